@@ -1,0 +1,28 @@
+# The options that every target of ours has, and tandem_library(): one library a folder.
+
+add_library(tandem_options INTERFACE)
+target_compile_features(tandem_options INTERFACE cxx_std_20)
+target_compile_options(
+  tandem_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+                           $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
+                                                  -fno-omit-frame-pointer)
+  target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()
+
+# tandem_library(NAME SOURCES ... HEADERS ... PUBLIC deps... PRIVATE deps...)
+# Makes tandem_NAME with alias tandem::NAME; headers are a FILE_SET, installed and verified.
+function(tandem_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
+  set(target tandem_${name})
+  add_library(${target} ${ARG_SOURCES})
+  add_library(tandem::${name} ALIAS ${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES
+                                  ${ARG_HEADERS})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
+  target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
+                                  $<BUILD_INTERFACE:tandem_options>)
+  set_property(GLOBAL APPEND PROPERTY TANDEM_LIBRARIES ${target})
+endfunction()

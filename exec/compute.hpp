@@ -1,0 +1,65 @@
+#pragma once
+
+// One device's memory and arithmetic: buffers, key/value caches, weights, and the kernels that
+// execute compute tasks on them. Knows nothing of other devices, lanes or time.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "exec/weights/shard.hpp"
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::exec {
+
+struct ComputeLimits {
+  std::int32_t max_rows = 0;       // tokens in the largest step
+  std::int32_t max_positions = 0;  // key/value cache, per sequence
+  std::int32_t sequences = 1;
+  std::int32_t receive_slots = 0;
+  int threads = 1;
+};
+
+// Not thread-safe, except that `read_rows` of one buffer and tasks that do not write that buffer
+// may run at the same time.
+class Compute {
+ public:
+  // Takes the weights. All memory is allocated here; none by execute().
+  Compute(const model::Transformer& transformer, Shard shard, const ComputeLimits& limits);
+  ~Compute();
+  Compute(Compute&&) noexcept;
+  Compute& operator=(Compute&&) noexcept;
+
+  // Token ids of the coming step's rows (devices that embed). Throws Error if an id is not in the
+  // vocabulary.
+  void set_tokens(std::span<const std::int32_t> ids);
+
+  // Executes a cpu-lane task other than `sample`. Throws Error if it needs weights that the shard
+  // lacks, logic_error for other lanes and kinds.
+  void execute(const model::Batch& batch, const model::Task& task);
+
+  // Logits of the last executed lm_head, [vocab].
+  [[nodiscard]] std::span<const float> logits() const;
+
+  // A transfer's payload: rows and columns of a buffer, packed row-major; and its arrival.
+  // Throws logic_error if sizes differ or the range is outside the buffer.
+  void read_rows(model::BufferRef from, model::Range rows, model::Range columns,
+                 std::span<float> packed) const;
+  void write_rows(model::BufferRef to, model::Range rows, model::Range columns,
+                  std::span<const float> packed);
+
+  // Empties the key/value caches.
+  void reset();
+
+  // Bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).
+  [[nodiscard]] model::MemoryUse allocated() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,63 @@
+#pragma once
+
+// Moves the payloads of transfers between devices. An interface of a few calls, so that TCP can be
+// decorated (link emulation) or replaced (MPI).
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "model/task_graph.hpp"
+
+namespace tandem::exec {
+
+// Names one message: both ends lowered the same plan, so both know which transfer it is.
+struct MessageTag {
+  std::int32_t step = 0;
+  model::TaskIndex task = 0;
+  friend constexpr bool operator==(MessageTag, MessageTag) = default;
+};
+
+using Clock = std::chrono::steady_clock;
+
+// When a message occupied its channel and when it was there, on this machine's steady clock.
+struct MessageTimes {
+  Clock::time_point sent;     // sender: when its channel was free again; receiver: equal to arrived
+  Clock::time_point arrived;  // receiver: when the payload may be used; sender: equal to sent
+};
+
+// One process' view. Thread-safety: each channel's sending end and each channel's receiving end may
+// be used by one thread at a time; different ends by different threads at once; cancel() by any.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Sends `payload` to device `to`. Returns when the channel can take the next message (`payload`
+  // may then be reused), which may be before it is received. Throws Error if the peer is gone or
+  // late.
+  virtual MessageTimes send(model::DeviceIndex to, MessageTag tag,
+                            std::span<const std::byte> payload) = 0;
+
+  // True if a message of `bytes` can be sent now without waiting for the network: the runtime then
+  // sends from the computing thread, which saves a wake-up.
+  [[nodiscard]] virtual bool sends_at_once(model::DeviceIndex to, std::size_t bytes) const = 0;
+
+  // Receives the next message from device `from` into `payload`. Throws Error (both devices,
+  // expected and actual tag or size, remedy) if it is not the message `tag` of that size, if the
+  // peer is gone, or if nothing came before `deadline`. Spins for a bounded time before it blocks,
+  // if `may_spin`.
+  virtual MessageTimes receive(model::DeviceIndex from, MessageTag tag,
+                               std::span<std::byte> payload, Clock::time_point deadline,
+                               bool may_spin) = 0;
+
+  // True if messages of `bytes` should be received by the computing thread itself, when it needs
+  // them.
+  [[nodiscard]] virtual bool receives_inline(model::DeviceIndex from, std::size_t bytes) const = 0;
+
+  // Makes every present and future call throw Error(reason). Idempotent.
+  virtual void cancel(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace tandem::exec

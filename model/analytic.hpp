@@ -1,0 +1,31 @@
+#pragma once
+
+// The analytic evaluator: longest path over lanes and dependencies, no contention on links.
+
+#include <vector>
+
+#include "model/cost_model.hpp"
+#include "model/trace.hpp"
+
+namespace tandem::model {
+
+// Steps of one run, in order, as every evaluator and the executor's recorder consume them.
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  [[nodiscard]] virtual std::int32_t count() const = 0;
+  // The graph of step `i`, called with i = 0, 1, ..., count() - 1 in order. The reference is valid
+  // until the next call; the same object may come back, advanced.
+  virtual const TaskGraph& graph(std::int32_t i) = 0;
+};
+
+// Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
+//   cpu task:  start = max(lane free, dependencies done); end = start + compute_time
+//   transfer:  start likewise; the channel is free at start + bytes / route bandwidth;
+//              done one route latency later
+// Exact where nothing contends for a link; a lower bound on the contended time otherwise.
+// Throws logic_error for a task that it has no time for.
+void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                       RunRecorder& recorder);
+
+}  // namespace tandem::model

@@ -1,0 +1,99 @@
+#pragma once
+
+// Devices and the network between them. Read from SimGrid platform XML by sim/platform; carried in
+// the plan as JSON. Knows nothing of SimGrid.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/units.hpp"
+
+namespace tandem::model {
+
+using DeviceIndex = std::int32_t;  // position in Cluster::devices()
+using LinkIndex = std::int32_t;    // position in Cluster::links()
+
+struct Device {
+  std::string name;
+  std::int64_t cores = 1;
+  FlopsPerSecond flop_rate;         // all cores, dense f32 GEMM
+  BytesPerSecond memory_bandwidth;  // all cores, sequential read
+  Bytes memory;                     // budget for the program
+  BytesPerSecond disk_bandwidth;    // sequential read; 0: no disk
+  double slowdown = 1.0;            // emulation: measured compute times are multiplied by this
+  bool operator==(const Device&) const = default;
+};
+
+// SimGrid's sharing policies. `shared`: both directions share the bandwidth (Wi-Fi).
+// `split_duplex`: each direction has the whole bandwidth (switched Ethernet). `fatpipe`: every
+// flow has the whole bandwidth.
+enum class Sharing { shared, split_duplex, fatpipe };
+enum class Direction { none, up, down };  // up/down: of a split_duplex link only
+
+struct Link {
+  std::string name;
+  Seconds latency;
+  BytesPerSecond bandwidth;
+  Sharing sharing = Sharing::split_duplex;
+  bool operator==(const Link&) const = default;
+};
+
+struct Hop {
+  LinkIndex link = 0;
+  Direction direction = Direction::none;
+  bool operator==(const Hop&) const = default;
+};
+
+// What is known of the way between two netpoints (devices or routers): one <route> of the XML.
+// `symmetrical`: usable backwards, hops reversed, up and down exchanged.
+struct Edge {
+  std::string from;
+  std::string to;
+  std::vector<Hop> hops;
+  bool symmetrical = true;
+  bool operator==(const Edge&) const = default;
+};
+
+// One message of B bytes alone on a route takes `latency` + B / `bandwidth`.
+struct Route {
+  std::vector<Hop> hops;
+  Seconds latency;           // sum over the hops
+  BytesPerSecond bandwidth;  // minimum over the hops
+};
+
+// Invariant: at least one device; unique names of devices, routers and links; every device
+// reaches every other. Value type; `route` fills a cache: not safe to share between threads.
+class Cluster {
+ public:
+  // Throws Error (name, value, expected, remedy) unless the invariant holds and all numbers are
+  // positive (latency and disk_bandwidth may be 0) and finite.
+  Cluster(std::string name, std::vector<Device> devices, std::vector<std::string> routers,
+          std::vector<Link> links, std::vector<Edge> edges);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::vector<Device>& devices() const { return devices_; }
+  [[nodiscard]] const std::vector<std::string>& routers() const { return routers_; }
+  [[nodiscard]] const std::vector<Link>& links() const { return links_; }
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
+  [[nodiscard]] DeviceIndex size() const { return static_cast<DeviceIndex>(devices_.size()); }
+  // Index of the device of that name. Throws Error with the known names.
+  [[nodiscard]] DeviceIndex find(const std::string& device) const;
+
+  // The route from one device to another: the edge between them if one is given, else the shortest
+  // path (fewest links, as SimGrid's Dijkstra routing; then least latency; then smallest netpoint
+  // order, so that it is unique). Throws logic_error if from == to or out of range.
+  [[nodiscard]] const Route& route(DeviceIndex from, DeviceIndex to) const;
+
+  friend bool operator==(const Cluster& a, const Cluster& b);
+
+ private:
+  std::string name_;
+  std::vector<Device> devices_;
+  std::vector<std::string> routers_;
+  std::vector<Link> links_;
+  std::vector<Edge> edges_;
+  mutable std::vector<std::vector<Route>> routes_;  // by source, computed on first use
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,34 @@
+#pragma once
+
+// The only place that turns work into seconds.
+
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/device_profile.hpp"
+#include "model/work.hpp"
+
+namespace tandem::model {
+
+class CostModel {
+ public:
+  // One profile a device of the cluster. Throws logic_error if the numbers differ.
+  CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
+
+  // Seconds that a cpu task takes on its device:
+  //   overhead + streamed_bytes * f(reuse)
+  // f interpolates the kind's points linearly in reuse; beyond the last point it grows in
+  // proportion to reuse, before the first it is constant. Throws logic_error for other lanes.
+  [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
+  // The same for work that no task of a graph states (planner estimates).
+  [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
+
+  [[nodiscard]] const Transformer& transformer() const { return transformer_; }
+  [[nodiscard]] const std::vector<DeviceProfile>& profiles() const { return profiles_; }
+
+ private:
+  Transformer transformer_;
+  std::vector<DeviceProfile> profiles_;
+};
+
+}  // namespace tandem::model

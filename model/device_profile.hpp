@@ -1,0 +1,50 @@
+#pragma once
+
+// What one device can do, by task kind: measured (`tandem profile`) or nominal (flop rate and
+// memory bandwidth of the scenario).
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/task_graph.hpp"
+#include "model/units.hpp"
+
+namespace tandem::model {
+
+// One measured point: a task whose every streamed byte serves `reuse` rows takes
+// seconds_per_byte * streamed bytes, beyond the overhead.
+struct RatePoint {
+  double reuse = 1.0;
+  double seconds_per_byte = 0.0;
+  bool operator==(const RatePoint&) const = default;
+};
+
+struct KindRate {
+  double overhead_s = 0.0;        // per task
+  std::vector<RatePoint> points;  // ascending reuse, at least one
+  bool operator==(const KindRate&) const = default;
+};
+
+struct DeviceProfile {
+  std::string source;                     // "nominal", or the file and machine it was measured on
+  std::array<KindRate, kTaskKinds> rate;  // by TaskKind; transfer, load, release unused
+  double program_bytes = 0.0;             // resident memory of an idle tandem process
+  bool operator==(const DeviceProfile&) const = default;
+};
+
+// The profile of `device` by the roofline: seconds_per_byte(reuse) = max(1 / memory_bandwidth,
+// flops_per_byte * reuse / flop_rate), no overhead.    Williams et al., CACM 52(4), 2009
+[[nodiscard]] DeviceProfile nominal_profile(const Device& device);
+
+// `profile` of a machine that takes `factor` times as long for everything. Throws logic_error
+// unless factor > 0.
+[[nodiscard]] DeviceProfile slowed(DeviceProfile profile, double factor);
+
+// JSON, schema "tandem.profile/1". parse throws Error naming `source`, field, value and remedy.
+[[nodiscard]] std::string to_json(const DeviceProfile& profile);
+[[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
+
+}  // namespace tandem::model

@@ -1,0 +1,41 @@
+#pragma once
+
+// Peak memory of a device, by category, from what the device holds.
+
+#include "model/transformer.hpp"
+
+namespace tandem::model {
+
+// What one device holds of the model. Layers it has no share in cost nothing.
+struct Share {
+  Range layers;            // the layers it takes part in
+  Range heads;             // query heads, in each of those layers
+  Range columns;           // FFN columns, in each of those layers
+  bool embedding = false;  // holds the embedding matrix
+  bool head = false;       // holds the final norm and the LM head
+  bool operator==(const Share&) const = default;
+};
+
+struct MemoryUse {  // bytes
+  double weights = 0.0;
+  double kv_cache = 0.0;
+  double activations = 0.0;  // hidden, normed, query, attention, activation, partial, logits
+  double buffers = 0.0;      // receive buffers, and messages in flight
+  double program = 0.0;      // code, libraries, allocator: measured on an idle process
+  [[nodiscard]] double total() const {
+    return weights + kv_cache + activations + buffers + program;
+  }
+  bool operator==(const MemoryUse&) const = default;
+};
+
+// f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv of
+// its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
+[[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
+
+// Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end,
+// and `receive_slots` receive buffers; `program` is passed through.
+[[nodiscard]] MemoryUse memory_use(const Transformer& transformer, const Share& share,
+                                   std::int64_t rows, std::int64_t positions,
+                                   std::int64_t receive_slots, double program);
+
+}  // namespace tandem::model

@@ -1,0 +1,141 @@
+#pragma once
+
+// The vocabulary that every strategy is written in and every backend executes.
+//
+// A task runs in a lane: a device's `cpu`, a device's `disk`, or the `channel` from one device to
+// another. A lane runs its tasks one at a time in the order of their index, each as soon as its
+// dependencies are done. A dependency always has a smaller index, so index order is a valid serial
+// execution, and that serial execution defines the results: a transfer carries the values its rows
+// have at its index, whenever it is really sent and received.
+//
+// A channel is occupied by a message while its bytes are being sent; the message is done (its
+// dependants may start) one route latency later. So consecutive messages of a channel overlap in
+// flight, as they do on a TCP connection, and never overtake each other.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/range.hpp"
+
+namespace tandem::model {
+
+using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the step, a task's id
+
+// What a task does. r: rows, [a:b): columns. x is `input`, y is `output`; both on task.device.
+enum class TaskKind : std::uint8_t {
+  embed,        // y[r] = E[token of r]                                     y: hidden
+  norm,         // y[r] = norm(x[r]); the weight is that of `block`
+  project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the heads' kv heads appended to the cache
+  attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`
+  project_out,  // y[r] = x[r, heads] Wo[heads]               a partial sum over heads
+  ffn_up,       // y[r, columns] = silu(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
+  ffn_down,     // y[r] = x[r, columns] Wdown[columns]        a partial sum over columns
+  add,          // y[r, columns] += x[r, columns]
+  lm_head,      // y[r, columns] = x[r] Whead[columns]; columns: of the vocabulary
+  sample,       // the next token of the sequence of row r, from x[r]
+  load,         // weight `block` of `layer`, disk to memory (disk lane)
+  release,      // the memory of weight `block` of `layer`
+  transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane)
+};
+inline constexpr int kTaskKinds = 13;
+[[nodiscard]] std::string_view to_string(TaskKind kind);
+
+enum class LaneKind : std::uint8_t { cpu, disk, channel };
+[[nodiscard]] std::string_view to_string(LaneKind lane);
+
+// The unit of weight storage: what a load brings and a release frees, and whose norm a norm uses
+// (attention: before attention; ffn: before the FFN; head: the final norm).
+enum class WeightBlock : std::uint8_t { none, embedding, attention, ffn, head };
+[[nodiscard]] std::string_view to_string(WeightBlock block);
+
+// A device's named storage. All f32, row-major, rows of the batch.
+enum class BufferKind : std::uint8_t {
+  none,
+  hidden,      // [rows, hidden]              residual stream
+  normed,      // [rows, hidden]
+  query,       // [rows, heads * head_dim]    this device's heads
+  key_value,   // [positions, 2, kv_heads * head_dim] of task.layer    the cache
+  attention,   // [rows, heads * head_dim]    this device's heads
+  activation,  // [rows, ffn columns]         this device's columns
+  partial,     // [rows, hidden]              partial sum to be reduced
+  receive,     // [rows, hidden]              one for each slot
+  logits,      // [rows with logits, vocab columns]
+};
+[[nodiscard]] std::string_view to_string(BufferKind buffer);
+
+struct BufferRef {
+  BufferKind kind = BufferKind::none;
+  std::int16_t slot = 0;  // receive only: which of several
+  friend constexpr bool operator==(BufferRef, BufferRef) = default;
+};
+
+// Rows of one step. Rows are numbered over the segments in order.
+struct Segment {
+  std::int32_t sequence = 0;  // which key/value cache
+  std::int32_t past = 0;      // positions already in the cache
+  std::int32_t rows = 1;      // tokens of this step; positions past .. past + rows - 1
+  bool operator==(const Segment&) const = default;
+};
+struct Batch {
+  std::vector<Segment> segments;
+  [[nodiscard]] std::int32_t rows() const;
+  bool operator==(const Batch&) const = default;
+};
+
+// `keys` of an attend that is causal over everything before and including its own row.
+inline constexpr Range kCausal{0, std::numeric_limits<std::int32_t>::max()};
+
+struct Task {
+  TaskKind kind = TaskKind::add;
+  LaneKind lane = LaneKind::cpu;
+  WeightBlock block = WeightBlock::none;
+  DeviceIndex device = 0;   // where it runs; of a channel: the sender
+  DeviceIndex peer = -1;    // of a channel: the receiver; else -1
+  std::int32_t layer = -1;  // -1: outside the layers
+  Range rows;               // of the batch
+  // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
+  // ffn_down), rows of the vocabulary (lm_head), columns of the hidden size (add, transfer).
+  Range columns;
+  Range keys = kCausal;  // attend: positions of the keys, in their sequence
+  BufferRef input;
+  BufferRef output;
+};
+
+// Tasks of one step of all devices. Built once by a strategy's lowering for a batch's shape; the
+// same graph serves every later step of that shape through `advance`.
+class TaskGraph {
+ public:
+  explicit TaskGraph(Batch batch) : batch_(std::move(batch)) {}
+
+  // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
+  // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
+  // the batch, ranges not reversed).
+  TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies);
+  TaskIndex add(const Task& task, std::initializer_list<TaskIndex> dependencies) {
+    return add(task, std::span<const TaskIndex>(dependencies.begin(), dependencies.size()));
+  }
+
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+  [[nodiscard]] const std::vector<Task>& tasks() const { return tasks_; }
+  [[nodiscard]] TaskIndex size() const { return static_cast<TaskIndex>(tasks_.size()); }
+  [[nodiscard]] std::span<const TaskIndex> dependencies(TaskIndex i) const {
+    return {dependencies_.data() + first_dependency_[static_cast<std::size_t>(i)],
+            dependencies_.data() + first_dependency_[static_cast<std::size_t>(i) + 1]};
+  }
+
+  // Makes this the graph of a later step of the same shape: sets each segment's `past`.
+  // Throws logic_error if the sizes differ.
+  void advance(std::span<const std::int32_t> past);
+
+ private:
+  Batch batch_;
+  std::vector<Task> tasks_;
+  std::vector<TaskIndex> dependencies_;
+  std::vector<std::size_t> first_dependency_{0};
+};
+
+}  // namespace tandem::model

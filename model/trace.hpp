@@ -1,0 +1,105 @@
+#pragma once
+
+// One schema for what was predicted and what was measured: spans, and the metrics made of them.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+
+namespace tandem::model {
+
+// One executed task. Times in seconds since the start of the run. Of a transfer: from when the
+// channel takes it to when it is done at the receiver.
+struct Span {
+  std::int32_t step = 0;
+  TaskIndex task = 0;
+  TaskKind kind = TaskKind::add;
+  LaneKind lane = LaneKind::cpu;
+  DeviceIndex device = 0;
+  DeviceIndex peer = -1;
+  std::int32_t layer = -1;
+  double start = 0.0;
+  double end = 0.0;
+  double bytes = 0.0;  // wire, disk, or streamed bytes
+  double flops = 0.0;
+};
+
+struct Trace {
+  std::vector<std::string> devices;  // names, by DeviceIndex
+  std::vector<Span> spans;
+};
+
+// Gathers metrics as spans come, in any order within a device; keeps the spans only if asked.
+struct DeviceMetrics {
+  std::string name;
+  MemoryUse peak_memory;
+  double bytes_sent = 0.0;
+  double bytes_loaded = 0.0;
+  double busy_cpu_s = 0.0;
+  double busy_disk_s = 0.0;
+  double busy_channel_s = 0.0;  // time during which at least its own channels' spans sum to
+  double stall_s = 0.0;         // cpu lane idle between its first start and its last end
+};
+struct KindMetrics {  // of one device
+  std::int64_t count = 0;
+  double total_s = 0.0;
+};
+struct LinkMetrics {
+  std::string name;
+  double bytes = 0.0;  // both directions
+};
+
+struct Metrics {
+  double ttft_s = 0.0;                // first start on the master in step 0 to end of its sample
+  std::vector<double> token_times_s;  // when each token was sampled, from the same origin
+  // Gaps between samples; empty when fewer than two tokens.
+  [[nodiscard]] std::vector<double> token_latencies_s() const;
+};
+
+// Value at quantile q of `values` (linear interpolation between order statistics; NaN if empty).
+[[nodiscard]] double quantile(std::vector<double> values, double q);
+
+class RunRecorder {
+ public:
+  RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
+  void record(const Span& span);
+
+  [[nodiscard]] Metrics metrics() const;
+  [[nodiscard]] const std::vector<DeviceMetrics>& devices() const { return devices_; }
+  // By device, then kind.
+  [[nodiscard]] const std::vector<std::array<KindMetrics, kTaskKinds>>& kinds() const {
+    return kinds_;
+  }
+  [[nodiscard]] std::vector<LinkMetrics> links() const;
+  [[nodiscard]] const Trace& trace() const { return trace_; }
+
+ private:
+  const Cluster* cluster_;
+  DeviceIndex master_;
+  bool keep_spans_;
+  Trace trace_;
+  std::vector<DeviceMetrics> devices_;
+  std::vector<std::array<KindMetrics, kTaskKinds>> kinds_;
+  std::vector<double> link_bytes_;
+  std::vector<double> first_start_;  // cpu lane, by device
+  std::vector<double> last_end_;     // cpu lane, by device
+  double origin_ = 0.0;              // master's first start in step 0
+  bool has_origin_ = false;
+  std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master
+};
+
+// Chrome/Perfetto trace-event JSON: one process a device, one thread a lane, one complete event a
+// span with its id and sizes in `args`. `label` ("predicted", "measured") is in the process names.
+[[nodiscard]] std::string to_perfetto_json(const Trace& trace, std::string_view label);
+// Both side by side, device by device.
+[[nodiscard]] std::string to_perfetto_json(const Trace& predicted, const Trace& measured);
+// Reads back what to_perfetto_json(trace, label) wrote. Throws Error naming `source` and the fault.
+[[nodiscard]] Trace parse_perfetto_json(std::string_view text, std::string_view source);
+
+}  // namespace tandem::model

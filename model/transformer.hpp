@@ -1,0 +1,87 @@
+#pragma once
+
+// The geometry of a decoder-only transformer, as Hugging Face's `config.json` states it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/range.hpp"
+#include "model/units.hpp"
+
+namespace tandem::model {
+
+// Llama covers Llama 1 to 3.1, Yi, TinyLlama, Mistral, InternLM: RMSNorm, RoPE, SwiGLU, no biases.
+// The others can be costed and simulated; the executor runs Llama only.
+enum class Family { llama, gpt2, opt, bert, glm };
+
+enum class DType { f32, f16, bf16 };
+
+[[nodiscard]] std::string_view to_string(Family family);
+[[nodiscard]] std::string_view to_string(DType dtype);  // "F32", "F16", "BF16": safetensors' names
+[[nodiscard]] std::int64_t size_of(DType dtype);        // bytes an element
+
+// Position scaling of RoPE. `linear` divides positions by `factor` (Chen et al. 2023); `llama3`
+// is Llama 3.1's frequency-dependent rule (low/high frequency factors, original context).
+struct RopeScaling {
+  enum class Kind { linear, llama3 };
+  Kind kind = Kind::linear;
+  double factor = 1.0;
+  double low_frequency_factor = 1.0;
+  double high_frequency_factor = 4.0;
+  std::int64_t original_context = 8192;
+  bool operator==(const RopeScaling&) const = default;
+};
+
+struct Transformer {
+  std::string name;
+  Family family = Family::llama;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;         // query heads
+  std::int64_t kv_heads = 0;      // key/value heads; divides `heads`
+  std::int64_t head_dim = 0;      // hidden / heads unless config.json says otherwise
+  std::int64_t intermediate = 0;  // FFN columns
+  std::int64_t vocab = 0;
+  std::int64_t max_context = 0;  // tokens
+  bool tied_embeddings = false;  // LM head shares the embedding matrix
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling;
+  std::int64_t bos_token = -1;           // -1: none
+  std::vector<std::int64_t> eos_tokens;  // empty: none
+
+  // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
+  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite.
+  void validate() const;
+
+  // Query heads that share one key/value head.
+  [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
+  // Matrices of the FFN: 3 with a gate (SwiGLU), 2 without.
+  [[nodiscard]] std::int64_t ffn_matrices() const;
+  // The key/value heads that query heads `heads` attend to. With a range that is not a multiple of
+  // the group, or more devices than key/value heads, neighbours hold copies of the same head.
+  [[nodiscard]] Range kv_heads_for(Range query_heads) const;
+
+  // Parameters of one layer's parts and of the whole model (norms included, biases of GPT-2, OPT,
+  // BERT included; position embeddings of the learned kind included in `embedding_parameters`).
+  [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
+  [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
+  [[nodiscard]] std::int64_t embedding_parameters() const;
+  [[nodiscard]] std::int64_t head_parameters() const;  // final norm + LM head (0 rows if tied)
+  [[nodiscard]] std::int64_t parameters() const;
+
+  bool operator==(const Transformer&) const = default;
+};
+
+// The geometry in `text`, the contents of a Hugging Face `config.json`; `source` names it in
+// messages and, without its folder, becomes `name`. Throws Error (field, value, expected, remedy)
+// on bad JSON, a missing or ill-typed field, an unknown `model_type` or rope scaling.
+[[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
+
+// Config JSON of `transformer`: parse_config_json reads it back to an equal value.
+[[nodiscard]] std::string to_config_json(const Transformer& transformer);
+
+}  // namespace tandem::model

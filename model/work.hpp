@@ -1,0 +1,32 @@
+#pragma once
+
+// What a task does to the machine, from the geometry alone.
+
+#include "model/task_graph.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::model {
+
+// Weights are held in memory as f32 and activations are f32 everywhere.
+inline constexpr double kElementBytes = 4.0;
+
+struct Work {
+  double flops = 0.0;
+  double bytes_read = 0.0;     // weights, cache, activations
+  double bytes_written = 0.0;  // activations, cache
+  double bytes_wire = 0.0;     // transfers: payload
+  double bytes_disk = 0.0;     // loads: as stored on disk
+  // What the cost model's rates are per: weight bytes (project_*, ffn_*, lm_head), key and value
+  // bytes of the mean row's context (attend), activation bytes (embed, norm, add, sample).
+  double streamed_bytes = 0.0;
+  // Rows that reuse each streamed byte: rows of the batch; for attend, times the query heads a
+  // key/value head serves.
+  double reuse = 1.0;
+};
+
+// The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,
+// one a kind; for a whole layer they sum to the usual 2 * parameters * tokens + attention's
+// 4 * hidden * keys per token.
+[[nodiscard]] Work work_of(const Transformer& transformer, const Batch& batch, const Task& task);
+
+}  // namespace tandem::model

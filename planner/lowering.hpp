@@ -1,0 +1,49 @@
+#pragma once
+
+// A strategy is a lowering: plan and batch in, task graph of all devices out. Each strategy is one
+// file in strategy/; this is their table.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/analytic.hpp"
+#include "model/task_graph.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+struct Strategy {
+  std::string name;     // as in `tandem plan --strategy`
+  std::string summary;  // one line for --help
+  // The graph of one step. Depends on the batch's shape (sequences, rows) only, not on `past`,
+  // so one graph serves all steps of a shape (TaskGraph::advance).
+  model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);
+  // Throws Error unless the plan's shares are ones that `lower` can use.
+  void (*check)(const Plan& plan);
+  // Receive buffers that `device` needs (memory prediction).
+  std::int64_t (*receive_slots)(const Plan& plan, model::DeviceIndex device);
+};
+
+[[nodiscard]] const std::vector<Strategy>& strategies();
+// Throws Error naming the strategy and the known ones.
+[[nodiscard]] const Strategy& find_strategy(const std::string& name);
+
+// The steps of a generation: step 0 is the prompt (workload.prompt_tokens rows), each later step
+// one new token. `plan` must outlive the result.
+class GenerationSteps : public model::Steps {
+ public:
+  explicit GenerationSteps(const Plan& plan);
+  // Workload other than the plan's (a run whose prompt has another length).
+  GenerationSteps(const Plan& plan, Workload workload);
+  [[nodiscard]] std::int32_t count() const override;
+  const model::TaskGraph& graph(std::int32_t i) override;
+
+ private:
+  const Plan* plan_;
+  Workload workload_;
+  std::unique_ptr<model::TaskGraph> prompt_;
+  std::unique_ptr<model::TaskGraph> decode_;
+};
+
+}  // namespace tandem::planner

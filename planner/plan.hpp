@@ -1,0 +1,56 @@
+#pragma once
+
+// The plan: the file that the simulator replays and the executor runs.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/cost_model.hpp"
+#include "model/device_profile.hpp"
+#include "model/memory.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::planner {
+
+struct Workload {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t new_tokens = 0;
+  bool operator==(const Workload&) const = default;
+};
+
+struct DevicePlan {
+  model::Share share;
+  model::MemoryUse memory;  // predicted peak
+  bool operator==(const DevicePlan&) const = default;
+};
+
+// Self-contained: `simulate` and `worker` need nothing but this. Invariant after validate(): shares
+// are within the model and add up to it as the strategy demands; one device plan and one profile a
+// device of the cluster.
+struct Plan {
+  std::string strategy;   // a name that strategy/registry knows
+  std::string partition;  // how the shares were found: galaxy, equal, or the proportions
+  std::string allreduce;  // "star"; empty where the strategy has none
+  model::Transformer model;
+  model::Cluster cluster;
+  model::DeviceIndex master = 0;
+  Workload workload;
+  std::vector<DevicePlan> devices;             // by DeviceIndex
+  std::vector<model::DeviceProfile> profiles;  // by DeviceIndex, slowdown applied
+  // Throws Error (field, value, expected, remedy) unless the invariant holds.
+  void validate() const;
+  [[nodiscard]] model::CostModel cost_model() const { return {model, profiles}; }
+  bool operator==(const Plan&) const = default;
+};
+
+// JSON, schema "tandem.plan/1", two-space indented, stable key order: equal plans give equal bytes.
+[[nodiscard]] std::string to_json(const Plan& plan);
+// Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
+[[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);
+// SHA-256 of to_json(plan): the plan's identity on the wire and in result files.
+[[nodiscard]] std::string plan_sha256(const Plan& plan);
+
+}  // namespace tandem::planner

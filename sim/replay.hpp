@@ -1,0 +1,24 @@
+#pragma once
+
+// Task graphs on SimGrid: the judge where links are contended.
+
+#include <map>
+#include <string>
+
+#include "model/analytic.hpp"
+
+namespace tandem::sim {
+
+// The settings of SimGrid's network model that every replay uses, name to value, for the result's
+// `environment`. Never SimGrid's defaults.
+[[nodiscard]] std::map<std::string, std::string> network_settings();
+
+// Replays `steps` on SimGrid and records every span into `recorder`. Lanes, channels and times as
+// model/task_graph.hpp defines them; links are shared max-min fairly among the messages on them.
+// Equal to evaluate_analytic where no two messages share a link. Runs the engine in a forked child
+// (SimGrid allows one engine a process), so it may be called any number of times; one at a time.
+// Throws Error if the child dies, with what it said.
+void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
+            model::RunRecorder& recorder);
+
+}  // namespace tandem::sim
