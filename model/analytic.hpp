@@ -21,8 +21,8 @@ class Steps {
 
 // Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
 //   cpu task:  start = max(lane free, dependencies done); end = start + compute_time
-//   transfer:  start likewise; the channel is free at start + bytes / route bandwidth;
-//              done one route latency later
+//   transfer:  start likewise; the channel is free at
+//              start + message_overhead + bytes / route bandwidth; done one route latency later
 // Exact where nothing contends for a link; a lower bound on the contended time otherwise.
 // Throws logic_error for a task that it has no time for.
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,

@@ -23,6 +23,10 @@ class CostModel {
   // The same for work that no task of a graph states (planner estimates).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
 
+  // What one transfer costs beyond its route, from the sender's profile: it precedes the bytes and
+  // occupies the channel. 0 with nominal profiles.
+  [[nodiscard]] Seconds message_overhead(DeviceIndex sender, Bytes payload) const;
+
   [[nodiscard]] const Transformer& transformer() const { return transformer_; }
   [[nodiscard]] const std::vector<DeviceProfile>& profiles() const { return profiles_; }
 

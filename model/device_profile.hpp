@@ -29,18 +29,22 @@ struct KindRate {
 };
 
 struct DeviceProfile {
-  std::string source;                     // "nominal", or the file and machine it was measured on
-  std::array<KindRate, kTaskKinds> rate;  // by TaskKind; transfer, load, release unused
-  double program_bytes = 0.0;             // resident memory of an idle tandem process
+  std::string source;  // "nominal", or the file and machine it was measured on
+  // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
+  // and bandwidth (system calls, encryption, wake-ups); streamed bytes are the payload, reuse 1.
+  // load and release are unused.
+  std::array<KindRate, kTaskKinds> rate;
+  double program_bytes = 0.0;  // resident memory of an idle tandem process
   bool operator==(const DeviceProfile&) const = default;
 };
 
 // The profile of `device` by the roofline: seconds_per_byte(reuse) = max(1 / memory_bandwidth,
-// flops_per_byte * reuse / flop_rate), no overhead.    Williams et al., CACM 52(4), 2009
+// flops_per_byte * reuse / flop_rate), no overhead; a message costs nothing beyond its link.
+// Williams et al., CACM 52(4), 2009
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
-// `profile` of a machine that takes `factor` times as long for everything. Throws logic_error
-// unless factor > 0.
+// `profile` of a machine whose compute tasks take `factor` times as long; transfer is unchanged, as
+// emulation slows computing only. Throws logic_error unless factor > 0.
 [[nodiscard]] DeviceProfile slowed(DeviceProfile profile, double factor);
 
 // JSON, schema "tandem.profile/1". parse throws Error naming `source`, field, value and remedy.

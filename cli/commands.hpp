@@ -1,0 +1,32 @@
+#pragma once
+
+// The program's commands: one file each, cli/<name>.cpp.
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::cli {
+
+// The words after the command's name.
+using Arguments = std::vector<std::string>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  // one line of `tandem --help`
+  // Results to `out`; returns the exit code (0 done, 3 the answer is no). Throws Error (exit 1),
+  // Usage (exit 2).
+  int (*run)(const Arguments& arguments, std::ostream& out);
+};
+
+int model_command(const Arguments& arguments, std::ostream& out);
+int platform_command(const Arguments& arguments, std::ostream& out);
+int plan_command(const Arguments& arguments, std::ostream& out);
+int simulate_command(const Arguments& arguments, std::ostream& out);
+int run_command(const Arguments& arguments, std::ostream& out);
+int worker_command(const Arguments& arguments, std::ostream& out);
+int compare_command(const Arguments& arguments, std::ostream& out);
+int profile_command(const Arguments& arguments, std::ostream& out);
+
+}  // namespace tandem::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace tandem::exec {
+
+// Page-aligned, zeroed memory straight from the kernel, with huge pages asked for. Move-only owner.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  // Throws Error (bytes asked for, remedy) if the kernel refuses.
+  explicit AlignedBuffer(std::size_t bytes);
+  AlignedBuffer(AlignedBuffer&& other) noexcept;
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  ~AlignedBuffer();
+
+  [[nodiscard]] std::byte* data() { return data_; }
+  [[nodiscard]] const std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::span<float> floats() {
+    return {reinterpret_cast<float*>(data_), size_ / sizeof(float)};
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tandem::exec
