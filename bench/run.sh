@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs every benchmark; JSON results in out/bench/. --smoke: each case once, briefly, to see that it runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+flags=(--benchmark_repetitions=5 --benchmark_report_aggregates_only=true)
+[ "${1:-}" != --smoke ] || flags=(--benchmark_min_time=0.01)
+mkdir -p out/bench
+for program in build/release/bin/*_bench; do
+  name=$(basename "$program")
+  echo "== $name"
+  "$program" "${flags[@]}" --benchmark_out="out/bench/$name.json" --benchmark_out_format=json
+done
