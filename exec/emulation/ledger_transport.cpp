@@ -1,0 +1,1 @@
+#include "exec/emulation/ledger_transport.hpp"

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mutex>
+#include <string>
+
+namespace tandem::exec {
+
+// One switch that ends every blocking call that watches it. Thread-safe.
+class Cancellation {
+ public:
+  Cancellation();
+  ~Cancellation();
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+  // The first reason stays.
+  void cancel(const std::string& reason) noexcept;
+  [[nodiscard]] bool cancelled() const;
+  // Throws Error(reason) if cancelled.
+  void check() const;
+  // Readable once cancelled: for poll sets.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+  mutable std::mutex mutex_;
+  bool cancelled_ = false;
+  std::string reason_;
+};
+
+}  // namespace tandem::exec

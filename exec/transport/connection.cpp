@@ -1,0 +1,1 @@
+#include "exec/transport/connection.hpp"

@@ -1,0 +1,68 @@
+#pragma once
+
+// One TCP connection, encrypted unless there is no key: TLS 1.3 with a pre-shared key
+// (RFC 8446, psk_dhe_ke), TLS_AES_128_GCM_SHA256, no certificates, no tickets.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "exec/transport/cancellation.hpp"
+#include "exec/transport/endpoint.hpp"
+#include "exec/transport/key.hpp"
+#include "exec/transport/transport.hpp"
+#include "exec/transport/wire.hpp"
+
+namespace tandem::exec {
+
+// How long a blocking call may take and what ends it early.
+struct Patience {
+  Clock::time_point deadline;
+  const Cancellation* cancellation = nullptr;  // may be null
+};
+
+// Move-only. One thread at a time. After an Error it is dead: destroy it.
+class Connection {
+ public:
+  Connection(Connection&& other) noexcept;
+  Connection& operator=(Connection&& other) noexcept;
+  ~Connection();  // closes at once
+
+  // Bytes moved, 0 if it would block. Throw Error if the peer closed or broke the protocol.
+  std::size_t read_some(std::span<std::byte> into);
+  std::size_t write_some(std::span<const std::byte> from);
+  // All of it. Throw Error also when patience ends.
+  void read_all(std::span<std::byte> into, const Patience& patience);
+  void write_all(std::span<const std::byte> from, const Patience& patience);
+  // Blocks until there may be something to read (`writing`: room to write). Throws when patience
+  // ends.
+  void wait(bool writing, const Patience& patience) const;
+
+  void write_message(const Message& message, const Patience& patience);
+  [[nodiscard]] Message read_message(const Patience& patience);
+
+  [[nodiscard]] int descriptor() const;
+  [[nodiscard]] bool encrypted() const;
+  [[nodiscard]] const std::string& peer() const;  // name for messages: "worker 2 at 10.0.0.7:9000"
+  void rename(std::string peer);
+  // Bytes written that the peer's kernel has not yet acknowledged, and the room for them.
+  [[nodiscard]] std::size_t unsent_bytes() const;
+  [[nodiscard]] std::size_t send_room() const;
+
+  struct Link;  // connection_link.hpp: socket and TLS state
+  explicit Connection(std::unique_ptr<Link> link);
+  [[nodiscard]] Link& link() { return *link_; }
+
+ private:
+  std::unique_ptr<Link> link_;
+};
+
+// Connects, shakes hands and exchanges Hellos. Without a key: plain TCP, loopback addresses only.
+// Throws Error (address, stage, reason, remedy): not reachable, another key, another version,
+// another role or device than `hello.peer`, patience over.
+[[nodiscard]] Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key,
+                                    const Hello& hello, const Patience& patience);
+
+}  // namespace tandem::exec

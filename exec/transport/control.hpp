@@ -1,0 +1,70 @@
+#pragma once
+
+// The control connections of one process and its watch over its peers.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/transport/connection.hpp"
+
+namespace tandem::exec {
+
+struct ControlPeer {
+  model::DeviceIndex device = 0;
+  Connection connection;  // Hellos exchanged
+};
+
+struct ControlOptions {
+  std::chrono::milliseconds heartbeat{300};
+  std::chrono::milliseconds silence{1500};
+  // Called once, on the background thread, with the reason of the first failure: cancel the
+  // transport here. Must not call back into Control.
+  std::function<void(const std::string& reason)> on_failure;
+};
+
+// The master has one peer a worker; a worker has one, the master. One background thread reads,
+// sends heartbeats and watches: a peer that is silent, closes without a Goodbye, breaks the
+// protocol or aborts fails the whole: the others are sent Abort(reason), every later call throws
+// Error(reason), on_failure is called. Thread-safe.
+class Control {
+ public:
+  Control(std::vector<ControlPeer> peers, ControlOptions options);
+  ~Control();  // closes at once; without close() before it the peers take it as a failure
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Queues and writes what the kernel takes; waits while more than 8 MiB are queued for that peer.
+  void send(model::DeviceIndex to, const Message& message);
+  void send_all(const Message& message);
+  // The next message of `from` other than heartbeats. Throws Error when nothing came before the
+  // deadline (that alone fails nothing), or after a failure.
+  [[nodiscard]] Message receive(model::DeviceIndex from, Clock::time_point deadline);
+  // The next message of that type. Throws Error naming both types if it is another one.
+  template <class M>
+  [[nodiscard]] M expect(model::DeviceIndex from, Clock::time_point deadline) {
+    Message message = receive(from, deadline);
+    if (M* wanted = std::get_if<M>(&message)) return std::move(*wanted);
+    unexpected(from, message, Message{M{}});
+  }
+
+  // Fails the whole for a reason of one's own: Abort to every peer, on_failure, Error everywhere.
+  void abort(const std::string& reason) noexcept;
+  [[nodiscard]] bool failed() const;
+  // Throws Error(reason) after a failure.
+  void check() const;
+
+  // Ends well: sends Goodbye to all and waits for theirs until the deadline. Nothing fails after
+  // it. Throws Error after a failure, or if a peer has not said Goodbye by then.
+  void close(Clock::time_point deadline);
+
+ private:
+  [[noreturn]] void unexpected(model::DeviceIndex from, const Message& got,
+                               const Message& wanted) const;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "exec/transport/connection.hpp"
+
+namespace tandem::exec {
+
+// A bound, listening TCP socket: made before a fork so that the parent knows the port.
+class ListenSocket {
+ public:
+  // Without a key only loopback addresses are bound. Throws Error (address, reason, remedy).
+  ListenSocket(const Endpoint& endpoint, bool has_key);
+  ListenSocket(ListenSocket&& other) noexcept;
+  ListenSocket& operator=(ListenSocket&& other) noexcept;
+  ~ListenSocket();
+  [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }  // with the real port
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int release();
+
+ private:
+  Endpoint endpoint_;
+  int descriptor_ = -1;
+};
+
+struct Incoming {
+  Connection connection;
+  Hello hello;  // the client's, already answered
+};
+
+struct ListenerOptions {
+  std::chrono::milliseconds handshake{2000};  // from TCP accept to the client's Hello
+  std::size_t pending = 32;                   // handshakes at a time; beyond, the oldest is dropped
+  std::function<void(const std::string& reason)> on_rejected;  // diagnostics; may be empty
+};
+
+// Accepts peers for a worker. A client that is slow, has another key or talks garbage costs its own
+// connection and nothing else. One thread at a time; works only inside accept().
+class Listener {
+ public:
+  Listener(ListenSocket socket, std::optional<Key> key, ListenerOptions options = {});
+  Listener(Listener&&) noexcept;
+  Listener& operator=(Listener&&) noexcept;
+  ~Listener();
+
+  // The next client whose handshake and Hello are good, or nothing at the deadline. Throws
+  // Error(reason) when cancelled.
+  [[nodiscard]] std::optional<Incoming> accept(const Patience& patience);
+  [[nodiscard]] const Endpoint& endpoint() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem::exec

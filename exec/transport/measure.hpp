@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/device_profile.hpp"
+
+namespace tandem::exec {
+
+// What one message costs beyond its link on this machine: seconds from the call of send to the
+// return of receive, over encrypted loopback between two threads, the receiver woken from sleep.
+// overhead_s of an empty payload, seconds_per_byte beyond it; medians. Takes about half a second.
+[[nodiscard]] model::KindRate measure_message_cost();
+
+}  // namespace tandem::exec

@@ -1,0 +1,147 @@
+#pragma once
+
+// What travels between processes: a fixed set of length-checked messages, little-endian, never a
+// graph and never a path. Pure functions on bytes; the sockets are elsewhere.
+//
+// Control frame: u32 length of the body, u8 type, three zero bytes, body. Data frame: i32 step, i32
+// task, u64 length, payload.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "exec/transport/transport.hpp"
+#include "model/task_graph.hpp"
+
+namespace tandem::exec {
+
+inline constexpr std::uint32_t kWireVersion = 1;
+
+inline constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxReasonBytes = 1024;
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxDevices = 4096;
+inline constexpr std::size_t kMaxAddressBytes = 280;
+inline constexpr std::size_t kMaxSegments = 4096;
+inline constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
+inline constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 42;
+inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 32;
+
+enum class Role : std::uint8_t { master = 1, worker = 2 };
+[[nodiscard]] std::string_view to_string(Role role);
+
+// What a connection is for, from its first message on.
+enum class Purpose : std::uint8_t { control = 1, channel = 2 };
+
+using SessionId = std::array<std::byte, 16>;  // of one run; random, chosen by the master
+[[nodiscard]] SessionId random_session();
+
+// First message of both sides. The server answers with its own, `device` and `peer` exchanged.
+struct Hello {
+  std::uint32_t version = kWireVersion;
+  Role role = Role::worker;
+  Purpose purpose = Purpose::control;
+  SessionId session{};
+  model::DeviceIndex device = 0;  // the sender of this message
+  model::DeviceIndex peer = 0;    // who the sender thinks it talks to
+  bool sends = false;  // channel: `device` sends payloads to `peer`; else it receives them
+  bool operator==(const Hello&) const = default;
+};
+struct PlanOffer {
+  std::string sha256;   // of `plan`, hexadecimal
+  std::string plan;     // JSON
+  std::string options;  // of the run, a small JSON object
+  // The receiver's shard file, so that it can say whether it has it already.
+  std::string shard_sha256;
+  std::uint64_t shard_bytes = 0;
+  bool operator==(const PlanOffer&) const = default;
+};
+enum class PlanVerdict : std::uint8_t { accepted = 1, needs_shard = 2, refused = 3 };
+struct PlanAnswer {
+  PlanVerdict verdict = PlanVerdict::accepted;
+  std::string reason;  // refused only
+  bool operator==(const PlanAnswer&) const = default;
+};
+struct ShardBegin {
+  std::string sha256;
+  std::uint64_t bytes = 0;
+  bool operator==(const ShardBegin&) const = default;
+};
+struct ShardChunk {
+  std::vector<std::byte> bytes;
+  bool operator==(const ShardChunk&) const = default;
+};
+struct ShardEnd {
+  bool operator==(const ShardEnd&) const = default;
+};
+struct Ready {
+  bool operator==(const Ready&) const = default;
+};
+struct Peers {                         // by device; empty: it does not listen (the master)
+  std::vector<std::string> addresses;  // host:port
+  bool operator==(const Peers&) const = default;
+};
+struct StepBegin {
+  std::int32_t step = 0;
+  model::Batch batch;
+  std::vector<std::int32_t> tokens;  // of the rows; empty for devices that do not embed
+  bool operator==(const StepBegin&) const = default;
+};
+struct Heartbeat {
+  bool operator==(const Heartbeat&) const = default;
+};
+struct Abort {
+  std::string reason;
+  bool operator==(const Abort&) const = default;
+};
+enum class ReportKind : std::uint8_t { metrics = 1, spans = 2 };
+struct Report {  // one piece of a device's report at the end of a run
+  ReportKind kind = ReportKind::metrics;
+  bool last = true;  // piece of this kind
+  std::string bytes;
+  bool operator==(const Report&) const = default;
+};
+struct Goodbye {
+  bool operator==(const Goodbye&) const = default;
+};
+
+using Message = std::variant<Hello, PlanOffer, PlanAnswer, ShardBegin, ShardChunk, ShardEnd, Ready,
+                             Peers, StepBegin, Heartbeat, Abort, Report, Goodbye>;
+[[nodiscard]] std::string_view name_of(const Message& message);
+
+inline constexpr std::size_t kFrameHeaderBytes = 8;
+struct FrameHeader {
+  std::uint32_t body_bytes = 0;
+  std::uint8_t type = 0;  // position in Message, plus one
+};
+
+// The whole frame. Throws logic_error if the message exceeds its limits.
+[[nodiscard]] std::vector<std::byte> encode(const Message& message);
+// Throws Error if the type is unknown or the length is above the type's limit, so that nothing is
+// allocated for it.
+[[nodiscard]] FrameHeader parse_frame_header(std::span<const std::byte, kFrameHeaderBytes> bytes);
+// Throws Error unless `body` is exactly one message of that type within all limits; a Hello of
+// another version is an Error that names both versions. Texts come back printable.
+[[nodiscard]] Message parse_body(const FrameHeader& header, std::span<const std::byte> body);
+
+inline constexpr std::size_t kDataHeaderBytes = 16;
+struct DataHeader {
+  MessageTag tag;
+  std::uint64_t bytes = 0;
+  bool operator==(const DataHeader&) const = default;
+};
+void encode_data_header(const DataHeader& header, std::span<std::byte, kDataHeaderBytes> out);
+// Any bytes are a header; the receiver compares it with what it expects.
+[[nodiscard]] DataHeader parse_data_header(std::span<const std::byte, kDataHeaderBytes> bytes);
+
+// At most `limit` characters of `text`, everything but printable ASCII replaced by '?': what a peer
+// says must not drive the user's terminal.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = kMaxReasonBytes);
+
+}  // namespace tandem::exec
