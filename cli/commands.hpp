@@ -3,6 +3,7 @@
 // The program's commands: one file each, cli/<name>.cpp.
 
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,11 @@ struct Command {
   // Usage (exit 2).
   int (*run)(const Arguments& arguments, std::ostream& out);
 };
+
+// Runs the one of `actions` that the first of `arguments` names; `parent` is the command they
+// belong to. Throws Usage, with the nearest name, if there is none; HelpRequested on --help.
+int run_subcommand(std::string_view parent, std::span<const Command> actions,
+                   const Arguments& arguments, std::ostream& out);
 
 int model_command(const Arguments& arguments, std::ostream& out);
 int platform_command(const Arguments& arguments, std::ostream& out);

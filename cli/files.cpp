@@ -1,0 +1,178 @@
+#include "cli/files.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 30;
+
+std::string reason(int code) { return std::system_category().message(code); }
+
+// A file descriptor that is closed, and a temporary file that is removed, on every way out.
+class OutputFile {
+ public:
+  OutputFile(const fs::path& shown, const fs::path& written, bool temporary)
+      : shown_(shown), written_(written), temporary_(temporary) {
+    descriptor_ = ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail(errno);
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (temporary_) ::unlink(written_.c_str());
+  }
+
+  void write(std::string_view contents) {
+    while (!contents.empty()) {
+      const ssize_t written = ::write(descriptor_, contents.data(), contents.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail(errno);
+      contents.remove_prefix(static_cast<std::size_t>(written));
+    }
+    const int descriptor = std::exchange(descriptor_, -1);
+    if (::close(descriptor) != 0) fail(errno);
+  }
+
+  void rename_to(const fs::path& target) {
+    if (::rename(written_.c_str(), target.c_str()) != 0) fail(errno);
+    temporary_ = false;
+  }
+
+ private:
+  [[noreturn]] void fail(int code) const {
+    throw Error(shown_.string() + ": cannot write: " + reason(code) +
+                "; choose a place that exists, is writable and has room");
+  }
+
+  fs::path shown_;
+  fs::path written_;
+  bool temporary_;
+  int descriptor_ = -1;
+};
+
+fs::path executable_folder() {
+  std::error_code fault;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", fault);
+  if (fault) throw Error("/proc/self/exe: " + fault.message() + "; is /proc mounted?");
+  return executable.parent_path();
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(path, fault);
+  if (!fs::exists(status))
+    throw Error(path.string() + ": cannot read: " + reason(fault ? fault.value() : ENOENT) +
+                "; check the path");
+  if (fs::is_directory(status))
+    throw Error(path.string() + ": is a folder, expected a file; check the path");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error(path.string() + ": cannot read: " + reason(errno) + "; check its permissions");
+  // Read until the end rather than trust a size: pipes and /dev/zero have none.
+  std::string contents;
+  std::string chunk(std::size_t{1} << 20, '\0');
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
+    contents.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
+    if (contents.size() > kLargestFile)
+      throw Error(path.string() + ": more than 1 GiB, expected a text file; check the path");
+  }
+  if (file.bad())
+    throw Error(path.string() + ": cannot read: " + reason(errno) + "; check the disk");
+  return contents;
+}
+
+void check_writable(const fs::path& path) {
+  std::error_code fault;
+  if (fs::is_directory(path, fault))
+    throw Error(path.string() + ": is a folder, expected the name of a file to write");
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, fault))
+    throw Error(path.string() + ": folder '" + folder.string() + "' does not exist; create it");
+  const bool special = fs::exists(path, fault) && !fs::is_regular_file(path, fault);
+  if (::access(special ? path.c_str() : folder.c_str(), W_OK) != 0)
+    throw Error(path.string() + ": cannot write: " + reason(errno) + "; choose a writable place");
+}
+
+void write_file(const fs::path& path, std::string_view contents) {
+  check_writable(path);
+  std::error_code fault;
+  if (fs::exists(path, fault) && !fs::is_regular_file(path, fault)) {
+    OutputFile(path, path, false).write(contents);
+    return;
+  }
+  // Through a symbolic link the file behind it is replaced, not the link.
+  fs::path target = fs::weakly_canonical(path, fault);
+  if (fault) target = path;
+  const fs::path temporary = target.string() + ".tmp." + std::to_string(::getpid());
+  OutputFile file(path, temporary, true);
+  file.write(contents);
+  file.rename_to(target);
+}
+
+fs::path resource_folder(std::string_view name) {
+  if (name == "scenarios") {
+    if (const char* chosen = std::getenv("TANDEM_SCENARIOS");
+        chosen != nullptr && *chosen != '\0') {
+      if (!fs::is_directory(chosen))
+        throw Error(std::string("TANDEM_SCENARIOS: '") + chosen +
+                    "' is no folder; unset it or name the scenarios folder");
+      return chosen;
+    }
+  }
+  const fs::path here = executable_folder();
+  const fs::path installed = here / "../share/tandem" / name;
+  if (fs::is_directory(installed)) return installed.lexically_normal();
+  const fs::path source = here / "../../.." / name;
+  if (fs::is_directory(source)) return source.lexically_normal();
+  throw Error(std::string(name) + ": folder not found, neither " +
+              installed.lexically_normal().string() + " nor " + source.lexically_normal().string() +
+              "; reinstall tandem" + (name == "scenarios" ? " or set TANDEM_SCENARIOS" : ""));
+}
+
+std::vector<std::string> scenario_names(std::string_view folder, std::string_view extension) {
+  std::vector<std::string> names;
+  const fs::path path = resource_folder("scenarios") / folder;
+  std::error_code fault;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, fault)) {
+    if (entry.path().extension() == extension) names.push_back(entry.path().stem().string());
+  }
+  if (fault)
+    throw Error(path.string() + ": cannot list: " + fault.message() + "; reinstall tandem");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path find_platform(const std::string& name) {
+  std::error_code fault;
+  if (fs::exists(name, fault)) return name;
+  // Only a bare name is looked up: a path that does not exist is a mistake, not a name.
+  if (name.find('/') == std::string::npos) {
+    const fs::path file = resource_folder("scenarios") / "platforms" / (name + ".xml");
+    if (fs::is_regular_file(file, fault)) return file;
+  }
+  throw Error(name + ": no such platform file or scenario; known scenarios: " +
+              listed(scenario_names("platforms", ".xml")));
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,110 @@
+// The program `tandem`: finds the command, maps failures to exit codes.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <system_error>
+
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "cli/version.hpp"
+#include "model/error.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kWorldWrong = 1;
+constexpr int kWrongUsage = 2;
+constexpr int kInternal = 70;
+
+constexpr std::array kCommands{
+    Command{"model", "list, inspect or make models (list | inspect M | random)", model_command},
+    Command{"platform", "check and print a scenario", platform_command},
+    Command{"plan", "place a model on a platform", plan_command},
+    Command{"simulate", "predict the times of a plan", simulate_command},
+    Command{"compare", "hold a prediction against a measurement", compare_command},
+    Command{"profile", "measure this machine's speed", profile_command},
+};
+
+std::string overview() {
+  std::string text =
+      "usage: tandem COMMAND ...\n\n"
+      "Plans, predicts and runs distributed LLM inference on the devices people own.\n\n";
+  text += summaries(kCommands);
+  return text +
+         "\n'tandem help COMMAND' explains one; 'tandem --version' names the build.\n"
+         "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 the answer is no,\n"
+         "70 internal error.\n";
+}
+
+int run(const Arguments& words, std::ostream& out) {
+  if (words.empty()) throw Usage("no command; see 'tandem --help'");
+  const Arguments rest(words.begin() + 1, words.end());
+  const bool help = words[0] == "help";
+  if (words[0] == "--help" || words[0] == "--version" || (help && rest.empty())) {
+    if (!rest.empty()) throw Usage("unexpected argument '" + rest[0] + "' after " + words[0]);
+    out << (words[0] == "--version" ? "tandem " + std::string(version()) + '\n' : overview());
+    return kDone;
+  }
+  if (!help) return find_command(kCommands, words[0], "tandem").run(rest, out);
+  Arguments asked(rest.begin() + 1, rest.end());
+  asked.emplace_back("--help");
+  return find_command(kCommands, rest[0], "tandem").run(asked, out);
+}
+
+void flush(std::ostream& out) {
+  errno = 0;
+  if (out.flush()) return;
+  throw Error("standard output: cannot write: " +
+              (errno == 0 ? "stream failed" : std::system_category().message(errno)) +
+              "; is its reader gone, or its disk full?");
+}
+
+// Messages are one line, whatever a file's name or contents brought into them.
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  return text;
+}
+
+int guarded(const Arguments& words, std::ostream& out) {
+  const bool named = !words.empty() && words[0].rfind('-', 0) != 0 && !words[0].empty();
+  const std::string prefix = named ? "tandem " + words[0] + ": " : "tandem: ";
+  const auto report = [&](const std::string& message, int code) {
+    std::cerr << one_line(prefix + message) << std::endl;
+    return code;
+  };
+  try {
+    int code = kDone;
+    try {
+      code = run(words, out);
+    } catch (const HelpRequested& help) {
+      out << help.what();
+    }
+    flush(out);
+    return code;
+  } catch (const Usage& error) {
+    return report(error.what(), kWrongUsage);
+  } catch (const Error& error) {
+    return report(error.what(), kWorldWrong);
+  } catch (const std::bad_alloc&) {
+    return report("not enough memory for this; close other programs or take a smaller model",
+                  kWorldWrong);
+  } catch (const std::exception& error) {
+    return report(std::string("internal error: ") + error.what(), kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cli
+
+int main(int argc, char** argv) {
+  // A reader that is gone is an error of write(), reported like any other.
+  std::signal(SIGPIPE, SIG_IGN);
+  return tandem::cli::guarded({argv + 1, argv + argc}, std::cout);
+}

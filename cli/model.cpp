@@ -1,0 +1,211 @@
+// tandem model: geometries, their sizes and work, and random weights for them.
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/models.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "exec/weights/random.hpp"
+#include "model/error.hpp"
+#include "model/memory.hpp"
+#include "model/quantity_text.hpp"
+#include "model/work.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Range;
+using model::TaskKind;
+using model::Transformer;
+
+constexpr std::array kDTypes{model::DType::f32, model::DType::f16, model::DType::bf16};
+
+Range whole(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
+
+model::Share everything(const Transformer& transformer) {
+  return {.layers = whole(transformer.layers),
+          .heads = whole(transformer.heads),
+          .columns = whole(transformer.intermediate),
+          .embedding = true,
+          .head = true};
+}
+
+// Floating-point operations of one step of one sequence on one device: `rows` tokens after `past`.
+double step_flops(const Transformer& transformer, std::int32_t past, std::int32_t rows) {
+  const model::Batch batch{{{.sequence = 0, .past = past, .rows = rows}}};
+  const auto flops = [&](TaskKind kind, Range columns, Range of_rows) {
+    model::Task task;
+    task.kind = kind;
+    task.rows = of_rows;
+    task.columns = columns;
+    return model::work_of(transformer, batch, task).flops;
+  };
+  const Range all{0, rows};
+  const Range last{rows - 1, rows};
+  const Range heads = whole(transformer.heads);
+  const Range columns = whole(transformer.intermediate);
+  const Range hidden = whole(transformer.hidden);
+  const double layer =
+      2.0 * flops(TaskKind::norm, hidden, all) + flops(TaskKind::project_qkv, heads, all) +
+      flops(TaskKind::attend, heads, all) + flops(TaskKind::project_out, heads, all) +
+      flops(TaskKind::ffn_up, columns, all) + flops(TaskKind::ffn_down, columns, all) +
+      2.0 * flops(TaskKind::add, hidden, all);
+  return static_cast<double>(transformer.layers) * layer + flops(TaskKind::embed, hidden, all) +
+         flops(TaskKind::norm, hidden, last) +
+         flops(TaskKind::lm_head, whole(transformer.vocab), last);
+}
+
+double kv_bytes_per_token(const Transformer& transformer) {
+  return model::memory_use(transformer, everything(transformer), 1, 1, 0, 0.0).kv_cache;
+}
+
+struct Part {
+  std::string name;
+  std::int64_t parameters;
+};
+
+std::vector<Part> parts(const Transformer& transformer) {
+  return {{"embedding", transformer.embedding_parameters()},
+          {"attention",
+           transformer.layers * transformer.attention_parameters(whole(transformer.heads))},
+          {"ffn", transformer.layers * transformer.ffn_parameters(whole(transformer.intermediate))},
+          {"head", transformer.head_parameters()},
+          {"total", transformer.parameters()}};
+}
+
+Json geometry_json(const Transformer& t) {
+  return {{"name", t.name},
+          {"family", model::to_string(t.family)},
+          {"layers", t.layers},
+          {"hidden", t.hidden},
+          {"heads", t.heads},
+          {"kv_heads", t.kv_heads},
+          {"head_dim", t.head_dim},
+          {"intermediate", t.intermediate},
+          {"vocab", t.vocab},
+          {"max_context", t.max_context},
+          {"tied_embeddings", t.tied_embeddings},
+          {"parameters", t.parameters()}};
+}
+
+std::string billions(std::int64_t parameters) {
+  const double value = static_cast<double>(parameters);
+  return value >= 1e9 ? fixed(value * 1e-9, 2) + "e9" : fixed(value * 1e-6, 2) + "e6";
+}
+
+int list_models(const Arguments& arguments, std::ostream& out) {
+  const Options options({.command = "model list",
+                         .summary = "Lists the models that come with tandem.",
+                         .positionals = {},
+                         .flags = {{"json", "", "print JSON"}}},
+                        arguments);
+  Json all = Json::array();
+  Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
+               "context", "parameters"});
+  for (const std::string& name : scenario_names("models", ".json")) {
+    const Transformer t = load_model(name);
+    all.push_back(geometry_json(t));
+    table.add({name, std::string(model::to_string(t.family)), std::to_string(t.layers),
+               std::to_string(t.hidden), std::to_string(t.heads), std::to_string(t.kv_heads),
+               std::to_string(t.intermediate), std::to_string(t.vocab),
+               std::to_string(t.max_context), billions(t.parameters())});
+  }
+  if (options.has("json")) {
+    out << all.dump(2) << '\n';
+  } else {
+    table.print(out);
+  }
+  return 0;
+}
+
+int inspect_model(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "model inspect",
+       .summary = "Prints geometry, sizes and work of M: a Hugging Face folder, a config.json, or\n"
+                  "a name of 'tandem model list'.",
+       .positionals = {"M"},
+       .flags = {{"prompt-tokens", "N", "length of the prompt that work is stated for [512]"},
+                 {"json", "", "print JSON"}}},
+      arguments);
+  const Transformer t = load_model(options.positional(0));
+  const auto prompt = static_cast<std::int32_t>(
+      options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
+                         std::min<std::int64_t>(t.max_context, 1 << 30)));
+  const double kv = kv_bytes_per_token(t);
+  const double prompt_flops = step_flops(t, 0, prompt);
+  const double decode_flops = step_flops(t, prompt, 1);
+
+  if (options.has("json")) {
+    Json json = geometry_json(t);
+    json["rope_theta"] = t.rope_theta;
+    for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
+    for (const model::DType dtype : kDTypes)
+      json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
+    json["kv_bytes_per_token"] = kv;
+    json["prompt_tokens"] = prompt;
+    json["prompt_flops_per_token"] = prompt_flops / prompt;
+    json["decode_flops_per_token"] = decode_flops;
+    out << json.dump(2) << '\n';
+    return 0;
+  }
+  out << t.name << ": " << to_string(t.family) << ", " << t.layers << " layers, hidden " << t.hidden
+      << ", " << t.heads << " heads of " << t.head_dim << " (" << t.kv_heads << " key/value), FFN "
+      << t.intermediate << ", vocabulary " << t.vocab << ", context " << t.max_context
+      << (t.tied_embeddings ? ", tied embeddings" : "") << "\n\n";
+  Table table({"part", "parameters", "F32", "F16 or BF16"});
+  for (const Part& part : parts(t)) {
+    const double count = static_cast<double>(part.parameters);
+    table.add({part.name, std::to_string(part.parameters), to_text(model::Bytes{4.0 * count}),
+               to_text(model::Bytes{2.0 * count})});
+  }
+  table.print(out);
+  out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
+      << "prompt           " << fixed(prompt_flops / prompt * 1e-9, 3) << " Gflop a token (mean of "
+      << prompt << " tokens)\n"
+      << "new token        " << fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
+      << " tokens\n";
+  return 0;
+}
+
+int random_model(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "model random",
+       .summary = "Writes a model folder with deterministic random weights.",
+       .positionals = {},
+       .flags = {{"config", "C", "geometry: a model folder, a config.json, or a name (required)"},
+                 {"seed", "S", "seed of the weights [0]"},
+                 {"dtype", "TYPE", "F32, F16 or BF16, as stored [F32]"},
+                 {"out", "DIR", "folder to write (required)"},
+                 {"quiet", "", "print nothing"}}},
+      arguments);
+  const std::string config = options.required("config");
+  const std::string folder = options.required("out");
+  const std::int64_t seed =
+      options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max());
+  const std::string wanted = options.choice_or("dtype", "F32", {"F32", "F16", "BF16"});
+  const Transformer transformer = load_model(config);
+  for (const model::DType dtype : kDTypes) {
+    if (to_string(dtype) != wanted) continue;
+    exec::write_random_weights(transformer, static_cast<std::uint64_t>(seed), dtype, folder);
+    if (!options.has("quiet"))
+      out << folder << ": " << transformer.parameters() << " parameters, "
+          << to_text(model::Bytes{static_cast<double>(transformer.parameters() * size_of(dtype))})
+          << " " << wanted << ", seed " << seed << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+int model_command(const Arguments& arguments, std::ostream& out) {
+  constexpr std::array kActions{Command{"list", "the models that come with tandem", list_models},
+                                Command{"inspect", "sizes and work of a model", inspect_model},
+                                Command{"random", "write random weights", random_model}};
+  return run_subcommand("model", kActions, arguments, out);
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,147 @@
+// tandem platform: checks and prints a scenario.
+
+#include "sim/platform.hpp"
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "model/quantity_text.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::DeviceIndex;
+
+std::string_view to_string(model::Sharing sharing) {
+  switch (sharing) {
+    case model::Sharing::shared:
+      return "shared";
+    case model::Sharing::split_duplex:
+      return "split duplex";
+    case model::Sharing::fatpipe:
+      return "fat pipe";
+  }
+  return "";
+}
+
+std::string path_text(const model::Cluster& cluster, const model::Route& route) {
+  std::string text;
+  for (const model::Hop& hop : route.hops)
+    text += (text.empty() ? "" : " > ") + cluster.links()[static_cast<std::size_t>(hop.link)].name;
+  return text;
+}
+
+Json to_json(const sim::Platform& platform) {
+  const model::Cluster& cluster = platform.cluster;
+  Json json{{"name", cluster.name()},
+            {"devices", Json::array()},
+            {"links", Json::array()},
+            {"routes", Json::array()},
+            {"defaults", platform.defaults}};
+  for (const model::Device& device : cluster.devices())
+    json["devices"].push_back({{"name", device.name},
+                               {"cores", device.cores},
+                               {"flop_rate_flops_per_s", device.flop_rate.value()},
+                               {"memory_bandwidth_bytes_per_s", device.memory_bandwidth.value()},
+                               {"memory_bytes", device.memory.value()},
+                               {"disk_bandwidth_bytes_per_s", device.disk_bandwidth.value()},
+                               {"slowdown", device.slowdown}});
+  for (const model::Link& link : cluster.links())
+    json["links"].push_back({{"name", link.name},
+                             {"latency_s", link.latency.value()},
+                             {"bandwidth_bytes_per_s", link.bandwidth.value()},
+                             {"sharing", to_string(link.sharing)}});
+  for (DeviceIndex from = 0; from < cluster.size(); ++from) {
+    for (DeviceIndex to = 0; to < cluster.size(); ++to) {
+      if (from == to) continue;
+      const model::Route& route = cluster.route(from, to);
+      Json links = Json::array();
+      for (const model::Hop& hop : route.hops)
+        links.push_back(cluster.links()[static_cast<std::size_t>(hop.link)].name);
+      json["routes"].push_back({{"from", cluster.devices()[static_cast<std::size_t>(from)].name},
+                                {"to", cluster.devices()[static_cast<std::size_t>(to)].name},
+                                {"latency_s", route.latency.value()},
+                                {"bandwidth_bytes_per_s", route.bandwidth.value()},
+                                {"links", links}});
+    }
+  }
+  return json;
+}
+
+void print_devices(const model::Cluster& cluster, std::ostream& out) {
+  Table table({"device", "cores", "compute", "memory bandwidth", "memory", "disk", "slowdown"});
+  for (const model::Device& device : cluster.devices())
+    table.add({device.name, std::to_string(device.cores), to_text(device.flop_rate),
+               to_text(device.memory_bandwidth), to_text(device.memory),
+               device.disk_bandwidth.value() > 0.0 ? to_text(device.disk_bandwidth) : "none",
+               fixed(device.slowdown, 2)});
+  table.print(out);
+}
+
+void print_links(const model::Cluster& cluster, std::ostream& out) {
+  Table table({"link", "latency", "bandwidth", "sharing"});
+  for (const model::Link& link : cluster.links())
+    table.add({link.name, to_text(link.latency), to_text(link.bandwidth),
+               std::string(to_string(link.sharing))});
+  table.print(out);
+}
+
+// One line a pair where both ways are alike, else two.
+void print_routes(const model::Cluster& cluster, std::ostream& out) {
+  Table table({"route", "latency", "bandwidth", "links"});
+  const auto name = [&](DeviceIndex i) {
+    return cluster.devices()[static_cast<std::size_t>(i)].name;
+  };
+  for (DeviceIndex from = 0; from < cluster.size(); ++from) {
+    for (DeviceIndex to = from + 1; to < cluster.size(); ++to) {
+      const model::Route& there = cluster.route(from, to);
+      const model::Route& back = cluster.route(to, from);
+      const bool alike = there.latency == back.latency && there.bandwidth == back.bandwidth;
+      table.add({name(from) + (alike ? " <-> " : " -> ") + name(to), to_text(there.latency),
+                 to_text(there.bandwidth), path_text(cluster, there)});
+      if (!alike)
+        table.add({name(to) + " -> " + name(from), to_text(back.latency), to_text(back.bandwidth),
+                   path_text(cluster, back)});
+    }
+  }
+  table.print(out);
+}
+
+}  // namespace
+
+int platform_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "platform",
+       .summary = "Checks a SimGrid platform file, or a name in scenarios/platforms, and prints\n"
+                  "its devices, links and routes.",
+       .positionals = {"FILE.xml"},
+       .flags = {{"json", "", "print JSON"}}},
+      arguments);
+  const sim::Platform platform = sim::read_platform(find_platform(options.positional(0)).string());
+  if (options.has("json")) {
+    out << to_json(platform).dump(2) << '\n';
+    return 0;
+  }
+  const model::Cluster& cluster = platform.cluster;
+  out << cluster.name() << ": " << cluster.size() << " devices, " << cluster.routers().size()
+      << " routers, " << cluster.links().size() << " links\n\n";
+  print_devices(cluster, out);
+  if (!cluster.links().empty()) {
+    out << '\n';
+    print_links(cluster, out);
+  }
+  if (cluster.size() > 1) {
+    out << '\n';
+    print_routes(cluster, out);
+  }
+  if (!platform.defaults.empty()) out << "\nNot stated by the file, defaults used:\n";
+  for (const std::string& line : platform.defaults) out << "  " << line << '\n';
+  return 0;
+}
+
+}  // namespace tandem::cli
