@@ -1,0 +1,165 @@
+#include "cli/bottleneck.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "cli/table.hpp"
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using model::Span;
+using model::Task;
+using model::TaskGraph;
+using model::TaskIndex;
+
+// The spans of one step, by task.
+std::vector<const Span*> spans_of(const model::Trace& trace, std::int32_t step, TaskIndex tasks) {
+  std::vector<const Span*> spans(static_cast<std::size_t>(tasks), nullptr);
+  for (const Span& span : trace.spans) {
+    if (span.step == step && span.task >= 0 && span.task < tasks)
+      spans[static_cast<std::size_t>(span.task)] = &span;
+  }
+  return spans;
+}
+
+class CriticalPath {
+ public:
+  CriticalPath(const planner::Plan& plan, const TaskGraph& graph, std::vector<const Span*> spans)
+      : plan_(plan), costs_(plan.cost_model()), graph_(graph), spans_(std::move(spans)) {
+    std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, TaskIndex> last;
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+      const auto [lane, first] = last.try_emplace({task.lane, task.device, task.peer}, -1);
+      lane_before_.push_back(lane->second);
+      lane->second = i;
+    }
+  }
+
+  [[nodiscard]] std::vector<Waiting> walk() {
+    TaskIndex at = last_sample();
+    while (at >= 0) {
+      const TaskIndex before = predecessor(at);
+      // What passes between the end of the one and the end of the other belongs to the other.
+      const double since = before < 0 ? span(at).start : span(at).start - gap(at, before);
+      charge(at, span(at).end - since);
+      at = before;
+    }
+    std::vector<Waiting> waiting;
+    for (const auto& [what, seconds] : seconds_) waiting.push_back({what, seconds});
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [](const Waiting& a, const Waiting& b) { return a.seconds > b.seconds; });
+    return waiting;
+  }
+
+ private:
+  [[nodiscard]] const Span& span(TaskIndex i) const {
+    const Span* found = spans_[static_cast<std::size_t>(i)];
+    require(found != nullptr, "every task of the step has a span");
+    return *found;
+  }
+  [[nodiscard]] const Task& task(TaskIndex i) const {
+    return graph_.tasks()[static_cast<std::size_t>(i)];
+  }
+  [[nodiscard]] const model::Route& route(TaskIndex i) const {
+    return plan_.cluster.route(task(i).device, task(i).peer);
+  }
+
+  // When `after`, in the same lane, could follow `i`: a channel is free once the bytes are out.
+  [[nodiscard]] double lane_free(TaskIndex i) const {
+    const bool channel = task(i).lane == model::LaneKind::channel;
+    return span(i).end - (channel ? route(i).latency.value() : 0.0);
+  }
+
+  [[nodiscard]] double gap(TaskIndex at, TaskIndex before) const {
+    const double free =
+        before == lane_before_[static_cast<std::size_t>(at)] ? lane_free(before) : span(before).end;
+    return std::max(0.0, span(at).start - free);
+  }
+
+  [[nodiscard]] TaskIndex last_sample() const {
+    for (TaskIndex i = graph_.size() - 1; i >= 0; --i) {
+      if (task(i).kind == model::TaskKind::sample) return i;
+    }
+    return -1;
+  }
+
+  [[nodiscard]] TaskIndex predecessor(TaskIndex i) const {
+    TaskIndex latest = lane_before_[static_cast<std::size_t>(i)];
+    double when = latest < 0 ? 0.0 : lane_free(latest);
+    for (const TaskIndex dependency : graph_.dependencies(i)) {
+      if (latest >= 0 && span(dependency).end < when) continue;
+      latest = dependency;
+      when = span(dependency).end;
+    }
+    return latest;
+  }
+
+  void charge(TaskIndex i, double seconds) {
+    const std::string& device =
+        plan_.cluster.devices()[static_cast<std::size_t>(task(i).device)].name;
+    if (task(i).lane == model::LaneKind::cpu) {
+      seconds_["compute of " + device] += seconds;
+      return;
+    }
+    if (task(i).lane == model::LaneKind::disk) {
+      seconds_["disk of " + device] += seconds;
+      return;
+    }
+    const model::Route& way = route(i);
+    const double latency = std::min(seconds, way.latency.value());
+    const double overhead =
+        std::min(seconds - latency,
+                 costs_.message_overhead(task(i).device, model::Bytes{span(i).bytes}).value());
+    seconds_["latency of links"] += latency;
+    if (overhead > 0.0) seconds_["message overhead of " + device] += overhead;
+    const auto& links = plan_.cluster.links();
+    const auto narrowest = std::min_element(
+        way.hops.begin(), way.hops.end(), [&](const model::Hop& a, const model::Hop& b) {
+          return links[static_cast<std::size_t>(a.link)].bandwidth <
+                 links[static_cast<std::size_t>(b.link)].bandwidth;
+        });
+    if (narrowest != way.hops.end())
+      seconds_["bandwidth of " + links[static_cast<std::size_t>(narrowest->link)].name] +=
+          seconds - latency - overhead;
+  }
+
+  const planner::Plan& plan_;
+  model::CostModel costs_;
+  const TaskGraph& graph_;
+  std::vector<const Span*> spans_;
+  std::vector<TaskIndex> lane_before_;
+  std::map<std::string, double> seconds_;
+};
+
+}  // namespace
+
+Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace) {
+  planner::GenerationSteps steps(plan);
+  Bottleneck result;
+  for (std::int32_t step = 0; step < std::min(2, steps.count()); ++step) {
+    const TaskGraph& graph = steps.graph(step);
+    std::vector<Waiting> waiting =
+        CriticalPath(plan, graph, spans_of(trace, step, graph.size())).walk();
+    (step == 0 ? result.prompt : result.token) = std::move(waiting);
+  }
+  return result;
+}
+
+std::string to_text(const std::vector<Waiting>& waiting) {
+  constexpr std::size_t kShown = 4;
+  double total = 0.0;
+  for (const Waiting& part : waiting) total += part.seconds;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, waiting.size()); ++i) {
+    const double percent = total > 0.0 ? 100.0 * waiting[i].seconds / total : 0.0;
+    if (i > 0 && percent < 0.5) break;
+    text += (text.empty() ? "" : ", ") + waiting[i].what + ' ' + fixed(percent, 0) + '%';
+  }
+  return text;
+}
+
+}  // namespace tandem::cli

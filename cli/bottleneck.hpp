@@ -1,0 +1,33 @@
+#pragma once
+
+// What a run waits for: the critical path of its prompt and of one new token.
+
+#include <string>
+#include <vector>
+
+#include "model/trace.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::cli {
+
+// One thing that time on the critical path goes to.
+struct Waiting {
+  std::string what;  // "compute of laptop", "bandwidth of wifi", "latency of links"
+  double seconds = 0.0;
+};
+
+struct Bottleneck {
+  std::vector<Waiting> prompt;  // longest first; sums to TTFT
+  std::vector<Waiting> token;   // of the second token; empty if there is none
+};
+
+// Walks back from each step's sample, always to what ended last among dependencies and lane
+// predecessor. `trace` has the spans of the first two steps of `plan` at least. A transfer's time
+// is its route's latency, its sender's message overhead, and the rest, which is laid to the route's
+// narrowest link, waiting for other messages on it included.
+[[nodiscard]] Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace);
+
+// "what 61%, what 30%, what 9%": the largest few.
+[[nodiscard]] std::string to_text(const std::vector<Waiting>& waiting);
+
+}  // namespace tandem::cli

@@ -1,0 +1,170 @@
+// tandem compare: holds a prediction against a measurement.
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <system_error>
+
+#include "cli/commands.hpp"
+#include "cli/figure.hpp"
+#include "cli/files.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "model/comparison.hpp"
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using model::Comparison;
+using model::Deviation;
+using model::Result;
+
+Result read_result(const std::string& path) {
+  return model::parse_result_json(read_file(path), path);
+}
+
+fs::path make_folder(const std::string& path) {
+  std::error_code fault;
+  fs::create_directories(path, fault);
+  if (fault || !fs::is_directory(path))
+    throw Error(path + ": cannot make this folder" + (fault ? ": " + fault.message() : "") +
+                "; choose a place that is writable");
+  return path;
+}
+
+std::string value_text(const std::optional<double>& value, const std::string& unit) {
+  if (!value) return "-";
+  const std::string sign = *value < 0.0 ? "-" : "";
+  const double size = std::abs(*value);
+  if (unit == "s") return sign + to_text(model::Seconds{size});
+  if (unit == "bytes") return sign + to_text(model::Bytes{size});
+  return sign + fixed(size, 0);
+}
+
+std::string signed_text(const std::optional<double>& value, const std::string& unit) {
+  return (value && *value > 0.0 ? "+" : "") + value_text(value, unit);
+}
+
+std::string percent_text(const std::optional<double>& percent) {
+  if (!percent) return "-";
+  return (*percent > 0.0 ? "+" : "") + fixed(*percent, 1) + '%';
+}
+
+std::string label(const Deviation& row) {
+  std::string text = row.metric;
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return row.name.empty() ? text : row.name + ' ' + text;
+}
+
+// What the terminal shows of the rows; the CSV has all.
+bool shown(const Deviation& row) {
+  if (row.scope == "run") return true;
+  if (row.scope == "device")
+    return row.metric == "memory_total" || row.metric == "sent" ||
+           (row.metric == "loaded" && row.measured.value_or(0.0) > 0.0) ||
+           row.metric == "busy_cpu" || row.metric == "stall";
+  return row.scope == "task" && row.metric == "mean";
+}
+
+void print_comparison(const Comparison& comparison, std::ostream& out) {
+  std::string scope;
+  Table table({"", "predicted", "measured", "deviation", "percent"});
+  for (const Deviation& row : comparison.rows) {
+    if (!shown(row)) continue;
+    if (!scope.empty() && row.scope != scope) table.add({"", "", "", "", ""});
+    scope = row.scope;
+    table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
+               signed_text(row.absolute(), row.unit), percent_text(row.percent())});
+  }
+  table.print(out);
+  for (const Deviation& row : comparison.rows) {
+    if (row.scope != "token" || !comparison.worst_token ||
+        row.name != std::to_string(*comparison.worst_token))
+      continue;
+    out << "\nworst token: number " << *comparison.worst_token + 1 << ", predicted "
+        << value_text(row.predicted, "s") << ", measured " << value_text(row.measured, "s") << " ("
+        << percent_text(row.percent()) << ")\n";
+  }
+  if (comparison.worst_percent)
+    out << "largest deviation of TTFT, mean and median token latency: "
+        << fixed(*comparison.worst_percent, 1) << "% of the measured value\n";
+}
+
+template <class T>
+Json nullable(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json to_json(const Comparison& comparison) {
+  Json json{{"schema", "tandem.comparison/1"},
+            {"worst_percent", nullable(comparison.worst_percent)},
+            {"worst_token", nullable(comparison.worst_token)},
+            {"rows", Json::array()}};
+  for (const Deviation& row : comparison.rows)
+    json["rows"].push_back({{"scope", row.scope},
+                            {"name", row.name},
+                            {"metric", row.metric},
+                            {"unit", row.unit},
+                            {"predicted", nullable(row.predicted)},
+                            {"measured", nullable(row.measured)},
+                            {"absolute", nullable(row.absolute())},
+                            {"percent", nullable(row.percent())}});
+  return json;
+}
+
+model::Trace read_trace(const std::string& result_path, const std::string& reference) {
+  const fs::path path = fs::path(result_path).parent_path() / reference;
+  return model::parse_perfetto_json(read_file(path), path.string());
+}
+
+}  // namespace
+
+int compare_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "compare",
+       .summary =
+           "Deviation of a prediction from a measurement of the same plan: a table, and in DIR\n"
+           "compare.csv, compare.png, compare.svg and, if both results name their traces,\n"
+           "trace.json for ui.perfetto.dev.",
+       .positionals = {"predicted.json", "measured.json"},
+       .flags = {{"out", "DIR", "folder to write, made if need be (required)"},
+                 {"json", "", "print every row as JSON"},
+                 {"quiet", "", "print no table"}}},
+      arguments);
+  if (options.has("json") && options.has("quiet"))
+    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  const std::string folder_name = options.required("out");
+  const std::string& predicted_path = options.positional(0);
+  const std::string& measured_path = options.positional(1);
+  const Result predicted = read_result(predicted_path);
+  const Result measured = read_result(measured_path);
+  const Comparison comparison = compare(predicted, measured);
+  std::optional<std::string> merged;
+  if (predicted.trace && measured.trace)
+    merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
+                              read_trace(measured_path, *measured.trace));
+
+  const fs::path folder = make_folder(folder_name);
+  write_file(folder / "compare.csv", to_csv(comparison));
+  if (merged) write_file(folder / "trace.json", *merged);
+  if (options.has("json")) {
+    out << to_json(comparison).dump(2) << '\n';
+  } else if (!options.has("quiet")) {
+    print_comparison(comparison, out);
+    if (measured.pace)
+      out << "measured on emulated devices, compute paced to "
+          << (*measured.pace == "nominal" ? "nominal times: compute is right by construction"
+                                          : "measured times")
+          << '\n';
+  }
+  out.flush();
+  draw_comparison(folder / "compare.csv", folder / "compare");
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,81 @@
+#include "cli/figure.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/files.hpp"
+#include "model/error.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr const char* kPython = "/usr/bin/python3";
+constexpr std::string_view kRemedy =
+    "; install it with 'apt-get install python3-matplotlib' (the table and CSV are complete)";
+
+struct Outcome {
+  int status = 0;
+  std::string diagnostics;
+};
+
+std::string reason(int code) { return std::system_category().message(code); }
+
+// Runs `words`, standard output and error together into `diagnostics`; waits for the end.
+Outcome run(std::vector<std::string> words) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("pipe: " + reason(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int failure =
+      ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), ::environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (failure != 0) {
+    ::close(ends[0]);
+    throw Error(words[0] + ": " + reason(failure) + std::string(kRemedy));
+  }
+  Outcome outcome;
+  std::array<char, 4096> chunk{};
+  for (;;) {
+    const ssize_t got = ::read(ends[0], chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    outcome.diagnostics.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  while (::waitpid(child, &outcome.status, 0) < 0 && errno == EINTR) {
+  }
+  return outcome;
+}
+
+std::string last_line(std::string text) {
+  text.erase(text.find_last_not_of(" \n") + 1);
+  return text.substr(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
+}
+
+}  // namespace
+
+void draw_comparison(const std::filesystem::path& csv, const std::filesystem::path& stem) {
+  const std::filesystem::path script = resource_folder("plots") / "compare.py";
+  const Outcome outcome = run({kPython, script.string(), csv.string(), stem.string()});
+  if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 0) return;
+  const std::string word = last_line(outcome.diagnostics);
+  throw Error("figure: " + script.string() + " failed: " + (word.empty() ? "no message" : word) +
+              (word.find("matplotlib") == std::string::npos ? "" : std::string(kRemedy)));
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,181 @@
+// tandem plan: places a model on a platform.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <ostream>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/models.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "sim/platform.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Bytes;
+using model::DeviceProfile;
+
+DeviceProfile read_profile(const std::string& path) {
+  return model::parse_profile_json(read_file(path), path);
+}
+
+// One profile a device from `--profile F` (every device) and `--profile NAME=F` (that one), made
+// slower as the scenario says; nominal where none is given. Empty if there is no such flag.
+std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
+                                           const std::vector<std::string>& given) {
+  if (given.empty()) return {};
+  std::optional<DeviceProfile> common;
+  std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      if (common)
+        throw Usage("flag '--profile' is given twice for every device; write NAME=FILE for one");
+      common = read_profile(text);
+      continue;
+    }
+    const auto device = static_cast<std::size_t>(cluster.find(text.substr(0, equals)));
+    if (own[device])
+      throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
+    own[device] = read_profile(text.substr(equals + 1));
+  }
+  std::vector<DeviceProfile> profiles;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const model::Device& device = cluster.devices()[i];
+    if (own[i] || common) {
+      profiles.push_back(slowed(own[i] ? *own[i] : *common, device.slowdown));
+    } else {
+      profiles.push_back(nominal_profile(device));
+    }
+  }
+  return profiles;
+}
+
+std::string share_text(model::Range range) {
+  if (range.empty()) return "-";
+  return std::to_string(range.size()) + " [" + std::to_string(range.begin) + ", " +
+         std::to_string(range.end) + ")";
+}
+
+void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
+  out << path << ": " << plan.model.name << " on " << plan.cluster.name() << ", strategy "
+      << plan.strategy << ", partition " << plan.partition
+      << (plan.allreduce.empty() ? "" : ", all-reduce " + plan.allreduce) << ", master "
+      << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
+      << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
+      << " new tokens\n\n";
+  Table table({"device", "heads", "FFN columns", "weights", "kv cache", "activations", "buffers",
+               "program", "total", "budget"});
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const model::Share& share = plan.devices[i].share;
+    const model::MemoryUse& memory = plan.devices[i].memory;
+    const model::Device& device = plan.cluster.devices()[i];
+    table.add({device.name, share_text(share.heads), share_text(share.columns),
+               to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
+               to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
+               to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
+               to_text(device.memory)});
+  }
+  table.print(out);
+}
+
+Json summary_json(const planner::Plan& plan, const std::string& path) {
+  Json json{{"plan", path},
+            {"sha256", planner::plan_sha256(plan)},
+            {"strategy", plan.strategy},
+            {"partition", plan.partition},
+            {"devices", Json::array()}};
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const model::Share& share = plan.devices[i].share;
+    const model::MemoryUse& memory = plan.devices[i].memory;
+    json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
+                               {"heads", share.heads.size()},
+                               {"columns", share.columns.size()},
+                               {"weights_bytes", memory.weights},
+                               {"kv_cache_bytes", memory.kv_cache},
+                               {"activations_bytes", memory.activations},
+                               {"buffers_bytes", memory.buffers},
+                               {"program_bytes", memory.program},
+                               {"total_bytes", memory.total()},
+                               {"budget_bytes", plan.cluster.devices()[i].memory.value()}});
+  }
+  return json;
+}
+
+Syntax syntax() {
+  return {.command = "plan",
+          .summary =
+              "Places a model on a platform and writes the plan, to standard output without\n"
+              "--out. Exit code 3, with the reason, if the platform cannot hold the model.",
+          .positionals = {},
+          .flags = {{"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
+                    {"model", "M", "model folder, config.json, or known name (required)"},
+                    {"strategy", "S", "tensor or local [tensor]"},
+                    {"partition", "HOW", "galaxy, equal, or proportions A:B:C [galaxy]"},
+                    {"prompt-tokens", "N", "tokens of the prompt [64]"},
+                    {"new-tokens", "N", "tokens to generate [32]"},
+                    {"allreduce", "HOW", "star [star]"},
+                    {"master", "NAME", "device with prompt, embedding and head [the first]"},
+                    {"profile", "[NAME=]FILE",
+                     "measured speed of every device, or of one [nominal]", true},
+                    {"out", "FILE", "where the plan goes; a summary then goes to stdout"},
+                    {"json", "", "print the summary as JSON (with --out)"},
+                    {"quiet", "", "print no summary"}}};
+}
+
+}  // namespace
+
+int plan_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(syntax(), arguments);
+  const std::optional<std::string> path = options.text("out");
+  if (options.has("json") && !path)
+    throw Usage("flag '--json' needs '--out': without it the plan, which is JSON, is printed");
+  if (options.has("json") && options.has("quiet"))
+    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  const std::string platform = options.required("platform");
+  const std::string model_name = options.required("model");
+
+  std::vector<std::string_view> known;
+  for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
+  const std::string strategy = options.choice_or("strategy", "tensor", known);
+  planner::Request request{
+      .model = load_model(model_name),
+      .cluster = sim::read_platform(find_platform(platform).string()).cluster,
+      .strategy = strategy,
+      .partition = options.text_or("partition", "galaxy"),
+      .allreduce = options.choice_or("allreduce", "star", {"star"}),
+      .master = options.text_or("master", ""),
+      .workload = {.prompt_tokens = options.integer_or("prompt-tokens", 64, 1, 1 << 30),
+                   .new_tokens = options.integer_or("new-tokens", 32, 1, 1 << 30)},
+      .profiles = {}};
+  request.profiles = device_profiles(request.cluster, options.all("profile"));
+  if (path) check_writable(*path);
+
+  const auto answer = planner::make_plan(request);
+  if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  const auto& plan = std::get<planner::Plan>(answer);
+  if (!path) {
+    out << planner::to_json(plan);
+    return 0;
+  }
+  write_file(*path, planner::to_json(plan));
+  if (options.has("json")) {
+    out << summary_json(plan, *path).dump(2) << '\n';
+  } else if (!options.has("quiet")) {
+    print_plan(plan, *path, out);
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,76 @@
+#include "cli/report.hpp"
+
+#include <filesystem>
+#include <numeric>
+#include <ostream>
+
+#include "cli/table.hpp"
+#include "model/quantity_text.hpp"
+
+namespace tandem::cli {
+
+using model::Bytes;
+using model::Seconds;
+
+void fill_result(const planner::Plan& plan, const model::RunRecorder& recorder,
+                 model::Result& result) {
+  result.metrics = recorder.metrics();
+  result.devices = recorder.devices();
+  result.links = recorder.links();
+  result.task_kinds.clear();
+  for (std::size_t i = 0; i < result.devices.size(); ++i) {
+    result.devices[i].peak_memory = plan.devices[i].memory;
+    const auto& kinds = recorder.kinds()[i];
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (kinds[k].count > 0)
+        result.task_kinds.push_back(
+            {result.devices[i].name, static_cast<model::TaskKind>(k), kinds[k]});
+    }
+  }
+}
+
+std::string trace_reference(const std::string& trace, const std::optional<std::string>& result) {
+  namespace fs = std::filesystem;
+  const fs::path absolute = fs::absolute(trace);
+  if (!result) return absolute.string();
+  return fs::proximate(absolute, fs::absolute(*result).parent_path()).string();
+}
+
+void print_times(const model::Result& result, std::ostream& out) {
+  Table table({"time to first token", to_text(Seconds{result.metrics.ttft_s})});
+  const std::vector<double> latencies = result.metrics.token_latencies_s();
+  if (!latencies.empty()) {
+    const double mean = std::accumulate(latencies.begin(), latencies.end(), 0.0) /
+                        static_cast<double>(latencies.size());
+    table.add({"token latency, mean", to_text(Seconds{mean})});
+    table.add({"token latency, p50", to_text(Seconds{model::quantile(latencies, 0.5)})});
+    table.add({"token latency, p90", to_text(Seconds{model::quantile(latencies, 0.9)})});
+    table.add({"token latency, p99", to_text(Seconds{model::quantile(latencies, 0.99)})});
+  }
+  if (!result.metrics.token_times_s.empty())
+    table.add({"all " + std::to_string(result.metrics.token_times_s.size()) + " tokens",
+               to_text(Seconds{result.metrics.token_times_s.back()})});
+  table.print(out);
+}
+
+void print_devices(const model::Result& result, std::ostream& out) {
+  Table table(
+      {"device", "peak memory", "sent", "loaded", "compute", "channels", "disk", "stalled"});
+  for (const model::DeviceMetrics& device : result.devices)
+    table.add({device.name, to_text(Bytes{device.peak_memory.total()}),
+               to_text(Bytes{device.bytes_sent}), to_text(Bytes{device.bytes_loaded}),
+               to_text(Seconds{device.busy_cpu_s}), to_text(Seconds{device.busy_channel_s}),
+               to_text(Seconds{device.busy_disk_s}), to_text(Seconds{device.stall_s})});
+  table.print(out);
+}
+
+void print_network(const model::Result& result, std::ostream& out) {
+  std::string text;
+  for (const auto& [name, value] : result.environment) {
+    if (name.rfind("network/", 0) == 0)
+      text += (text.empty() ? "" : ", ") + name.substr(8) + ' ' + value;
+  }
+  if (!text.empty()) out << "\nnetwork model  " << text << '\n';
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,230 @@
+#include "model/comparison.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+namespace {
+
+void check_comparable(const Result& predicted, const Result& measured) {
+  if (predicted.kind != "predicted")
+    throw Error("first result: kind '" + predicted.kind +
+                "', expected 'predicted'; give the prediction first, then the measurement");
+  if (measured.kind != "measured")
+    throw Error("second result: kind '" + measured.kind +
+                "', expected 'measured'; give the prediction first, then the measurement");
+  if (predicted.plan.sha256 != measured.plan.sha256)
+    throw Error("results are of different plans: sha256 " + predicted.plan.sha256.substr(0, 16) +
+                " (" + predicted.plan.strategy + ", " + predicted.plan.model +
+                ") was predicted and " + measured.plan.sha256.substr(0, 16) + " (" +
+                measured.plan.strategy + ", " + measured.plan.model +
+                ") was measured; simulate and run the same plan file");
+}
+
+// A metric that is read alike from either result's part.
+template <class Part>
+struct Metric {
+  std::string name;
+  std::string unit;
+  std::function<double(const Part&)> value;
+};
+
+// Rows of the parts of both results that carry the same name, in the order of their appearance.
+template <class Part, class Name>
+void add_rows(const std::string& scope, const std::vector<Part>& predicted,
+              const std::vector<Part>& measured, Name name_of,
+              const std::vector<Metric<Part>>& metrics, std::vector<Deviation>& rows) {
+  std::vector<std::string> names;
+  for (const auto* parts : {&predicted, &measured}) {
+    for (const Part& part : *parts) {
+      std::string name = name_of(part);
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+    }
+  }
+  const auto find = [&](const std::vector<Part>& parts, const std::string& name) -> const Part* {
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [&](const Part& part) { return name_of(part) == name; });
+    return found == parts.end() ? nullptr : &*found;
+  };
+  for (const std::string& name : names) {
+    const Part* const p = find(predicted, name);
+    const Part* const m = find(measured, name);
+    for (const Metric<Part>& metric : metrics) {
+      Deviation row{scope, name, metric.name, metric.unit, std::nullopt, std::nullopt};
+      if (p != nullptr) row.predicted = metric.value(*p);
+      if (m != nullptr) row.measured = metric.value(*m);
+      rows.push_back(std::move(row));
+    }
+  }
+}
+
+// The metrics of a run that its latencies give; absent without tokens.
+using OptionalMetric = std::function<std::optional<double>(const Metrics&)>;
+
+OptionalMetric of_latencies(std::function<double(const std::vector<double>&)> value) {
+  return [value = std::move(value)](const Metrics& metrics) -> std::optional<double> {
+    const std::vector<double> latencies = metrics.token_latencies_s();
+    if (latencies.empty()) return std::nullopt;
+    return value(latencies);
+  };
+}
+
+OptionalMetric latency_quantile(double q) {
+  return of_latencies([q](const std::vector<double>& latencies) { return quantile(latencies, q); });
+}
+
+void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Deviation>& rows) {
+  const std::array<std::pair<const char*, OptionalMetric>, 7> metrics{{
+      {"ttft", [](const Metrics& m) { return std::optional(m.ttft_s); }},
+      {"token_latency_mean", of_latencies([](const std::vector<double>& latencies) {
+         return std::accumulate(latencies.begin(), latencies.end(), 0.0) /
+                static_cast<double>(latencies.size());
+       })},
+      {"token_latency_p50", latency_quantile(0.5)},
+      {"token_latency_p90", latency_quantile(0.9)},
+      {"token_latency_p99", latency_quantile(0.99)},
+      {"token_latency_worst", latency_quantile(1.0)},
+      {"all_tokens",
+       [](const Metrics& m) {
+         return m.token_times_s.empty() ? std::nullopt : std::optional(m.token_times_s.back());
+       }},
+  }};
+  for (const auto& [name, value] : metrics)
+    rows.push_back({"run", "", name, "s", value(predicted), value(measured)});
+}
+
+void add_devices(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {
+  using D = DeviceMetrics;
+  add_rows<D>(
+      "device", predicted.devices, measured.devices, [](const D& d) { return d.name; },
+      {{"memory_weights", "bytes", [](const D& d) { return d.peak_memory.weights; }},
+       {"memory_kv_cache", "bytes", [](const D& d) { return d.peak_memory.kv_cache; }},
+       {"memory_activations", "bytes", [](const D& d) { return d.peak_memory.activations; }},
+       {"memory_buffers", "bytes", [](const D& d) { return d.peak_memory.buffers; }},
+       {"memory_program", "bytes", [](const D& d) { return d.peak_memory.program; }},
+       {"memory_total", "bytes", [](const D& d) { return d.peak_memory.total(); }},
+       {"sent", "bytes", [](const D& d) { return d.bytes_sent; }},
+       {"loaded", "bytes", [](const D& d) { return d.bytes_loaded; }},
+       {"busy_cpu", "s", [](const D& d) { return d.busy_cpu_s; }},
+       {"busy_disk", "s", [](const D& d) { return d.busy_disk_s; }},
+       {"busy_channel", "s", [](const D& d) { return d.busy_channel_s; }},
+       {"stall", "s", [](const D& d) { return d.stall_s; }}},
+      rows);
+}
+
+void add_task_kinds(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {
+  using K = KindResult;
+  add_rows<K>(
+      "task", predicted.task_kinds, measured.task_kinds,
+      [](const K& k) { return k.device + '/' + std::string(to_string(k.kind)); },
+      {{"count", "1", [](const K& k) { return static_cast<double>(k.metrics.count); }},
+       {"total", "s", [](const K& k) { return k.metrics.total_s; }},
+       {"mean", "s",
+        [](const K& k) {
+          return k.metrics.count > 0 ? k.metrics.total_s / static_cast<double>(k.metrics.count)
+                                     : 0.0;
+        }}},
+      rows);
+}
+
+// Time that each token took: the first its TTFT, the others the gap to the one before.
+std::vector<double> token_latencies(const Metrics& metrics) {
+  std::vector<double> latencies = metrics.token_latencies_s();
+  if (!metrics.token_times_s.empty()) latencies.insert(latencies.begin(), metrics.ttft_s);
+  return latencies;
+}
+
+void add_tokens(const Metrics& predicted, const Metrics& measured, std::vector<Deviation>& rows) {
+  const std::vector<double> p = token_latencies(predicted);
+  const std::vector<double> m = token_latencies(measured);
+  for (std::size_t i = 0; i < std::max(p.size(), m.size()); ++i) {
+    Deviation row{"token", std::to_string(i), "latency", "s", std::nullopt, std::nullopt};
+    if (i < p.size()) row.predicted = p[i];
+    if (i < m.size()) row.measured = m[i];
+    rows.push_back(std::move(row));
+  }
+}
+
+void judge(Comparison& comparison) {
+  double worst_seconds = -1.0;
+  for (const Deviation& row : comparison.rows) {
+    const bool judged =
+        row.scope == "run" && (row.metric == "ttft" || row.metric == "token_latency_mean" ||
+                               row.metric == "token_latency_p50");
+    if (const auto percent = row.percent(); judged && percent)
+      comparison.worst_percent =
+          std::max(comparison.worst_percent.value_or(0.0), std::abs(*percent));
+    const auto absolute = row.absolute();
+    if (row.scope != "token" || row.name == "0" || !absolute) continue;
+    if (std::abs(*absolute) > worst_seconds) {
+      worst_seconds = std::abs(*absolute);
+      comparison.worst_token = std::stoul(row.name);
+    }
+  }
+}
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text + '"';
+}
+
+// The shortest text that reads back as the same double.
+std::string number(const std::optional<double>& value) {
+  if (!value || !std::isfinite(*value)) return "";
+  std::array<char, 32> text{};
+  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), *value);
+  require(fault == std::errc(), "32 characters hold any double");
+  return {text.data(), end};
+}
+
+}  // namespace
+
+std::optional<double> Deviation::absolute() const {
+  if (!predicted || !measured) return std::nullopt;
+  const double difference = *predicted - *measured;
+  return std::isfinite(difference) ? std::optional(difference) : std::nullopt;
+}
+
+std::optional<double> Deviation::percent() const {
+  const std::optional<double> difference = absolute();
+  if (!difference) return std::nullopt;
+  if (*difference == 0.0) return 0.0;
+  if (*measured == 0.0) return std::nullopt;
+  const double value = 100.0 * *difference / *measured;
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+Comparison compare(const Result& predicted, const Result& measured) {
+  check_comparable(predicted, measured);
+  Comparison comparison;
+  add_run(predicted.metrics, measured.metrics, comparison.rows);
+  add_devices(predicted, measured, comparison.rows);
+  add_rows<LinkMetrics>(
+      "link", predicted.links, measured.links, [](const LinkMetrics& l) { return l.name; },
+      {{"carried", "bytes", [](const LinkMetrics& l) { return l.bytes; }}}, comparison.rows);
+  add_task_kinds(predicted, measured, comparison.rows);
+  add_tokens(predicted.metrics, measured.metrics, comparison.rows);
+  judge(comparison);
+  return comparison;
+}
+
+std::string to_csv(const Comparison& comparison) {
+  std::string text = "scope,name,metric,unit,predicted,measured,absolute,percent\n";
+  for (const Deviation& row : comparison.rows) {
+    text += row.scope + ',' + quoted(row.name) + ',' + row.metric + ',' + row.unit + ',' +
+            number(row.predicted) + ',' + number(row.measured) + ',' + number(row.absolute()) +
+            ',' + number(row.percent()) + '\n';
+  }
+  return text;
+}
+
+}  // namespace tandem::model
