@@ -21,6 +21,7 @@ struct ComputeLimits {
   std::int32_t sequences = 1;
   std::int32_t receive_slots = 0;
   int threads = 1;
+  bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
 };
 
 // Not thread-safe, except that `read_rows` of one buffer and tasks that do not write that buffer

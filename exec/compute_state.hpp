@@ -1,0 +1,111 @@
+#pragma once
+
+// What Compute is made of; included by its .cpp files only.
+
+#include <cstdint>
+#include <vector>
+
+#include "exec/compute.hpp"
+#include "exec/kernels/product.hpp"
+#include "exec/kernels/rope.hpp"
+#include "exec/kernels/thread_pool.hpp"
+#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/tensors.hpp"
+
+namespace tandem::exec {
+
+struct Compute::State {
+  struct Buffer {  // [rows, width], row-major; width 0: this device has none
+    float* data = nullptr;
+    std::int64_t rows = 0;
+    std::int64_t width = 0;
+    [[nodiscard]] float* at(std::int64_t row, std::int64_t column = 0) const {
+      return data + row * width + column;
+    }
+  };
+  // Rows of a task that belong to one segment: batch rows `rows`, the first at position `past`.
+  struct Part {
+    std::int32_t sequence = 0;
+    std::int32_t index = 0;  // of the segment in the batch
+    model::Range rows;
+    std::int32_t past = 0;
+  };
+
+  State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit);
+
+  void execute(const model::Batch& batch, const model::Task& task);
+  [[nodiscard]] Buffer buffer(model::BufferRef ref) const;
+
+  // One a kind; the batch is checked already.
+  void embed(const model::Task& task);
+  void norm(const model::Task& task);
+  void project_qkv(const model::Batch& batch, const model::Task& task);
+  void attend(const model::Batch& batch, const model::Task& task);
+  void project_out(const model::Task& task);
+  void ffn_up(const model::Task& task);
+  void ffn_down(const model::Task& task);
+  void add_rows(const model::Task& task);
+  void lm_head(const model::Batch& batch, const model::Task& task);
+
+  // Checked access: throws logic_error or Error as Compute::execute says.
+  void check_batch(const model::Batch& batch, const model::Task& task) const;
+  [[nodiscard]] Buffer operand(model::BufferRef ref, const model::Task& task,
+                               std::int64_t width) const;
+  [[nodiscard]] const LayerTensors& layer(const model::Task& task) const;
+  void need_heads(const model::Task& task) const;
+  void need_columns(const model::Task& task) const;
+
+  // The part of `task`'s rows in each segment, in order.
+  template <class Body>
+  static void for_parts(const model::Batch& batch, model::Range rows, const Body& body);
+
+  [[nodiscard]] float* keys(std::int32_t sequence, std::int32_t layer, std::int32_t kv_head) const;
+  [[nodiscard]] float* values(std::int32_t sequence, std::int32_t layer,
+                              std::int32_t kv_head) const;
+  void multiply(const Product& product);
+  // Keys, values (staged in `staging`, rows of the batch) of the task's rows into the cache.
+  void store_keys(const model::Batch& batch, const model::Task& task, const Buffer& staging,
+                  std::int64_t column, model::Range kv_heads);
+  void store_values(const model::Batch& batch, const model::Task& task, const Buffer& staging,
+                    std::int64_t column, model::Range kv_heads);
+
+  model::Transformer transformer;
+  Shard shard;
+  model::Share share;
+  model::Range kv_share;  // key/value heads of share.heads
+  ComputeLimits limits;
+  ThreadPool pool;
+  RopeTable rope;
+
+  AlignedBuffer activation_memory;
+  AlignedBuffer receive_memory;
+  AlignedBuffer cache_memory;
+  std::vector<float> scratch;  // kScratchFloats a thread
+  Buffer hidden, normed, query, attention, activation, partial, logit_rows;
+  std::vector<Buffer> receive;
+  std::int64_t key_size = 0;    // floats of one key/value head's keys
+  std::int64_t value_size = 0;  // and values
+  std::vector<std::int32_t> tokens;
+  std::int64_t token_count = 0;
+  std::int64_t last_logits = -1;  // row of `logit_rows`
+};
+
+// Values of one SwiGLU operand that a thread holds aside, whatever the step's size.
+inline constexpr std::int64_t kScratchFloats = 64 * 1024;
+
+template <class Body>
+void Compute::State::for_parts(const model::Batch& batch, model::Range rows, const Body& body) {
+  std::int32_t first = 0;
+  std::int32_t index = 0;
+  for (const model::Segment& segment : batch.segments) {
+    const model::Range all{first, first + segment.rows};
+    const model::Range mine = all.intersect(rows);
+    if (!mine.empty()) {
+      body(Part{segment.sequence, index, mine, segment.past + (mine.begin - first)});
+    }
+    first = all.end;
+    ++index;
+  }
+}
+
+}  // namespace tandem::exec

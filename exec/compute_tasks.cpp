@@ -1,0 +1,387 @@
+// One function a task kind: checks the task against the device's share, then runs kernels on it.
+
+#include <algorithm>
+#include <string>
+
+#include "exec/compute_state.hpp"
+#include "exec/kernels/attention.hpp"
+#include "exec/kernels/rowwise.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+namespace {
+
+using model::Range;
+using model::Task;
+using model::TaskKind;
+
+[[noreturn]] void lacks(const std::string& what) {
+  throw Error("shard: lacks " + what +
+              " that a task needs; plan and shard are of different runs, "
+              "make both again");
+}
+
+std::string text(Range r) { return std::to_string(r.begin) + ".." + std::to_string(r.end); }
+
+// Rows of a prompt that one thread attends for at a time.
+constexpr std::int64_t kAttendRows = 32;
+// A row's elementwise work is too short to hand to another thread below this many values.
+constexpr std::int64_t kElementwiseFloats = 16 * 1024;
+
+std::int64_t row_granule(std::int64_t width) {
+  return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
+}
+
+// Outputs that a thread's part is a multiple of: whole groups of weight rows walked together, and
+// whole cache lines of results, so that threads do not write to the same line.
+constexpr std::int64_t kOutputGranule = 16;
+
+}  // namespace
+
+void Compute::State::execute(const model::Batch& batch, const Task& task) {
+  require(task.lane == model::LaneKind::cpu, "compute executes tasks of the cpu lane");
+  check_batch(batch, task);
+  switch (task.kind) {
+    case TaskKind::embed:
+      return embed(task);
+    case TaskKind::norm:
+      return norm(task);
+    case TaskKind::project_qkv:
+      return project_qkv(batch, task);
+    case TaskKind::attend:
+      return attend(batch, task);
+    case TaskKind::project_out:
+      return project_out(task);
+    case TaskKind::ffn_up:
+      return ffn_up(task);
+    case TaskKind::ffn_down:
+      return ffn_down(task);
+    case TaskKind::add:
+      return add_rows(task);
+    case TaskKind::lm_head:
+      return lm_head(batch, task);
+    case TaskKind::sample:
+    case TaskKind::load:
+    case TaskKind::release:
+    case TaskKind::transfer:
+      break;
+  }
+  throw std::logic_error("compute does not execute " + std::string(model::to_string(task.kind)));
+}
+
+void Compute::State::check_batch(const model::Batch& batch, const Task& task) const {
+  std::int64_t rows = 0;
+  for (const model::Segment& s : batch.segments) {
+    require(s.sequence >= 0 && s.sequence < limits.sequences, "sequence within the limits");
+    require(s.past >= 0 && s.rows >= 0 && std::int64_t{s.past} + s.rows <= limits.max_positions,
+            "positions within the limits");
+    rows += s.rows;
+  }
+  require(rows <= limits.max_rows, "rows within the limits");
+  require(0 <= task.rows.begin && task.rows.begin <= task.rows.end && task.rows.end <= rows,
+          "a task's rows within the batch");
+  require(task.columns.begin >= 0 && task.columns.begin <= task.columns.end,
+          "a task's columns in order");
+}
+
+Compute::State::Buffer Compute::State::operand(model::BufferRef ref, const Task& task,
+                                               std::int64_t width) const {
+  const Buffer b = buffer(ref);
+  require(b.width == width && task.rows.end <= b.rows, "an operand of the task's size");
+  return b;
+}
+
+const LayerTensors& Compute::State::layer(const Task& task) const {
+  if (!share.layers.contains(task.layer)) lacks("layer " + std::to_string(task.layer));
+  return shard.tensors().layers[static_cast<std::size_t>(task.layer - share.layers.begin)];
+}
+
+void Compute::State::need_heads(const Task& task) const {
+  if (!share.heads.contains(task.columns)) lacks("heads " + text(task.columns));
+}
+
+void Compute::State::need_columns(const Task& task) const {
+  if (!share.columns.contains(task.columns)) lacks("FFN columns " + text(task.columns));
+}
+
+void Compute::State::multiply(const Product& p) {
+  pool.parts(p.outputs, kOutputGranule,
+             [&p](std::int64_t begin, std::int64_t end, int) { product(p.part(begin, end)); });
+}
+
+void Compute::State::embed(const Task& task) {
+  const MatrixView& table = shard.tensors().embedding;
+  if (table.data == nullptr) lacks("the embedding");
+  require(task.rows.end <= token_count, "tokens set for every embedded row");
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    const std::int64_t id = tokens[static_cast<std::size_t>(row)];
+    std::copy_n(table.data + id * table.columns, table.columns, y.at(row));
+  }
+}
+
+void Compute::State::norm(const Task& task) {
+  std::span<const float> weight;
+  switch (task.block) {
+    case model::WeightBlock::attention:
+      weight = layer(task).attention_norm;
+      break;
+    case model::WeightBlock::ffn:
+      weight = layer(task).ffn_norm;
+      break;
+    case model::WeightBlock::head:
+      weight = shard.tensors().final_norm;
+      break;
+    case model::WeightBlock::none:
+    case model::WeightBlock::embedding:
+      throw std::logic_error("a norm names the block it precedes");
+  }
+  if (weight.empty()) lacks("a norm");
+  const Buffer x = operand(task.input, task, transformer.hidden);
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  require(x.data != y.data, "a norm does not work in place");
+  const auto epsilon = static_cast<float>(transformer.norm_epsilon);
+  pool.parts(
+      task.rows.size(), row_granule(x.width), [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {
+          rms_norm(x.at(row), weight.data(), x.width, epsilon, y.at(row));
+        }
+      });
+}
+
+void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
+  const LayerTensors& weights = layer(task);
+  need_heads(task);
+  const Buffer x = operand(task.input, task, transformer.hidden);
+  const Buffer q = operand(task.output, task, query.width);
+  // The attention buffer's columns of these rows and heads are free until attend writes them: keys
+  // (and values, if they belong to several sequences) wait there for their places in the cache.
+  require(q.data != attention.data && x.data != attention.data && x.data != q.data,
+          "queries go to a buffer of their own");
+  if (task.columns.empty() || task.rows.empty()) return;
+
+  const std::int64_t d = transformer.head_dim;
+  const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
+  const Range kv = transformer.kv_heads_for(task.columns);
+  const std::int64_t first_kv = kv.begin - kv_share.begin;
+  const MatrixView& w = weights.qkv;
+  const auto rows_of = [&](std::int64_t first_head, std::int64_t heads, float* y,
+                           std::int64_t y_stride) {
+    return Product{x.at(task.rows.begin),
+                   x.width,
+                   w.data + first_head * d * w.columns,
+                   w.columns,
+                   y,
+                   y_stride,
+                   task.rows.size(),
+                   heads * d,
+                   w.columns};
+  };
+  const std::int64_t key_row = share.heads.size() + first_kv;
+  const std::int64_t value_row = share.heads.size() + kv_share.size() + first_kv;
+  const Product queries =
+      rows_of(column / d, task.columns.size(), q.at(task.rows.begin, column), q.width);
+  float* staging = attention.at(task.rows.begin, column);
+  const Product keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
+
+  int parts = 0;
+  Part only;
+  for_parts(batch, task.rows, [&](const Part& part) {
+    ++parts;
+    only = part;
+  });
+  const std::int64_t direct = parts == 1 ? kv.size() : 0;  // heads whose values go straight home
+  const std::int64_t total = queries.outputs + keys_of_rows.outputs + direct * d;
+  pool.parts(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+    // The outputs are queries, then keys, then the values of each head.
+    std::int64_t offset = 0;
+    const auto piece = [&](const Product& p) {
+      const std::int64_t from = std::max(begin - offset, std::int64_t{0});
+      const std::int64_t to = std::min(end - offset, p.outputs);
+      if (from < to) product(p.part(from, to));
+      offset += p.outputs;
+    };
+    piece(queries);
+    piece(keys_of_rows);
+    for (std::int64_t head = 0; head < direct; ++head) {
+      float* home = values(only.sequence, task.layer, static_cast<std::int32_t>(kv.begin + head));
+      piece(rows_of(value_row + head, 1, home + only.past * d, d));
+    }
+  });
+  store_keys(batch, task, attention, column, kv);
+  if (direct == 0) {
+    multiply(rows_of(value_row, kv.size(), staging, attention.width));
+    store_values(batch, task, attention, column, kv);
+  }
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    for (std::int64_t head = 0; head < task.columns.size(); ++head) {
+      rotate(rope.cosine(row), rope.sine(row), rope.half(), q.at(row, column + head * d));
+    }
+  }
+}
+
+void Compute::State::store_keys(const model::Batch& batch, const Task& task, const Buffer& staging,
+                                std::int64_t column, Range kv_heads) {
+  const std::int64_t d = transformer.head_dim;
+  for_parts(batch, task.rows, [&](const Part& part) {
+    for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
+      const std::int32_t position = part.past + (row - part.rows.begin);
+      rope.set(row, position);
+      for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
+        float* key = staging.at(row, column + (head - kv_heads.begin) * d);
+        rotate(rope.cosine(row), rope.sine(row), rope.half(), key);
+        store_key(key, position, d, keys(part.sequence, task.layer, head));
+      }
+    }
+  });
+}
+
+void Compute::State::store_values(const model::Batch& batch, const Task& task,
+                                  const Buffer& staging, std::int64_t column, Range kv_heads) {
+  const std::int64_t d = transformer.head_dim;
+  for_parts(batch, task.rows, [&](const Part& part) {
+    for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
+      const std::int32_t position = part.past + (row - part.rows.begin);
+      for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
+        std::copy_n(staging.at(row, column + (head - kv_heads.begin) * d), d,
+                    values(part.sequence, task.layer, head) + position * d);
+      }
+    }
+  });
+}
+
+void Compute::State::attend(const model::Batch& batch, const Task& task) {
+  (void)layer(task);
+  need_heads(task);
+  const Buffer q = operand(task.input, task, query.width);
+  const Buffer y = operand(task.output, task, attention.width);
+  require(q.data != y.data, "attention does not work in place");
+  require(task.keys.begin >= 0 && task.keys.begin <= task.keys.end, "keys in order");
+  if (task.columns.empty() || task.rows.empty()) return;
+
+  const std::int64_t d = transformer.head_dim;
+  const auto group = static_cast<std::int32_t>(transformer.group());
+  const Range kv = transformer.kv_heads_for(task.columns);
+  // Items of work: segment, key/value head, tile of rows, and, if that is too few for the threads,
+  // a share of the head's queries.
+  std::int64_t items = 0;
+  for_parts(batch, task.rows, [&](const Part& part) {
+    items += (part.rows.size() + kAttendRows - 1) / kAttendRows * kv.size();
+  });
+  const std::int64_t splits = std::min<std::int64_t>(group, (pool.threads() + items - 1) / items);
+  pool.parts(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    std::int64_t item = 0;
+    for_parts(batch, task.rows, [&](const Part& part) {
+      for (std::int32_t head = kv.begin; head < kv.end; ++head) {
+        const Range mine = task.columns.intersect({head * group, (head + 1) * group});
+        for (std::int64_t row = 0; row < part.rows.size(); row += kAttendRows) {
+          for (std::int64_t split = 0; split < splits; ++split, ++item) {
+            if (item < begin || item >= end) continue;
+            const std::int64_t from = mine.begin + mine.size() * split / splits;
+            const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
+            const std::int64_t column = (from - share.heads.begin) * d;
+            exec::attend({.queries = q.at(part.rows.begin + row, column),
+                          .query_stride = q.width,
+                          .keys = keys(part.sequence, task.layer, head),
+                          .values = values(part.sequence, task.layer, head),
+                          .output = y.at(part.rows.begin + row, column),
+                          .output_stride = y.width,
+                          .rows = std::min(kAttendRows, part.rows.size() - row),
+                          .group = to - from,
+                          .head_dim = d,
+                          .first_key = task.keys.begin,
+                          .end_key = task.keys.end,
+                          .past = part.past + row});
+          }
+        }
+      }
+    });
+  });
+}
+
+void Compute::State::project_out(const Task& task) {
+  const MatrixView& w = layer(task).out;
+  need_heads(task);
+  const std::int64_t d = transformer.head_dim;
+  const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
+  const Buffer x = operand(task.input, task, attention.width);
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  require(x.data != y.data, "a product does not work in place");
+  multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
+            y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
+            task.columns.size() * d});
+}
+
+void Compute::State::ffn_up(const Task& task) {
+  const MatrixView& w = layer(task).gate_up;
+  need_columns(task);
+  const std::int64_t column = task.columns.begin - share.columns.begin;
+  const Buffer x = operand(task.input, task, transformer.hidden);
+  const Buffer y = operand(task.output, task, activation.width);
+  require(x.data != y.data, "a product does not work in place");
+  const Product gate{x.at(task.rows.begin),
+                     x.width,
+                     w.data + column * w.columns,
+                     w.columns,
+                     y.at(task.rows.begin, column),
+                     y.width,
+                     task.rows.size(),
+                     task.columns.size(),
+                     w.columns};
+  const std::int64_t to_up = share.columns.size() * w.columns;
+  pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const Product mine = gate.part(begin, end);
+    if (mine.tokens <= kFewRows) return few_row_gated_product(mine, mine.w + to_up);
+    many_row_gated_product(mine, mine.w + to_up,
+                           {scratch.data() + thread * kScratchFloats, kScratchFloats});
+  });
+}
+
+void Compute::State::ffn_down(const Task& task) {
+  const MatrixView& w = layer(task).down;
+  need_columns(task);
+  const std::int64_t column = task.columns.begin - share.columns.begin;
+  const Buffer x = operand(task.input, task, activation.width);
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  require(x.data != y.data, "a product does not work in place");
+  multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
+            y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
+            task.columns.size()});
+}
+
+void Compute::State::add_rows(const Task& task) {
+  const Buffer x = buffer(task.input);
+  const Buffer y = buffer(task.output);
+  require(
+      task.columns.end <= std::min(x.width, y.width) && task.rows.end <= std::min(x.rows, y.rows),
+      "an operand of the task's size");
+  pool.parts(
+      task.rows.size(), row_granule(task.columns.size()),
+      [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {
+          add(x.at(row, task.columns.begin), task.columns.size(), y.at(row, task.columns.begin));
+        }
+      });
+}
+
+void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
+  const MatrixView& w = shard.tensors().head;
+  if (w.data == nullptr) lacks("the LM head");
+  const Buffer x = operand(task.input, task, transformer.hidden);
+  require(task.output.kind == model::BufferKind::logits, "an LM head's output is the logits");
+  require(task.columns.end <= transformer.vocab, "columns within the vocabulary");
+  // A segment has one row of logits.
+  for_parts(batch, task.rows, [&](const Part& part) {
+    require(part.rows.size() == 1, "one row of logits a segment");
+    require(part.index < logit_rows.rows, "segments within the limits");
+    last_logits = part.index;
+  });
+  if (task.rows.empty()) return;
+  const std::int64_t first = last_logits + 1 - task.rows.size();
+  multiply({x.at(task.rows.begin), x.width, w.data + task.columns.begin * w.columns, w.columns,
+            logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
+            task.columns.size(), w.columns});
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,212 @@
+#include "exec/kernels/attention.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/kernels/attention.cpp"
+#include "exec/kernels/targets.hpp"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+// clang-format on
+
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::exec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+// At most kPanel lanes: a vector never straddles two panels.
+using Floats = hn::CappedTag<float, kPanel>;
+using V = hn::Vec<Floats>;
+
+constexpr std::int64_t kBlock = 64;  // positions between two rescalings
+constexpr int kQueries = 6;          // query vectors that share a pass over the keys
+// Vectors of positions (or of the head's dimension) in registers for each query.
+constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
+// A query vector: one row and one head.
+struct Query {
+  const float* q;
+  float* out;          // accumulates probabilities times values, rescaled as the maximum grows
+  std::int64_t limit;  // keys below this one are seen
+  float maximum;
+  float sum;
+};
+
+// scores[j][p] = q_j . k_p * scale for the kBlock positions from `first` (a multiple of kPanel).
+template <int Q>
+HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std::int64_t first,
+                      std::int64_t positions, std::int64_t head_dim, float scale,
+                      float (*HWY_RESTRICT scores)[kBlock]) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t p = 0; p < positions; p += kVectors * lanes) {
+    const float* at[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      // Beyond the last panel there may be no memory: read the last one again, its scores go unused
+      const std::int64_t wanted = first + p + v * lanes;
+      const std::int64_t last = (first + positions - 1) / kPanel * kPanel + kPanel - lanes;
+      const std::int64_t position = wanted < last ? wanted : last;
+      at[v] = keys + position / kPanel * kPanel * head_dim + position % kPanel;
+    }
+    V acc[Q][kVectors];
+    for (int j = 0; j < Q; ++j) {
+      for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::Zero(d);
+    }
+    for (std::int64_t i = 0; i < head_dim; ++i) {
+      V key[kVectors];
+      for (int v = 0; v < kVectors; ++v) key[v] = hn::LoadU(d, at[v] + i * kPanel);
+      for (int j = 0; j < Q; ++j) {
+        const V q = hn::Set(d, queries[j].q[i]);
+        for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
+      }
+    }
+    const V factor = hn::Set(d, scale);
+    for (int j = 0; j < Q; ++j) {
+      for (int v = 0; v < kVectors; ++v) {
+        if (p + v * lanes < kBlock) {
+          hn::StoreU(hn::Mul(acc[j][v], factor), d, scores[j] + p + v * lanes);
+        }
+      }
+    }
+  }
+}
+
+// Turns scores into probabilities relative to the new maximum; returns by what the accumulated
+// output must be scaled. Positions [from, to) of the block count, the others get 0.
+HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t from,
+                       std::int64_t to) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (from >= to) {
+    for (std::int64_t p = 0; p < kBlock; ++p) scores[p] = 0.0F;
+    return 1.0F;
+  }
+  const float lowest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t p = 0; p < from; ++p) scores[p] = lowest;
+  for (std::int64_t p = to; p < kBlock; ++p) scores[p] = lowest;
+  V largest = hn::Set(d, query.maximum);
+  for (std::int64_t p = 0; p < kBlock; p += lanes) {
+    largest = hn::Max(largest, hn::LoadU(d, scores + p));
+  }
+  const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
+  const V shift = hn::Set(d, maximum);
+  V sum = hn::Zero(d);
+  for (std::int64_t p = 0; p < kBlock; p += lanes) {
+    // Exp underflows to 0 far below; -infinity is outside its domain, so it is clamped.
+    const V z = hn::Max(hn::Sub(hn::LoadU(d, scores + p), shift), hn::Set(d, -200.0F));
+    const V e = hn::Exp(d, z);
+    hn::StoreU(e, d, scores + p);
+    sum = hn::Add(sum, e);
+  }
+  const float rescale = std::exp(query.maximum - maximum);  // 0 for the first block
+  query.maximum = maximum;
+  query.sum = query.sum * rescale + hn::GetLane(hn::SumOfLanes(d, sum));
+  return rescale;
+}
+
+// out_j = out_j * rescale_j + sum over p of scores[j][p] value_p, for C vectors of columns.
+template <int Q, int C, class Mask>
+HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std::int64_t positions,
+                    std::int64_t head_dim, std::int64_t column, Mask mask,
+                    const float (*HWY_RESTRICT scores)[kBlock], const float* HWY_RESTRICT rescale) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V acc[Q][C];
+  for (int j = 0; j < Q; ++j) {
+    const V factor = hn::Set(d, rescale[j]);
+    for (int c = 0; c < C; ++c) {
+      acc[j][c] = hn::Mul(factor, hn::MaskedLoad(mask, d, queries[j].out + column + c * lanes));
+    }
+  }
+  for (std::int64_t p = 0; p < positions; ++p) {
+    const float* row = values + p * head_dim + column;
+    V value[C];
+    for (int c = 0; c < C; ++c) value[c] = hn::MaskedLoad(mask, d, row + c * lanes);
+    for (int j = 0; j < Q; ++j) {
+      const V weight = hn::Set(d, scores[j][p]);
+      for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, value[c], acc[j][c]);
+    }
+  }
+  for (int j = 0; j < Q; ++j) {
+    for (int c = 0; c < C; ++c) {
+      hn::BlendedStore(acc[j][c], mask, d, queries[j].out + column + c * lanes);
+    }
+  }
+}
+
+template <int Q>
+void attend_queries(const Attention& a, Query* queries, std::int64_t end) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto full = hn::FirstN(d, static_cast<std::size_t>(lanes));
+  const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
+  alignas(64) float scores[Q][kBlock];
+  float rescale[Q];
+  for (std::int64_t first = a.first_key / kPanel * kPanel; first < end; first += kBlock) {
+    const std::int64_t positions = HWY_MIN(kBlock, end - first);
+    score<Q>(queries, a.keys, first, positions, a.head_dim, scale, scores);
+    const std::int64_t from = HWY_MAX(std::int64_t{0}, a.first_key - first);
+    for (int j = 0; j < Q; ++j) {
+      rescale[j] = weigh(queries[j], scores[j], from, HWY_MIN(kBlock, queries[j].limit - first));
+    }
+    const float* values = a.values + first * a.head_dim;
+    std::int64_t column = 0;
+    for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
+      mix<Q, kVectors>(queries, values, positions, a.head_dim, column, full, scores, rescale);
+    }
+    for (; column < a.head_dim; column += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(a.head_dim - column));
+      mix<Q, 1>(queries, values, positions, a.head_dim, column, mask, scores, rescale);
+    }
+  }
+  for (int j = 0; j < Q; ++j) {
+    const float factor = queries[j].sum > 0.0F ? 1.0F / queries[j].sum : 0.0F;
+    for (std::int64_t i = 0; i < a.head_dim; ++i) queries[j].out[i] *= factor;
+  }
+}
+
+void attend(const Attention& a) {
+  // Query vectors in order of rows, heads of a row side by side; neighbours see almost the same
+  // keys.
+  const std::int64_t all = a.rows * a.group;
+  const std::int64_t passes = (all + kQueries - 1) / kQueries;
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const std::int64_t begin = all * pass / passes;
+    const auto count = static_cast<int>(all * (pass + 1) / passes - begin);
+    Query queries[kQueries];
+    std::int64_t end = 0;
+    for (int j = 0; j < count; ++j) {
+      const std::int64_t row = (begin + j) / a.group;
+      const std::int64_t head = (begin + j) % a.group;
+      const std::int64_t limit = HWY_MIN(a.end_key, a.past + row + 1);
+      queries[j] = {a.queries + row * a.query_stride + head * a.head_dim,
+                    a.output + row * a.output_stride + head * a.head_dim, limit,
+                    -std::numeric_limits<float>::infinity(), 0.0F};
+      for (std::int64_t i = 0; i < a.head_dim; ++i) queries[j].out[i] = 0.0F;
+      end = HWY_MAX(end, limit);
+    }
+    static_assert(kQueries == 6);
+    if (count == 6) attend_queries<6>(a, queries, end);
+    if (count == 5) attend_queries<5>(a, queries, end);
+    if (count == 4) attend_queries<4>(a, queries, end);
+    if (count == 3) attend_queries<3>(a, queries, end);
+    if (count == 2) attend_queries<2>(a, queries, end);
+    if (count == 1) attend_queries<1>(a, queries, end);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::exec {
+
+HWY_EXPORT(attend);
+void attend(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend)(a); }
+
+}  // namespace tandem::exec
+#endif

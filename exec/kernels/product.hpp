@@ -1,0 +1,55 @@
+#pragma once
+
+// Products with weight matrices as Hugging Face stores them, [out, in] row-major. Single-threaded:
+// the caller splits the outputs among threads. Strides are in floats.
+
+#include <cstdint>
+#include <span>
+
+namespace tandem::exec {
+
+// y[t, o] = sum over k of x[t, k] w[o, k]
+struct Product {
+  const float* x = nullptr;  // [tokens, depth]
+  std::int64_t x_stride = 0;
+  const float* w = nullptr;  // [outputs, depth]
+  std::int64_t w_stride = 0;
+  float* y = nullptr;  // [tokens, outputs]
+  std::int64_t y_stride = 0;
+  std::int64_t tokens = 0;
+  std::int64_t outputs = 0;
+  std::int64_t depth = 0;
+
+  // The outputs [begin, end) of this product.
+  [[nodiscard]] Product part(std::int64_t begin, std::int64_t end) const {
+    Product p = *this;
+    p.w += begin * w_stride;
+    p.y += begin;
+    p.outputs = end - begin;
+    return p;
+  }
+};
+
+// Few tokens: streams the weights once for all of them. The result of one output does not depend on
+// the other outputs of the call, so it is the same however outputs are split.
+void few_row_product(const Product& p);
+// y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), silu(z) = z / (1 + exp(-z)); `up` has w's shape.
+void few_row_gated_product(const Product& p, const float* up);
+
+// Many tokens: Eigen's blocked matrix product. The gated one holds up's products aside in `scratch`
+// (at least 64 x 32 floats), tile by tile.
+void many_row_product(const Product& p);
+void many_row_gated_product(const Product& p, const float* up, std::span<float> scratch);
+
+// Up to this many tokens the first is faster.
+inline constexpr std::int64_t kFewRows = 8;
+
+inline void product(const Product& p) {
+  if (p.tokens <= kFewRows) {
+    few_row_product(p);
+  } else {
+    many_row_product(p);
+  }
+}
+
+}  // namespace tandem::exec

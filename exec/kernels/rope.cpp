@@ -1,0 +1,54 @@
+#include "exec/kernels/rope.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace tandem::exec {
+
+namespace {
+
+double scaled(double frequency, const model::RopeScaling& scaling) {
+  switch (scaling.kind) {
+    case model::RopeScaling::Kind::linear:
+      return frequency / scaling.factor;
+    case model::RopeScaling::Kind::llama3: {
+      const double turns = static_cast<double>(scaling.original_context) * frequency /
+                           (2.0 * std::numbers::pi);  // over the original context
+      if (turns > scaling.high_frequency_factor) return frequency;
+      if (turns < scaling.low_frequency_factor) return frequency / scaling.factor;
+      const double smooth = (turns - scaling.low_frequency_factor) /
+                            (scaling.high_frequency_factor - scaling.low_frequency_factor);
+      return (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
+    }
+  }
+  return frequency;
+}
+
+}  // namespace
+
+RopeTable::RopeTable(const model::Transformer& transformer, std::int32_t max_rows)
+    : frequency_(static_cast<std::size_t>(transformer.head_dim / 2)),
+      table_(static_cast<std::size_t>(max_rows) * 2 * frequency_.size()),
+      position_(static_cast<std::size_t>(max_rows), -1) {
+  for (std::size_t i = 0; i < frequency_.size(); ++i) {
+    const double exponent =
+        -2.0 * static_cast<double>(i) / static_cast<double>(transformer.head_dim);
+    frequency_[i] = std::pow(transformer.rope_theta, exponent);
+    if (transformer.rope_scaling) frequency_[i] = scaled(frequency_[i], *transformer.rope_scaling);
+  }
+}
+
+void RopeTable::set(std::int32_t row, std::int32_t position) {
+  std::int32_t& current = position_[static_cast<std::size_t>(row)];
+  if (current == position) return;
+  current = position;
+  const std::size_t n = frequency_.size();
+  float* to = table_.data() + static_cast<std::size_t>(row) * 2 * n;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double angle = position * frequency_[i];
+    to[i] = static_cast<float>(std::cos(angle));
+    to[n + i] = static_cast<float>(std::sin(angle));
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,22 @@
+#pragma once
+
+// Elementwise work on one row. Single-threaded; pointers need no alignment.
+
+#include <cstdint>
+
+namespace tandem::exec {
+
+// y = x / sqrt(mean(x^2) + epsilon) * weight            Zhang & Sennrich, NeurIPS 2019
+void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
+
+// y += x
+void add(const float* x, std::int64_t n, float* y);
+
+// gate = silu(gate) * up, silu(z) = z / (1 + exp(-z))
+void gate_with(const float* up, std::int64_t n, float* gate);
+
+// Rotates pairs (x[i], x[i + half]) by the angles whose cosine and sine are given, in place; n =
+// 2 half. Su et al. 2021, in the half-split order of Hugging Face's weights.
+void rotate(const float* cosine, const float* sine, std::int64_t half, float* x);
+
+}  // namespace tandem::exec
