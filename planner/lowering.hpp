@@ -16,6 +16,9 @@ namespace tandem::planner {
 struct Strategy {
   std::string name;     // as in `tandem plan --strategy`
   std::string summary;  // one line for --help
+  // Whether heads and FFN columns are split over all devices, which an all-reduce joins. If not,
+  // the master holds everything, and a plan's partition and allreduce are empty.
+  bool splits = false;
   // The graph of one step. Depends on the batch's shape (sequences, rows) only, not on `past`,
   // so one graph serves all steps of a shape (TaskGraph::advance).
   model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);
@@ -29,12 +32,17 @@ struct Strategy {
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
 
+// One sequence of `prompt_tokens` (step 0), or one new token after `past` positions.
+[[nodiscard]] model::Batch prompt_batch(const Workload& workload);
+[[nodiscard]] model::Batch decode_batch(std::int32_t past);
+
 // The steps of a generation: step 0 is the prompt (workload.prompt_tokens rows), each later step
 // one new token. `plan` must outlive the result.
 class GenerationSteps : public model::Steps {
  public:
   explicit GenerationSteps(const Plan& plan);
-  // Workload other than the plan's (a run whose prompt has another length).
+  // Workload other than the plan's (a run whose prompt has another length). Throws Error unless it
+  // fits the model's context.
   GenerationSteps(const Plan& plan, Workload workload);
   [[nodiscard]] std::int32_t count() const override;
   const model::TaskGraph& graph(std::int32_t i) override;

@@ -18,6 +18,10 @@ namespace tandem::planner {
 struct Workload {
   std::int64_t prompt_tokens = 0;
   std::int64_t new_tokens = 0;
+  // Positions in the key/value cache at the end: the last new token is sampled, never fed back.
+  [[nodiscard]] std::int64_t positions() const { return prompt_tokens + new_tokens - 1; }
+  // Throws Error unless both are at least 1 and together fit the model's context.
+  void validate(const model::Transformer& transformer) const;
   bool operator==(const Workload&) const = default;
 };
 
@@ -32,8 +36,8 @@ struct DevicePlan {
 // device of the cluster.
 struct Plan {
   std::string strategy;   // a name that strategy/registry knows
-  std::string partition;  // how the shares were found: galaxy, equal, or the proportions
-  std::string allreduce;  // "star"; empty where the strategy has none
+  std::string partition;  // how the shares were found; empty where the strategy splits nothing
+  std::string allreduce;  // "star"; empty where the strategy splits nothing
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;

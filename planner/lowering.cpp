@@ -1,0 +1,60 @@
+#include "planner/lowering.hpp"
+
+#include "model/error.hpp"
+#include "planner/strategy/local.hpp"
+#include "planner/strategy/tensor.hpp"
+
+namespace tandem::planner {
+
+const std::vector<Strategy>& strategies() {
+  static const std::vector<Strategy> table{local_strategy(), tensor_strategy()};
+  return table;
+}
+
+const Strategy& find_strategy(const std::string& name) {
+  std::string known;
+  for (const Strategy& strategy : strategies()) {
+    if (strategy.name == name) return strategy;
+    known += (known.empty() ? "" : ", ") + strategy.name;
+  }
+  throw Error("strategy '" + name + "': unknown, expected one of " + known);
+}
+
+model::Batch prompt_batch(const Workload& workload) {
+  return {{{.sequence = 0, .past = 0, .rows = static_cast<std::int32_t>(workload.prompt_tokens)}}};
+}
+
+model::Batch decode_batch(std::int32_t past) {
+  return {{{.sequence = 0, .past = past, .rows = 1}}};
+}
+
+GenerationSteps::GenerationSteps(const Plan& plan) : GenerationSteps(plan, plan.workload) {}
+
+GenerationSteps::GenerationSteps(const Plan& plan, Workload workload)
+    : plan_(&plan), workload_(workload) {
+  workload_.validate(plan.model);
+}
+
+std::int32_t GenerationSteps::count() const {
+  return static_cast<std::int32_t>(workload_.new_tokens);
+}
+
+const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
+  require(0 <= i && i < count(), "GenerationSteps: step out of range");
+  const auto lower = find_strategy(plan_->strategy).lower;
+  if (i == 0) {
+    if (!prompt_) {
+      prompt_ = std::make_unique<model::TaskGraph>(lower(*plan_, prompt_batch(workload_)));
+    }
+    return *prompt_;
+  }
+  const auto past = static_cast<std::int32_t>(workload_.prompt_tokens) + i - 1;
+  if (!decode_) {
+    decode_ = std::make_unique<model::TaskGraph>(lower(*plan_, decode_batch(past)));
+  } else {
+    decode_->advance({&past, 1});
+  }
+  return *decode_;
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,130 @@
+#include "planner/partition/budget.hpp"
+
+#include <algorithm>
+
+#include "model/quantity_text.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Bytes;
+using model::Range;
+using model::Share;
+
+// The largest n in [0, most] for which fits(n), which holds up to some n and not beyond; -1: none.
+template <class Fits>
+std::int64_t largest(std::int64_t most, const Fits& fits) {
+  std::int64_t good = -1;
+  for (std::int64_t bad = most + 1; bad - good > 1;) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+Share make_share(const model::Transformer& transformer, bool master, Range heads, Range columns) {
+  Share share;
+  if (master || !heads.empty() || !columns.empty()) {
+    share.layers = {0, static_cast<std::int32_t>(transformer.layers)};
+  }
+  share.heads = heads;
+  share.columns = columns;
+  share.embedding = share.head = master;
+  return share;
+}
+
+Range take(std::int32_t& next, std::int64_t count) {
+  const std::int32_t begin = next;
+  next += static_cast<std::int32_t>(count);
+  return {begin, next};
+}
+
+}  // namespace
+
+std::vector<Share> to_shares(const model::Transformer& transformer, model::DeviceIndex master,
+                             const Split& split) {
+  std::vector<Share> shares;
+  std::int32_t head = 0;
+  std::int32_t column = 0;
+  for (std::size_t d = 0; d < split.heads.size(); ++d) {
+    const Range heads = take(head, split.heads[d]);
+    const Range columns = take(column, split.columns[d]);
+    shares.push_back(
+        make_share(transformer, d == static_cast<std::size_t>(master), heads, columns));
+  }
+  return shares;
+}
+
+Budget::Budget(const Plan& plan, std::vector<std::int64_t> slots)
+    : plan_(&plan), slots_(std::move(slots)) {}
+
+model::MemoryUse Budget::use(std::size_t device, const Share& share) const {
+  const double program = plan_->profiles[device].program_bytes;
+  const bool idle = share.layers.empty() && !share.embedding && !share.head;
+  if (idle) return {.program = program};
+  return model::memory_use(plan_->model, share, plan_->workload.prompt_tokens,
+                           plan_->workload.positions(), slots_[device], program);
+}
+
+double Budget::bytes(std::size_t device) const {
+  return plan_->cluster.devices()[device].memory.value();
+}
+
+bool Budget::fits_counts(std::size_t device, std::int64_t heads, std::int64_t columns,
+                         GroupCut cut) const {
+  const std::int64_t all = plan_->model.heads;
+  std::int32_t begin =
+      cut == GroupCut::none
+          ? 0
+          : static_cast<std::int32_t>(std::min(plan_->model.group() - 1, all - heads));
+  std::int32_t first_column = 0;
+  const Range head_range = take(begin, heads);
+  const Share share = make_share(plan_->model, device == static_cast<std::size_t>(plan_->master),
+                                 head_range, take(first_column, columns));
+  return use(device, share).total() <= bytes(device);
+}
+
+std::int64_t Budget::max_heads(std::size_t device, std::int64_t columns, GroupCut cut) const {
+  return largest(plan_->model.heads,
+                 [&](std::int64_t heads) { return fits_counts(device, heads, columns, cut); });
+}
+
+std::int64_t Budget::max_columns(std::size_t device, std::int64_t heads, GroupCut cut) const {
+  return largest(plan_->model.intermediate,
+                 [&](std::int64_t columns) { return fits_counts(device, heads, columns, cut); });
+}
+
+bool Budget::fits(const Split& split) const {
+  const std::vector<Share> shares = to_shares(plan_->model, plan_->master, split);
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    if (use(d, shares[d]).total() > bytes(d)) return false;
+  }
+  return true;
+}
+
+std::string Budget::shortage(const Split& split) const {
+  const std::vector<Share> shares = to_shares(plan_->model, plan_->master, split);
+  std::string lines;
+  double needed = 0.0;
+  double available = 0.0;
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    const model::MemoryUse memory = use(d, shares[d]);
+    needed += memory.total();
+    available += bytes(d);
+    const double lack = memory.total() - bytes(d);
+    if (lack <= 0.0) continue;
+    lines += "device '" + plan_->cluster.devices()[d].name + "': lacks " + to_text(Bytes{lack}) +
+             ": needs " + to_text(Bytes{memory.total()}) + " (weights " +
+             to_text(Bytes{memory.weights}) + ", KV cache " + to_text(Bytes{memory.kv_cache}) +
+             ", activations " + to_text(Bytes{memory.activations}) + ", buffers " +
+             to_text(Bytes{memory.buffers}) + ", program " + to_text(Bytes{memory.program}) +
+             "), has " + to_text(Bytes{bytes(d)}) + "\n";
+  }
+  if (!lines.empty() && needed > available) {
+    lines += "the whole cluster lacks " + to_text(Bytes{needed - available}) + ": needs " +
+             to_text(Bytes{needed}) + ", has " + to_text(Bytes{available}) + "\n";
+  }
+  return lines;
+}
+
+}  // namespace tandem::planner

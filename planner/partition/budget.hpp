@@ -1,0 +1,60 @@
+#pragma once
+
+// What a split of heads and columns costs each device in memory, and how much fits.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+// Heads and FFN columns, in every layer, by DeviceIndex.
+struct Split {
+  std::vector<std::int64_t> heads;
+  std::vector<std::int64_t> columns;
+  bool operator==(const Split&) const = default;
+};
+
+// Shares of `split`: devices follow one another through the heads and through the columns, take
+// part in all layers if they hold anything, and the master holds embedding and head.
+[[nodiscard]] std::vector<model::Share> to_shares(const model::Transformer& transformer,
+                                                  model::DeviceIndex master, const Split& split);
+
+// Key/value heads of a run of query heads depend on where it begins: as few as possible, or as many
+// as possible (it cuts a group at either end).
+enum class GroupCut { none, worst };
+
+class Budget {
+ public:
+  // `plan`: model, cluster, master, workload and profiles are read, shares are not. `slots`:
+  // receive buffers by device. Both must outlive the budget.
+  Budget(const Plan& plan, std::vector<std::int64_t> slots);
+
+  [[nodiscard]] std::size_t devices() const { return slots_.size(); }
+  // Peak memory of a device with `share`: the prompt in one step, the cache at its longest.
+  [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share) const;
+  [[nodiscard]] double bytes(std::size_t device) const;  // the device's memory
+  // The most heads (columns) that fit beside so many columns (heads); -1: not even none.
+  [[nodiscard]] std::int64_t max_heads(std::size_t device, std::int64_t columns,
+                                       GroupCut cut) const;
+  [[nodiscard]] std::int64_t max_columns(std::size_t device, std::int64_t heads,
+                                         GroupCut cut) const;
+  // Whether every device of `split` stays within its memory.
+  [[nodiscard]] bool fits(const Split& split) const;
+  // One line a device of `split` that does not fit, and what the cluster as a whole lacks; empty if
+  // it fits.
+  [[nodiscard]] std::string shortage(const Split& split) const;
+
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+
+ private:
+  [[nodiscard]] bool fits_counts(std::size_t device, std::int64_t heads, std::int64_t columns,
+                                 GroupCut cut) const;
+
+  const Plan* plan_;
+  std::vector<std::int64_t> slots_;
+};
+
+}  // namespace tandem::planner

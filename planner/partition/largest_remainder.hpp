@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tandem::planner {
+
+// Whole shares of `total` that follow the fractional `quotas`, by largest remainder (Hamilton's
+// method): every share is its quota rounded down, and what is then missing of `total` goes, one
+// each, to the largest fractions first (equal ones: to the smaller index first).
+//   quotas  fractional shares, >= 0, that sum to about `total`
+//   caps    no share exceeds its cap, which is at least its quota rounded down; empty: none. What a
+//           cap refuses goes on to the next largest fraction, and round again.
+// The result sums to `total`, unless the caps sum to less. Throws logic_error if sizes differ, a
+// quota is negative or not finite, or `total` is less than the rounded quotas.
+[[nodiscard]] std::vector<std::int64_t> largest_remainder(std::span<const double> quotas,
+                                                          std::int64_t total,
+                                                          std::span<const std::int64_t> caps = {});
+
+// The same for quotas total * weight / sum(weights), so that only the proportions matter.
+[[nodiscard]] std::vector<std::int64_t> proportional_shares(std::span<const double> weights,
+                                                            std::int64_t total);
+
+}  // namespace tandem::planner

@@ -1,0 +1,94 @@
+#include "planner/plan.hpp"
+
+#include <cmath>
+
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Range;
+
+// More is no transformer that exists; a plan that says so is damaged or hostile.
+constexpr std::int64_t kMaxLayers = 1000;
+
+constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
+
+void check_within(Range range, std::int64_t total, const std::string& subject) {
+  if (0 <= range.begin && range.begin <= range.end && range.end <= total) return;
+  throw Error(subject + ": [" + std::to_string(range.begin) + ", " + std::to_string(range.end) +
+              "): expected a range within [0, " + std::to_string(total) + ")" + kRemedy);
+}
+
+void check_size(std::size_t size, std::size_t devices, const std::string& subject) {
+  if (size == devices) return;
+  throw Error("plan: " + subject + ": " + std::to_string(size) + ": expected one for each of the " +
+              std::to_string(devices) + " devices" + kRemedy);
+}
+
+void check_bytes(const model::MemoryUse& memory, const std::string& subject) {
+  for (const double bytes :
+       {memory.weights, memory.kv_cache, memory.activations, memory.buffers, memory.program}) {
+    if (std::isfinite(bytes) && bytes >= 0.0) continue;
+    throw Error(subject + ": memory of " + std::to_string(bytes) +
+                " bytes: expected finite numbers of at least 0" + kRemedy);
+  }
+}
+
+}  // namespace
+
+void Workload::validate(const model::Transformer& transformer) const {
+  if (prompt_tokens < 1) {
+    throw Error("prompt tokens: " + std::to_string(prompt_tokens) +
+                ": expected at least 1; give --prompt-tokens or a longer prompt");
+  }
+  if (new_tokens < 1) {
+    throw Error("new tokens: " + std::to_string(new_tokens) +
+                ": expected at least 1; give --new-tokens");
+  }
+  // Compared so that the sum cannot overflow.
+  if (prompt_tokens > transformer.max_context ||
+      new_tokens > transformer.max_context - prompt_tokens) {
+    throw Error("prompt tokens " + std::to_string(prompt_tokens) + " and new tokens " +
+                std::to_string(new_tokens) + ": expected at most " +
+                std::to_string(transformer.max_context) + " together, the context of " +
+                transformer.name + "; ask for fewer tokens");
+  }
+}
+
+void Plan::validate() const {
+  const Strategy& lowering = find_strategy(strategy);
+  model.validate();
+  if (model.layers > kMaxLayers) {
+    throw Error("plan: model " + model.name + ": " + std::to_string(model.layers) +
+                " layers: expected at most " + std::to_string(kMaxLayers) + kRemedy);
+  }
+  workload.validate(model);
+  if (master < 0 || master >= cluster.size()) {
+    throw Error("plan: master " + std::to_string(master) + ": expected a device index below " +
+                std::to_string(cluster.size()) + kRemedy);
+  }
+  check_size(devices.size(), cluster.devices().size(), "device plans");
+  check_size(profiles.size(), cluster.devices().size(), "profiles");
+  if (partition.empty() == lowering.splits) {
+    throw Error("plan: partition '" + partition + "': expected " +
+                (lowering.splits ? "a name" : "none") + " with strategy '" + strategy + "'" +
+                kRemedy);
+  }
+  if (const std::string expected = lowering.splits ? "star" : ""; allreduce != expected) {
+    throw Error("plan: allreduce '" + allreduce + "': expected '" + expected + "' with strategy '" +
+                strategy + "'" + kRemedy);
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
+    const model::Share& share = devices[d].share;
+    check_within(share.layers, model.layers, subject + ": layers");
+    check_within(share.heads, model.heads, subject + ": heads");
+    check_within(share.columns, model.intermediate, subject + ": FFN columns");
+    check_bytes(devices[d].memory, subject);
+  }
+  lowering.check(*this);
+}
+
+}  // namespace tandem::planner

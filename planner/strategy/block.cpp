@@ -1,0 +1,122 @@
+#include "planner/strategy/block.hpp"
+
+#include <vector>
+
+namespace tandem::planner {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Task;
+using model::TaskIndex;
+using model::TaskKind;
+using model::WeightBlock;
+
+namespace {
+
+constexpr BufferRef kHidden{BufferKind::hidden, 0};
+constexpr BufferRef kNormed{BufferKind::normed, 0};
+constexpr BufferRef kQuery{BufferKind::query, 0};
+constexpr BufferRef kAttention{BufferKind::attention, 0};
+constexpr BufferRef kActivation{BufferKind::activation, 0};
+constexpr BufferRef kPartial{BufferKind::partial, 0};
+constexpr BufferRef kLogits{BufferKind::logits, 0};
+
+Task make(TaskKind kind, WeightBlock block, std::int32_t layer, Range rows, Range columns) {
+  Task task;
+  task.kind = kind;
+  task.block = block;
+  task.layer = layer;
+  task.rows = rows;
+  task.columns = columns;
+  return task;
+}
+
+Task with(Task task, BufferRef input, BufferRef output) {
+  task.input = input;
+  task.output = output;
+  return task;
+}
+
+// The last row of every segment, adjacent ones joined.
+std::vector<Range> last_rows(const model::Batch& batch) {
+  std::vector<Range> runs;
+  std::int32_t end = 0;
+  for (const model::Segment& segment : batch.segments) {
+    end += segment.rows;
+    if (!runs.empty() && runs.back().end == end - 1) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({end - 1, end});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+Range hidden_columns(const model::Transformer& transformer) {
+  return {0, static_cast<std::int32_t>(transformer.hidden)};
+}
+
+DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
+                         model::DeviceIndex device)
+    : graph_(&graph), transformer_(&transformer), device_(device), rows_{0, graph.batch().rows()} {}
+
+TaskIndex DeviceTasks::append(Task task, TaskIndex after) {
+  task.device = device_;
+  return after < 0 ? graph_->add(task, {}) : graph_->add(task, {after});
+}
+
+TaskIndex DeviceTasks::norm(WeightBlock block, std::int32_t layer, Range rows, TaskIndex after) {
+  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, kNormed), after);
+}
+
+TaskIndex DeviceTasks::embed() {
+  const Task task = make(TaskKind::embed, WeightBlock::embedding, -1, rows_, {});
+  return append(with(task, {}, kHidden), -1);
+}
+
+TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex after) {
+  constexpr WeightBlock block = WeightBlock::attention;
+  const auto step = [&](TaskKind kind, WeightBlock weights, BufferRef input, BufferRef output) {
+    after = append(with(make(kind, weights, layer, rows_, heads), input, output), after);
+  };
+  after = norm(block, layer, rows_, after);
+  step(TaskKind::project_qkv, block, kNormed, kQuery);
+  step(TaskKind::attend, WeightBlock::none, kQuery, kAttention);
+  step(TaskKind::project_out, block, kAttention, kPartial);
+  return after;
+}
+
+TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
+  constexpr WeightBlock block = WeightBlock::ffn;
+  after = norm(block, layer, rows_, after);
+  after = append(with(make(TaskKind::ffn_up, block, layer, rows_, columns), kNormed, kActivation),
+                 after);
+  return append(with(make(TaskKind::ffn_down, block, layer, rows_, columns), kActivation, kPartial),
+                after);
+}
+
+TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after) {
+  const Task task =
+      make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_));
+  return append(with(task, kPartial, kHidden), after);
+}
+
+TaskIndex DeviceTasks::sample(TaskIndex after) {
+  const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
+  for (const Range run : last_rows(graph_->batch())) {
+    after = norm(WeightBlock::head, -1, run, after);
+    after = append(
+        with(make(TaskKind::lm_head, WeightBlock::head, -1, run, vocabulary), kNormed, kLogits),
+        after);
+    for (std::int32_t row = run.begin; row < run.end; ++row) {
+      const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
+      after = append(with(task, kLogits, {}), after);
+    }
+  }
+  return after;
+}
+
+}  // namespace tandem::planner

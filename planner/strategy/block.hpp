@@ -1,0 +1,43 @@
+#pragma once
+
+// One device's tasks of a decoder-only transformer, from which strategies are composed.
+
+#include "model/task_graph.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::planner {
+
+// Appends tasks of one device to a graph. Every call returns the index of its last task. `after` is
+// the task that the first one depends on (-1: none); the rest follow one another.
+class DeviceTasks {
+ public:
+  DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
+              model::DeviceIndex device);
+
+  // hidden = embedding of the batch's tokens.
+  model::TaskIndex embed();
+  // partial = what the query heads `heads` add to hidden (norm, Q/K/V, attention, output).
+  model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
+  // partial = what the FFN columns `columns` add to hidden (norm, up, down).
+  model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
+  // hidden += partial.
+  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after);
+  // The next token of every segment: final norm, LM head and sampling of the segments' last rows.
+  // Adjacent last rows (decoding several sequences) share one pass over the head's weights.
+  model::TaskIndex sample(model::TaskIndex after);
+
+ private:
+  model::TaskIndex append(model::Task task, model::TaskIndex after);
+  model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
+                        model::TaskIndex after);
+
+  model::TaskGraph* graph_;
+  const model::Transformer* transformer_;
+  model::DeviceIndex device_;
+  model::Range rows_;  // of the whole batch
+};
+
+// All columns of the residual stream.
+[[nodiscard]] model::Range hidden_columns(const model::Transformer& transformer);
+
+}  // namespace tandem::planner

@@ -1,0 +1,39 @@
+#include "planner/strategy/local.hpp"
+
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+
+namespace tandem::planner {
+namespace {
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  model::TaskGraph graph(batch);
+  DeviceTasks master(graph, plan.model, plan.master);
+  const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
+  model::TaskIndex last = master.embed();
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+    last = master.add_partial(layer, master.attention(layer, share.heads, last));
+    last = master.add_partial(layer, master.ffn(layer, share.columns, last));
+  }
+  master.sample(last);
+  return graph;
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  check_cover(plan, {plan.master});
+}
+
+std::int64_t receive_slots(const Plan& /*plan*/, model::DeviceIndex /*device*/) { return 0; }
+
+}  // namespace
+
+Strategy local_strategy() {
+  return {.name = "local",
+          .summary = "the master computes alone",
+          .lower = lower,
+          .check = check,
+          .receive_slots = receive_slots};
+}
+
+}  // namespace tandem::planner

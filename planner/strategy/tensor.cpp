@@ -1,0 +1,131 @@
+#include "planner/strategy/tensor.hpp"
+
+#include <numeric>
+
+#include "planner/collective/star.hpp"
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::DeviceIndex;
+using model::Range;
+using model::Share;
+using model::TaskIndex;
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const model::Batch& batch)
+      : plan_(&plan), graph_(batch), rows_{0, batch.rows()} {
+    for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
+      devices_.emplace_back(graph_, plan.model, device);
+      participants_.push_back({.device = device});
+    }
+  }
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+
+  model::TaskGraph run() && {
+    begin();
+    const auto layers = static_cast<std::int32_t>(plan_->model.layers);
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      const bool last = layer + 1 == layers;
+      attention(layer, last);
+      ffn(layer, last);
+    }
+    devices_[master()].sample(participants_[master()].ready);
+    return std::move(graph_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t master() const { return static_cast<std::size_t>(plan_->master); }
+  [[nodiscard]] const Share& share(std::size_t device) const {
+    return plan_->devices[device].share;
+  }
+
+  // The master embeds and sends the residual stream to every worker that has work in the model.
+  void begin() {
+    const TaskIndex embedded = devices_[master()].embed();
+    for (Participant& participant : participants_) {
+      participant.ready = embedded;
+      if (participant.device == plan_->master) continue;
+      model::Task task;
+      task.kind = model::TaskKind::transfer;
+      task.lane = model::LaneKind::channel;
+      task.device = plan_->master;
+      task.peer = participant.device;
+      task.rows = rows_;
+      task.columns = hidden_columns(plan_->model);
+      task.input = task.output = {model::BufferKind::hidden, 0};
+      participant.ready = graph_.add(task, {embedded});
+    }
+  }
+
+  void attention(std::int32_t layer, bool last) {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      Participant& p = participants_[d];
+      p.contributes = !share(d).heads.empty();
+      p.receives = !last || !share(d).columns.empty();
+      if (p.contributes) p.ready = devices_[d].attention(layer, share(d).heads, p.ready);
+    }
+    reduce(layer);
+  }
+
+  void ffn(std::int32_t layer, bool last) {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      Participant& p = participants_[d];
+      p.contributes = !share(d).columns.empty();
+      p.receives = !last;
+      if (p.contributes) p.ready = devices_[d].ffn(layer, share(d).columns, p.ready);
+    }
+    reduce(layer);
+  }
+
+  void reduce(std::int32_t layer) {
+    star_sum(graph_,
+             {.master = plan_->master,
+              .layer = layer,
+              .rows = rows_,
+              .columns = hidden_columns(plan_->model)},
+             participants_);
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      Participant& p = participants_[d];
+      if (d == master() || p.receives) p.ready = devices_[d].add_partial(layer, p.ready);
+    }
+  }
+
+  const Plan* plan_;
+  model::TaskGraph graph_;
+  Range rows_;
+  std::vector<DeviceTasks> devices_;       // by DeviceIndex
+  std::vector<Participant> participants_;  // by DeviceIndex
+};
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  return Lowering(plan, batch).run();
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  std::vector<DeviceIndex> devices(plan.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  check_cover(plan, devices);
+}
+
+std::int64_t receive_slots(const Plan& plan, DeviceIndex device) {
+  return device == plan.master ? plan.cluster.size() - 1 : 0;
+}
+
+}  // namespace
+
+Strategy tensor_strategy() {
+  return {.name = "tensor",
+          .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
+          .splits = true,
+          .lower = lower,
+          .check = check,
+          .receive_slots = receive_slots};
+}
+
+}  // namespace tandem::planner
