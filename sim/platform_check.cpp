@@ -1,0 +1,147 @@
+#include "sim/platform_check.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/Link.hpp>
+#include <utility>
+#include <vector>
+
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "sim/child.hpp"
+#include "sim/engine.hpp"
+
+namespace tandem::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+using Pair = std::pair<model::DeviceIndex, model::DeviceIndex>;
+
+struct Way {
+  double latency_s = 0.0;
+  double bandwidth_Bps = 0.0;
+};
+
+constexpr std::chrono::milliseconds kTimeout{20000};
+constexpr model::DeviceIndex kAllPairs = 64;
+constexpr int kSampledSources = 64;
+constexpr int kSampledTargets = 64;  // a source
+
+std::vector<Pair> pairs_to_compare(model::DeviceIndex devices) {
+  std::vector<Pair> pairs;
+  if (devices <= kAllPairs) {
+    for (model::DeviceIndex a = 0; a < devices; ++a) {
+      for (model::DeviceIndex b = 0; b < devices; ++b) {
+        if (a != b) pairs.emplace_back(a, b);
+      }
+    }
+    return pairs;
+  }
+  // The same pairs every time: a file is either right or wrong.
+  std::mt19937 random(1);
+  std::uniform_int_distribution<model::DeviceIndex> device(0, devices - 1);
+  for (int s = 0; s < kSampledSources; ++s) {
+    const model::DeviceIndex from = device(random);
+    for (int t = 0; t < kSampledTargets; ++t) {
+      const model::DeviceIndex to = device(random);
+      if (from != to) pairs.emplace_back(from, to);
+    }
+  }
+  return pairs;
+}
+
+// In the child: SimGrid's view of each pair.
+std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& source,
+                                 const model::Cluster& cluster, const std::vector<Pair>& pairs) {
+  // SimGrid gets exactly the text that was checked, under a name that it cannot mistake for a
+  // library to load.
+  const int file = ::memfd_create("platform", 0);
+  const std::string name = "/proc/self/fd/" + std::to_string(file);
+  const ssize_t written = ::write(file, text.data(), text.size());
+  if (written < 0 || static_cast<std::size_t>(written) != text.size()) {
+    throw Error(source + ": no memory to hand it to SimGrid; free some");
+  }
+  const s4u::Engine& engine = make_engine();
+  try {
+    engine.load_platform(name);
+    engine.seal_platform();
+  } catch (const std::exception& e) {
+    std::string said = e.what();
+    for (std::size_t at = said.find(name); at != std::string::npos; at = said.find(name, at)) {
+      said.replace(at, name.size(), source);
+      at += source.size();
+    }
+    std::replace(said.begin(), said.end(), '\n', ' ');
+    throw Error(source + ": SimGrid refuses it: " + said + "; mend that place in the file");
+  }
+  std::vector<Way> ways;
+  for (const auto& [from, to] : pairs) {
+    const auto host = [&](model::DeviceIndex i) {
+      return engine.host_by_name(cluster.devices()[static_cast<std::size_t>(i)].name);
+    };
+    std::vector<s4u::Link*> links;
+    Way way;
+    host(from)->route_to(host(to), links, &way.latency_s);
+    way.bandwidth_Bps = std::numeric_limits<double>::infinity();
+    for (const s4u::Link* link : links) {
+      way.bandwidth_Bps = std::min(way.bandwidth_Bps, link->get_bandwidth());
+    }
+    ways.push_back(way);
+  }
+  return ways;
+}
+
+bool same(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+std::string to_text(const Way& way) {
+  return model::to_text(model::Seconds{way.latency_s}) + " at " +
+         model::to_text(model::BytesPerSecond{way.bandwidth_Bps});
+}
+
+void compare(const std::string& source, const model::Cluster& cluster, const Pair& pair,
+             const Way& simgrid) {
+  const model::Route& route = cluster.route(pair.first, pair.second);
+  const Way ours{route.latency.value(), route.bandwidth.value()};
+  if (same(ours.latency_s, simgrid.latency_s) && same(ours.bandwidth_Bps, simgrid.bandwidth_Bps)) {
+    return;
+  }
+  const auto name = [&](model::DeviceIndex i) -> const std::string& {
+    return cluster.devices()[static_cast<std::size_t>(i)].name;
+  };
+  throw Error(source + ": route from " + name(pair.first) + " to " + name(pair.second) + ": " +
+              to_text(simgrid) + " in SimGrid but " + to_text(ours) +
+              " by the fewest links; give that route in the file");
+}
+
+}  // namespace
+
+void check_with_simgrid(std::string_view text, const std::string& source,
+                        const model::Cluster& cluster) {
+  const std::vector<Pair> pairs = pairs_to_compare(cluster.size());
+  std::vector<Way> ways;
+  run_in_child(
+      {.subject = source, .timeout = kTimeout},
+      [&](const std::function<void(Bytes)>& send) {
+        const std::vector<Way> found = ways_of_simgrid(text, source, cluster, pairs);
+        send(std::as_bytes(std::span(found)));
+      },
+      [&](Bytes bytes) {
+        const std::size_t known = ways.size();
+        ways.resize(known + bytes.size() / sizeof(Way));
+        std::memcpy(ways.data() + known, bytes.data(), (ways.size() - known) * sizeof(Way));
+      });
+  require(ways.size() == pairs.size(), "platform check: SimGrid's answer is short");
+  for (std::size_t i = 0; i < pairs.size(); ++i) compare(source, cluster, pairs[i], ways[i]);
+}
+
+}  // namespace tandem::sim

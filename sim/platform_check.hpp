@@ -1,0 +1,18 @@
+#pragma once
+
+// SimGrid's own opinion of a platform file. Private to sim/.
+
+#include <string>
+#include <string_view>
+
+#include "model/cluster.hpp"
+
+namespace tandem::sim {
+
+// Has SimGrid load `text`, in a child process, and compares its routes between devices with those
+// of `cluster`: all pairs of up to 64 devices, a fixed sample beyond. Throws Error naming `source`
+// with SimGrid's message, or with the pair and both routes.
+void check_with_simgrid(std::string_view text, const std::string& source,
+                        const model::Cluster& cluster);
+
+}  // namespace tandem::sim

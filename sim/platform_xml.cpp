@@ -1,0 +1,467 @@
+#include "sim/platform_xml.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "sim/xml_document.hpp"
+
+namespace tandem::sim {
+namespace {
+
+using pugi::xml_node;
+
+// Defaults of what plain SimGrid files do not say; docs/decisions/0003-simgrid.md gives reasons.
+constexpr std::string_view kDefaultMemory = "8GiB";
+constexpr std::string_view kDefaultMemoryBandwidth = "10GBps";
+
+constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing takes minutes
+constexpr std::int64_t kMaxCores = 65536;
+constexpr std::size_t kMaxName = 256;
+
+std::optional<double> bare_number(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// SimGrid takes a number without a unit to be in its base unit.
+std::string with_unit(std::string_view text, std::string_view unit) {
+  return bare_number(text) ? std::string(text) + std::string(unit) : std::string(text);
+}
+
+// Which values the file left out, and of which devices.
+class Defaults {
+ public:
+  void note(const std::string& value, const std::string& device) {
+    for (auto& [known, devices] : noted_) {
+      if (known == value) {
+        devices += ", " + device;
+        return;
+      }
+    }
+    noted_.emplace_back(value, device);
+  }
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    for (const auto& [value, devices] : noted_) lines.push_back(value + ": " + devices);
+    return lines;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> noted_;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& source)
+      : document_(text, source), source_(source) {}
+
+  Platform read() {
+    const xml_node platform = document_.root("platform");
+    document_.expect(platform, {"version"}, {}, {"zone"});
+    const xml_node zone = platform.child("zone");
+    if (!zone) document_.fail(platform, "has no <zone>, expected one; add it");
+    if (const xml_node second = zone.next_sibling("zone")) {
+      document_.fail(second, "is a second zone, expected one; merge them");
+    }
+    document_.expect(zone, {"id", "routing"}, {}, {"prop", "host", "router", "link", "route"});
+    const std::string zone_id = new_netpoint(zone);
+    const std::string_view routing = zone.attribute("routing").value();
+    if (routing != "Full" && routing != "Dijkstra" && routing != "DijkstraCache" &&
+        routing != "Floyd") {
+      document_.fail(zone, "has routing=\"" + std::string(routing.substr(0, 40)) +
+                               "\", expected DijkstraCache, Dijkstra, Floyd or Full; choose "
+                               "DijkstraCache unless every route is given");
+    }
+    foreign_props(zone);
+    for (const xml_node node : zone.children("host")) read_host(node);
+    for (const xml_node node : zone.children("router")) read_router(node);
+    for (const xml_node node : zone.children("link")) read_link(node);
+    for (const xml_node node : zone.children("route")) read_route(node);
+    if (devices_.empty()) document_.fail(zone, "has no <host>, expected at least one; add it");
+    check_connected(zone);
+    if (routing == "Full") check_complete(zone);
+    try {
+      return {model::Cluster(zone_id, std::move(devices_), std::move(routers_), std::move(links_),
+                             std::move(edges_)),
+              defaults_.lines()};
+    } catch (const Error& e) {
+      throw Error(source_ + ": " + e.what());
+    }
+  }
+
+ private:
+  using Netpoint = std::size_t;
+
+  std::string new_name(xml_node node) const {
+    const std::string name = node.attribute("id").value();
+    if (name.empty() || name.size() > kMaxName) {
+      document_.fail(node, "has an id of " + std::to_string(name.size()) +
+                               " characters, expected 1 to " + std::to_string(kMaxName) +
+                               "; rename it");
+    }
+    for (const char c : name) {
+      if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) {
+        document_.fail(node, "has a blank or control character in its id; rename it");
+      }
+    }
+    return name;
+  }
+
+  std::string new_netpoint(xml_node node) {
+    std::string name = new_name(node);
+    if (!netpoint_names_.insert(name).second) {
+      document_.fail(node,
+                     "has an id that another host, router or zone has, expected unique ids; "
+                     "rename one");
+    }
+    return name;
+  }
+
+  void add_netpoint(xml_node node, const std::string& name) {
+    if (nodes_.size() == kMaxNetpoints) {
+      document_.fail(node, "is one host or router too many, expected at most " +
+                               std::to_string(kMaxNetpoints) + "; split the platform");
+    }
+    netpoints_.emplace(name, nodes_.size());
+    nodes_.push_back(node);
+  }
+
+  // Props of ours belong to hosts; others belong to other programs.
+  void foreign_props(xml_node node) const {
+    for (const xml_node prop : node.children("prop")) {
+      document_.expect(prop, {"id", "value"}, {}, {});
+      if (is_ours(prop)) document_.fail(prop, "expected in a <host> only; move or remove it");
+    }
+  }
+
+  static bool is_ours(xml_node prop) {
+    return std::string_view(prop.attribute("id").value()).substr(0, 7) == "tandem:";
+  }
+
+  void require_positive(xml_node node, std::string_view what, double value) const {
+    if (value > 0.0 && std::isfinite(value)) return;
+    document_.fail(node, "has " + std::string(what) + " " + std::to_string(value) +
+                             ", expected a positive, finite number; mend it");
+  }
+
+  model::BytesPerSecond read_rate(xml_node node, const char* attribute) const {
+    const auto rate = model::parse_rate(with_unit(node.attribute(attribute).value(), "Bps"),
+                                        document_.where(node) + " " + attribute);
+    require_positive(node, attribute, rate.value());
+    return rate;
+  }
+
+  void read_host(xml_node node) {
+    document_.expect(node, {"id", "speed"}, {"core"}, {"prop", "disk"});
+    model::Device device;
+    device.name = new_netpoint(node);
+    add_netpoint(node, device.name);
+    const auto speed = model::parse_flops(with_unit(node.attribute("speed").value(), "f"),
+                                          document_.where(node) + " speed");
+    require_positive(node, "speed", speed.value());
+    if (const auto core = node.attribute("core")) device.cores = read_cores(node, core.value());
+    device.flop_rate = speed * static_cast<double>(device.cores);
+    read_props(node, device);
+    read_disks(node, device);
+    devices_.push_back(std::move(device));
+  }
+
+  std::int64_t read_cores(xml_node node, std::string_view text) const {
+    std::int64_t cores = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
+    if (error != std::errc{} || end != text.data() + text.size() || cores < 1 ||
+        cores > kMaxCores) {
+      document_.fail(node, "has core=\"" + std::string(text.substr(0, 40)) +
+                               "\", expected a whole number from 1 to " +
+                               std::to_string(kMaxCores) + "; mend it");
+    }
+    return cores;
+  }
+
+  void read_props(xml_node node, model::Device& device) {
+    std::map<std::string_view, xml_node> ours;
+    for (const xml_node prop : node.children("prop")) {
+      document_.expect(prop, {"id", "value"}, {}, {});
+      if (!is_ours(prop)) continue;
+      const std::string_view id = prop.attribute("id").value();
+      if (!ours.emplace(id, prop).second) {
+        document_.fail(prop, "is given twice for host " + device.name + "; remove one");
+      }
+    }
+    const auto take = [&](std::string_view id) {
+      const auto found = ours.find(id);
+      if (found == ours.end()) return xml_node{};
+      const xml_node prop = found->second;
+      ours.erase(found);
+      return prop;
+    };
+    const auto value = [](xml_node prop) { return prop.attribute("value").value(); };
+    const auto subject = [&](xml_node prop) {
+      return document_.where(prop) + " of host " + device.name;
+    };
+    const auto defaulted = [&](std::string_view id, std::string_view text) {
+      defaults_.note(std::string(id) + " " + std::string(text), device.name);
+      return text;
+    };
+    constexpr std::string_view kMemory = "tandem:memory";
+    constexpr std::string_view kMemoryBandwidth = "tandem:memory_bandwidth";
+    if (const xml_node prop = take(kMemory)) {
+      device.memory = model::parse_bytes(value(prop), subject(prop));
+      require_positive(prop, "value", device.memory.value());
+    } else {
+      device.memory = model::parse_bytes(defaulted(kMemory, kDefaultMemory), kMemory);
+    }
+    if (const xml_node prop = take(kMemoryBandwidth)) {
+      device.memory_bandwidth = model::parse_rate(value(prop), subject(prop));
+      require_positive(prop, "value", device.memory_bandwidth.value());
+    } else {
+      device.memory_bandwidth =
+          model::parse_rate(defaulted(kMemoryBandwidth, kDefaultMemoryBandwidth), kMemoryBandwidth);
+    }
+    if (const xml_node prop = take("tandem:disk_bandwidth")) {
+      device.disk_bandwidth = model::parse_rate(value(prop), subject(prop));
+      require_positive(prop, "value", device.disk_bandwidth.value());
+    }
+    if (const xml_node prop = take("tandem:slowdown")) {
+      const auto factor = bare_number(value(prop));
+      if (!factor || !(*factor > 0.0) || !std::isfinite(*factor)) {
+        document_.fail(prop, "of host " + device.name + " has value \"" +
+                                 std::string(std::string_view(value(prop)).substr(0, 40)) +
+                                 "\", expected a positive number without unit; mend it");
+      }
+      device.slowdown = *factor;
+    } else {
+      defaulted("tandem:slowdown", "1");
+    }
+    if (!ours.empty()) {
+      document_.fail(ours.begin()->second,
+                     "of host " + device.name +
+                         " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
+                         "tandem:disk_bandwidth or tandem:slowdown; correct its name");
+    }
+  }
+
+  void read_disks(xml_node node, model::Device& device) {
+    bool have_disk = false;
+    for (const xml_node disk : node.children("disk")) {
+      document_.expect(disk, {"id", "read_bw", "write_bw"}, {}, {"prop"});
+      new_name(disk);
+      foreign_props(disk);
+      if (have_disk) {
+        document_.fail(disk, "is a second disk of host " + device.name +
+                                 ", expected one: weights are read from one; remove the others");
+      }
+      have_disk = true;
+      const auto read = read_rate(disk, "read_bw");
+      (void)read_rate(disk, "write_bw");
+      if (device.disk_bandwidth.value() > 0.0 && device.disk_bandwidth != read) {
+        document_.fail(disk, "has a read_bw other than tandem:disk_bandwidth of host " +
+                                 device.name + ", expected one value; remove one");
+      }
+      device.disk_bandwidth = read;
+    }
+    if (device.disk_bandwidth.value() == 0.0) {
+      defaults_.note("tandem:disk_bandwidth none (no disk)", device.name);
+    }
+  }
+
+  void read_router(xml_node node) {
+    document_.expect(node, {"id"}, {}, {});
+    routers_.push_back(new_netpoint(node));
+    add_netpoint(node, routers_.back());
+  }
+
+  void read_link(xml_node node) {
+    document_.expect(node, {"id", "bandwidth"}, {"latency", "sharing_policy"}, {"prop"});
+    foreign_props(node);
+    model::Link link;
+    link.name = new_name(node);
+    link.bandwidth = read_rate(node, "bandwidth");
+    if (const auto latency = node.attribute("latency")) {
+      link.latency =
+          model::parse_seconds(with_unit(latency.value(), "s"), document_.where(node) + " latency");
+    }
+    const auto policy = node.attribute("sharing_policy");
+    const std::string_view name = policy ? policy.value() : "SHARED";
+    if (name == "SHARED") {
+      link.sharing = model::Sharing::shared;
+    } else if (name == "SPLITDUPLEX") {
+      link.sharing = model::Sharing::split_duplex;
+    } else if (name == "FATPIPE") {
+      link.sharing = model::Sharing::fatpipe;
+    } else {
+      document_.fail(node, "has sharing_policy=\"" + std::string(name.substr(0, 40)) +
+                               "\", expected SHARED, SPLITDUPLEX or FATPIPE; a Wi-Fi medium is "
+                               "SHARED");
+    }
+    // SimGrid makes two links of a split-duplex one, with these names.
+    std::vector<std::string> names{link.name};
+    if (link.sharing == model::Sharing::split_duplex) {
+      names.push_back(link.name + "_UP");
+      names.push_back(link.name + "_DOWN");
+    }
+    for (const std::string& each : names) {
+      if (!link_names_.insert(each).second) {
+        document_.fail(node, "would be a second link named " + each +
+                                 " (a SPLITDUPLEX link x is also x_UP and x_DOWN), expected unique "
+                                 "ids; rename one");
+      }
+    }
+    link_index_.emplace(link.name, static_cast<model::LinkIndex>(links_.size()));
+    links_.push_back(std::move(link));
+  }
+
+  Netpoint end_of_route(xml_node node, const char* attribute) const {
+    const auto found = netpoints_.find(node.attribute(attribute).value());
+    if (found == netpoints_.end()) {
+      document_.fail(node, "has " + std::string(attribute) + "=\"" +
+                               std::string(node.attribute(attribute).value()).substr(0, 40) +
+                               "\", expected a host or router of the zone; correct it");
+    }
+    return found->second;
+  }
+
+  model::Hop read_hop(xml_node node) const {
+    document_.expect(node, {"id"}, {"direction"}, {});
+    const auto found = link_index_.find(node.attribute("id").value());
+    if (found == link_index_.end()) {
+      document_.fail(node, "names no link, expected one of the zone; add or correct it");
+    }
+    const auto attribute = node.attribute("direction");
+    const std::string_view direction = attribute ? attribute.value() : "NONE";
+    const bool split =
+        links_[static_cast<std::size_t>(found->second)].sharing == model::Sharing::split_duplex;
+    model::Hop hop{.link = found->second};
+    if (split && direction == "UP") {
+      hop.direction = model::Direction::up;
+    } else if (split && direction == "DOWN") {
+      hop.direction = model::Direction::down;
+    } else if (split || direction != "NONE") {
+      document_.fail(node, "has direction " + std::string(direction.substr(0, 40)) + ", expected " +
+                               (split ? "UP or DOWN, as the link is SPLITDUPLEX"
+                                      : "none, as the link is not SPLITDUPLEX") +
+                               "; mend it");
+    }
+    return hop;
+  }
+
+  void read_route(xml_node node) {
+    document_.expect(node, {"src", "dst"}, {"symmetrical"}, {"link_ctn"});
+    const Netpoint from = end_of_route(node, "src");
+    const Netpoint to = end_of_route(node, "dst");
+    model::Edge edge;
+    edge.from = node.attribute("src").value();
+    edge.to = node.attribute("dst").value();
+    if (const auto attribute = node.attribute("symmetrical")) {
+      const std::string_view text = attribute.value();
+      if (text != "YES" && text != "yes" && text != "NO" && text != "no") {
+        document_.fail(node, "has symmetrical=\"" + std::string(text.substr(0, 40)) +
+                                 "\", expected YES or NO; mend it");
+      }
+      edge.symmetrical = text == "YES" || text == "yes";
+    }
+    std::set<std::pair<model::LinkIndex, model::Direction>> used;
+    for (const xml_node hop : node.children("link_ctn")) {
+      edge.hops.push_back(read_hop(hop));
+      if (!used.emplace(edge.hops.back().link, edge.hops.back().direction).second) {
+        document_.fail(hop,
+                       "is on the route twice, expected once: a message would load it twice; "
+                       "remove one, or halve its bandwidth");
+      }
+    }
+    if (edge.hops.empty()) {
+      document_.fail(node, "from " + edge.from + " to " + edge.to +
+                               " has no link, expected at least one <link_ctn>; add it");
+    }
+    const bool first = routes_.emplace(from, to).second;
+    const bool back_first = !edge.symmetrical || from == to || routes_.emplace(to, from).second;
+    if (!first || !back_first) {
+      document_.fail(node, "from " + edge.from + " to " + edge.to +
+                               " is given twice, expected once (routes are symmetrical unless "
+                               "symmetrical=\"NO\"); remove one");
+    }
+    // A route to itself is SimGrid's loopback; a device never sends to itself.
+    if (from != to) edges_.push_back(std::move(edge));
+  }
+
+  // Every netpoint must reach every other: the first reaches all, and all reach the first.
+  void check_connected(xml_node zone) const {
+    std::vector<std::vector<Netpoint>> forward(nodes_.size());
+    std::vector<std::vector<Netpoint>> backward(nodes_.size());
+    for (const auto& [from, to] : routes_) {
+      forward[from].push_back(to);
+      backward[to].push_back(from);
+    }
+    for (const auto* neighbours : {&forward, &backward}) {
+      std::vector<bool> reached(nodes_.size(), false);
+      std::vector<Netpoint> open{0};
+      reached[0] = true;
+      while (!open.empty()) {
+        const Netpoint at = open.back();
+        open.pop_back();
+        for (const Netpoint next : (*neighbours)[at]) {
+          if (!reached[next]) open.push_back(next);
+          reached[next] = true;
+        }
+      }
+      for (Netpoint i = 0; i < nodes_.size(); ++i) {
+        if (reached[i]) continue;
+        document_.fail(nodes_[i],
+                       (neighbours == &forward ? "is not reached from " : "does not reach ") +
+                           std::string(nodes_[0].attribute("id").value()) + " by the routes of " +
+                           zone.attribute("id").value() +
+                           ", expected every host and router connected; add a route");
+      }
+    }
+  }
+
+  void check_complete(xml_node zone) const {
+    for (const model::Device& a : devices_) {
+      const Netpoint from = netpoints_.at(a.name);
+      for (const model::Device& b : devices_) {
+        const Netpoint to = netpoints_.at(b.name);
+        if (from != to && !routes_.contains({from, to})) {
+          document_.fail(zone, "has routing=\"Full\" but no route from " + a.name + " to " +
+                                   b.name +
+                                   ", expected one between every two hosts; add it, or set "
+                                   "routing=\"DijkstraCache\"");
+        }
+      }
+    }
+  }
+
+  XmlDocument document_;
+  std::string source_;
+  Defaults defaults_;
+  std::vector<model::Device> devices_;
+  std::vector<std::string> routers_;
+  std::vector<model::Link> links_;
+  std::vector<model::Edge> edges_;
+  std::unordered_set<std::string> netpoint_names_;
+  std::unordered_map<std::string, Netpoint> netpoints_;
+  std::vector<xml_node> nodes_;  // by Netpoint
+  std::unordered_set<std::string> link_names_;
+  std::unordered_map<std::string, model::LinkIndex> link_index_;
+  std::set<std::pair<Netpoint, Netpoint>> routes_;
+};
+
+}  // namespace
+
+Platform parse_platform_xml(std::string_view text, const std::string& source) {
+  return Reader(text, source).read();
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,420 @@
+#include "sim/replay.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u/Comm.hpp>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/Link.hpp>
+#include <simgrid/s4u/NetZone.hpp>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "model/error.hpp"
+#include "model/work.hpp"
+#include "sim/child.hpp"
+#include "sim/engine.hpp"
+
+namespace tandem::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+using model::Span;
+using model::Task;
+using model::TaskIndex;
+using simgrid::kernel::timer::Timer;
+
+// The cluster's links as SimGrid's, without latency, and a route for each channel in use.
+class Network {
+ public:
+  Network(const s4u::Engine& engine, const model::Cluster& cluster)
+      : cluster_(&cluster), zone_(s4u::create_empty_zone("tandem")) {
+    for (std::size_t i = 0; i < cluster.devices().size(); ++i) {
+      hosts_.push_back(zone_->create_host("device" + std::to_string(i), 1.0));
+    }
+    for (std::size_t i = 0; i < cluster.links().size(); ++i) add_link(cluster.links()[i], i);
+    zone_->seal();
+    engine.seal_platform();
+  }
+
+  // Starts nothing. `bytes` > 0.
+  s4u::CommPtr message(model::DeviceIndex from, model::DeviceIndex to, double bytes) const {
+    auto comm = s4u::Comm::sendto_init(host(from), host(to));
+    comm->set_remaining(bytes);
+    return comm;
+  }
+
+  // To be called once a channel, before its first message.
+  void add_route(model::DeviceIndex from, model::DeviceIndex to) {
+    std::vector<s4u::LinkInRoute> links;
+    for (const model::Hop& hop : cluster_->route(from, to).hops) {
+      const Duplex& link = links_[static_cast<std::size_t>(hop.link)];
+      links.emplace_back(hop.direction == model::Direction::down ? link.down : link.up);
+    }
+    zone_->add_bypass_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr,
+                            links);
+  }
+
+ private:
+  struct Duplex {
+    s4u::Link* up;
+    s4u::Link* down;  // the same unless the directions are apart
+  };
+
+  [[nodiscard]] s4u::Host* host(model::DeviceIndex i) const {
+    return hosts_[static_cast<std::size_t>(i)];
+  }
+
+  void add_link(const model::Link& link, std::size_t index) {
+    const auto make = [&](const char* suffix, s4u::Link::SharingPolicy policy) {
+      s4u::Link* made =
+          zone_->create_link("link" + std::to_string(index) + suffix, link.bandwidth.value());
+      made->set_latency(0.0);
+      made->set_sharing_policy(policy);
+      made->seal();
+      return made;
+    };
+    switch (link.sharing) {
+      case model::Sharing::shared: {
+        s4u::Link* const both = make("", s4u::Link::SharingPolicy::SHARED);
+        links_.push_back({both, both});
+        return;
+      }
+      case model::Sharing::fatpipe: {
+        s4u::Link* const both = make("", s4u::Link::SharingPolicy::FATPIPE);
+        links_.push_back({both, both});
+        return;
+      }
+      case model::Sharing::split_duplex:
+        s4u::Link* const up = make("_up", s4u::Link::SharingPolicy::SHARED);
+        links_.push_back({up, make("_down", s4u::Link::SharingPolicy::SHARED)});
+        return;
+    }
+  }
+
+  const model::Cluster* cluster_;
+  s4u::NetZone* zone_;
+  std::vector<s4u::Host*> hosts_;
+  std::vector<Duplex> links_;
+};
+
+// Spans on their way to the parent.
+class SpanBuffer {
+ public:
+  explicit SpanBuffer(const std::function<void(Bytes)>& send) : send_(&send) {
+    spans_.reserve(kSpans);
+  }
+  void add(const Span& span) {
+    spans_.push_back(span);
+    if (spans_.size() == kSpans) flush();
+  }
+  void flush() {
+    if (!spans_.empty()) (*send_)(std::as_bytes(std::span<const Span>(spans_)));
+    spans_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kSpans = 4096;
+  const std::function<void(Bytes)>* send_;
+  std::vector<Span> spans_;
+};
+
+struct TaskRef {
+  std::int32_t step = 0;
+  TaskIndex task = 0;
+};
+
+struct Lane {
+  std::deque<TaskRef> tasks;  // front: the next, or the message being sent
+  double free = 0.0;          // when the last one left it
+  model::DeviceIndex from = 0;
+  model::DeviceIndex to = -1;
+  double latency_s = 0.0;  // of a channel's route
+  bool sending = false;
+  double started = 0.0;  // of the message being sent
+  s4u::CommPtr comm;
+};
+
+// What is left of a step: its tasks that have not ended, and who waits for whom.
+struct Step {
+  struct State {
+    Span span;  // start and end to be filled in
+    Lane* lane = nullptr;
+    double duration = 0.0;   // cpu and disk: of the task; channel: of what precedes the bytes
+    double ready = 0.0;      // latest end of the dependencies that have ended
+    std::int32_t waits = 0;  // dependencies that have not
+  };
+  std::vector<State> tasks;
+  std::vector<TaskIndex> dependants;  // of task i: [first[i], first[i + 1])
+  std::vector<std::size_t> first;
+  std::size_t left = 0;
+};
+
+// Runs lanes as model/task_graph.hpp defines them. The end of a cpu or disk task follows from its
+// start, so it is computed as soon as the start is known, ahead of the engine's clock; the engine
+// carries the bytes of messages, where alone flows contend. A step is taken up when the first lane
+// has nothing left to do.
+class Replay {
+ public:
+  Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
+         SpanBuffer& spans)
+      : cluster_(&cluster),
+        costs_(&costs),
+        steps_(&steps),
+        spans_(&spans),
+        engine_(&make_engine()),
+        network_(*engine_, cluster) {}
+
+  void run() {
+    s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
+      sent(*comm.get_data<Lane>(), s4u::Engine::get_clock());
+    });
+    // Two steps at once: a prompt and its successor between them use every lane.
+    take_up_step();
+    take_up_step();
+    run_lanes();
+    engine_->run();
+    require(taken_up_ == steps_->count() && open_.empty(), "replay: tasks were left waiting");
+  }
+
+ private:
+  [[nodiscard]] Lane& lane_of(const Span& span) {
+    const auto devices = static_cast<std::uint64_t>(cluster_->size());
+    std::uint64_t place = devices;
+    switch (span.lane) {
+      case model::LaneKind::cpu:
+        break;
+      case model::LaneKind::disk:
+        place = devices + 1;
+        break;
+      case model::LaneKind::channel:
+        place = static_cast<std::uint64_t>(span.peer);
+        break;
+    }
+    const auto [at, fresh] =
+        lanes_.try_emplace(static_cast<std::uint64_t>(span.device) * (devices + 2) + place);
+    Lane& lane = at->second;
+    if (fresh && span.lane == model::LaneKind::channel) {
+      lane.from = span.device;
+      lane.to = span.peer;
+      lane.latency_s = cluster_->route(lane.from, lane.to).latency.value();
+      network_.add_route(lane.from, lane.to);
+    }
+    return lane;
+  }
+
+  // Fills in what the task does and how long it takes.
+  void cost(const model::Batch& batch, const Task& task, Step::State& state) const {
+    const model::Work work = model::work_of(costs_->transformer(), batch, task);
+    state.span.flops = work.flops;
+    switch (task.lane) {
+      case model::LaneKind::cpu:
+        state.span.bytes = work.streamed_bytes;
+        state.duration = costs_->compute_time(batch, task).value();
+        return;
+      case model::LaneKind::disk:
+        state.span.bytes = work.bytes_disk;
+        state.duration = disk_time(task, work.bytes_disk);
+        return;
+      case model::LaneKind::channel:
+        state.span.bytes = work.bytes_wire;
+        state.duration =
+            costs_->message_overhead(task.device, model::Bytes{work.bytes_wire}).value();
+        return;
+    }
+  }
+
+  [[nodiscard]] double disk_time(const Task& task, double bytes) const {
+    if (bytes <= 0.0) return 0.0;
+    const model::Device& device = cluster_->devices()[static_cast<std::size_t>(task.device)];
+    require(device.disk_bandwidth.value() > 0.0,
+            "replay: " + device.name + " loads without a disk");
+    return bytes / device.disk_bandwidth.value();
+  }
+
+  void take_up_step() {
+    requested_ = kNever;
+    if (taken_up_ == steps_->count()) return;
+    const std::int32_t index = taken_up_++;
+    const model::TaskGraph& graph = steps_->graph(index);
+    const auto size = static_cast<std::size_t>(graph.size());
+    Step& step = open_.emplace_back();
+    step.left = size;
+    step.tasks.resize(size);
+    step.first.assign(size + 1, 0);
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+      Step::State& state = step.tasks[static_cast<std::size_t>(i)];
+      state.span = {.step = index,
+                    .task = i,
+                    .kind = task.kind,
+                    .lane = task.lane,
+                    .device = task.device,
+                    .peer = task.peer,
+                    .layer = task.layer};
+      cost(graph.batch(), task, state);
+      state.lane = &lane_of(state.span);
+      state.lane->tasks.push_back({index, i});
+      if (state.lane->tasks.size() == 1) runnable_.push_back(state.lane);
+      state.waits = static_cast<std::int32_t>(graph.dependencies(i).size());
+      for (const TaskIndex d : graph.dependencies(i)) ++step.first[static_cast<std::size_t>(d) + 1];
+    }
+    for (std::size_t i = 0; i < size; ++i) step.first[i + 1] += step.first[i];
+    step.dependants.resize(step.first[size]);
+    std::vector<std::size_t> next(step.first.begin(), step.first.end() - 1);
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      for (const TaskIndex d : graph.dependencies(i)) {
+        step.dependants[next[static_cast<std::size_t>(d)]++] = i;
+      }
+    }
+    if (size == 0) {
+      drop_done_steps();
+      request_step(s4u::Engine::get_clock());
+    }
+  }
+
+  // Has the next step taken up at `time`, unless that is done by then.
+  void request_step(double time) {
+    if (taken_up_ == steps_->count()) return;
+    if (time <= s4u::Engine::get_clock()) {
+      requested_ = kNow;
+    } else if (time < requested_) {
+      requested_ = time;
+      Timer::set(time, [this, awaited = taken_up_] {
+        if (taken_up_ == awaited) requested_ = kNow;
+        run_lanes();
+      });
+    }
+  }
+
+  void run_lanes() {
+    for (;;) {
+      while (!runnable_.empty()) {
+        Lane* const lane = runnable_.back();
+        runnable_.pop_back();
+        run_lane(*lane);
+      }
+      if (requested_ > kNow) return;
+      take_up_step();
+    }
+  }
+
+  void run_lane(Lane& lane) {
+    while (!lane.sending && !lane.tasks.empty()) {
+      const TaskRef ref = lane.tasks.front();
+      const Step::State& state = state_of(ref);
+      if (state.waits > 0) return;
+      const double start = std::max(lane.free, state.ready);
+      const double done = start + state.duration;
+      if (state.span.lane == model::LaneKind::channel && state.span.bytes > 0.0) {
+        send(lane, start, done, state.span.bytes);
+      } else {
+        leave(lane, start, done);
+      }
+    }
+    if (lane.tasks.empty()) request_step(lane.free);
+  }
+
+  // The channel is taken at `start`, the first byte goes at `first_byte`.
+  void send(Lane& lane, double start, double first_byte, double bytes) {
+    lane.sending = true;
+    lane.started = start;
+    lane.comm = network_.message(lane.from, lane.to, bytes);
+    lane.comm->set_data(&lane);
+    const double now = s4u::Engine::get_clock();
+    if (first_byte > now) {
+      Timer::set(first_byte, [comm = lane.comm] { comm->start(); });
+      return;
+    }
+    // Steps are taken up early enough for every lane that an earlier one has used.
+    require(first_byte >= now * (1.0 - 1e-12),
+            "replay: a message without dependencies on a channel that no earlier step uses");
+    lane.comm->start();
+  }
+
+  // The last byte of the message in `lane` has been sent at `time`.
+  void sent(Lane& lane, double time) {
+    lane.sending = false;
+    leave(lane, lane.started, time);
+    runnable_.push_back(&lane);
+    run_lanes();
+  }
+
+  // The first task of `lane` leaves it at `time`, which need not have come yet.
+  void leave(Lane& lane, double start, double time) {
+    const TaskRef ref = lane.tasks.front();
+    lane.tasks.pop_front();
+    lane.free = time;
+    Step& step = step_of(ref);
+    const auto task = static_cast<std::size_t>(ref.task);
+    Span& span = step.tasks[task].span;
+    span.start = start;
+    span.end = time + lane.latency_s;
+    spans_->add(span);
+    for (std::size_t k = step.first[task]; k < step.first[task + 1]; ++k) {
+      Step::State& waiting = step.tasks[static_cast<std::size_t>(step.dependants[k])];
+      waiting.ready = std::max(waiting.ready, span.end);
+      if (--waiting.waits == 0) runnable_.push_back(waiting.lane);
+    }
+    --step.left;
+    drop_done_steps();
+  }
+
+  void drop_done_steps() {
+    while (!open_.empty() && open_.front().left == 0) {
+      open_.pop_front();
+      ++first_open_;
+    }
+  }
+
+  [[nodiscard]] Step& step_of(TaskRef ref) {
+    return open_[static_cast<std::size_t>(ref.step - first_open_)];
+  }
+  [[nodiscard]] Step::State& state_of(TaskRef ref) {
+    return step_of(ref).tasks[static_cast<std::size_t>(ref.task)];
+  }
+
+  static constexpr double kNow = -1.0;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  const model::Cluster* cluster_;
+  const model::CostModel* costs_;
+  model::Steps* steps_;
+  SpanBuffer* spans_;
+  s4u::Engine* engine_;
+  Network network_;
+  std::unordered_map<std::uint64_t, Lane> lanes_;
+  std::deque<Step> open_;  // steps taken up and not done
+  std::vector<Lane*> runnable_;
+  std::int32_t first_open_ = 0;  // index of open_'s first
+  std::int32_t taken_up_ = 0;
+  double requested_ = kNever;  // when to take up the next step
+};
+
+}  // namespace
+
+void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
+            model::RunRecorder& recorder) {
+  run_in_child(
+      {.subject = "simulation", .timeout = {}},
+      [&](const std::function<void(Bytes)>& send) {
+        SpanBuffer spans(send);
+        Replay(cluster, costs, steps, spans).run();
+        spans.flush();
+      },
+      [&](Bytes bytes) {
+        for (std::size_t at = 0; at + sizeof(Span) <= bytes.size(); at += sizeof(Span)) {
+          Span span;
+          std::memcpy(&span, bytes.data() + at, sizeof span);
+          recorder.record(span);
+        }
+      });
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,42 @@
+#pragma once
+
+// An XML document whose every complaint names file and line. Private to sim/.
+
+#include <cstddef>
+#include <initializer_list>
+#include <pugixml.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::sim {
+
+class XmlDocument {
+ public:
+  // Throws Error for text that is not well-formed XML, is binary, or defines entities.
+  XmlDocument(std::string_view text, std::string source);
+
+  // The one element at the top, which must have that name.
+  [[nodiscard]] pugi::xml_node root(const char* name) const;
+
+  // Throws Error: source:line: <element id>: message.
+  [[noreturn]] void fail(pugi::xml_node at, const std::string& message) const;
+
+  // "source:line: <element id>".
+  [[nodiscard]] std::string where(pugi::xml_node at) const;
+
+  // Fails unless the attributes of `node` are among `required` and `optional`, once each and none
+  // of the required missing, and its children are elements among `children`.
+  void expect(pugi::xml_node node, std::initializer_list<std::string_view> required,
+              std::initializer_list<std::string_view> optional,
+              std::initializer_list<std::string_view> children) const;
+
+ private:
+  [[nodiscard]] std::size_t line(std::ptrdiff_t offset) const;
+
+  std::string source_;
+  std::vector<std::ptrdiff_t> line_ends_;
+  pugi::xml_document document_;
+};
+
+}  // namespace tandem::sim
