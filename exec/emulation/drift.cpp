@@ -1,0 +1,1 @@
+#include "exec/emulation/drift.hpp"

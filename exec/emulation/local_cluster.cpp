@@ -1,0 +1,1 @@
+#include "exec/emulation/local_cluster.hpp"

@@ -1,0 +1,89 @@
+#include "exec/emulation/pacer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <ctime>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+timespec to_timespec(std::chrono::nanoseconds time) {
+  timespec result{};
+  result.tv_sec = static_cast<time_t>(time.count() / 1'000'000'000);
+  result.tv_nsec = static_cast<long>(time.count() % 1'000'000'000);
+  return result;
+}
+
+class SystemLaneClock : public LaneClock {
+ public:
+  TimePoint now() override { return std::chrono::steady_clock::now(); }
+  std::chrono::nanoseconds cpu_time() override {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+  void sleep_until(TimePoint when) override {
+    // steady_clock is CLOCK_MONOTONIC.
+    const timespec due = to_timespec(when.time_since_epoch());
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr) == EINTR) {
+    }
+  }
+};
+
+}  // namespace
+
+LaneClock& system_lane_clock() {
+  static SystemLaneClock clock;
+  return clock;
+}
+
+Pacer::Pacer(const PacerOptions& options, LaneClock& clock)
+    : options_(options), clock_(&clock), due_(clock.now()) {
+  require(options.pace != Pace::nominal || options.costs != nullptr,
+          "Pacer: nominal pace needs a cost model");
+  require(options.slowdown > 0.0, "Pacer: slowdown must be positive");
+}
+
+void Pacer::available(TimePoint when) { due_ = std::max(due_, when); }
+
+void Pacer::begin() {
+  if (options_.pace == Pace::real) {
+    started_ = clock_->now();
+  } else if (options_.pace == Pace::measured) {
+    cpu_started_ = clock_->cpu_time();
+  }
+}
+
+Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
+  if (options_.pace == Pace::real) return {started_, clock_->now()};
+  const double seconds =
+      options_.pace == Pace::measured
+          ? std::chrono::duration<double>(clock_->cpu_time() - cpu_started_).count() *
+                options_.slowdown
+          : options_.costs->compute_time(batch, task).value();
+  const TimePoint start = due_;
+  due_ += std::chrono::nanoseconds(std::llround(seconds * 1e9));
+  return {start, due_};
+}
+
+void Pacer::settle() {
+  if (options_.pace == Pace::real) return;
+  const TimePoint now = clock_->now();
+  ++settled_;
+  if (now < due_) {
+    clock_->sleep_until(due_);
+    return;
+  }
+  const double late_s = std::chrono::duration<double>(now - due_).count();
+  late_s_ += late_s;
+  max_late_s_ = std::max(max_late_s_, late_s);
+}
+
+double Pacer::mean_late_s() const {
+  return settled_ == 0 ? 0.0 : late_s_ / static_cast<double>(settled_);
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,79 @@
+#pragma once
+
+// Makes a device's computing lane as slow as the plan says it is.
+
+#include <chrono>
+#include <cstdint>
+
+#include "model/cost_model.hpp"
+#include "model/task_graph.hpp"
+
+namespace tandem::exec {
+
+enum class Pace : std::uint8_t {
+  real,      // no emulation: spans are wall time
+  measured,  // a task takes its own CPU time times the device's slowdown
+  nominal,   // a task takes what the plan's profile says
+};
+
+// What a pacer knows of time; a test brings its own.
+class LaneClock {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  virtual ~LaneClock() = default;
+  [[nodiscard]] virtual TimePoint now() = 0;
+  [[nodiscard]] virtual std::chrono::nanoseconds cpu_time() = 0;  // of the calling thread
+  virtual void sleep_until(TimePoint when) = 0;
+};
+
+// This machine's clocks. Stateless.
+[[nodiscard]] LaneClock& system_lane_clock();
+
+struct PacerOptions {
+  Pace pace = Pace::real;
+  double slowdown = 1.0;                     // measured
+  const model::CostModel* costs = nullptr;  // nominal; outlives the pacer
+};
+
+// The schedule of one cpu lane. Each task moves the moment when the lane is due,
+//   due = max(due, when its inputs were available) + time
+//   time = slowdown * CPU time of the task (measured), or the cost model's (nominal)
+// and settle() waits for it before anything that others can see. So a late wake-up is caught up by
+// the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
+// Used by the lane's thread only.
+class Pacer {
+ public:
+  using TimePoint = LaneClock::TimePoint;
+  struct Interval {
+    TimePoint start;
+    TimePoint end;
+  };
+
+  explicit Pacer(const PacerOptions& options, LaneClock& clock = system_lane_clock());
+
+  [[nodiscard]] bool emulates() const { return options_.pace != Pace::real; }
+  // The lane waited: its next task cannot start before `when`.
+  void available(TimePoint when);
+  void begin();
+  // When the task that ended just now started and ended on the paced device.
+  Interval end(const model::Batch& batch, const model::Task& task);
+  // Returns when the tasks so far have ended on the paced device.
+  void settle();
+
+  // How far behind its schedule the lane was at settle(), in the mean and at most: demand above
+  // what this machine has. 0 without emulation.
+  [[nodiscard]] double mean_late_s() const;
+  [[nodiscard]] double max_late_s() const { return max_late_s_; }
+
+ private:
+  PacerOptions options_;
+  LaneClock* clock_;
+  TimePoint due_;
+  TimePoint started_;
+  std::chrono::nanoseconds cpu_started_{0};
+  double late_s_ = 0.0;
+  double max_late_s_ = 0.0;
+  std::int64_t settled_ = 0;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,115 @@
+#include "exec/runtime/device_run.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/runtime/process_memory.hpp"
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "planner/lowering.hpp"
+
+namespace tandem::exec {
+namespace {
+
+const model::Device& device_of(const planner::Plan& plan, model::DeviceIndex self) {
+  return plan.cluster.devices()[static_cast<std::size_t>(self)];
+}
+
+ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& options) {
+  const planner::Workload& workload = options.run.workload;
+  return {.max_rows = static_cast<std::int32_t>(workload.prompt_tokens),
+          .max_positions = static_cast<std::int32_t>(workload.positions()),
+          .sequences = 1,
+          .receive_slots = static_cast<std::int32_t>(
+              planner::find_strategy(plan.strategy).receive_slots(plan, options.self)),
+          .threads = options.threads};
+}
+
+PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& options,
+                           const model::CostModel& costs) {
+  return {.pace = options.run.pace,
+          .slowdown = device_of(plan, options.self).slowdown,
+          .costs = &costs};
+}
+
+// A run may be shorter or longer than what was planned, as long as every device can hold it.
+planner::Workload checked(const planner::Plan& plan, const planner::Workload& workload) {
+  workload.validate(plan.model);
+  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
+    const double need = model::memory_use(plan.model, device.share, workload.prompt_tokens,
+                                          workload.positions(), strategy.receive_slots(plan, d),
+                                          device.memory.program)
+                            .total();
+    const model::Bytes budget = device_of(plan, d).memory;
+    const bool grew = workload.prompt_tokens > plan.workload.prompt_tokens ||
+                      workload.positions() > plan.workload.positions();
+    if (grew && need > budget.value()) {
+      throw Error("run: " + std::to_string(workload.prompt_tokens) + " prompt and " +
+                  std::to_string(workload.new_tokens) + " new tokens need " +
+                  model::to_text(model::Bytes{need}) + " on device " + device_of(plan, d).name +
+                  ", expected at most its budget of " + model::to_text(budget) +
+                  "; use a shorter prompt, or plan for this length");
+    }
+  }
+  return workload;
+}
+
+}  // namespace
+
+StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload)
+    : workload_(checked(plan, workload)),
+      prompt_(planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(workload))),
+      decode_(planner::find_strategy(plan.strategy)
+                  .lower(plan, planner::decode_batch(
+                                   static_cast<std::int32_t>(workload.prompt_tokens)))) {}
+
+std::int32_t StepGraphs::count() const { return static_cast<std::int32_t>(workload_.new_tokens); }
+
+const model::TaskGraph& StepGraphs::at(std::int32_t i) {
+  require(0 <= i && i < count(), "StepGraphs: step out of range");
+  if (i == 0) return prompt_;
+  const auto past = static_cast<std::int32_t>(workload_.prompt_tokens) + i - 1;
+  decode_.advance({&past, 1});
+  return decode_;
+}
+
+DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard,
+                     Transport* transport)
+    : graphs_(plan, options.run.workload),
+      costs_(plan.cost_model()),
+      compute_(plan.model, std::move(shard), limits_of(plan, options)),
+      pacer_(pacer_options(plan, options, costs_)),
+      runtime_(compute_, transport, pacer_,
+               {.device = options.self, .may_spin = options.run.pace == Pace::real}) {
+  runtime_.prepare(graphs_.prompt());
+  runtime_.prepare(graphs_.decode());
+  const auto decode_steps = static_cast<std::size_t>(graphs_.count() - 1);
+  times_.reserve(runtime_.records(graphs_.prompt()) +
+                 decode_steps * runtime_.records(graphs_.decode()));
+}
+
+std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> tokens,
+                             const SampleToken& sample) {
+  if (!tokens.empty()) compute_.set_tokens(tokens);
+  return runtime_.step(i, graphs_.at(i), sample, times_);
+}
+
+DeviceReport DeviceRun::report() const {
+  DeviceReport report;
+  report.peak_memory = compute_.allocated();
+  report.peak_memory.buffers += runtime_.allocated_bytes();
+  report.peak_memory.program = 0.0;
+  report.peak_memory.program =
+      std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
+  report.bytes_sent = runtime_.bytes_sent();
+  report.mean_late_s = pacer_.mean_late_s();
+  report.max_late_s = pacer_.max_late_s();
+  report.clock_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        Clock::now().time_since_epoch())
+                        .count();
+  return report;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,98 @@
+#pragma once
+
+// One device's part of one generation: its memory, its graphs, its lanes. The same for master and
+// worker.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "exec/compute.hpp"
+#include "exec/emulation/pacer.hpp"
+#include "exec/runtime/runtime.hpp"
+#include "exec/runtime/time_log.hpp"
+#include "exec/weights/shard.hpp"
+#include "model/memory.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::exec {
+
+// What every device must know of a run besides the plan.
+struct RunOptions {
+  planner::Workload workload;  // the actual prompt's length, and the most tokens to come
+  Pace pace = Pace::real;
+  bool operator==(const RunOptions&) const = default;
+};
+[[nodiscard]] std::string_view to_string(Pace pace);
+// As a small JSON object, and back. Throws Error naming `source`, field, value and what is expected.
+[[nodiscard]] std::string to_json(const RunOptions& options);
+[[nodiscard]] RunOptions parse_run_options(std::string_view text, std::string_view source);
+
+// The graphs of a generation, both made at once so that no step waits for a lowering.
+class StepGraphs {
+ public:
+  // Throws Error unless the workload fits the model and the memory that the plan counted on.
+  StepGraphs(const planner::Plan& plan, const planner::Workload& workload);
+  [[nodiscard]] std::int32_t count() const;
+  // Of step `i`: 0 the prompt, then one token each. Valid until the next call.
+  [[nodiscard]] const model::TaskGraph& at(std::int32_t i);
+  [[nodiscard]] const model::TaskGraph& prompt() const { return prompt_; }
+  [[nodiscard]] const model::TaskGraph& decode() const { return decode_; }
+
+ private:
+  planner::Workload workload_;
+  model::TaskGraph prompt_;
+  model::TaskGraph decode_;
+};
+
+struct DeviceReport {
+  model::MemoryUse peak_memory;
+  double bytes_sent = 0.0;
+  double mean_late_s = 0.0;  // Pacer
+  double max_late_s = 0.0;
+  std::int64_t clock_ns = 0;  // the device's steady clock when it reported
+  bool operator==(const DeviceReport&) const = default;
+};
+[[nodiscard]] std::string to_json(const DeviceReport& report);
+[[nodiscard]] DeviceReport parse_device_report(std::string_view text, std::string_view source);
+
+// Records as bytes for the wire, little-endian, 24 a record, and back. Throws Error naming `source`
+// if they are not whole records.
+[[nodiscard]] std::string encode_times(std::span<const TaskTime> times);
+void decode_times(std::string_view bytes, std::string_view source, TimeLog& into);
+
+struct DeviceRunOptions {
+  model::DeviceIndex self = 0;
+  RunOptions run;
+  int threads = 1;
+};
+
+class DeviceRun {
+ public:
+  // `plan` and `transport` (null without channels) outlive the run. All memory is allocated here.
+  DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard,
+            Transport* transport);
+
+  [[nodiscard]] StepGraphs& graphs() { return graphs_; }
+  // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
+  std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
+                    const SampleToken& sample);
+  // Any thread.
+  void cancel(const std::string& reason) noexcept { runtime_.cancel(reason); }
+
+  [[nodiscard]] const TimeLog& times() const { return times_; }
+  [[nodiscard]] DeviceReport report() const;
+  [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
+
+ private:
+  StepGraphs graphs_;
+  model::CostModel costs_;
+  Compute compute_;
+  Pacer pacer_;
+  Runtime runtime_;
+  TimeLog times_;
+};
+
+}  // namespace tandem::exec

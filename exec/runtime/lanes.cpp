@@ -1,0 +1,235 @@
+#include "exec/runtime/lanes.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+// A bounded spin hides most wake-ups on a device that has a core to itself.
+constexpr std::chrono::microseconds kSpin{60};
+
+}  // namespace
+
+ChannelLane::ChannelLane(Transport& transport, model::DeviceIndex peer, LaneOptions options)
+    : transport_(&transport), peer_(peer), options_(std::move(options)) {}
+
+ChannelLane::~ChannelLane() = default;
+
+void ChannelLane::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ChannelLane::reserve(const ChannelSchedule& schedule) {
+  require(schedule.peer == peer_, "ChannelLane: schedule of another channel");
+  slot_floats_ = std::max(slot_floats_, schedule.slot_floats);
+  // Slots of different shapes may lie differently: nothing is in flight between steps.
+  const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
+  if (storage_.size() < floats) storage_.resize(floats);
+  if (!carries_inline(schedule.slot_floats * sizeof(float)) && !thread_.joinable()) {
+    thread_ = std::thread([this] { work(); });
+  }
+}
+
+double ChannelLane::allocated_bytes() const {
+  return static_cast<double>(storage_.capacity() * sizeof(float));
+}
+
+void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) throw Error(reason_);
+    schedule_ = &schedule;
+    slot_floats_ = schedule.slot_floats;
+    step_ = step;
+    threaded_ = !carries_inline(schedule.slot_floats * sizeof(float));
+    require(!threaded_ || thread_.joinable(), "ChannelLane: schedule was not reserved");
+    reset();
+    has_work_ = threaded_;
+  }
+  if (threaded_) changed_.notify_all();
+}
+
+void ChannelLane::finish() {
+  std::unique_lock lock(mutex_);
+  await(lock, "the end of the step", [this] { return !has_work_; });
+}
+
+void ChannelLane::cancel(const std::string& reason) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!cancelled_) reason_ = reason;
+    cancelled_ = true;
+  } catch (...) {
+    // No memory for the reason: an empty one still ends every call.
+    cancelled_ = true;
+  }
+  changed_.notify_all();
+}
+
+std::span<float> ChannelLane::slot(const ChannelMessage& message) {
+  return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_floats_, message.floats};
+}
+
+template <class Ready>
+void ChannelLane::await(std::unique_lock<std::mutex>& lock, const char* what, Ready ready) {
+  const auto deadline = Clock::now() + options_.patience;
+  const bool in_time = changed_.wait_until(lock, deadline, [&] { return cancelled_ || ready(); });
+  if (cancelled_) throw Error(reason_);
+  if (!in_time) give_up(what);
+}
+
+void ChannelLane::give_up(const char* what) const {
+  throw Error("channel with device " + std::to_string(peer_) + ": nothing happened for " +
+              std::to_string(options_.patience.count() / 1000) + " s while waiting for " + what +
+              "; that device is alive but stuck, see its log");
+}
+
+void ChannelLane::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || (has_work_ && !cancelled_); });
+    if (stopping_) return;
+    lock.unlock();
+    try {
+      for (std::int32_t position = 0; position < count(); ++position) carry(position);
+    } catch (const std::exception& error) {
+      cancel(error.what());
+      if (options_.on_failure) options_.on_failure(error.what());
+    }
+    lock.lock();
+    has_work_ = false;
+    changed_.notify_all();
+  }
+}
+
+void OutgoingLane::reset() {
+  captured_ = 0;
+  sent_ = 0;
+  times_.resize(static_cast<std::size_t>(count()));
+}
+
+bool OutgoingLane::carries_inline(std::size_t bytes) const {
+  return transport().sends_at_once(peer(), bytes);
+}
+
+std::span<float> OutgoingLane::room(std::int32_t position) {
+  const ChannelMessage& next = message(position);
+  if (threaded() && next.previous >= 0) {
+    std::unique_lock lock(mutex());
+    await(lock, "room for another message", [&] { return sent_ > next.previous; });
+  }
+  return slot(next);
+}
+
+void OutgoingLane::send(std::int32_t position) {
+  if (!threaded()) {
+    transmit(position);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex());
+    captured_ = position + 1;
+  }
+  changed().notify_all();
+}
+
+void OutgoingLane::carry(std::int32_t position) {
+  {
+    std::unique_lock lock(mutex());
+    await(lock, "a payload to send", [&] { return captured_ > position; });
+  }
+  transmit(position);
+  {
+    const std::lock_guard lock(mutex());
+    sent_ = position + 1;
+  }
+  changed().notify_all();
+}
+
+void OutgoingLane::transmit(std::int32_t position) {
+  const ChannelMessage& next = message(position);
+  Times& times = times_[static_cast<std::size_t>(position)];
+  times.start = Clock::now();
+  times.sent = transport().send(peer(), tag(next), std::as_bytes(slot(next))).sent;
+}
+
+void IncomingLane::reset() {
+  received_ = 0;
+  delivered_.assign(static_cast<std::size_t>(count()), 0);
+  arrivals_.resize(static_cast<std::size_t>(count()));
+}
+
+bool IncomingLane::carries_inline(std::size_t bytes) const {
+  return transport().receives_inline(peer(), bytes);
+}
+
+std::span<const float> IncomingLane::payload(std::int32_t position) {
+  if (!threaded()) {
+    while (received_ <= position) receive(received_);
+    return slot(message(position));
+  }
+  if (options().may_spin && received_ <= position) {
+    const auto until = Clock::now() + kSpin;
+    while (received_ <= position && Clock::now() < until) {
+    }
+  }
+  if (received_ <= position) {
+    std::unique_lock lock(mutex());
+    await(lock, "a message", [&] { return received_ > position; });
+  }
+  return slot(message(position));
+}
+
+void IncomingLane::delivered(std::int32_t position) {
+  if (!threaded()) {
+    delivered_[static_cast<std::size_t>(position)] = 1;
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex());
+    delivered_[static_cast<std::size_t>(position)] = 1;
+  }
+  changed().notify_all();
+}
+
+void IncomingLane::carry(std::int32_t position) {
+  const std::int32_t previous = message(position).previous;
+  if (previous >= 0) {
+    std::unique_lock lock(mutex());
+    await(lock, "room for another message",
+          [&] { return delivered_[static_cast<std::size_t>(previous)] != 0; });
+  }
+  receive(position);
+}
+
+void IncomingLane::receive(std::int32_t position) {
+  const ChannelMessage& next = message(position);
+  require(threaded() || next.previous < 0 ||
+              delivered_[static_cast<std::size_t>(next.previous)] != 0,
+          "IncomingLane: slot still in use");
+  const auto deadline = Clock::now() + options().patience;
+  const MessageTimes times =
+      transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)), deadline,
+                          options().may_spin && !threaded());
+  arrivals_[static_cast<std::size_t>(position)] = times.arrived;
+  if (!threaded()) {
+    received_ = position + 1;
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex());
+    received_ = position + 1;
+  }
+  changed().notify_all();
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,38 @@
+#include "exec/runtime/process_memory.hpp"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+// The number after `field` in a file of lines "Field:   123 kB".
+double field_bytes(const char* path, const std::string& field) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(field)) continue;
+    std::istringstream words(line.substr(field.size()));
+    double kibibytes = 0.0;
+    if (words >> kibibytes) return kibibytes * 1024.0;
+  }
+  throw Error(std::string(path) + ": no field '" + field +
+              "', expected a Linux /proc file system; mount it");
+}
+
+}  // namespace
+
+double peak_resident_bytes() { return field_bytes("/proc/self/status", "VmHWM:"); }
+
+bool reset_peak_resident() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5";
+  file.flush();
+  return file.good();
+}
+
+double available_memory_bytes() { return field_bytes("/proc/meminfo", "MemAvailable:"); }
+
+}  // namespace tandem::exec

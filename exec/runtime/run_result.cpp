@@ -1,0 +1,1 @@
+#include "exec/runtime/run_result.hpp"

@@ -1,0 +1,178 @@
+#include "exec/runtime/runtime.hpp"
+
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Runtime::Runtime(Compute& compute, Transport* transport, Pacer& pacer,
+                 const RuntimeOptions& options)
+    : compute_(&compute), transport_(transport), pacer_(&pacer), options_(options) {}
+
+Runtime::~Runtime() {
+  // A lane that is failing still calls cancel(), which visits every lane.
+  for (const auto& [peer, lane] : outgoing_) lane->stop();
+  for (const auto& [peer, lane] : incoming_) lane->stop();
+}
+
+void Runtime::prepare(const model::TaskGraph& graph) {
+  if (shapes_.contains(graph.shape())) return;
+  Shape& shape = shapes_[graph.shape()];
+  shape.schedule = make_schedule(graph, options_.device);
+  attach(shape.schedule.outgoing, shape.outgoing, outgoing_);
+  attach(shape.schedule.incoming, shape.incoming, incoming_);
+}
+
+template <class Lane>
+void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>& used,
+                     std::map<model::DeviceIndex, std::unique_ptr<Lane>>& lanes) {
+  for (const ChannelSchedule& channel : channels) {
+    require(transport_ != nullptr, "Runtime: the graph has channels, but there is no transport");
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) throw Error(reason_);
+    std::unique_ptr<Lane>& lane = lanes[channel.peer];
+    if (!lane) {
+      lane = std::make_unique<Lane>(
+          *transport_, channel.peer,
+          LaneOptions{.patience = options_.patience,
+                      .may_spin = options_.may_spin,
+                      .on_failure = [this](const std::string& reason) { cancel(reason); }});
+    }
+    lane->reserve(channel);
+    used.push_back(lane.get());
+  }
+}
+
+const Runtime::Shape& Runtime::shape_of(const model::TaskGraph& graph) const {
+  const auto found = shapes_.find(graph.shape());
+  require(found != shapes_.end(), "Runtime: the graph was not prepared");
+  return found->second;
+}
+
+std::size_t Runtime::records(const model::TaskGraph& graph) const {
+  return shape_of(graph).schedule.records;
+}
+
+std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
+                           const SampleToken& sample, TimeLog& log) {
+  try {
+    return run(step, graph, shape_of(graph), sample, log);
+  } catch (const std::exception& error) {
+    cancel(error.what());
+    // The first failure is the cause; this one may be its consequence.
+    const std::lock_guard lock(mutex_);
+    throw Error(reason_);
+  }
+}
+
+std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, const Shape& shape,
+                          const SampleToken& sample, TimeLog& log) {
+  const Schedule& schedule = shape.schedule;
+  for (std::size_t c = 0; c < shape.outgoing.size(); ++c) {
+    shape.outgoing[c]->begin(step, schedule.outgoing[c]);
+  }
+  for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
+    shape.incoming[c]->begin(step, schedule.incoming[c]);
+  }
+  std::int32_t token = -1;
+  for (const Action& action : schedule.actions) {
+    const model::Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
+    switch (action.kind) {
+      case Action::Kind::run: {
+        pacer_->begin();
+        if (task.kind == model::TaskKind::sample) {
+          token = sample(compute_->logits());
+        } else {
+          compute_->execute(graph.batch(), task);
+        }
+        const Pacer::Interval interval = pacer_->end(graph.batch(), task);
+        log.push_back({.step = step,
+                       .task = action.task,
+                       .start_ns = nanoseconds(interval.start),
+                       .end_ns = nanoseconds(interval.end)});
+        break;
+      }
+      case Action::Kind::capture:
+        capture(task, *shape.outgoing[static_cast<std::size_t>(action.channel)], action.position);
+        break;
+      case Action::Kind::deliver:
+        deliver(task, *shape.incoming[static_cast<std::size_t>(action.channel)], action.position);
+        break;
+    }
+  }
+  pacer_->settle();
+  for (OutgoingLane* lane : shape.outgoing) lane->finish();
+  for (IncomingLane* lane : shape.incoming) lane->finish();
+  append_transfers(step, shape, log);
+  return token;
+}
+
+void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t position) {
+  const std::span<float> payload = lane.room(position);
+  compute_->read_rows(task.input, task.rows, task.columns, payload);
+  pacer_->settle();
+  lane.send(position);
+  bytes_sent_ += static_cast<double>(payload.size_bytes());
+}
+
+void Runtime::deliver(const model::Task& task, IncomingLane& lane, std::int32_t position) {
+  compute_->write_rows(task.output, task.rows, task.columns, lane.payload(position));
+  pacer_->available(lane.arrival(position));
+  lane.delivered(position);
+}
+
+void Runtime::append_transfers(std::int32_t step, const Shape& shape, TimeLog& log) {
+  for (std::size_t c = 0; c < shape.outgoing.size(); ++c) {
+    const auto& messages = shape.schedule.outgoing[c].messages;
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      const OutgoingLane::Times& times = shape.outgoing[c]->times(static_cast<std::int32_t>(m));
+      log.push_back({.step = step,
+                     .task = messages[m].task,
+                     .start_ns = nanoseconds(times.start),
+                     .end_ns = nanoseconds(times.sent)});
+    }
+  }
+  for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
+    const auto& messages = shape.schedule.incoming[c].messages;
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      const std::int64_t arrived =
+          nanoseconds(shape.incoming[c]->arrival(static_cast<std::int32_t>(m)));
+      log.push_back(
+          {.step = step, .task = messages[m].task, .start_ns = arrived, .end_ns = arrived});
+    }
+  }
+}
+
+void Runtime::cancel(const std::string& reason) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!cancelled_) {
+      cancelled_ = true;
+      reason_ = reason;
+    }
+    if (transport_ != nullptr) transport_->cancel(reason_);
+    for (const auto& [peer, lane] : outgoing_) lane->cancel(reason_);
+    for (const auto& [peer, lane] : incoming_) lane->cancel(reason_);
+  } catch (...) {
+    // Locking a sound mutex and copying a short text do not fail; nothing is left to do if they do.
+    return;
+  }
+}
+
+double Runtime::allocated_bytes() const {
+  double bytes = 0.0;
+  for (const auto& [peer, lane] : outgoing_) bytes += lane->allocated_bytes();
+  for (const auto& [peer, lane] : incoming_) bytes += lane->allocated_bytes();
+  return bytes;
+}
+
+
+}  // namespace tandem::exec

@@ -1,0 +1,233 @@
+#include "exec/runtime/schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::BufferRef;
+using model::DeviceIndex;
+using model::LaneKind;
+using model::Task;
+using model::TaskGraph;
+using model::TaskIndex;
+using model::TaskKind;
+
+constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
+
+// Attention reads and writes the cache besides its operands.
+bool uses_cache(const Task& task) {
+  return task.kind == TaskKind::project_qkv || task.kind == TaskKind::attend;
+}
+
+bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
+  if (buffer.kind == model::BufferKind::key_value) {
+    return task.layer == layer && (uses_cache(task) || task.input == buffer);
+  }
+  return task.input == buffer || task.output == buffer;
+}
+
+// A buffer as a device knows it: kind, slot, and of the cache, the layer.
+using Place = std::tuple<model::BufferKind, std::int16_t, std::int32_t>;
+
+Place place_of(BufferRef buffer, std::int32_t layer) {
+  return {buffer.kind, buffer.slot, buffer.kind == model::BufferKind::key_value ? layer : -1};
+}
+
+enum class Role : std::uint8_t { none, cpu, outgoing, incoming };
+
+class Builder {
+ public:
+  Builder(const TaskGraph& graph, DeviceIndex device) : graph_(graph), device_(device) {
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      const Role role = role_of(at(i));
+      if (role != Role::none) own_.push_back(i);
+      anchor_.push_back(role == Role::incoming ? kEnd : i);
+    }
+  }
+
+  Schedule build() {
+    check_dependencies();
+    anchor_deliveries();
+    anchor_captures();
+    Schedule schedule;
+    collect(Role::outgoing, schedule.outgoing);
+    collect(Role::incoming, schedule.incoming);
+    order(schedule);
+    schedule.records = own_.size();
+    return schedule;
+  }
+
+ private:
+  const Task& at(TaskIndex i) const { return graph_.tasks()[static_cast<std::size_t>(i)]; }
+  TaskIndex& anchor(TaskIndex i) { return anchor_[static_cast<std::size_t>(i)]; }
+
+  Role role_of(const Task& task) const {
+    if (task.lane == LaneKind::channel) {
+      if (task.device == device_) return Role::outgoing;
+      return task.peer == device_ ? Role::incoming : Role::none;
+    }
+    if (task.device != device_) return Role::none;
+    if (task.lane == LaneKind::disk) {
+      throw Error("task graph: device " + std::to_string(device_) +
+                  " has a task on its disk lane, expected cpu and channel lanes only; plan without "
+                  "a memory window");
+    }
+    return Role::cpu;
+  }
+
+  void check_dependencies() const {
+    for (const TaskIndex i : own_) {
+      if (role_of(at(i)) == Role::incoming) continue;  // its sender waits for them
+      for (const TaskIndex d : graph_.dependencies(i)) {
+        if (role_of(at(d)) == Role::none) {
+          throw Error("task graph: task " + std::to_string(i) + " of device " +
+                      std::to_string(device_) + " depends on task " + std::to_string(d) +
+                      " of device " + std::to_string(at(d).device) +
+                      ", expected a transfer between them");
+        }
+      }
+    }
+  }
+
+  bool depends(TaskIndex i, TaskIndex on) const {
+    const auto dependencies = graph_.dependencies(i);
+    return std::find(dependencies.begin(), dependencies.end(), on) != dependencies.end();
+  }
+
+  // Delivered just before the first later task that depends on it or touches its buffer.
+  void anchor_deliveries() {
+    for (auto it = own_.begin(); it != own_.end(); ++it) {
+      const Task& transfer = at(*it);
+      if (role_of(transfer) != Role::incoming) continue;
+      const auto first = std::find_if(it + 1, own_.end(), [&](TaskIndex j) {
+        const Task& task = at(j);
+        const Role role = role_of(task);
+        if (role == Role::incoming) return false;
+        if (depends(j, *it)) return true;
+        return role == Role::outgoing ? task.input == transfer.output
+                                      : touches(task, transfer.output, transfer.layer);
+      });
+      if (first != own_.end()) anchor(*it) = *first;
+    }
+  }
+
+  // Captured once everything that makes its rows is done: after the last such run or delivery, and
+  // not before the channel's previous message.
+  void anchor_captures() {
+    std::map<DeviceIndex, TaskIndex> previous;  // by peer
+    std::map<Place, TaskIndex> made;            // when a buffer's values are complete
+    const auto makes = [&](Place place, TaskIndex when) {
+      TaskIndex& last = made.try_emplace(place, -1).first->second;
+      last = std::max(last, when);
+    };
+    for (const TaskIndex i : own_) {
+      const Task& task = at(i);
+      const Role role = role_of(task);
+      if (role != Role::outgoing) {
+        makes(place_of(task.output, task.layer), anchor(i));
+        if (task.kind == TaskKind::project_qkv) {
+          makes(place_of({.kind = model::BufferKind::key_value}, task.layer), anchor(i));
+        }
+        continue;
+      }
+      TaskIndex& last = previous.try_emplace(task.peer, -1).first->second;
+      const auto input = made.find(place_of(task.input, task.layer));
+      if (input != made.end()) last = std::max(last, input->second);
+      for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, anchor(d));
+      anchor(i) = last;
+    }
+  }
+
+  void collect(Role role, std::vector<ChannelSchedule>& channels) {
+    std::map<DeviceIndex, ChannelSchedule> by_peer;
+    for (const TaskIndex i : own_) {
+      const Task& task = at(i);
+      if (role_of(task) != role) continue;
+      const DeviceIndex peer = role == Role::outgoing ? task.peer : task.device;
+      ChannelSchedule& channel = by_peer[peer];
+      channel.peer = peer;
+      const std::size_t floats = static_cast<std::size_t>(task.rows.size()) *
+                                 static_cast<std::size_t>(task.columns.size());
+      channel.messages.push_back({.task = i, .floats = floats});
+      channel.slot_floats = std::max(channel.slot_floats, floats);
+    }
+    for (auto& [peer, channel] : by_peer) {
+      assign_slots(channel, role);
+      channels.push_back(std::move(channel));
+    }
+  }
+
+  // A slot is free for a message if the one before it is surely delivered by the time that anything
+  // after the message can be waited for; a sender needs two, one being sent, one being filled.
+  void assign_slots(ChannelSchedule& channel, Role role) {
+    struct Slot {
+      TaskIndex busy_until;
+      std::int32_t last;
+    };
+    std::vector<Slot> slots;
+    const std::size_t least = std::min<std::size_t>(2, channel.messages.size());
+    for (std::int32_t m = 0; m < static_cast<std::int32_t>(channel.messages.size()); ++m) {
+      ChannelMessage& message = channel.messages[static_cast<std::size_t>(m)];
+      auto slot = std::min_element(
+          slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
+            return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
+          });
+      const bool grow = slots.size() < least || (role == Role::incoming &&
+                                                 slot->busy_until >= message.task);
+      if (grow) slot = slots.insert(slots.end(), Slot{.busy_until = -1, .last = -1});
+      message.slot = static_cast<std::int32_t>(slot - slots.begin());
+      message.previous = slot->last;
+      *slot = {.busy_until = anchor(message.task), .last = m};
+    }
+    channel.slots = static_cast<std::int32_t>(slots.size());
+  }
+
+  void order(Schedule& schedule) {
+    // (anchor, deliver before run before capture, task)
+    std::vector<std::tuple<TaskIndex, int, TaskIndex, Action>> keyed;
+    for (const TaskIndex i : own_) {
+      if (role_of(at(i)) == Role::cpu) {
+        keyed.emplace_back(i, 1, i, Action{.kind = Action::Kind::run, .task = i});
+      }
+    }
+    const auto add = [&](const std::vector<ChannelSchedule>& channels, Action::Kind kind, int rank) {
+      for (std::size_t c = 0; c < channels.size(); ++c) {
+        for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
+          const TaskIndex i = channels[c].messages[m].task;
+          keyed.emplace_back(anchor(i), rank, i,
+                             Action{.kind = kind,
+                                    .task = i,
+                                    .channel = static_cast<std::int32_t>(c),
+                                    .position = static_cast<std::int32_t>(m)});
+        }
+      }
+    };
+    add(schedule.outgoing, Action::Kind::capture, 2);
+    add(schedule.incoming, Action::Kind::deliver, 0);
+    std::sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) {
+      return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a)) <
+             std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b));
+    });
+    schedule.actions.reserve(keyed.size());
+    for (const auto& entry : keyed) schedule.actions.push_back(std::get<3>(entry));
+  }
+
+  const TaskGraph& graph_;
+  DeviceIndex device_;
+  std::vector<TaskIndex> own_;     // cpu tasks and both ends of transfers, ascending
+  std::vector<TaskIndex> anchor_;  // by task: the index at which its action is done
+};
+
+}  // namespace
+
+Schedule make_schedule(const TaskGraph& graph, DeviceIndex device) {
+  return Builder(graph, device).build();
+}
+
+}  // namespace tandem::exec

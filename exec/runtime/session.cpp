@@ -1,0 +1,85 @@
+#include "exec/runtime/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/emulation/ledger_transport.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+Session::Session(std::vector<ControlPeer> peers, const SessionTimes& times)
+    : times_(times), cancellation_(std::make_shared<Cancellation>()) {
+  control_ = std::make_unique<Control>(
+      std::move(peers),
+      ControlOptions{.heartbeat = times.heartbeat,
+                     .silence = times.silence,
+                     .on_failure = [this](const std::string& reason) { end(reason); }});
+}
+
+Session::~Session() {
+  control_.reset();  // its thread calls end()
+}
+
+void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
+                            const ChannelPlan& ways) {
+  std::vector<ChannelId> channels = channels_of(graphs.prompt(), ways.self);
+  const std::vector<ChannelId> decode = channels_of(graphs.decode(), ways.self);
+  channels.insert(channels.end(), decode.begin(), decode.end());
+  std::sort(channels.begin(), channels.end());
+  channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+  if (channels.empty()) return;
+  std::vector<ChannelEnd> ends =
+      tandem::exec::open_channels({.self = ways.self,
+                                   .master = ways.master,
+                                   .session = ways.session,
+                                   .channels = std::move(channels),
+                                   .addresses = ways.addresses,
+                                   .key = ways.key},
+                                  ways.listener,
+                                  {.deadline = Clock::now() + times_.channels,
+                                   .cancellation = cancellation_.get()});
+  transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
+  if (ways.ledger) {
+    transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger, plan.cluster,
+                                                   ways.self, cancellation_);
+  }
+}
+
+DeviceRun& Session::prepare(const planner::Plan& plan, const DeviceRunOptions& options,
+                            Shard shard) {
+  auto run = std::make_unique<DeviceRun>(plan, options, std::move(shard), transport_.get());
+  const std::lock_guard lock(mutex_);
+  if (!reason_.empty()) throw Error(reason_);
+  run_ = std::move(run);
+  return *run_;
+}
+
+void Session::cancel(const std::string& reason) noexcept {
+  end(reason);
+  control_->abort(reason);
+}
+
+void Session::end(const std::string& reason) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = reason.empty() ? "cancelled" : reason;
+    cancellation_->cancel(reason_);
+    if (run_) run_->cancel(reason_);
+  } catch (...) {
+    // Locking a sound mutex and copying a short text do not fail; nothing is left to do if they do.
+    return;
+  }
+}
+
+void Session::check() const {
+  const std::string reason = failure();
+  if (!reason.empty()) throw Error(reason);
+}
+
+std::string Session::failure() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,79 @@
+#pragma once
+
+// What master and worker share of one session: the watch over the peers, the data channels, the
+// device's run, and one switch that ends all of it.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/emulation/ledger.hpp"
+#include "exec/runtime/device_run.hpp"
+#include "exec/transport/cancellation.hpp"
+#include "exec/transport/control.hpp"
+#include "exec/transport/listener.hpp"
+#include "exec/transport/mesh.hpp"
+
+namespace tandem::exec {
+
+struct SessionTimes {
+  std::chrono::milliseconds connect{5'000};     // to reach a peer and shake hands
+  std::chrono::milliseconds heartbeat{300};
+  std::chrono::milliseconds silence{1'500};     // then a peer counts as gone
+  std::chrono::milliseconds channels{10'000};   // for all devices to open their channels
+  std::chrono::milliseconds patience{600'000};  // for work of a peer that is alive
+  std::chrono::milliseconds close{2'000};       // to part well
+};
+
+struct ChannelPlan {  // how this device reaches the others
+  model::DeviceIndex self = 0;
+  model::DeviceIndex master = 0;
+  SessionId session{};
+  std::vector<std::string> addresses;  // by device; empty: it does not listen
+  std::optional<Key> key;
+  Listener* listener = nullptr;    // null on the master
+  std::shared_ptr<Ledger> ledger;  // null: links are as fast as they are
+};
+
+// After a failure - a peer's, a transfer's, or cancel() - every call throws Error with the first
+// reason, and the peers have been told. cancel() by any thread; the rest by one.
+class Session {
+ public:
+  Session(std::vector<ControlPeer> peers, const SessionTimes& times);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] Control& control() { return *control_; }
+  [[nodiscard]] const SessionTimes& times() const { return times_; }
+  [[nodiscard]] Clock::time_point patience() const { return Clock::now() + times_.patience; }
+
+  // Opens the channels that `graphs` use.
+  void open_channels(const planner::Plan& plan, const StepGraphs& graphs, const ChannelPlan& ways);
+  // Takes the weights; `plan` outlives the session.
+  DeviceRun& prepare(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard);
+
+  // Ends the session for `reason`, here and at every peer. The first reason stays.
+  void cancel(const std::string& reason) noexcept;
+  // Throws Error if the session has failed.
+  void check() const;
+  // Why it failed; empty if it has not.
+  [[nodiscard]] std::string failure() const;
+
+ private:
+  void end(const std::string& reason) noexcept;
+
+  SessionTimes times_;
+  std::shared_ptr<Cancellation> cancellation_;
+  std::unique_ptr<Transport> transport_;
+  mutable std::mutex mutex_;
+  std::string reason_;              // of the first failure
+  std::unique_ptr<DeviceRun> run_;  // set under the mutex, as end() uses it
+  std::unique_ptr<Control> control_;
+};
+
+}  // namespace tandem::exec

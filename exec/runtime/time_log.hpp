@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/task_graph.hpp"
+
+namespace tandem::exec {
+
+// When a device saw a task. Of a cpu task: start and end. Of a transfer, at its sender: when the
+// channel took it and when the channel was free again; at its receiver: both when it arrived.
+struct TaskTime {
+  std::int32_t step = 0;
+  model::TaskIndex task = 0;
+  std::int64_t start_ns = 0;  // of the device's own steady clock
+  std::int64_t end_ns = 0;
+};
+
+using TimeLog = std::vector<TaskTime>;
+
+}  // namespace tandem::exec
