@@ -1,5 +1,6 @@
 // tandem compare: holds a prediction against a measurement.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>

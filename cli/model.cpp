@@ -9,10 +9,12 @@
 #include "cli/options.hpp"
 #include "cli/table.hpp"
 #include "exec/weights/random.hpp"
+#include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
 #include "model/work.hpp"
+#include "planner/plan.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -199,12 +201,38 @@ int random_model(const Arguments& arguments, std::ostream& out) {
   return 0;
 }
 
+int shard_model(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "model shard",
+       .summary =
+           "Slices the weights of a model folder into the shard of each device of a plan. DIR has\n"
+           "the layout of a worker's cache: a worker that is given it need not be sent its shard.",
+       .positionals = {"plan.json"},
+       .flags = {{"weights", "DIR", "model folder with the weights (required)"},
+                 {"out", "DIR", "folder to write (required)"},
+                 {"quiet", "", "print nothing"}}},
+      arguments);
+  const std::string& path = options.positional(0);
+  const std::string weights = options.required("weights");
+  const std::string folder = options.required("out");
+  const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  Table table({"device", "bytes", "shard"});
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const exec::ShardFile shard =
+        exec::make_shard_file(weights, plan.model, plan.devices[i].share, folder);
+    table.add({plan.cluster.devices()[i].name, std::to_string(shard.bytes), shard.path.string()});
+  }
+  if (!options.has("quiet")) table.print(out);
+  return 0;
+}
+
 }  // namespace
 
 int model_command(const Arguments& arguments, std::ostream& out) {
   constexpr std::array kActions{Command{"list", "the models that come with tandem", list_models},
                                 Command{"inspect", "sizes and work of a model", inspect_model},
-                                Command{"random", "write random weights", random_model}};
+                                Command{"random", "write random weights", random_model},
+                                Command{"shard", "slice weights for a plan", shard_model}};
   return run_subcommand("model", kActions, arguments, out);
 }
 

@@ -67,7 +67,7 @@ std::string share_text(model::Range range) {
 
 void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
   out << path << ": " << plan.model.name << " on " << plan.cluster.name() << ", strategy "
-      << plan.strategy << ", partition " << plan.partition
+      << plan.strategy << (plan.partition.empty() ? "" : ", partition " + plan.partition)
       << (plan.allreduce.empty() ? "" : ", all-reduce " + plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
@@ -146,6 +146,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
   const std::string strategy = options.choice_or("strategy", "tensor", known);
+  for (const std::string_view flag : {"partition", "allreduce"}) {
+    if (options.has(flag) && !planner::find_strategy(strategy).splits)
+      throw Usage("flag '--" + std::string(flag) + "' says how to split the model, but strategy '" +
+                  strategy + "' does not split it; leave it out");
+  }
   planner::Request request{
       .model = load_model(model_name),
       .cluster = sim::read_platform(find_platform(platform).string()).cluster,

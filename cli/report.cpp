@@ -12,14 +12,12 @@ namespace tandem::cli {
 using model::Bytes;
 using model::Seconds;
 
-void fill_result(const planner::Plan& plan, const model::RunRecorder& recorder,
-                 model::Result& result) {
+void fill_result(const model::RunRecorder& recorder, model::Result& result) {
   result.metrics = recorder.metrics();
   result.devices = recorder.devices();
   result.links = recorder.links();
   result.task_kinds.clear();
   for (std::size_t i = 0; i < result.devices.size(); ++i) {
-    result.devices[i].peak_memory = plan.devices[i].memory;
     const auto& kinds = recorder.kinds()[i];
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       if (kinds[k].count > 0)

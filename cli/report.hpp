@@ -7,13 +7,11 @@
 #include <string>
 
 #include "model/result.hpp"
-#include "planner/plan.hpp"
 
 namespace tandem::cli {
 
-// Sets metrics, devices (peak memory as the plan predicts it), links and task kinds of `result`.
-void fill_result(const planner::Plan& plan, const model::RunRecorder& recorder,
-                 model::Result& result);
+// Sets metrics, devices, links and task kinds of `result`.
+void fill_result(const model::RunRecorder& recorder, model::Result& result);
 
 // How a result file at `result` names its trace: relative to its own folder if that is possible.
 [[nodiscard]] std::string trace_reference(const std::string& trace,

@@ -79,7 +79,7 @@ Result result_of(const Plan& plan, const std::string& evaluator,
   if (evaluator == "simgrid") result.environment.merge(sim::network_settings());
   for (std::size_t i = 0; i < plan.profiles.size(); ++i)
     result.environment["profile of " + plan.cluster.devices()[i].name] = plan.profiles[i].source;
-  fill_result(plan, recorder, result);
+  fill_result(recorder, result);
   return result;
 }
 
@@ -123,6 +123,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   planner::GenerationSteps generation(plan);
   WithProgress steps(generation, !options.has("quiet") && ::isatty(STDERR_FILENO) == 1);
   model::RunRecorder recorder(plan.cluster, plan.master, trace_path.has_value());
+  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
+    recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
   evaluate(plan, evaluator, steps, recorder);
   Result result = result_of(plan, evaluator, recorder);
 

@@ -1,0 +1,12 @@
+tandem_tests(
+  cli
+  SOURCES
+    cli_bad_input_test.cpp
+    cli_bad_weights_test.cpp
+    cli_commands_test.cpp
+    cli_comparison_test.cpp
+    cli_program.cpp
+  LIBRARIES tandem::model nlohmann_json::nlohmann_json)
+target_compile_definitions(tandem_cli_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")
+target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
+add_dependencies(tandem_cli_tests tandem)

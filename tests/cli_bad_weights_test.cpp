@@ -1,0 +1,155 @@
+// Weights that are not what their folder's config.json says: one clear line, exit code 1.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli_program.hpp"
+
+namespace {
+
+using tandem::test::Outcome;
+using tandem::test::source_file;
+using tandem::test::Workbench;
+using Json = nlohmann::ordered_json;
+
+std::string little_endian(std::uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+  return bytes;
+}
+
+// A safetensors file: length, header, data.
+std::string safetensors(const std::string& header, const std::string& data) {
+  return little_endian(header.size()) + header + data;
+}
+
+struct Weights {
+  Json header;
+  std::string data;
+};
+
+Weights parse(const std::string& file) {
+  std::uint64_t length = 0;
+  for (int i = 7; i >= 0; --i)
+    length = length << 8U | static_cast<unsigned char>(file[static_cast<std::size_t>(i)]);
+  return {Json::parse(file.substr(8, length)), file.substr(8 + length)};
+}
+
+constexpr const char* kNorm = "model.norm.weight";
+
+const struct {
+  const char* name;
+  std::string (*spoil)(Weights weights, const std::string& whole);
+} kSpoilt[] = {
+    {"an empty file", [](Weights, const std::string&) { return std::string(); }},
+    {"7 bytes", [](Weights, const std::string&) { return std::string(7, 'x'); }},
+    {"a length only", [](Weights, const std::string&) { return little_endian(10); }},
+    {"a header of 2^64 - 1 bytes",
+     [](Weights, const std::string& whole) { return little_endian(UINT64_MAX) + whole.substr(8); }},
+    {"a header longer than the file",
+     [](Weights, const std::string& whole) {
+       return little_endian(whole.size()) + whole.substr(8);
+     }},
+    {"a header that is no JSON",
+     [](Weights w, const std::string&) { return safetensors("{nonsense", w.data); }},
+    {"a header that is a list",
+     [](Weights w, const std::string&) { return safetensors("[]", w.data); }},
+    {"a deeply nested header",
+     [](Weights w, const std::string&) { return safetensors(std::string(100000, '['), w.data); }},
+    {"data cut off",
+     [](Weights w, const std::string&) {
+       return safetensors(w.header.dump(), w.data.substr(0, w.data.size() / 2));
+     }},
+    {"a tensor is missing",
+     [](Weights w, const std::string&) {
+       w.header.erase(kNorm);
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"another shape",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["shape"] = {32};
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"a negative shape",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["shape"] = {-64};
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"a shape that overflows",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["shape"] = {1LL << 62, 1LL << 62};
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"an unknown dtype",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["dtype"] = "I64";
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"offsets beyond the end",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["data_offsets"] = {w.data.size(), w.data.size() + 256};
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"offsets reversed",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["data_offsets"] = {256, 0};
+       return safetensors(w.header.dump(), w.data);
+     }},
+    {"offsets that are words",
+     [](Weights w, const std::string&) {
+       w.header[kNorm]["data_offsets"] = "everywhere";
+       return safetensors(w.header.dump(), w.data);
+     }},
+};
+
+}  // namespace
+
+TEST_CASE("cli/bad input: weights") {
+  const Workbench bench;
+  bench.write("tiny.json", source_file("tests/data/good/tiny.json"));
+  bench.write("pair.xml", source_file("tests/data/good/pair.xml"));
+  REQUIRE(bench.run({"model", "random", "--config", "tiny.json", "--out", "tiny"}).code == 0);
+  REQUIRE(bench
+              .run({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "4",
+                    "--new-tokens", "2", "--out", "plan.json"})
+              .code == 0);
+  const std::string whole = bench.read("tiny/model.safetensors");
+  const Weights weights = parse(whole);
+  REQUIRE(weights.header.contains(kNorm));
+
+  const auto check = [&](const std::string& folder) {
+    const Outcome outcome = bench.run(
+        {"model", "shard", "plan.json", "--weights", folder, "--out", "shards", "--quiet"});
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.out.empty());
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK(outcome.err.rfind("tandem model: ", 0) == 0);
+    CHECK(outcome.err.find(folder) != std::string::npos);
+    CHECK(outcome.err.find("json.exception") == std::string::npos);
+    for (const std::string& name : bench.listing()) {
+      CHECK(name.find(".shard") == std::string::npos);
+      CHECK(name.find(".tmp") == std::string::npos);
+    }
+  };
+  SUBCASE("files") {
+    for (const auto& bad : kSpoilt) {
+      CAPTURE(bad.name);
+      bench.write("bad/config.json", bench.read("tiny/config.json"));
+      bench.write("bad/model.safetensors", bad.spoil(weights, whole));
+      check("bad");
+    }
+  }
+  SUBCASE("folders") {
+    check("absent");
+    bench.write("bare/config.json", bench.read("tiny/config.json"));
+    check("bare");
+    bench.write("astray/config.json", bench.read("tiny/config.json"));
+    bench.write("astray/model.safetensors.index.json",
+                R"({"weight_map": {"model.norm.weight": "../tiny/model.safetensors"}})");
+    check("astray");
+  }
+}

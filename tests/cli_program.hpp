@@ -1,0 +1,48 @@
+#pragma once
+
+// Runs the built `tandem` as a user would, in a folder of its own.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::test {
+
+struct Outcome {
+  int code = -1;  // exit code; 128 + signal if one ended it
+  std::string out;
+  std::string err;
+};
+
+// A folder that is removed, with everything in it, at the end; the program runs in it.
+class Workbench {
+ public:
+  Workbench();
+  Workbench(const Workbench&) = delete;
+  Workbench& operator=(const Workbench&) = delete;
+  ~Workbench();
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] Outcome run(const std::vector<std::string>& arguments) const;
+  // Standard output goes to the file `path` instead; environment variables "NAME=VALUE" are added.
+  [[nodiscard]] Outcome run_into(const std::string& path, const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& environment = {}) const;
+
+  void write(const std::string& name, std::string_view contents) const;
+  [[nodiscard]] std::string read(const std::string& name) const;
+  [[nodiscard]] bool has(const std::string& name) const;
+  // Paths of everything in the folder, sorted.
+  [[nodiscard]] std::vector<std::string> listing() const;
+
+ private:
+  std::filesystem::path folder_;   // of the program
+  std::filesystem::path outputs_;  // of what it says
+};
+
+// Contents of a file of the source tree.
+[[nodiscard]] std::string source_file(const std::string& path);
+// `text` with the first `from` replaced; fails the test if it is not there.
+[[nodiscard]] std::string replaced(std::string text, std::string_view from, std::string_view to);
+
+}  // namespace tandem::test
