@@ -4,6 +4,7 @@
 // the plan as JSON. Knows nothing of SimGrid.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,11 @@ class Cluster {
   std::vector<std::string> routers_;
   std::vector<Link> links_;
   std::vector<Edge> edges_;
-  mutable std::vector<std::vector<Route>> routes_;  // by source, computed on first use
+  struct Network;                           // the graph, by Boost.Graph; shared by copies
+  std::shared_ptr<const Network> network_;  // never changes
+  // Caches by source, filled on first use: routes by destination, and the shortest-path tree.
+  mutable std::vector<std::vector<Route>> routes_;
+  mutable std::vector<std::vector<std::int32_t>> trees_;
 };
 
 }  // namespace tandem::model

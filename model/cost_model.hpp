@@ -12,13 +12,15 @@ namespace tandem::model {
 
 class CostModel {
  public:
-  // One profile a device of the cluster. Throws logic_error if the numbers differ.
+  // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but
+  // load and release has at least one point, reuse positive and ascending.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Seconds that a cpu task takes on its device:
   //   overhead + streamed_bytes * f(reuse)
   // f interpolates the kind's points linearly in reuse; beyond the last point it grows in
-  // proportion to reuse, before the first it is constant. Throws logic_error for other lanes.
+  // proportion to reuse, before the first it is constant. A release takes no time. Throws
+  // logic_error for other lanes.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
   // The same for work that no task of a graph states (planner estimates).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;

@@ -13,9 +13,12 @@
 // flight, as they do on a TCP connection, and never overtake each other.
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/cluster.hpp"
@@ -109,7 +112,8 @@ struct Task {
 // same graph serves every later step of that shape through `advance`.
 class TaskGraph {
  public:
-  explicit TaskGraph(Batch batch) : batch_(std::move(batch)) {}
+  // Throws logic_error unless every segment has at least one row and a past of at least 0.
+  explicit TaskGraph(Batch batch);
 
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
   // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
@@ -131,11 +135,17 @@ class TaskGraph {
   // Throws logic_error if the sizes differ.
   void advance(std::span<const std::int32_t> past);
 
+  // Identity of everything but `past`: the same pointer means the same tasks, dependencies and
+  // segment sizes. Whoever caches by it must hold it, so that no later graph gets the same address.
+  [[nodiscard]] const std::shared_ptr<const char>& shape() const { return shape_; }
+
  private:
   Batch batch_;
+  std::int32_t rows_ = 0;  // of the batch
   std::vector<Task> tasks_;
   std::vector<TaskIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
+  std::shared_ptr<const char> shape_;
 };
 
 }  // namespace tandem::model

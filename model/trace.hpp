@@ -2,6 +2,8 @@
 
 // One schema for what was predicted and what was measured: spans, and the metrics made of them.
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,7 +45,7 @@ struct DeviceMetrics {
   double bytes_loaded = 0.0;
   double busy_cpu_s = 0.0;
   double busy_disk_s = 0.0;
-  double busy_channel_s = 0.0;  // time during which at least its own channels' spans sum to
+  double busy_channel_s = 0.0;  // sum of the spans of the channels it sends on, flights included
   double stall_s = 0.0;         // cpu lane idle between its first start and its last end
 };
 struct KindMetrics {  // of one device
@@ -69,6 +71,8 @@ class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
   void record(const Span& span);
+  // Peak memory is not made of spans: whoever knows it, says it.
+  void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
   [[nodiscard]] Metrics metrics() const;
   [[nodiscard]] const std::vector<DeviceMetrics>& devices() const { return devices_; }

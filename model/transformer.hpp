@@ -76,9 +76,15 @@ struct Transformer {
   bool operator==(const Transformer&) const = default;
 };
 
-// The geometry in `text`, the contents of a Hugging Face `config.json`; `source` names it in
-// messages and, without its folder, becomes `name`. Throws Error (field, value, expected, remedy)
-// on bad JSON, a missing or ill-typed field, an unknown `model_type` or rope scaling.
+// The geometry in `text`, the contents of a Hugging Face `config.json`. `source` names it in
+// messages; `name` is what to_config_json wrote, else the file's name without folder and ".json"
+// ("config.json": the folder's name). Model types: llama, mistral, internlm2, gpt2, opt, bert,
+// distilbert, chatglm, glm. `torch_dtype` is ignored. A sliding window below
+// max_position_embeddings caps max_context, as up to there it is the same as full attention
+// (`use_sliding_window` false: no window); rope scaling "dynamic" is dropped, as it acts beyond
+// max_context only. Throws Error (field, value, expected, remedy) on bad JSON, a missing or
+// ill-typed field, an unknown `model_type` or rope scaling, biases or activations that Llama does
+// not have.
 [[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
 
 // Config JSON of `transformer`: parse_config_json reads it back to an equal value.

@@ -1,0 +1,139 @@
+#include "model/analytic.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+namespace {
+
+// What a task costs in one shape of graph. A lane is a position in the evaluator's `free_`.
+struct Cost {
+  std::int32_t lane = 0;
+  double occupied_s = 0.0;  // how long the lane is taken
+  double flight_s = 0.0;    // from then on until it is done: the latency of a transfer
+  double bytes = 0.0;
+  double flops = 0.0;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const Cluster& cluster, const CostModel& costs) : cluster_(cluster), costs_(costs) {}
+
+  void step(std::int32_t index, const TaskGraph& graph, RunRecorder& recorder) {
+    update_costs(graph);
+    const std::vector<Task>& tasks = graph.tasks();
+    done_.resize(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const Cost& cost = cost_[i];
+      double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
+      double start = lane_free;
+      for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
+        start = std::max(start, done_[static_cast<std::size_t>(d)]);
+      }
+      lane_free = start + cost.occupied_s;
+      const double end = lane_free + cost.flight_s;
+      done_[i] = end;
+      const Task& task = tasks[i];
+      recorder.record({.step = index,
+                       .task = static_cast<TaskIndex>(i),
+                       .kind = task.kind,
+                       .lane = task.lane,
+                       .device = task.device,
+                       .peer = task.peer,
+                       .layer = task.layer,
+                       .start = start,
+                       .end = end,
+                       .bytes = cost.bytes,
+                       .flops = cost.flops});
+    }
+  }
+
+ private:
+  // Only attention depends on `past`; the rest is kept while the graph's shape is the same.
+  void update_costs(const TaskGraph& graph) {
+    const std::vector<Task>& tasks = graph.tasks();
+    if (graph.shape() == shape_ && shape_ != nullptr) {
+      for (const std::size_t i : attends_) cost_[i] = cost_of(graph.batch(), tasks[i]);
+      return;
+    }
+    shape_ = graph.shape();
+    attends_.clear();
+    cost_.resize(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      cost_[i] = cost_of(graph.batch(), tasks[i]);
+      if (tasks[i].kind == TaskKind::attend) attends_.push_back(i);
+    }
+  }
+
+  Cost cost_of(const Batch& batch, const Task& task) {
+    require(task.device < cluster_.size() && task.peer < cluster_.size(),
+            "evaluate_analytic: a task on a device outside the cluster");
+    const Work work = work_of(costs_.transformer(), batch, task);
+    Cost cost;
+    cost.lane = lane_of(task);
+    cost.flops = work.flops;
+    switch (task.lane) {
+      case LaneKind::cpu:
+        cost.bytes = work.streamed_bytes;
+        if (task.kind != TaskKind::release) {
+          cost.occupied_s = costs_.compute_time(task.device, task.kind, work).value();
+        }
+        break;
+      case LaneKind::disk: {
+        cost.bytes = work.bytes_disk;
+        if (task.kind == TaskKind::release) break;
+        const BytesPerSecond rate =
+            cluster_.devices()[static_cast<std::size_t>(task.device)].disk_bandwidth;
+        require(rate.value() > 0.0, "evaluate_analytic: a load on a device without a disk");
+        cost.occupied_s = (Bytes{work.bytes_disk} / rate).value();
+        break;
+      }
+      case LaneKind::channel: {
+        cost.bytes = work.bytes_wire;
+        const Route& route = cluster_.route(task.device, task.peer);
+        const Bytes payload{work.bytes_wire};
+        cost.occupied_s =
+            (costs_.message_overhead(task.device, payload) + payload / route.bandwidth).value();
+        cost.flight_s = route.latency.value();
+        break;
+      }
+    }
+    return cost;
+  }
+
+  std::int32_t lane_of(const Task& task) {
+    // A channel's receiver is at least 0, so cpu and disk take the two values below.
+    const std::int64_t what = task.lane == LaneKind::channel ? std::int64_t{task.peer}
+                              : task.lane == LaneKind::cpu   ? -1
+                                                             : -2;
+    const std::int64_t key = (std::int64_t{task.device} << 32) + what;
+    const auto [lane, is_new] = lanes_.emplace(key, static_cast<std::int32_t>(free_.size()));
+    if (is_new) free_.push_back(0.0);
+    return lane->second;
+  }
+
+  const Cluster& cluster_;
+  const CostModel& costs_;
+  std::unordered_map<std::int64_t, std::int32_t> lanes_;
+  std::vector<double> free_;  // when each lane is free; lasts across steps
+  std::vector<double> done_;  // when each task of the step is done
+  std::vector<Cost> cost_;    // of the tasks of the graph of shape_
+  std::vector<std::size_t> attends_;
+  std::shared_ptr<const char> shape_;
+};
+
+}  // namespace
+
+void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                       RunRecorder& recorder) {
+  Evaluator evaluator(cluster, costs);
+  for (std::int32_t i = 0; i < steps.count(); ++i) {
+    evaluator.step(i, steps.graph(i), recorder);
+  }
+}
+
+}  // namespace tandem::model

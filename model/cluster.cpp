@@ -1,0 +1,328 @@
+#include "model/cluster.hpp"
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <cmath>
+#include <compare>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+namespace {
+
+constexpr std::size_t kMaxNetpoints = 1U << 20U;
+constexpr std::size_t kMaxNameLength = 256;
+
+// A netpoint is a device or a router, numbered in this order.
+using Netpoint = std::int32_t;
+constexpr Netpoint kNoNetpoint = -1;
+
+// What Dijkstra minimises: links, then latency.
+struct Distance {
+  std::int64_t links = 0;
+  double latency_s = 0.0;
+  auto operator<=>(const Distance&) const = default;
+};
+Distance operator+(Distance a, Distance b) {
+  return {a.links + b.links, a.latency_s + b.latency_s};
+}
+constexpr Distance kUnreachable{std::numeric_limits<std::int64_t>::max(), 0.0};
+
+// An edge in one of its directions.
+struct Arc {
+  std::int32_t edge = 0;  // position in Cluster::edges()
+  bool backwards = false;
+  Distance length;
+};
+
+using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property,
+                                    boost::property<boost::edge_weight_t, Distance, Arc>>;
+
+std::uint64_t pair_key(Netpoint from, Netpoint to) {
+  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32U) |
+         static_cast<std::uint32_t>(to);
+}
+
+using Names = std::unordered_map<std::string_view, std::int32_t>;
+
+void add_name(Names& names, const std::string& name, std::size_t index, std::string_view what) {
+  const std::string subject = std::string(what) + " '" + name.substr(0, kMaxNameLength) + "'";
+  if (name.empty() || name.size() > kMaxNameLength) {
+    throw Error(subject + ": a name of " + std::to_string(name.size()) +
+                " characters, expected 1 to 256; rename it");
+  }
+  if (!names.emplace(name, static_cast<std::int32_t>(index)).second) {
+    throw Error(subject + ": the name is given twice, expected unique names; rename one of them");
+  }
+}
+
+std::string number(double value) {
+  std::string text = std::to_string(value);
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return text;
+}
+
+// `value` must be finite and positive, or also 0 where that has a meaning.
+void check_number(const std::string& subject, const char* field, double value, bool zero_allowed) {
+  if (std::isfinite(value) && (value > 0.0 || (zero_allowed && value == 0.0))) return;
+  throw Error(subject + ": " + field + " is " + number(value) + ", expected a " +
+              (zero_allowed ? "finite number of at least 0" : "positive finite number") +
+              "; correct the platform");
+}
+
+void check_device(const Device& device) {
+  const std::string subject = "device '" + device.name + "'";
+  check_number(subject, "cores", static_cast<double>(device.cores), false);
+  check_number(subject, "flop_rate", device.flop_rate.value(), false);
+  check_number(subject, "memory_bandwidth", device.memory_bandwidth.value(), false);
+  check_number(subject, "memory", device.memory.value(), false);
+  check_number(subject, "disk_bandwidth", device.disk_bandwidth.value(), true);
+  check_number(subject, "slowdown", device.slowdown, false);
+}
+
+Netpoint netpoint(const Names& names, const std::string& name, const std::string& subject) {
+  const auto found = names.find(name);
+  if (found != names.end()) return found->second;
+  throw Error(subject + ": '" + name +
+              "' is neither a device nor a router, expected a declared one; correct the name or "
+              "declare it");
+}
+
+void check_hop(const Hop& hop, const std::vector<Link>& links, const std::string& subject) {
+  if (hop.link < 0 || static_cast<std::size_t>(hop.link) >= links.size()) {
+    throw Error(subject + ": link number " + std::to_string(hop.link) + ", expected 0 to " +
+                std::to_string(static_cast<std::int64_t>(links.size()) - 1) +
+                "; correct the route's links");
+  }
+  const Link& link = links[static_cast<std::size_t>(hop.link)];
+  const bool directed = hop.direction != Direction::none;
+  if (directed != (link.sharing == Sharing::split_duplex)) {
+    throw Error(subject + ": link '" + link.name + "' " +
+                (directed ? "has a direction but is not split-duplex, expected none; remove the "
+                            "direction"
+                          : "is split-duplex but has no direction, expected UP or DOWN; add the "
+                            "direction"));
+  }
+}
+
+Hop reversed(Hop hop) {
+  switch (hop.direction) {
+    case Direction::none:
+      return hop;
+    case Direction::up:
+      return {hop.link, Direction::down};
+    case Direction::down:
+      return {hop.link, Direction::up};
+  }
+  return hop;
+}
+
+// Whether each netpoint is reached from netpoint 0 along (or, `backwards`, against) the arcs.
+std::vector<bool> reached(const Graph& graph, bool backwards) {
+  const std::size_t size = boost::num_vertices(graph);
+  std::vector<std::vector<Netpoint>> next(size);
+  for (auto [arc, last] = boost::edges(graph); arc != last; ++arc) {
+    auto from = boost::source(*arc, graph);
+    auto to = boost::target(*arc, graph);
+    if (backwards) std::swap(from, to);
+    next[from].push_back(static_cast<Netpoint>(to));
+  }
+  std::vector<bool> seen(size, false);
+  std::vector<Netpoint> stack{0};
+  seen[0] = true;
+  while (!stack.empty()) {
+    const auto at = static_cast<std::size_t>(stack.back());
+    stack.pop_back();
+    for (const Netpoint to : next[at]) {
+      const auto i = static_cast<std::size_t>(to);
+      if (seen[i]) continue;
+      seen[i] = true;
+      stack.push_back(to);
+    }
+  }
+  return seen;
+}
+
+}  // namespace
+
+struct Cluster::Network {
+  Graph graph;
+  std::unordered_map<std::uint64_t, Arc> direct;  // by pair_key
+
+  void add_arc(Netpoint from, Netpoint to, const Arc& arc, const std::string& subject) {
+    if (!direct.emplace(pair_key(from, to), arc).second) {
+      throw Error(subject +
+                  ": given twice, expected one route a pair (a symmetrical route counts "
+                  "for both directions); remove one");
+    }
+    boost::add_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to),
+                    Graph::edge_property_type(arc.length, arc), graph);
+  }
+
+  // For each netpoint the one before it on the shortest path from `source`; the smallest one where
+  // several are equally short. kNoNetpoint at the source and where there is no path.
+  [[nodiscard]] std::vector<Netpoint> shortest_paths(Netpoint source) const {
+    const std::size_t size = boost::num_vertices(graph);
+    std::vector<Distance> distance(size, kUnreachable);
+    boost::dijkstra_shortest_paths(
+        graph, static_cast<std::size_t>(source),
+        boost::distance_map(boost::make_iterator_property_map(
+                                distance.begin(), boost::get(boost::vertex_index, graph)))
+            .distance_inf(kUnreachable)
+            .distance_zero(Distance{})
+            .distance_compare(std::less<Distance>{})
+            .distance_combine([](Distance a, Distance b) { return a + b; }));
+    std::vector<Netpoint> before(size, kNoNetpoint);
+    for (auto [arc, last] = boost::edges(graph); arc != last; ++arc) {
+      const auto from = boost::source(*arc, graph);
+      const auto to = boost::target(*arc, graph);
+      if (distance[from] == kUnreachable) continue;
+      if (distance[from] + graph[*arc].length != distance[to]) continue;
+      const auto candidate = static_cast<Netpoint>(from);
+      if (before[to] == kNoNetpoint || candidate < before[to]) before[to] = candidate;
+    }
+    return before;
+  }
+};
+
+Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std::string> routers,
+                 std::vector<Link> links, std::vector<Edge> edges)
+    : name_(std::move(name)),
+      devices_(std::move(devices)),
+      routers_(std::move(routers)),
+      links_(std::move(links)),
+      edges_(std::move(edges)) {
+  if (devices_.empty()) {
+    throw Error("cluster '" + name_ + "': no devices, expected at least one; add a host");
+  }
+  const std::size_t netpoints = devices_.size() + routers_.size();
+  if (std::max({netpoints, links_.size(), edges_.size()}) > kMaxNetpoints) {
+    throw Error("cluster '" + name_ + "': " + std::to_string(netpoints) + " netpoints, " +
+                std::to_string(links_.size()) + " links and " + std::to_string(edges_.size()) +
+                " routes, expected at most 1048576 of each; use a smaller platform");
+  }
+  Names points;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    add_name(points, devices_[i].name, i, "device");
+    check_device(devices_[i]);
+  }
+  for (std::size_t i = 0; i < routers_.size(); ++i) {
+    add_name(points, routers_[i], devices_.size() + i, "router");
+  }
+  Names link_names;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const std::string subject = "link '" + links_[i].name + "'";
+    add_name(link_names, links_[i].name, i, "link");
+    check_number(subject, "latency", links_[i].latency.value(), true);
+    check_number(subject, "bandwidth", links_[i].bandwidth.value(), false);
+  }
+
+  auto network = std::make_shared<Network>();
+  network->graph = Graph(netpoints);
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    const Edge& edge = edges_[i];
+    const std::string subject = "route '" + edge.from + "' -> '" + edge.to + "'";
+    const Netpoint from = netpoint(points, edge.from, subject);
+    const Netpoint to = netpoint(points, edge.to, subject);
+    if (from == to) {
+      throw Error(subject + ": leads to itself, expected two different netpoints; remove it");
+    }
+    if (edge.hops.empty()) {
+      throw Error(subject + ": no links, expected at least one; add its links");
+    }
+    Arc arc{static_cast<std::int32_t>(i), false, {}};
+    for (const Hop& hop : edge.hops) {
+      check_hop(hop, links_, subject);
+      arc.length =
+          arc.length + Distance{1, links_[static_cast<std::size_t>(hop.link)].latency.value()};
+    }
+    network->add_arc(from, to, arc, subject);
+    if (!edge.symmetrical) continue;
+    arc.backwards = true;
+    network->add_arc(to, from, arc, subject);
+  }
+
+  for (const bool backwards : {false, true}) {
+    const std::vector<bool> seen = reached(network->graph, backwards);
+    for (std::size_t i = 1; i < devices_.size(); ++i) {
+      if (seen[i]) continue;
+      const std::string& a = backwards ? devices_[i].name : devices_[0].name;
+      const std::string& b = backwards ? devices_[0].name : devices_[i].name;
+      throw Error("cluster '" + name_ + "': no route from '" + a + "' to '" + b +
+                  "', expected every device to reach every other; add a route");
+    }
+  }
+  network_ = std::move(network);
+  routes_.resize(devices_.size());
+  trees_.resize(devices_.size());
+}
+
+DeviceIndex Cluster::find(const std::string& device) const {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].name == device) return static_cast<DeviceIndex>(i);
+  }
+  constexpr std::size_t kShown = 16;
+  std::string known;
+  for (std::size_t i = 0; i < std::min(devices_.size(), kShown); ++i) {
+    known += (i == 0 ? "" : ", ") + devices_[i].name;
+  }
+  if (devices_.size() > kShown) known += ", ...";
+  throw Error("device '" + device + "': unknown in cluster '" + name_ + "', expected one of " +
+              known + "; correct the name");
+}
+
+const Route& Cluster::route(DeviceIndex from, DeviceIndex to) const {
+  require(from >= 0 && from < size() && to >= 0 && to < size() && from != to,
+          "route: expected two different devices of the cluster");
+  const auto source = static_cast<std::size_t>(from);
+  std::vector<Route>& row = routes_[source];
+  if (row.empty()) row.resize(devices_.size());
+  Route& route = row[static_cast<std::size_t>(to)];
+  if (!route.hops.empty()) return route;
+
+  std::vector<Arc> arcs;  // last first
+  if (const auto given = network_->direct.find(pair_key(from, to));
+      given != network_->direct.end()) {
+    arcs.push_back(given->second);
+  } else {
+    std::vector<std::int32_t>& tree = trees_[source];
+    if (tree.empty()) tree = network_->shortest_paths(from);
+    for (Netpoint at = to; at != from; at = tree[static_cast<std::size_t>(at)]) {
+      arcs.push_back(network_->direct.at(pair_key(tree[static_cast<std::size_t>(at)], at)));
+    }
+  }
+  std::vector<Hop> hops;
+  for (auto arc = arcs.rbegin(); arc != arcs.rend(); ++arc) {
+    const std::vector<Hop>& given = edges_[static_cast<std::size_t>(arc->edge)].hops;
+    if (arc->backwards) {
+      for (auto hop = given.rbegin(); hop != given.rend(); ++hop) hops.push_back(reversed(*hop));
+    } else {
+      hops.insert(hops.end(), given.begin(), given.end());
+    }
+  }
+  double latency_s = 0.0;
+  double bandwidth_Bps = std::numeric_limits<double>::infinity();
+  for (const Hop& hop : hops) {
+    const Link& link = links_[static_cast<std::size_t>(hop.link)];
+    latency_s += link.latency.value();
+    bandwidth_Bps = std::min(bandwidth_Bps, link.bandwidth.value());
+  }
+  route = {std::move(hops), Seconds{latency_s}, BytesPerSecond{bandwidth_Bps}};
+  return route;
+}
+
+bool operator==(const Cluster& a, const Cluster& b) {
+  return a.name_ == b.name_ && a.devices_ == b.devices_ && a.routers_ == b.routers_ &&
+         a.links_ == b.links_ && a.edges_ == b.edges_;
+}
+
+}  // namespace tandem::model

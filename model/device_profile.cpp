@@ -1,0 +1,143 @@
+#include "model/device_profile.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "model/error.hpp"
+#include "model/json_value.hpp"
+
+namespace tandem::model {
+
+namespace {
+
+constexpr std::string_view kSchema = "tandem.profile/1";
+constexpr std::size_t kMaxPoints = 1000;
+constexpr double kMaxNumber = std::numeric_limits<double>::max();
+// More than any task's second, so that no sum of products overflows.
+constexpr double kMaxSeconds = 1e6;
+
+// Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
+double flops_per_byte(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::project_qkv:
+    case TaskKind::attend:
+    case TaskKind::project_out:
+    case TaskKind::ffn_up:
+    case TaskKind::ffn_down:
+    case TaskKind::lm_head:
+      return 0.5;  // 2 flops an element of 4 bytes
+    case TaskKind::norm:
+      return 0.5;  // 4 flops an element, read and written
+    case TaskKind::add:
+      return 1.0 / 12.0;  // 1 flop an element, two read and one written
+    case TaskKind::sample:
+      return 0.25;  // 1 flop an element, read
+    case TaskKind::embed:
+    case TaskKind::load:
+    case TaskKind::release:
+    case TaskKind::transfer:
+      return 0.0;
+  }
+  throw std::logic_error("task kind out of range");
+}
+
+bool is_compute(TaskKind kind) {
+  return kind != TaskKind::transfer && kind != TaskKind::load && kind != TaskKind::release;
+}
+
+KindRate read_rate(const JsonValue& json) {
+  json.expect_keys({"overhead_s", "points"});
+  KindRate rate;
+  rate.overhead_s = json.at("overhead_s").number(0.0, kMaxSeconds);
+  const JsonValue points = json.at("points");
+  const std::size_t count = points.size(kMaxPoints);
+  if (count == 0) points.fail("at least one point");
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue point = points.at(i);
+    point.expect_keys({"reuse", "seconds_per_byte"});
+    const JsonValue reuse = point.at("reuse");
+    const double value = reuse.number(0.0, kMaxNumber);
+    if (value <= (i == 0 ? 0.0 : rate.points.back().reuse)) {
+      reuse.fail("a positive number above the point before");
+    }
+    rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, kMaxSeconds)});
+  }
+  return rate;
+}
+
+}  // namespace
+
+// Both branches of the roofline in one point, at its knee: below it a rate is constant, beyond it
+// it grows in proportion.
+DeviceProfile nominal_profile(const Device& device) {
+  DeviceProfile profile;
+  profile.source = "nominal";
+  const double seconds_per_byte = 1.0 / device.memory_bandwidth.value();
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const auto kind = static_cast<TaskKind>(k);
+    KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
+    if (kind == TaskKind::transfer) rate.points = {{1.0, 0.0}};
+    if (!is_compute(kind)) continue;
+    const double per_byte = flops_per_byte(kind);
+    const double knee =
+        per_byte > 0.0 ? device.flop_rate.value() * seconds_per_byte / per_byte : 1.0;
+    rate.points = {{knee, seconds_per_byte}};
+  }
+  return profile;
+}
+
+DeviceProfile slowed(DeviceProfile profile, double factor) {
+  require(factor > 0.0, "slowed: expected a positive factor");
+  for (int k = 0; k < kTaskKinds; ++k) {
+    if (!is_compute(static_cast<TaskKind>(k))) continue;
+    KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
+    rate.overhead_s *= factor;
+    for (RatePoint& point : rate.points) point.seconds_per_byte *= factor;
+  }
+  return profile;
+}
+
+std::string to_json(const DeviceProfile& profile) {
+  nlohmann::ordered_json json;
+  json["schema"] = kSchema;
+  json["source"] = profile.source;
+  json["program_bytes"] = profile.program_bytes;
+  nlohmann::ordered_json& rates = json["rates"];
+  rates = nlohmann::ordered_json::object();
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
+    if (rate.points.empty()) continue;
+    nlohmann::ordered_json points = nlohmann::ordered_json::array();
+    for (const RatePoint& point : rate.points) {
+      points.push_back({{"reuse", point.reuse}, {"seconds_per_byte", point.seconds_per_byte}});
+    }
+    rates[std::string(to_string(static_cast<TaskKind>(k)))] = {{"overhead_s", rate.overhead_s},
+                                                               {"points", points}};
+  }
+  return to_text(json);
+}
+
+DeviceProfile parse_profile_json(std::string_view text, std::string_view source) {
+  const JsonDocument document(text, source, "measure the profile again with `tandem profile`",
+                              {.bytes = std::size_t{4} << 20U, .depth = 16});
+  const JsonValue root = document.root();
+  expect_schema(root, kSchema);
+  root.expect_keys({"schema", "source", "program_bytes", "rates"});
+  DeviceProfile profile;
+  profile.source = root.at("source").text();
+  profile.program_bytes = root.at("program_bytes").number(0.0, kMaxNumber);
+  const JsonValue rates = root.at("rates");
+  std::size_t known = 0;
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const auto kind = static_cast<TaskKind>(k);
+    const bool needed = is_compute(kind) || kind == TaskKind::transfer;
+    const std::string_view name = to_string(kind);
+    if (!needed && !rates.find(name)) continue;
+    profile.rate[static_cast<std::size_t>(k)] = read_rate(rates.at(name));
+    ++known;
+  }
+  if (rates.json().size() != known) rates.fail("rates of task kinds only");
+  return profile;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,178 @@
+#include "model/json_value.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kShownLength = 40;  // of an offending value
+
+std::string shown(const json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array of " + std::to_string(value.size());
+  std::string text;
+  if (value.is_string()) {
+    const auto& whole = value.get_ref<const std::string&>();
+    text = json(whole.substr(0, kShownLength)).dump(-1, ' ', true, json::error_handler_t::replace);
+    if (whole.size() > kShownLength) text += "...";
+    return text;
+  }
+  return value.dump();
+}
+
+std::string range_text(std::int64_t min, std::int64_t max) {
+  if (max == std::numeric_limits<std::int64_t>::max()) {
+    return "an integer of at least " + std::to_string(min);
+  }
+  return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
+}
+
+std::string range_text(double min, double max) {
+  constexpr double kHuge = 1e300;
+  const auto text = [](double x) { return json(x).dump(); };
+  if (max < kHuge) return "a number from " + text(min) + " to " + text(max);
+  if (min > -kHuge) return "a number of at least " + text(min);
+  return "a finite number";
+}
+
+}  // namespace
+
+JsonDocument::JsonDocument(std::string_view text, std::string_view source, std::string_view remedy,
+                           JsonLimits limits)
+    : source_(source), remedy_(remedy) {
+  if (text.size() > limits.bytes) {
+    throw Error(source_ + ": " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
+                std::to_string(limits.bytes) + "; " + remedy_);
+  }
+  const auto check_depth = [&](int depth, json::parse_event_t event, const json& /*parsed*/) {
+    const bool opens =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    if (opens && depth >= limits.depth) {
+      throw Error(source_ + ": JSON nested deeper than " + std::to_string(limits.depth) +
+                  " levels, expected fewer; " + remedy_);
+    }
+    return true;
+  };
+  try {
+    json_ = std::make_unique<const json>(json::parse(text, check_depth));
+  } catch (const json::parse_error& e) {
+    throw Error(source_ + ": not JSON at byte " + std::to_string(e.byte) + " of " +
+                std::to_string(text.size()) + ", expected a JSON object; " + remedy_);
+  } catch (const json::out_of_range&) {  // a number such as 1e999
+    throw Error(source_ + ": a number beyond the range of a double, expected finite numbers; " +
+                remedy_);
+  }
+  if (!json_->is_object()) {
+    throw Error(source_ + ": the document is " + shown(*json_) + ", expected a JSON object; " +
+                remedy_);
+  }
+}
+
+JsonDocument::~JsonDocument() = default;
+
+JsonValue JsonDocument::root() const { return {*this, *json_, ""}; }
+
+void JsonValue::fail(std::string_view expected) const {
+  const std::string subject = path_.empty() ? "the document" : "field '" + path_ + "'";
+  throw Error(document_->source() + ": " + subject + " is " + shown(*json_) + ", expected " +
+              std::string(expected) + "; " + document_->remedy());
+}
+
+JsonValue JsonValue::at(std::string_view key) const {
+  if (!json_->is_object()) fail("an object");
+  std::string path = path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  const auto found = json_->find(key);
+  if (found == json_->end()) {
+    throw Error(document_->source() + ": field '" + path + "' is missing, expected a value; " +
+                document_->remedy());
+  }
+  return {*document_, *found, std::move(path)};
+}
+
+std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+  if (!json_->is_object()) fail("an object");
+  const auto found = json_->find(key);
+  if (found == json_->end() || found->is_null()) return std::nullopt;
+  return at(key);
+}
+
+void JsonValue::expect_keys(std::initializer_list<std::string_view> keys) const {
+  if (!json_->is_object()) fail("an object");
+  for (const auto& [key, value] : json_->items()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    std::string known;
+    for (const std::string_view k : keys) known += (known.empty() ? "" : ", ") + std::string(k);
+    const std::string where = path_.empty() ? "" : " in '" + path_ + "'";
+    throw Error(document_->source() + ": unknown field " + shown(nlohmann::json(key)) + where +
+                ", expected only " + known + "; " + document_->remedy());
+  }
+}
+
+std::size_t JsonValue::size(std::size_t max) const {
+  if (!json_->is_array() || json_->size() > max) {
+    fail("an array of at most " + std::to_string(max));
+  }
+  return json_->size();
+}
+
+JsonValue JsonValue::at(std::size_t index) const {
+  if (!json_->is_array() || index >= json_->size()) fail("an array with more elements");
+  return {*document_, (*json_)[index], path_ + "[" + std::to_string(index) + "]"};
+}
+
+std::int64_t JsonValue::integer(std::int64_t min, std::int64_t max) const {
+  if (!json_->is_number_integer()) fail(range_text(min, max));
+  if (json_->is_number_unsigned() &&
+      json_->get<std::uint64_t>() >
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    fail(range_text(min, max));
+  }
+  const auto value = json_->get<std::int64_t>();
+  if (value < min || value > max) fail(range_text(min, max));
+  return value;
+}
+
+double JsonValue::number(double min, double max) const {
+  if (!json_->is_number()) fail(range_text(min, max));
+  const auto value = json_->get<double>();
+  if (!std::isfinite(value) || value < min || value > max) fail(range_text(min, max));
+  return value;
+}
+
+bool JsonValue::boolean() const {
+  if (!json_->is_boolean()) fail("true or false");
+  return json_->get<bool>();
+}
+
+std::string JsonValue::text(std::size_t max_length) const {
+  if (!json_->is_string() || json_->get_ref<const std::string&>().size() > max_length) {
+    fail("a string of at most " + std::to_string(max_length) + " bytes");
+  }
+  return json_->get<std::string>();
+}
+
+bool JsonValue::is_null() const { return json_->is_null(); }
+bool JsonValue::is_object() const { return json_->is_object(); }
+bool JsonValue::is_array() const { return json_->is_array(); }
+
+void expect_schema(const JsonValue& root, std::string_view schema) {
+  const JsonValue field = root.at("schema");
+  if (!field.json().is_string() || field.json().get_ref<const std::string&>() != schema) {
+    field.fail("\"" + std::string(schema) + "\"");
+  }
+}
+
+std::string to_text(const nlohmann::ordered_json& value) {
+  return value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tandem::model

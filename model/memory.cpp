@@ -1,0 +1,52 @@
+#include "model/memory.hpp"
+
+#include "model/error.hpp"
+#include "model/work.hpp"
+
+namespace tandem::model {
+
+// Symbols: L layers, H heads, K key/value heads, C FFN columns of the share; h hidden size, d head
+// dimension, V vocabulary; e = 4 bytes.
+
+//   e (L (attention(H) + ffn(C)) + embedding + head)
+// where a tied matrix is held once, also by a device that has the head only.
+double weight_bytes(const Transformer& t, const Share& share) {
+  std::int64_t elements =
+      share.layers.size() * (t.attention_parameters(share.heads) + t.ffn_parameters(share.columns));
+  if (share.embedding) elements += t.embedding_parameters();
+  if (share.head) {
+    elements += t.head_parameters();
+    if (t.tied_embeddings && !share.embedding) elements += t.vocab * t.hidden;
+  }
+  return kElementBytes * static_cast<double>(elements);
+}
+
+//   kv_cache     e L positions 2 K d
+//   activations  e rows (3 h        hidden, normed, partial
+//                      + 2 H d      query, attention
+//                      + m C)       gate and up side by side (m = 2), or up alone (m = 1)
+//              + e V                logits of one row, with the head only
+//              + e rows d           cosines and sines of the rows' positions
+//   buffers      e receive_slots rows h
+// The executor allocates exactly these.
+MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows,
+                     std::int64_t positions, std::int64_t receive_slots, double program) {
+  require(rows >= 0 && positions >= 0 && receive_slots >= 0, "memory_use: negative count");
+  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
+  const double h = n(t.hidden);
+  const double d = n(t.head_dim);
+  const double heads = share.heads.size();
+  const double kv_heads = t.kv_heads_for(share.heads).size();
+  const double up = n(t.ffn_matrices() - 1) * share.columns.size();
+
+  MemoryUse use;
+  use.weights = weight_bytes(t, share);
+  use.kv_cache = kElementBytes * share.layers.size() * n(positions) * 2.0 * kv_heads * d;
+  use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + d) +
+                                     (share.head ? n(t.vocab) : 0.0));
+  use.buffers = kElementBytes * n(receive_slots) * n(rows) * h;
+  use.program = program;
+  return use;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,228 @@
+#include "model/result.hpp"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "model/json_value.hpp"
+
+namespace tandem::model {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::string_view kSchema = "tandem.result/1";
+constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
+constexpr double kMaxNumber = std::numeric_limits<double>::max();
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// Writing: a number that is not finite is null, as JSON has no other word for it.
+ordered_json metrics_json(const Metrics& metrics) {
+  const std::vector<double> gaps = metrics.token_latencies_s();
+  const double mean = gaps.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                   : std::accumulate(gaps.begin(), gaps.end(), 0.0) /
+                                         static_cast<double>(gaps.size());
+  return {{"ttft_s", metrics.ttft_s},
+          {"token_latency_s",
+           {{"mean", mean},
+            {"p50", quantile(gaps, 0.50)},
+            {"p90", quantile(gaps, 0.90)},
+            {"p99", quantile(gaps, 0.99)}}},
+          {"token_times_s", metrics.token_times_s}};
+}
+
+ordered_json device_json(const DeviceMetrics& device) {
+  const MemoryUse& peak = device.peak_memory;
+  return {{"name", device.name},
+          {"peak_memory_bytes",
+           {{"weights", peak.weights},
+            {"kv_cache", peak.kv_cache},
+            {"activations", peak.activations},
+            {"buffers", peak.buffers},
+            {"program", peak.program},
+            {"total", peak.total()}}},
+          {"bytes_sent", device.bytes_sent},
+          {"bytes_loaded", device.bytes_loaded},
+          {"busy_s",
+           {{"cpu", device.busy_cpu_s},
+            {"disk", device.busy_disk_s},
+            {"channel", device.busy_channel_s}}},
+          {"stall_s", device.stall_s}};
+}
+
+// Reading.
+double amount(const JsonValue& object, std::string_view key) {
+  const JsonValue field = object.at(key);
+  if (field.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return field.number(0.0, kMaxNumber);
+}
+
+std::string one_of(const JsonValue& field, std::initializer_list<std::string_view> words) {
+  const std::string word = field.text();
+  std::string known;
+  for (const std::string_view w : words) {
+    if (w == word) return word;
+    known += (known.empty() ? "" : ", ") + std::string(w);
+  }
+  field.fail("one of " + known);
+}
+
+Metrics read_metrics(const JsonValue& json) {
+  json.expect_keys({"ttft_s", "token_latency_s", "token_times_s"});
+  Metrics metrics;
+  metrics.ttft_s = amount(json, "ttft_s");
+  const JsonValue latency = json.at("token_latency_s");  // made of the times, so only checked
+  latency.expect_keys({"mean", "p50", "p90", "p99"});
+  for (const std::string_view key : {"mean", "p50", "p90", "p99"}) (void)amount(latency, key);
+  const JsonValue times = json.at("token_times_s");
+  const std::size_t count = times.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue time = times.at(i);
+    metrics.token_times_s.push_back(time.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                                   : time.number(0.0, kMaxNumber));
+  }
+  return metrics;
+}
+
+DeviceMetrics read_device(const JsonValue& json) {
+  json.expect_keys(
+      {"name", "peak_memory_bytes", "bytes_sent", "bytes_loaded", "busy_s", "stall_s"});
+  DeviceMetrics device;
+  device.name = json.at("name").text();
+  const JsonValue peak = json.at("peak_memory_bytes");
+  peak.expect_keys({"weights", "kv_cache", "activations", "buffers", "program", "total"});
+  device.peak_memory = {.weights = amount(peak, "weights"),
+                        .kv_cache = amount(peak, "kv_cache"),
+                        .activations = amount(peak, "activations"),
+                        .buffers = amount(peak, "buffers"),
+                        .program = amount(peak, "program")};
+  (void)amount(peak, "total");
+  device.bytes_sent = amount(json, "bytes_sent");
+  device.bytes_loaded = amount(json, "bytes_loaded");
+  const JsonValue busy = json.at("busy_s");
+  busy.expect_keys({"cpu", "disk", "channel"});
+  device.busy_cpu_s = amount(busy, "cpu");
+  device.busy_disk_s = amount(busy, "disk");
+  device.busy_channel_s = amount(busy, "channel");
+  device.stall_s = amount(json, "stall_s");
+  return device;
+}
+
+KindResult read_kind(const JsonValue& json) {
+  json.expect_keys({"device", "kind", "count", "total_s"});
+  KindResult result;
+  result.device = json.at("device").text();
+  const JsonValue kind = json.at("kind");
+  const std::string name = kind.text();
+  int k = 0;
+  while (k < kTaskKinds && to_string(static_cast<TaskKind>(k)) != name) ++k;
+  if (k == kTaskKinds) kind.fail("a task kind");
+  result.kind = static_cast<TaskKind>(k);
+  result.metrics.count = json.at("count").integer(0, std::numeric_limits<std::int64_t>::max());
+  result.metrics.total_s = amount(json, "total_s");
+  return result;
+}
+
+// Elements of the array `key` of `root` (null: none), each through `read`.
+template <class Read>
+auto read_list(const JsonValue& root, std::string_view key, Read read) {
+  std::vector<decltype(read(root))> list;
+  const JsonValue array = root.at(key);
+  if (array.is_null()) return list;
+  const std::size_t count = array.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) list.push_back(read(array.at(i)));
+  return list;
+}
+
+}  // namespace
+
+std::string to_json(const Result& result) {
+  ordered_json json;
+  json["schema"] = kSchema;
+  json["kind"] = result.kind;
+  json["evaluator"] = result.evaluator;
+  json["pace"] = or_null(result.pace);
+  json["plan"] = {{"sha256", result.plan.sha256},
+                  {"strategy", result.plan.strategy},
+                  {"model", result.plan.model},
+                  {"platform", result.plan.platform}};
+  json["environment"] = ordered_json::object();
+  for (const auto& [key, value] : result.environment) json["environment"][key] = value;
+  json["metrics"] = metrics_json(result.metrics);
+  json["tokens"] = result.tokens.empty() ? ordered_json(nullptr) : ordered_json(result.tokens);
+  json["steady"] = nullptr;
+  if (result.steady) {
+    json["steady"] = {{"verdict", result.steady->verdict},
+                      {"stall_fraction", result.steady->stall_fraction},
+                      {"slack_s", result.steady->slack_s}};
+  }
+  ordered_json& devices = json["devices"] = ordered_json::array();
+  for (const DeviceMetrics& device : result.devices) devices.push_back(device_json(device));
+  ordered_json& links = json["links"] = ordered_json::array();
+  for (const LinkMetrics& link : result.links) {
+    links.push_back({{"name", link.name}, {"bytes", link.bytes}});
+  }
+  ordered_json& kinds = json["task_kinds"] = ordered_json::array();
+  for (const KindResult& kind : result.task_kinds) {
+    kinds.push_back({{"device", kind.device},
+                     {"kind", std::string(to_string(kind.kind))},
+                     {"count", kind.metrics.count},
+                     {"total_s", kind.metrics.total_s}});
+  }
+  json["trace"] = or_null(result.trace);
+  return to_text(json);
+}
+
+Result parse_result_json(std::string_view text, std::string_view source) {
+  const JsonDocument document(text, source, "write the result again with `tandem`",
+                              {.bytes = std::size_t{64} << 20U, .depth = 16});
+  const JsonValue root = document.root();
+  expect_schema(root, kSchema);
+  root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
+                    "tokens", "steady", "devices", "links", "task_kinds", "trace"});
+  Result result;
+  result.kind = one_of(root.at("kind"), {"predicted", "measured"});
+  result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
+  if (const JsonValue pace = root.at("pace"); !pace.is_null()) {
+    result.pace = one_of(pace, {"measured", "nominal"});
+  }
+  const JsonValue plan = root.at("plan");
+  plan.expect_keys({"sha256", "strategy", "model", "platform"});
+  result.plan = {.sha256 = plan.at("sha256").text(),
+                 .strategy = plan.at("strategy").text(),
+                 .model = plan.at("model").text(),
+                 .platform = plan.at("platform").text()};
+  const JsonValue environment = root.at("environment");
+  if (!environment.is_object()) environment.fail("an object");
+  for (const auto& [key, value] : environment.json().items()) {
+    result.environment[key] = environment.at(key).text(std::size_t{1} << 16U);
+  }
+  result.metrics = read_metrics(root.at("metrics"));
+  result.tokens = read_list(root, "tokens", [](const JsonValue& id) {
+    return static_cast<std::int32_t>(id.integer(0, std::numeric_limits<std::int32_t>::max()));
+  });
+  if (const JsonValue steady = root.at("steady"); !steady.is_null()) {
+    steady.expect_keys({"verdict", "stall_fraction", "slack_s"});
+    const JsonValue slack = steady.at("slack_s");
+    result.steady = Steady{.verdict = one_of(steady.at("verdict"), {"steady", "stalling"}),
+                           .stall_fraction = amount(steady, "stall_fraction"),
+                           .slack_s = slack.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                                      : slack.number(-kMaxNumber, kMaxNumber)};
+  }
+  result.devices = read_list(root, "devices", read_device);
+  result.links = read_list(root, "links", [](const JsonValue& link) {
+    link.expect_keys({"name", "bytes"});
+    return LinkMetrics{.name = link.at("name").text(), .bytes = amount(link, "bytes")};
+  });
+  result.task_kinds = read_list(root, "task_kinds", read_kind);
+  if (const JsonValue trace = root.at("trace"); !trace.is_null()) result.trace = trace.text();
+  return result;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,165 @@
+#include "model/task_graph.hpp"
+
+#include <string>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+std::string_view to_string(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::embed:
+      return "embed";
+    case TaskKind::norm:
+      return "norm";
+    case TaskKind::project_qkv:
+      return "project_qkv";
+    case TaskKind::attend:
+      return "attend";
+    case TaskKind::project_out:
+      return "project_out";
+    case TaskKind::ffn_up:
+      return "ffn_up";
+    case TaskKind::ffn_down:
+      return "ffn_down";
+    case TaskKind::add:
+      return "add";
+    case TaskKind::lm_head:
+      return "lm_head";
+    case TaskKind::sample:
+      return "sample";
+    case TaskKind::load:
+      return "load";
+    case TaskKind::release:
+      return "release";
+    case TaskKind::transfer:
+      return "transfer";
+  }
+  throw std::logic_error("task kind out of range");
+}
+
+std::string_view to_string(LaneKind lane) {
+  switch (lane) {
+    case LaneKind::cpu:
+      return "cpu";
+    case LaneKind::disk:
+      return "disk";
+    case LaneKind::channel:
+      return "channel";
+  }
+  throw std::logic_error("lane kind out of range");
+}
+
+std::string_view to_string(WeightBlock block) {
+  switch (block) {
+    case WeightBlock::none:
+      return "none";
+    case WeightBlock::embedding:
+      return "embedding";
+    case WeightBlock::attention:
+      return "attention";
+    case WeightBlock::ffn:
+      return "ffn";
+    case WeightBlock::head:
+      return "head";
+  }
+  throw std::logic_error("weight block out of range");
+}
+
+std::string_view to_string(BufferKind buffer) {
+  switch (buffer) {
+    case BufferKind::none:
+      return "none";
+    case BufferKind::hidden:
+      return "hidden";
+    case BufferKind::normed:
+      return "normed";
+    case BufferKind::query:
+      return "query";
+    case BufferKind::key_value:
+      return "key_value";
+    case BufferKind::attention:
+      return "attention";
+    case BufferKind::activation:
+      return "activation";
+    case BufferKind::partial:
+      return "partial";
+    case BufferKind::receive:
+      return "receive";
+    case BufferKind::logits:
+      return "logits";
+  }
+  throw std::logic_error("buffer kind out of range");
+}
+
+std::int32_t Batch::rows() const {
+  std::int64_t rows = 0;
+  for (const Segment& segment : segments) rows += segment.rows;
+  require(rows <= std::numeric_limits<std::int32_t>::max(), "batch: more than 2^31 - 1 rows");
+  return static_cast<std::int32_t>(rows);
+}
+
+namespace {
+
+std::shared_ptr<const char> fresh_shape() { return std::make_shared<const char>('\0'); }
+
+void check_past(std::int64_t past, std::int64_t rows) {
+  require(past >= 0, "segment: negative past");
+  require(past + rows <= std::numeric_limits<std::int32_t>::max(), "segment: positions overflow");
+}
+
+bool lane_fits(TaskKind kind, LaneKind lane) {
+  switch (lane) {
+    case LaneKind::cpu:
+      return kind != TaskKind::load && kind != TaskKind::transfer;
+    case LaneKind::disk:
+      return kind == TaskKind::load || kind == TaskKind::release;
+    case LaneKind::channel:
+      return kind == TaskKind::transfer;
+  }
+  return false;
+}
+
+bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; }
+
+}  // namespace
+
+TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), shape_(fresh_shape()) {
+  for (const Segment& segment : batch_.segments) {
+    require(segment.rows >= 1, "segment: fewer than one row");
+    check_past(segment.past, segment.rows);
+  }
+  rows_ = batch_.rows();
+}
+
+TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependencies) {
+  require(tasks_.size() < static_cast<std::size_t>(std::numeric_limits<TaskIndex>::max()),
+          "task graph: too many tasks");
+  const TaskIndex index = size();
+  for (const TaskIndex dependency : dependencies) {
+    require(dependency >= 0 && dependency < index, "task: depends on itself or a later task");
+  }
+  require(lane_fits(task.kind, task.lane), "task: lane does not fit its kind");
+  require(task.device >= 0, "task: negative device");
+  const bool channel = task.lane == LaneKind::channel;
+  require(channel ? task.peer >= 0 && task.peer != task.device : task.peer == -1,
+          "task: peer must be another device for a channel and -1 otherwise");
+  require(!reversed(task.rows) && task.rows.end <= rows_, "task: rows outside the batch");
+  require(!reversed(task.columns) && !reversed(task.keys), "task: reversed range");
+  require(task.layer >= -1, "task: layer below -1");
+
+  // A copy shares its original's identity until one of the two changes.
+  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  tasks_.push_back(task);
+  dependencies_.insert(dependencies_.end(), dependencies.begin(), dependencies.end());
+  first_dependency_.push_back(dependencies_.size());
+  return index;
+}
+
+void TaskGraph::advance(std::span<const std::int32_t> past) {
+  require(past.size() == batch_.segments.size(), "advance: one past a segment");
+  for (std::size_t i = 0; i < past.size(); ++i) check_past(past[i], batch_.segments[i].rows);
+  for (std::size_t i = 0; i < past.size(); ++i) batch_.segments[i].past = past[i];
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,110 @@
+#include "model/trace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+std::vector<double> Metrics::token_latencies_s() const {
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < token_times_s.size(); ++i) {
+    gaps.push_back(token_times_s[i] - token_times_s[i - 1]);
+  }
+  return gaps;
+}
+
+double quantile(std::vector<double> values, double q) {
+  require(q >= 0.0 && q <= 1.0, "quantile: expected 0 <= q <= 1");
+  const bool has_nan =
+      std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+  if (values.empty() || has_nan) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], position - static_cast<double>(below));
+}
+
+RunRecorder::RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans)
+    : cluster_(&cluster),
+      master_(master),
+      keep_spans_(keep_spans),
+      kinds_(cluster.devices().size()),
+      link_bytes_(cluster.links().size(), 0.0),
+      first_start_(cluster.devices().size(), std::numeric_limits<double>::infinity()),
+      last_end_(cluster.devices().size(), 0.0) {
+  require(master >= 0 && master < cluster.size(), "recorder: master outside the cluster");
+  for (const Device& device : cluster.devices()) {
+    trace_.devices.push_back(device.name);
+    devices_.push_back({});
+    devices_.back().name = device.name;
+  }
+}
+
+void RunRecorder::record(const Span& span) {
+  require(span.device >= 0 && span.device < cluster_->size(), "recorder: unknown device");
+  const auto d = static_cast<std::size_t>(span.device);
+  DeviceMetrics& device = devices_[d];
+  const double duration = span.end - span.start;
+  KindMetrics& kind = kinds_[d][static_cast<std::size_t>(span.kind)];
+  ++kind.count;
+  kind.total_s += duration;
+  switch (span.lane) {
+    case LaneKind::cpu:
+      device.busy_cpu_s += duration;
+      first_start_[d] = std::min(first_start_[d], span.start);
+      last_end_[d] = std::max(last_end_[d], span.end);
+      device.stall_s = std::max(0.0, last_end_[d] - first_start_[d] - device.busy_cpu_s);
+      break;
+    case LaneKind::disk:
+      device.busy_disk_s += duration;
+      device.bytes_loaded += span.bytes;
+      break;
+    case LaneKind::channel:
+      device.busy_channel_s += duration;
+      device.bytes_sent += span.bytes;
+      for (const Hop& hop : cluster_->route(span.device, span.peer).hops) {
+        link_bytes_[static_cast<std::size_t>(hop.link)] += span.bytes;
+      }
+      break;
+  }
+  if (span.device == master_) {
+    if (span.step == 0 && (!has_origin_ || span.start < origin_)) {
+      origin_ = span.start;
+      has_origin_ = true;
+    }
+    if (span.kind == TaskKind::sample) {
+      double& sampled = sampled_.try_emplace(span.step, span.end).first->second;
+      sampled = std::max(sampled, span.end);
+    }
+  }
+  if (keep_spans_) trace_.spans.push_back(span);
+}
+
+void RunRecorder::set_peak_memory(DeviceIndex device, const MemoryUse& peak) {
+  require(device >= 0 && device < cluster_->size(), "recorder: unknown device");
+  devices_[static_cast<std::size_t>(device)].peak_memory = peak;
+}
+
+Metrics RunRecorder::metrics() const {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const double origin = has_origin_ ? origin_ : kUnknown;
+  Metrics metrics;
+  const auto first = sampled_.find(0);
+  metrics.ttft_s = first == sampled_.end() ? kUnknown : first->second - origin;
+  for (const auto& [step, end] : sampled_) metrics.token_times_s.push_back(end - origin);
+  return metrics;
+}
+
+std::vector<LinkMetrics> RunRecorder::links() const {
+  std::vector<LinkMetrics> links;
+  for (std::size_t i = 0; i < link_bytes_.size(); ++i) {
+    links.push_back({cluster_->links()[i].name, link_bytes_[i]});
+  }
+  return links;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,203 @@
+#include "model/transformer.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+
+std::string_view to_string(Family family) {
+  switch (family) {
+    case Family::llama:
+      return "llama";
+    case Family::gpt2:
+      return "gpt2";
+    case Family::opt:
+      return "opt";
+    case Family::bert:
+      return "bert";
+    case Family::glm:
+      return "glm";
+  }
+  throw std::logic_error("family out of range");
+}
+
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "F32";
+    case DType::f16:
+      return "F16";
+    case DType::bf16:
+      return "BF16";
+  }
+  throw std::logic_error("dtype out of range");
+}
+
+std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+      return 2;
+  }
+  throw std::logic_error("dtype out of range");
+}
+
+namespace {
+
+constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
+// Far beyond any model, and small enough that no product of sizes below overflows 64 bits.
+constexpr double kMaxParameters = 1125899906842624.0;  // 2^50
+
+[[noreturn]] void fail(const Transformer& t, const std::string& field, const std::string& value,
+                       const std::string& expected) {
+  throw Error("model '" + t.name + "': " + field + " is " + value + ", expected " + expected +
+              "; correct the model's config.json");
+}
+
+void check(bool ok, const Transformer& t, const std::string& field, double value,
+           const std::string& expected) {
+  if (ok) return;
+  std::string text = std::to_string(value);
+  if (value == std::floor(value) && std::abs(value) < 1e15) {
+    text = std::to_string(static_cast<std::int64_t>(value));
+  }
+  fail(t, field, text, expected);
+}
+
+bool gated(Family family) { return family == Family::llama || family == Family::glm; }
+
+// GPT-2, OPT and BERT: biases on every matrix, LayerNorm with a bias, learned positions.
+bool has_biases(Family family) { return !gated(family); }
+
+std::int64_t norm_parameters(const Transformer& t) {
+  return (has_biases(t.family) ? 2 : 1) * t.hidden;
+}
+
+std::int64_t learned_positions(const Transformer& t) {
+  switch (t.family) {
+    case Family::llama:
+    case Family::glm:
+      return 0;
+    case Family::gpt2:
+    case Family::bert:
+      return t.max_context;
+    case Family::opt:
+      return t.max_context + 2;  // OPT's positions start at 2
+  }
+  throw std::logic_error("family out of range");
+}
+
+void check_rope(const Transformer& t) {
+  check(std::isfinite(t.rope_theta) && t.rope_theta > 0.0, t, "rope_theta", t.rope_theta,
+        "a positive number");
+  if (!t.rope_scaling) return;
+  const RopeScaling& scaling = *t.rope_scaling;
+  check(std::isfinite(scaling.factor) && scaling.factor >= 1.0, t, "rope_scaling.factor",
+        scaling.factor, "a number of at least 1");
+  if (scaling.kind == RopeScaling::Kind::linear) return;
+  check(std::isfinite(scaling.low_frequency_factor) && scaling.low_frequency_factor > 0.0, t,
+        "rope_scaling.low_freq_factor", scaling.low_frequency_factor, "a positive number");
+  check(std::isfinite(scaling.high_frequency_factor) &&
+            scaling.high_frequency_factor > scaling.low_frequency_factor,
+        t, "rope_scaling.high_freq_factor", scaling.high_frequency_factor,
+        "a number above low_freq_factor");
+  check(scaling.original_context >= 1 && scaling.original_context <= kMaxSize, t,
+        "rope_scaling.original_max_position_embeddings",
+        static_cast<double>(scaling.original_context), "an integer from 1 to 2147483647");
+}
+
+void check_parameter_count(const Transformer& t) {
+  const auto d = [](std::int64_t x) { return static_cast<double>(x); };
+  const double attention = 2.0 * d(t.heads + t.kv_heads) * d(t.head_dim) * d(t.hidden);
+  const double ffn = 3.0 * d(t.hidden) * d(t.intermediate);
+  const double total =
+      d(t.layers) * (attention + ffn) + (2.0 * d(t.vocab) + d(t.max_context)) * d(t.hidden);
+  check(total <= kMaxParameters, t, "the number of parameters", total,
+        "at most 2^50 from layers, hidden, heads, intermediate and vocabulary sizes");
+}
+
+}  // namespace
+
+void Transformer::validate() const {
+  const struct {
+    const char* name;
+    std::int64_t value;
+  } sizes[] = {
+      {"the number of layers", layers},
+      {"the hidden size", hidden},
+      {"the number of heads", heads},
+      {"the number of key/value heads", kv_heads},
+      {"head_dim", head_dim},
+      {"the intermediate size", intermediate},
+      {"the vocabulary size", vocab},
+      {"the context length", max_context},
+      {"heads * head_dim", heads > 0 && head_dim > kMaxSize / heads ? -1 : heads * head_dim},
+  };
+  for (const auto& size : sizes) {
+    check(size.value >= 1 && size.value <= kMaxSize, *this, size.name,
+          static_cast<double>(size.value), "an integer from 1 to 2147483647");
+  }
+  check(heads % kv_heads == 0, *this, "the number of key/value heads",
+        static_cast<double>(kv_heads),
+        "a divisor of the number of heads (" + std::to_string(heads) + ")");
+  check(head_dim % 2 == 0, *this, "head_dim", static_cast<double>(head_dim), "an even number");
+  check(std::isfinite(norm_epsilon) && norm_epsilon > 0.0 && norm_epsilon < 1.0, *this,
+        "norm_epsilon", norm_epsilon, "a number between 0 and 1");
+  check_rope(*this);
+  check(bos_token >= -1 && bos_token <= kMaxSize, *this, "bos_token_id",
+        static_cast<double>(bos_token), "a token id, or none");
+  for (const std::int64_t token : eos_tokens) {
+    check(token >= 0 && token <= kMaxSize, *this, "eos_token_id", static_cast<double>(token),
+          "a token id");
+  }
+  check_parameter_count(*this);
+}
+
+std::int64_t Transformer::ffn_matrices() const { return gated(family) ? 3 : 2; }
+
+Range Transformer::kv_heads_for(Range query_heads) const {
+  const auto g = static_cast<std::int32_t>(group());
+  const std::int32_t begin = query_heads.begin / g;
+  if (query_heads.empty()) return {begin, begin};
+  return {begin, (query_heads.end - 1) / g + 1};
+}
+
+std::int64_t Transformer::attention_parameters(Range query_heads) const {
+  if (query_heads.empty()) return 0;
+  const std::int64_t q = query_heads.size() * head_dim;
+  const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
+  std::int64_t biases = 0;
+  if (has_biases(family)) biases = q + 2 * kv + hidden;
+  if (family == Family::glm) biases = q + 2 * kv;  // GLM has biases on Q, K and V only
+  return 2 * hidden * (q + kv) + biases + norm_parameters(*this);
+}
+
+std::int64_t Transformer::ffn_parameters(Range columns) const {
+  if (columns.empty()) return 0;
+  const std::int64_t biases = has_biases(family) ? columns.size() + hidden : 0;
+  return ffn_matrices() * hidden * columns.size() + biases + norm_parameters(*this);
+}
+
+std::int64_t Transformer::embedding_parameters() const {
+  // BERT normalises its embedding instead of its last layer; its two token types are not counted.
+  const std::int64_t norm = family == Family::bert ? norm_parameters(*this) : 0;
+  return (vocab + learned_positions(*this)) * hidden + norm;
+}
+
+std::int64_t Transformer::head_parameters() const {
+  const std::int64_t norm = family == Family::bert ? 0 : norm_parameters(*this);
+  return (tied_embeddings ? 0 : vocab * hidden) + norm;
+}
+
+std::int64_t Transformer::parameters() const {
+  const Range all_heads{0, static_cast<std::int32_t>(heads)};
+  const Range all_columns{0, static_cast<std::int32_t>(intermediate)};
+  return layers * (attention_parameters(all_heads) + ffn_parameters(all_columns)) +
+         embedding_parameters() + head_parameters();
+}
+
+}  // namespace tandem::model

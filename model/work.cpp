@@ -1,0 +1,158 @@
+#include "model/work.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace tandem::model {
+
+// Symbols: r rows of the task, h hidden size, d head dimension, H query heads and K key/value heads
+// of the task, C FFN columns, V vocabulary rows, c columns; e = 4 bytes an element. A matrix
+// [a, b] applied to r rows is 2 r a b flops and streams e a b bytes, each reused by r rows.
+// Softmax, RoPE, SiLU and biases are ignored: at most a percent of the matrices they follow.
+namespace {
+
+constexpr double kE = kElementBytes;
+
+// x[r, in] times a matrix [in, out].
+Work matrix(double rows, double in, double out) {
+  Work w;
+  const double weights = kE * in * out;
+  w.flops = 2.0 * rows * in * out;
+  w.bytes_read = weights + kE * rows * in;
+  w.bytes_written = kE * rows * out;
+  w.streamed_bytes = weights;
+  w.reuse = std::max(1.0, rows);
+  return w;
+}
+
+// Work that streams activations once.
+Work elementwise(double flops, double bytes_read, double bytes_written) {
+  Work w;
+  w.flops = flops;
+  w.bytes_read = bytes_read;
+  w.bytes_written = bytes_written;
+  w.streamed_bytes = bytes_read + bytes_written;
+  return w;
+}
+
+// Sum over rows i in [first, last) of a segment of |[0, past + i + 1) n keys|, in closed form: the
+// count grows by one a row between the rows where it leaves 0 and where it reaches |keys|.
+double visible_keys(std::int64_t past, std::int64_t first, std::int64_t last, Range keys) {
+  // n(p) = clamp(p, begin, end) - begin with p = past + i + 1 in (low, high].
+  const std::int64_t low = past + first;
+  const std::int64_t high = past + last;
+  const std::int64_t begin = keys.begin;
+  const std::int64_t end = keys.end;
+  const std::int64_t ramp_low = std::clamp(low, begin, end);
+  const std::int64_t ramp_high = std::clamp(high, begin, end);
+  const auto triangle = [](std::int64_t n) {
+    return 0.5 * static_cast<double>(n) * static_cast<double>(n + 1);
+  };
+  const std::int64_t full_rows = high - std::max(low, std::min(high, end));
+  return triangle(ramp_high - begin) - triangle(ramp_low - begin) +
+         static_cast<double>(full_rows) * static_cast<double>(end - begin);
+}
+
+// Attention of H query heads over n_i keys of row i:
+//   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
+//   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context
+//   reuse = sum n_i / sum of means * H / K    (one segment: r H / K)
+// so that flops = streamed * reuse / 2, as for matrices. Rows share keys within a segment only.
+Work attention(const Transformer& t, const Batch& batch, const Task& task) {
+  const double d = static_cast<double>(t.head_dim);
+  const double query_heads = task.columns.size();
+  const double kv_heads = t.kv_heads_for(task.columns).size();
+  double keys_total = 0.0;
+  double keys_streamed = 0.0;
+  std::int64_t segment_begin = 0;
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t first = std::max<std::int64_t>(task.rows.begin - segment_begin, 0);
+    const std::int64_t last =
+        std::min<std::int64_t>(task.rows.end - segment_begin, std::int64_t{segment.rows});
+    segment_begin += segment.rows;
+    if (first >= last) continue;
+    const double keys = visible_keys(segment.past, first, last, task.keys);
+    keys_total += keys;
+    keys_streamed += keys / static_cast<double>(last - first);
+  }
+  Work w;
+  const double rows = task.rows.size();
+  w.flops = 4.0 * query_heads * d * keys_total;
+  w.streamed_bytes = kE * 2.0 * kv_heads * d * keys_streamed;
+  w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
+  w.bytes_written = kE * rows * query_heads * d;
+  if (keys_streamed > 0.0 && kv_heads > 0.0) {
+    w.reuse = keys_total / keys_streamed * query_heads / kv_heads;
+  }
+  return w;
+}
+
+// What a load brings: the block's parameters, e bytes each. `columns` are heads (attention), FFN
+// columns (ffn) or rows of the vocabulary (embedding, head; the final norm is part of the head).
+double block_bytes(const Transformer& t, WeightBlock block, Range columns) {
+  const double norm = static_cast<double>(t.hidden);
+  switch (block) {
+    case WeightBlock::none:
+      return 0.0;
+    case WeightBlock::attention:
+      return kE * static_cast<double>(t.attention_parameters(columns));
+    case WeightBlock::ffn:
+      return kE * static_cast<double>(t.ffn_parameters(columns));
+    case WeightBlock::embedding:
+      return kE * static_cast<double>(columns.size()) * static_cast<double>(t.hidden);
+    case WeightBlock::head:
+      return kE * (static_cast<double>(columns.size()) * static_cast<double>(t.hidden) + norm);
+  }
+  throw std::logic_error("weight block out of range");
+}
+
+}  // namespace
+
+Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
+  const double r = task.rows.size();
+  const double c = task.columns.size();
+  const double h = static_cast<double>(t.hidden);
+  const double d = static_cast<double>(t.head_dim);
+  const double vocab = static_cast<double>(t.vocab);
+  switch (task.kind) {
+    case TaskKind::embed:  // copies r rows of the embedding
+      return elementwise(0.0, kE * r * h, kE * r * h);
+    case TaskKind::norm:  // square, sum, scale by the norm, scale by the weight: 4 flops an element
+      return elementwise(4.0 * r * h, kE * (r * h + h), kE * r * h);
+    case TaskKind::project_qkv:  // [h, (H + 2 K) d]
+      return matrix(r, h, (c + 2.0 * t.kv_heads_for(task.columns).size()) * d);
+    case TaskKind::attend:
+      return attention(t, batch, task);
+    case TaskKind::project_out:  // [H d, h]
+      return matrix(r, c * d, h);
+    case TaskKind::ffn_up:  // [h, C] for gate and for up
+      return matrix(r, h, static_cast<double>(t.ffn_matrices() - 1) * c);
+    case TaskKind::ffn_down:  // [C, h]
+      return matrix(r, c, h);
+    case TaskKind::add:  // y += x
+      return elementwise(r * c, 2.0 * kE * r * c, kE * r * c);
+    case TaskKind::lm_head:  // [h, V]
+      return matrix(r, h, c);
+    case TaskKind::sample:  // one pass over the logits, one id a row
+      return elementwise(r * vocab, kE * r * vocab, kE * r);
+    case TaskKind::load: {
+      Work w;
+      w.bytes_disk = block_bytes(t, task.block, task.columns);
+      w.bytes_written = w.bytes_disk;
+      return w;
+    }
+    case TaskKind::release:
+      return {};
+    case TaskKind::transfer: {
+      Work w;
+      w.bytes_wire = kE * r * c;
+      w.bytes_read = w.bytes_wire;
+      w.bytes_written = w.bytes_wire;
+      w.streamed_bytes = w.bytes_wire;
+      return w;
+    }
+  }
+  throw std::logic_error("task kind out of range");
+}
+
+}  // namespace tandem::model
