@@ -1,0 +1,110 @@
+#include "planner/partition/galaxy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "planner/partition/largest_remainder.hpp"
+#include "planner/strategy/block.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr int kRounds = 3;
+
+double block_seconds(const Plan& plan, const model::CostModel& costs, model::DeviceIndex device,
+                     model::Segment segment) {
+  model::TaskGraph graph(model::Batch{{segment}});
+  DeviceTasks tasks(graph, plan.model, device);
+  const auto attention = tasks.attention(0, {0, static_cast<std::int32_t>(plan.model.heads)}, -1);
+  tasks.ffn(0, {0, static_cast<std::int32_t>(plan.model.intermediate)}, attention);
+  double seconds = 0.0;
+  for (const model::Task& task : graph.tasks()) {
+    seconds += costs.compute_time(graph.batch(), task).value();
+  }
+  return seconds;
+}
+
+// The recursion of MemoryAwareBalancing as a loop: shares beyond their cap are cut to it and leave
+// the game, and the others take the overflow in proportion to their capacity. If nobody can, what
+// is left stays where it is.
+std::vector<std::int64_t> rebalance(std::span<const std::int64_t> shares,
+                                    std::span<const std::int64_t> caps,
+                                    std::span<const double> capacities, std::int64_t total) {
+  const std::size_t devices = shares.size();
+  std::vector<double> quotas(shares.begin(), shares.end());
+  const auto cap = [&](std::size_t d) {
+    return static_cast<double>(std::max<std::int64_t>(caps[d], 0));
+  };
+  std::vector<bool> active(devices, true);
+  for (;;) {
+    double overflow = 0.0;
+    double free_capacity = 0.0;
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (!active[d]) continue;
+      if (quotas[d] > cap(d)) overflow += quotas[d] - cap(d);
+      if (quotas[d] < cap(d)) free_capacity += capacities[d];
+    }
+    if (overflow == 0.0 || free_capacity == 0.0) break;
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (!active[d]) continue;
+      if (quotas[d] > cap(d)) {
+        quotas[d] = cap(d);
+        active[d] = false;
+      } else if (quotas[d] < cap(d)) {
+        quotas[d] += overflow * (capacities[d] / free_capacity);
+      }
+    }
+  }
+  std::vector<std::int64_t> limits(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    limits[d] = static_cast<std::int64_t>(std::max(cap(d), std::ceil(quotas[d])));
+  }
+  return largest_remainder(quotas, total, limits);
+}
+
+Split balance(const Budget& budget, Split split, std::span<const double> capacities, GroupCut cut) {
+  const model::Transformer& transformer = budget.plan().model;
+  std::vector<std::int64_t> caps(budget.devices());
+  for (int round = 0; round < kRounds && !budget.fits(split); ++round) {
+    for (std::size_t d = 0; d < caps.size(); ++d) {
+      caps[d] = budget.max_columns(d, split.heads[d], cut);
+    }
+    split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate);
+    for (std::size_t d = 0; d < caps.size(); ++d) {
+      caps[d] = budget.max_heads(d, split.columns[d], cut);
+    }
+    split.heads = rebalance(split.heads, caps, capacities, transformer.heads);
+  }
+  return split;
+}
+
+}  // namespace
+
+std::vector<double> capacities(const Plan& plan) {
+  const model::CostModel costs = plan.cost_model();
+  const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
+  const std::int64_t decodes = plan.workload.new_tokens - 1;
+  std::vector<double> result;
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    double seconds = block_seconds(plan, costs, d, {.rows = prompt});
+    if (decodes > 0) {
+      const auto past = static_cast<std::int32_t>(prompt + (decodes - 1) / 2);
+      seconds +=
+          static_cast<double>(decodes) * block_seconds(plan, costs, d, {.past = past, .rows = 1});
+    }
+    result.push_back(1.0 / seconds);
+  }
+  return result;
+}
+
+Split galaxy_split(const Budget& budget, std::span<const double> capacities) {
+  const Split balanced{proportional_shares(capacities, budget.plan().model.heads),
+                       proportional_shares(capacities, budget.plan().model.intermediate)};
+  const Split uncut = balance(budget, balanced, capacities, GroupCut::none);
+  if (budget.fits(uncut)) return uncut;
+  const Split cut = balance(budget, balanced, capacities, GroupCut::worst);
+  return budget.fits(cut) ? cut : uncut;
+}
+
+}  // namespace tandem::planner

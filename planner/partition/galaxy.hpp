@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "planner/partition/budget.hpp"
+
+namespace tandem::planner {
+
+// Computing capacities by device for Galaxy's balance (Ye et al., INFOCOM 2024, Eq. 6):
+//   V_d = 1 / (time of one whole attention block and one whole FFN block on d)
+// by the plan's cost model over its workload: once with the prompt's rows, and, which the paper's
+// single-shot inference does not have, new_tokens - 1 times with one row at the mean context.
+[[nodiscard]] std::vector<double> capacities(const Plan& plan);
+
+// Galaxy's Algorithm 1: heads and columns in proportion to capacity; then, columns first, what
+// exceeds a device's memory goes to the devices with memory to spare, in proportion to their
+// capacity, and so on with what those cannot hold. Whole numbers by largest remainder, never past a
+// memory limit. Two additions: columns and heads are balanced again (up to three times in all)
+// while memory is still exceeded; and key/value heads are first counted as if no device cut a group
+// of query heads, then, if that fails, as if every one did. The result fits budget.fits(), or else
+// the heuristic has found nothing that does.
+[[nodiscard]] Split galaxy_split(const Budget& budget, std::span<const double> capacities);
+
+}  // namespace tandem::planner

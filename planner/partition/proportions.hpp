@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "planner/partition/budget.hpp"
+
+namespace tandem::planner {
+
+// "A:B:C": one positive number a device of the cluster. Throws Error naming the text, the device
+// and what was expected.
+[[nodiscard]] std::vector<double> parse_proportions(std::string_view text,
+                                                    const model::Cluster& cluster);
+
+// Heads and columns in these proportions (equal ones: an even split), by largest remainder; memory
+// is not looked at.
+[[nodiscard]] Split proportional_split(const model::Transformer& transformer,
+                                       std::span<const double> proportions);
+
+}  // namespace tandem::planner

@@ -1,0 +1,311 @@
+// The plan's JSON, schema "tandem.plan/1". Every key that has a unit ends in it.
+
+#include <array>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "model/digest.hpp"
+#include "model/error.hpp"
+#include "model/json_value.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::JsonValue;
+using model::Range;
+
+constexpr std::string_view kSchema = "tandem.plan/1";
+constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
+
+// Bounds on what a peer may make us allocate.
+constexpr std::size_t kMaxDevices = 4096;
+constexpr std::size_t kMaxNetwork = 100000;  // routers, links, routes
+constexpr std::size_t kMaxHops = 1000;       // of one route
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxTokens = kMaxInt32;
+constexpr std::int64_t kMaxCores = 1 << 20;
+constexpr double kMaxNumber = std::numeric_limits<double>::max();
+
+constexpr std::array<std::pair<model::Sharing, std::string_view>, 3> kSharings{
+    {{model::Sharing::shared, "shared"},
+     {model::Sharing::split_duplex, "split_duplex"},
+     {model::Sharing::fatpipe, "fatpipe"}}};
+constexpr std::array<std::pair<model::Direction, std::string_view>, 3> kDirections{
+    {{model::Direction::none, "none"},
+     {model::Direction::up, "up"},
+     {model::Direction::down, "down"}}};
+
+template <class Enum, std::size_t N>
+std::string_view name_of(const std::array<std::pair<Enum, std::string_view>, N>& names,
+                         Enum value) {
+  for (const auto& [known, name] : names) {
+    if (known == value) return name;
+  }
+  throw std::logic_error("plan: value outside its enumeration");
+}
+
+template <class Enum, std::size_t N>
+Enum named(const std::array<std::pair<Enum, std::string_view>, N>& names, const JsonValue& value) {
+  const std::string text = value.text();
+  std::string known;
+  for (const auto& [result, name] : names) {
+    if (text == name) return result;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  value.fail("one of " + known);
+}
+
+// Writing
+
+Json to_json(Range range) { return Json::array({range.begin, range.end}); }
+
+Json to_json(const model::MemoryUse& memory) {
+  return {{"weights", memory.weights},
+          {"kv_cache", memory.kv_cache},
+          {"activations", memory.activations},
+          {"buffers", memory.buffers},
+          {"program", memory.program}};
+}
+
+Json to_json(const model::Device& device) {
+  return {{"name", device.name},
+          {"cores", device.cores},
+          {"flops_per_s", device.flop_rate.value()},
+          {"memory_bandwidth_Bps", device.memory_bandwidth.value()},
+          {"memory_bytes", device.memory.value()},
+          {"disk_bandwidth_Bps", device.disk_bandwidth.value()},
+          {"slowdown", device.slowdown}};
+}
+
+Json to_json(const model::Link& link) {
+  return {{"name", link.name},
+          {"latency_s", link.latency.value()},
+          {"bandwidth_Bps", link.bandwidth.value()},
+          {"sharing", name_of(kSharings, link.sharing)}};
+}
+
+Json to_json(const model::Edge& edge, const std::vector<model::Link>& links) {
+  Json hops = Json::array();
+  for (const model::Hop& hop : edge.hops) {
+    hops.push_back({{"link", links.at(static_cast<std::size_t>(hop.link)).name},
+                    {"direction", name_of(kDirections, hop.direction)}});
+  }
+  return {{"from", edge.from},
+          {"to", edge.to},
+          {"symmetrical", edge.symmetrical},
+          {"hops", std::move(hops)}};
+}
+
+Json to_json(const model::Cluster& cluster) {
+  Json devices = Json::array();
+  Json links = Json::array();
+  Json routes = Json::array();
+  for (const model::Device& device : cluster.devices()) devices.push_back(to_json(device));
+  for (const model::Link& link : cluster.links()) links.push_back(to_json(link));
+  for (const model::Edge& edge : cluster.edges()) routes.push_back(to_json(edge, cluster.links()));
+  return {{"name", cluster.name()},
+          {"devices", std::move(devices)},
+          {"routers", cluster.routers()},
+          {"links", std::move(links)},
+          {"routes", std::move(routes)}};
+}
+
+// A range is [begin, end): half-open.
+Json to_json(const std::string& name, const DevicePlan& device,
+             const model::DeviceProfile& profile) {
+  return {{"name", name},
+          {"layers", to_json(device.share.layers)},
+          {"heads", to_json(device.share.heads)},
+          {"columns", to_json(device.share.columns)},
+          {"embedding", device.share.embedding},
+          {"head", device.share.head},
+          {"memory_bytes", to_json(device.memory)},
+          {"profile", Json::parse(model::to_json(profile))}};
+}
+
+// Reading
+
+Range read_range(const JsonValue& value) {
+  if (value.size(2) != 2) value.fail("two numbers, [begin, end)");
+  const auto bound = [&](std::size_t i) {
+    return static_cast<std::int32_t>(value.at(i).integer(0, kMaxInt32));
+  };
+  const Range range{bound(0), bound(1)};
+  if (range.begin > range.end) value.fail("[begin, end) with begin <= end");
+  return range;
+}
+
+model::MemoryUse read_memory(const JsonValue& value) {
+  value.expect_keys({"weights", "kv_cache", "activations", "buffers", "program"});
+  const auto bytes = [&](std::string_view key) { return value.at(key).number(0.0, kMaxNumber); };
+  return {.weights = bytes("weights"),
+          .kv_cache = bytes("kv_cache"),
+          .activations = bytes("activations"),
+          .buffers = bytes("buffers"),
+          .program = bytes("program")};
+}
+
+// Positive or not is the cluster's to say.
+double read_number(const JsonValue& value, std::string_view key) {
+  return value.at(key).number(-kMaxNumber, kMaxNumber);
+}
+
+model::Device read_device(const JsonValue& value) {
+  value.expect_keys({"name", "cores", "flops_per_s", "memory_bandwidth_Bps", "memory_bytes",
+                     "disk_bandwidth_Bps", "slowdown"});
+  model::Device device;
+  device.name = value.at("name").text();
+  device.cores = value.at("cores").integer(1, kMaxCores);
+  device.flop_rate = model::FlopsPerSecond{read_number(value, "flops_per_s")};
+  device.memory_bandwidth = model::BytesPerSecond{read_number(value, "memory_bandwidth_Bps")};
+  device.memory = model::Bytes{read_number(value, "memory_bytes")};
+  device.disk_bandwidth = model::BytesPerSecond{read_number(value, "disk_bandwidth_Bps")};
+  device.slowdown = read_number(value, "slowdown");
+  return device;
+}
+
+model::Link read_link(const JsonValue& value) {
+  value.expect_keys({"name", "latency_s", "bandwidth_Bps", "sharing"});
+  return {.name = value.at("name").text(),
+          .latency = model::Seconds{read_number(value, "latency_s")},
+          .bandwidth = model::BytesPerSecond{read_number(value, "bandwidth_Bps")},
+          .sharing = named(kSharings, value.at("sharing"))};
+}
+
+template <class Read>
+auto read_all(const JsonValue& array, std::size_t most, const Read& read) {
+  std::vector<decltype(read(array))> values;
+  const std::size_t size = array.size(most);
+  values.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) values.push_back(read(array.at(i)));
+  return values;
+}
+
+model::Edge read_edge(const JsonValue& value,
+                      const std::map<std::string, model::LinkIndex>& links) {
+  value.expect_keys({"from", "to", "symmetrical", "hops"});
+  const auto read_hop = [&](const JsonValue& hop) {
+    hop.expect_keys({"link", "direction"});
+    const auto found = links.find(hop.at("link").text());
+    if (found == links.end()) hop.at("link").fail("the name of a link");
+    return model::Hop{found->second, named(kDirections, hop.at("direction"))};
+  };
+  return {.from = value.at("from").text(),
+          .to = value.at("to").text(),
+          .hops = read_all(value.at("hops"), kMaxHops, read_hop),
+          .symmetrical = value.at("symmetrical").boolean()};
+}
+
+model::Cluster read_cluster(const JsonValue& value) {
+  value.expect_keys({"name", "devices", "routers", "links", "routes"});
+  std::vector<model::Link> links = read_all(value.at("links"), kMaxNetwork, read_link);
+  std::map<std::string, model::LinkIndex> by_name;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    by_name.emplace(links[i].name, static_cast<model::LinkIndex>(i));
+  }
+  const auto read_text = [](const JsonValue& text) { return text.text(); };
+  const auto read_route = [&](const JsonValue& route) { return read_edge(route, by_name); };
+  return {value.at("name").text(), read_all(value.at("devices"), kMaxDevices, read_device),
+          read_all(value.at("routers"), kMaxNetwork, read_text), std::move(links),
+          read_all(value.at("routes"), kMaxNetwork, read_route)};
+}
+
+model::Transformer read_model(const JsonValue& value, const std::string& subject) {
+  value.expect_keys({"name", "config"});
+  const std::string config = value.at("config").json().dump();
+  model::Transformer transformer = model::parse_config_json(config, subject + ": model.config");
+  transformer.name = value.at("name").text();
+  return transformer;
+}
+
+Workload read_workload(const JsonValue& value) {
+  value.expect_keys({"prompt_tokens", "new_tokens"});
+  return {.prompt_tokens = value.at("prompt_tokens").integer(1, kMaxTokens),
+          .new_tokens = value.at("new_tokens").integer(1, kMaxTokens)};
+}
+
+void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
+  value.expect_keys(
+      {"name", "layers", "heads", "columns", "embedding", "head", "memory_bytes", "profile"});
+  const std::size_t d = plan.devices.size();
+  const std::string& expected = plan.cluster.devices()[d].name;
+  if (value.at("name").text() != expected) {
+    value.at("name").fail("\"" + expected + "\", as cluster.devices has it");
+  }
+  plan.devices.push_back({.share = {.layers = read_range(value.at("layers")),
+                                    .heads = read_range(value.at("heads")),
+                                    .columns = read_range(value.at("columns")),
+                                    .embedding = value.at("embedding").boolean(),
+                                    .head = value.at("head").boolean()},
+                          .memory = read_memory(value.at("memory_bytes"))});
+  plan.profiles.push_back(model::parse_profile_json(
+      value.at("profile").json().dump(), subject + ": devices[" + std::to_string(d) + "].profile"));
+}
+
+Plan read_plan(const JsonValue& root, const std::string& source) {
+  root.expect_keys({"schema", "strategy", "partition", "allreduce", "model", "cluster", "master",
+                    "workload", "devices"});
+  Plan plan{.strategy = root.at("strategy").text(),
+            .partition = root.at("partition").text(),
+            .allreduce = root.at("allreduce").text(),
+            .model = read_model(root.at("model"), source),
+            .cluster = read_cluster(root.at("cluster")),
+            .master = 0,
+            .workload = read_workload(root.at("workload")),
+            .devices = {},
+            .profiles = {}};
+  plan.master = plan.cluster.find(root.at("master").text());
+  const JsonValue devices = root.at("devices");
+  if (devices.size(kMaxDevices) != plan.cluster.devices().size()) {
+    devices.fail("one element for each of the " + std::to_string(plan.cluster.size()) +
+                 " devices of the cluster");
+  }
+  for (std::size_t d = 0; d < plan.cluster.devices().size(); ++d) {
+    read_device_plan(devices.at(d), source, plan);
+  }
+  plan.validate();
+  return plan;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  Json devices = Json::array();
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    devices.push_back(
+        to_json(plan.cluster.devices().at(d).name, plan.devices[d], plan.profiles.at(d)));
+  }
+  return model::to_text(
+      {{"schema", kSchema},
+       {"strategy", plan.strategy},
+       {"partition", plan.partition},
+       {"allreduce", plan.allreduce},
+       {"model",
+        {{"name", plan.model.name}, {"config", Json::parse(model::to_config_json(plan.model))}}},
+       {"cluster", to_json(plan.cluster)},
+       {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
+       {"workload",
+        {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
+       {"devices", std::move(devices)}});
+}
+
+Plan parse_plan_json(std::string_view text, std::string_view source) {
+  const model::JsonDocument document(text, source, kRemedy);
+  model::expect_schema(document.root(), kSchema);
+  try {
+    return read_plan(document.root(), document.source());
+  } catch (const Error& error) {
+    // What the parts say of themselves (a cluster, a share) does not name the file.
+    const std::string message = error.what();
+    if (message.starts_with(document.source())) throw;
+    throw Error(document.source() + ": " + message);
+  }
+}
+
+std::string plan_sha256(const Plan& plan) { return model::sha256_hex(to_json(plan)); }
+
+}  // namespace tandem::planner
