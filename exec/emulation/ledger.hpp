@@ -2,8 +2,8 @@
 
 // A shared account of when each emulated link is next free.
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,13 +38,14 @@ class Ledger {
  private:
   struct Shared;
   struct LinkClock {
-    std::ptrdiff_t slot = 0;  // of a split_duplex link's upward direction
+    std::size_t slot = 0;  // of a split_duplex link's upward direction
     model::Sharing sharing = model::Sharing::split_duplex;
     double seconds_per_byte = 0.0;
   };
+  void lay_out(const model::Cluster& cluster);
   void map();
   std::vector<LinkClock> links_;
-  std::size_t slots_ = 0;
+  std::size_t bytes_ = 0;
   int descriptor_ = -1;
   bool owns_descriptor_ = false;
   Shared* shared_ = nullptr;

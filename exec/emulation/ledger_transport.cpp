@@ -1,1 +1,163 @@
 #include "exec/emulation/ledger_transport.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+constexpr std::size_t kStampBytes = 8;  // due time, nanoseconds of the machine's steady clock
+constexpr std::chrono::microseconds kAtOnce{30};
+constexpr unsigned long kTimerSlack_ns = 1000;
+
+using Stamp = std::array<std::byte, kStampBytes>;
+
+Stamp stamp_of(Clock::time_point due) {
+  return std::bit_cast<Stamp>(static_cast<std::int64_t>(due.time_since_epoch().count()));
+}
+
+Clock::time_point due_of(const Stamp& stamp) {
+  return Clock::time_point(Clock::duration(std::bit_cast<std::int64_t>(stamp)));
+}
+
+// A message of one piece carries its stamp before its payload, since its due time is known at once;
+// a longer one is followed by its stamp under this tag, so that its bytes travel meanwhile.
+MessageTag stamp_tag(MessageTag tag) { return {.step = tag.step, .task = ~tag.task}; }
+
+}  // namespace
+
+struct LedgerTransport::Way {
+  std::vector<model::Hop> hops;
+  Clock::duration latency{};
+  Clock::time_point free{};        // sending: when the channel had sent the message before
+  Clock::time_point returned{};    // sending: when that call of send returned
+  std::vector<std::byte> stamped;  // stamp and payload of a short message
+};
+
+LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Ledger> ledger,
+                                 const model::Cluster& cluster, model::DeviceIndex self,
+                                 std::shared_ptr<Cancellation> cancellation)
+    : inner_(std::move(inner)), ledger_(std::move(ledger)), cancellation_(std::move(cancellation)) {
+  require(inner_ != nullptr && ledger_ != nullptr && cancellation_ != nullptr,
+          "ledger transport: a part is missing");
+  for (model::DeviceIndex peer = 0; peer < cluster.size(); ++peer) {
+    auto there = std::make_unique<Way>();
+    auto back = std::make_unique<Way>();
+    if (peer != self) {
+      const model::Route& route = cluster.route(self, peer);
+      there->hops = route.hops;
+      there->latency = std::chrono::duration_cast<Clock::duration>(
+          std::chrono::duration<double>(route.latency.value()));
+      there->stamped.resize(kStampBytes + kPieceBytes);
+      back->stamped.resize(kStampBytes + kPieceBytes);
+    }
+    to_.push_back(std::move(there));
+    from_.push_back(std::move(back));
+  }
+}
+
+LedgerTransport::~LedgerTransport() = default;
+
+LedgerTransport::Way& LedgerTransport::way(std::vector<std::unique_ptr<Way>>& ways,
+                                           model::DeviceIndex peer) const {
+  require(peer >= 0 && static_cast<std::size_t>(peer) < ways.size(),
+          "ledger transport: no such device");
+  return *ways[static_cast<std::size_t>(peer)];
+}
+
+void LedgerTransport::sleep_until(Clock::time_point time) const {
+  if (time <= Clock::now()) return;
+  // The kernel may otherwise wake us 50 us late. Per thread, and we do not know our threads.
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlack_ns, 0, 0, 0);
+  pollfd cancelled{.fd = cancellation_->descriptor(), .events = POLLIN, .revents = 0};
+  for (;;) {
+    cancellation_->check();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(time - Clock::now()).count();
+    if (left <= 0) return;
+    const timespec timeout{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+    ::ppoll(&cancelled, 1, &timeout, nullptr);
+  }
+}
+
+MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
+                                   std::span<const std::byte> payload) {
+  Way& channel = way(to_, to);
+  // A schedule, not a series of sleeps: who comes back at once was waiting for the channel, and our
+  // waking up late from the message before must not delay this one.
+  const Clock::time_point now = Clock::now();
+  Clock::time_point end = now - channel.returned < kAtOnce ? channel.free : now;
+  if (payload.size() <= kPieceBytes) {
+    end = ledger_->reserve(channel.hops, payload.size(), end);
+    const Stamp stamp = stamp_of(end + channel.latency);
+    std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
+    std::copy(payload.begin(), payload.end(), channel.stamped.begin() + kStampBytes);
+    inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
+  } else {
+    std::size_t left = payload.size();
+    end = ledger_->reserve(channel.hops, kPieceBytes, end);
+    left -= kPieceBytes;
+    inner_->send(to, tag, payload);
+    while (left > 0) {
+      sleep_until(end);
+      const std::size_t piece = std::min(left, kPieceBytes);
+      end = ledger_->reserve(channel.hops, piece, end);
+      left -= piece;
+    }
+    inner_->send(to, stamp_tag(tag), stamp_of(end + channel.latency));
+  }
+  sleep_until(end);
+  channel.free = end;
+  channel.returned = Clock::now();
+  return {.sent = end, .arrived = end};
+}
+
+bool LedgerTransport::sends_at_once(model::DeviceIndex /*to*/, std::size_t /*bytes*/) const {
+  return false;
+}
+
+MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
+                                      std::span<std::byte> payload, Clock::time_point deadline,
+                                      bool /*may_spin*/) {
+  Way& channel = way(from_, from);
+  const Clock::time_point began = Clock::now();
+  Stamp stamp{};
+  if (payload.size() <= kPieceBytes) {
+    const std::span<std::byte> whole =
+        std::span(channel.stamped).first(kStampBytes + payload.size());
+    inner_->receive(from, tag, whole, deadline, false);
+    std::copy_n(whole.begin(), kStampBytes, stamp.begin());
+    std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());
+  } else {
+    inner_->receive(from, tag, payload, deadline, false);
+    inner_->receive(from, stamp_tag(tag), stamp, deadline, false);
+  }
+  const Clock::time_point due = due_of(stamp);
+  if (due > deadline) {
+    sleep_until(deadline);
+    throw Error("device " + std::to_string(from) +
+                ": its message is still on the emulated link at the deadline; allow more time or "
+                "give the link more bandwidth");
+  }
+  sleep_until(due);
+  // Who asks after it was due finds it there; who waits may be woken a little late.
+  const Clock::time_point arrived = due < began ? due : std::max(due, Clock::now());
+  return {.sent = arrived, .arrived = arrived};
+}
+
+bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {
+  return bytes <= kPieceBytes && inner_->receives_inline(from, bytes);
+}
+
+void LedgerTransport::cancel(const std::string& reason) noexcept { inner_->cancel(reason); }
+
+}  // namespace tandem::exec

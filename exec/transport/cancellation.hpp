@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -15,7 +16,7 @@ class Cancellation {
 
   // The first reason stays.
   void cancel(const std::string& reason) noexcept;
-  [[nodiscard]] bool cancelled() const;
+  [[nodiscard]] bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // Throws Error(reason) if cancelled.
   void check() const;
   // Readable once cancelled: for poll sets.
@@ -24,7 +25,7 @@ class Cancellation {
  private:
   int descriptor_ = -1;
   mutable std::mutex mutex_;
-  bool cancelled_ = false;
+  std::atomic<bool> cancelled_ = false;
   std::string reason_;
 };
 

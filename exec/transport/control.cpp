@@ -1,1 +1,369 @@
 #include "exec/transport/control.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "exec/transport/frame_reader.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;  // a peer and direction
+constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+constexpr std::chrono::milliseconds kLinger{200};  // to hand out Aborts
+
+// What a queued message weighs, about.
+std::size_t weight_of(const Message& message) {
+  if (const auto* chunk = std::get_if<ShardChunk>(&message)) return chunk->bytes.size() + 64;
+  if (const auto* report = std::get_if<Report>(&message)) return report->bytes.size() + 64;
+  if (const auto* offer = std::get_if<PlanOffer>(&message)) return offer->plan.size() + 64;
+  return 256;
+}
+
+struct Watched {
+  explicit Watched(ControlPeer peer)
+      : device(peer.device), connection(std::move(peer.connection)), heard(Clock::now()) {}
+
+  model::DeviceIndex device;
+  Connection connection;
+  Clock::time_point heard;  // when its last byte came
+  FrameReader reader;
+  std::deque<Message> inbox;
+  std::size_t inbox_bytes = 0;
+  std::vector<std::byte> outbox;
+  std::size_t written = 0;  // of the outbox
+  bool said_goodbye = false;
+  bool got_goodbye = false;
+  bool dead = false;  // no more reading or writing
+
+  [[nodiscard]] std::size_t unsent() const { return outbox.size() - written; }
+  [[nodiscard]] bool full() const { return inbox_bytes > kMaxQueuedBytes; }
+
+  void queue(std::span<const std::byte> frame) {
+    if (!dead) outbox.insert(outbox.end(), frame.begin(), frame.end());
+  }
+  // Writes what the kernel takes.
+  void flush() {
+    while (!dead && unsent() > 0) {
+      const std::size_t bytes = connection.write_some(std::span(outbox).subspan(written));
+      if (bytes == 0) return;
+      written += bytes;
+    }
+    outbox.clear();
+    written = 0;
+  }
+};
+
+}  // namespace
+
+struct Control::State {
+  State(std::vector<ControlPeer> given, ControlOptions chosen)
+      : options(std::move(chosen)), wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (wake < 0) {
+      throw Error(std::string("control: no event descriptor: ") + std::strerror(errno) +
+                  "; raise `ulimit -n`");
+    }
+    peers.reserve(given.size());
+    for (ControlPeer& peer : given) peers.emplace_back(std::move(peer));
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { ::close(wake); }
+
+  // Everything below is guarded by `mutex`, which also serialises the use of the connections.
+  std::mutex mutex;
+  std::condition_variable changed;
+  ControlOptions options;
+  std::vector<Watched> peers;
+  std::optional<std::string> failure;
+  bool failure_told = false;
+  bool closed = false;  // close() is done
+  bool stopping = false;
+  int wake;
+  std::thread thread;
+
+  void notify() const {
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(wake, &one, sizeof one) == sizeof one);
+  }
+
+  Watched& find(model::DeviceIndex device) {
+    const auto it =
+        std::ranges::find_if(peers, [&](const Watched& peer) { return peer.device == device; });
+    require(it != peers.end(), "control: no such peer");
+    return *it;
+  }
+
+  void check() const {
+    if (failure) throw Error(*failure);
+  }
+
+  // The first failure counts. `origin` (may be null) caused it and is told too if it still listens.
+  void fail(const std::string& reason) {
+    if (failure || closed) return;
+    failure = reason;
+    const std::vector<std::byte> frame = encode(Abort{.reason = reason});
+    for (Watched& peer : peers) {
+      peer.queue(frame);
+      flush(peer);
+    }
+    changed.notify_all();
+    notify();
+  }
+
+  void flush(Watched& peer) {
+    try {
+      peer.flush();
+    } catch (const Error& fault) {
+      lose(peer, fault.what());
+    }
+  }
+
+  // The connection is over.
+  void lose(Watched& peer, const std::string& reason) {
+    if (peer.dead) return;
+    peer.dead = true;
+    peer.outbox.clear();
+    peer.written = 0;
+    if (!(peer.got_goodbye && peer.said_goodbye)) fail(reason);
+    changed.notify_all();
+  }
+
+  void take(Watched& peer, Message message) {
+    if (std::holds_alternative<Heartbeat>(message)) return;
+    if (const auto* abort = std::get_if<Abort>(&message)) {
+      peer.dead = true;  // it has failed already
+      fail(peer.connection.peer() + ": " + abort->reason);
+      return;
+    }
+    if (std::holds_alternative<Goodbye>(message)) peer.got_goodbye = true;
+    peer.inbox_bytes += weight_of(message);
+    peer.inbox.push_back(std::move(message));
+    changed.notify_all();
+  }
+
+  // Reads what is there, within a share that keeps the others served. True if more is left.
+  bool read(Watched& peer, std::span<std::byte> scratch) {
+    try {
+      for (int turn = 0; turn < 16; ++turn) {
+        if (peer.dead || peer.full()) return false;
+        const std::size_t got = peer.connection.read_some(scratch);
+        if (got == 0) return false;
+        peer.heard = Clock::now();
+        std::span<const std::byte> bytes = scratch.first(got);
+        while (std::optional<Message> message = peer.reader.next(bytes)) {
+          take(peer, std::move(*message));
+          if (peer.dead) return false;
+        }
+      }
+      return true;
+    } catch (const Error& fault) {
+      const std::string text = fault.what();
+      const std::string& name = peer.connection.peer();
+      lose(peer, text.starts_with(name) ? text : name + ": " + text);
+      return false;
+    }
+  }
+
+  void judge_silence(Clock::time_point now) {
+    for (Watched& peer : peers) {
+      if (peer.dead || peer.got_goodbye || now - peer.heard <= options.silence) continue;
+      fail(peer.connection.peer() + ": silent for " +
+           std::to_string(
+               std::chrono::duration_cast<std::chrono::milliseconds>(now - peer.heard).count()) +
+           " ms, expected a heartbeat every " + std::to_string(options.heartbeat.count()) +
+           " ms; check that it runs and that the network reaches it");
+    }
+  }
+
+  void beat() {
+    const std::vector<std::byte> frame = encode(Heartbeat{});
+    for (Watched& peer : peers) {
+      if (peer.dead || peer.said_goodbye || peer.unsent() > 0) continue;
+      peer.queue(frame);
+      flush(peer);
+    }
+  }
+
+  [[nodiscard]] bool drained() const {
+    return std::ranges::all_of(peers,
+                               [](const Watched& peer) { return peer.dead || peer.unsent() == 0; });
+  }
+
+  void tell_failure(std::unique_lock<std::mutex>& lock) {
+    if (!failure || failure_told) return;
+    failure_told = true;
+    if (!options.on_failure) return;
+    const std::string reason = *failure;
+    lock.unlock();
+    options.on_failure(reason);
+    lock.lock();
+  }
+
+  void run() {
+    std::vector<std::byte> scratch(kReadBytes);
+    std::vector<pollfd> set;
+    std::unique_lock lock(mutex);
+    Clock::time_point next_beat = Clock::now();
+    Clock::time_point last_turn = next_beat;
+    Clock::time_point end = Clock::time_point::max();
+    bool more = false;
+    for (;;) {
+      const Clock::time_point now = Clock::now();
+      // What was stopped or starved itself cannot judge others.
+      if (now - last_turn > options.silence / 2) {
+        for (Watched& peer : peers) peer.heard += now - last_turn;
+      }
+      last_turn = now;
+      if (!failure && now >= next_beat) {
+        beat();
+        next_beat = now + options.heartbeat;
+      }
+      if (!failure) judge_silence(now);
+      tell_failure(lock);
+      if ((failure || stopping) && end == Clock::time_point::max()) end = now + kLinger;
+      if ((failure || stopping) && (drained() || now >= end)) {
+        if (stopping) return;
+        end = Clock::time_point::max();
+      }
+
+      set.assign(1, {.fd = wake, .events = POLLIN, .revents = 0});
+      for (const Watched& peer : peers) {
+        const int events =
+            (peer.full() || failure ? 0 : POLLIN) | (peer.unsent() > 0 ? POLLOUT : 0);
+        set.push_back({.fd = peer.dead || events == 0 ? -1 : peer.connection.descriptor(),
+                       .events = static_cast<short>(events),
+                       .revents = 0});
+      }
+      const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::min(next_beat, end) - Clock::now());
+      const int timeout = more ? 0 : static_cast<int>(std::clamp<long>(pause.count() + 1, 1, 100));
+      lock.unlock();
+      ::poll(set.data(), set.size(), timeout);
+      std::uint64_t count = 0;
+      static_cast<void>(::read(wake, &count, sizeof count) == sizeof count);
+      lock.lock();
+      more = false;
+      for (std::size_t i = 0; i < peers.size(); ++i) {
+        Watched& peer = peers[i];
+        if (peer.full()) peer.heard = Clock::now();  // it is we who do not listen
+        if (peer.dead || failure) continue;
+        flush(peer);
+        more |= read(peer, scratch);
+      }
+      if (failure) {
+        for (Watched& peer : peers) flush(peer);
+      }
+    }
+  }
+};
+
+Control::Control(std::vector<ControlPeer> peers, ControlOptions options)
+    : state_(std::make_unique<State>(std::move(peers), std::move(options))) {
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Control::~Control() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    state_->notify();
+  }
+  state_->thread.join();
+}
+
+void Control::send(model::DeviceIndex to, const Message& message) {
+  const std::vector<std::byte> frame = encode(message);
+  std::unique_lock lock(state_->mutex);
+  Watched& peer = state_->find(to);
+  state_->changed.wait(
+      lock, [&] { return state_->failure || peer.dead || peer.unsent() <= kMaxQueuedBytes; });
+  state_->check();
+  if (peer.dead) throw Error(peer.connection.peer() + ": has ended the run");
+  if (std::holds_alternative<Goodbye>(message)) {
+    if (peer.said_goodbye) return;
+    peer.said_goodbye = true;
+  }
+  peer.queue(frame);
+  state_->flush(peer);
+  if (peer.unsent() > 0) state_->notify();
+}
+
+void Control::send_all(const Message& message) {
+  std::vector<model::DeviceIndex> devices;
+  for (const Watched& peer : state_->peers) devices.push_back(peer.device);
+  for (const model::DeviceIndex device : devices) send(device, message);
+}
+
+Message Control::receive(model::DeviceIndex from, Clock::time_point deadline) {
+  std::unique_lock lock(state_->mutex);
+  Watched& peer = state_->find(from);
+  const bool in_time = state_->changed.wait_until(
+      lock, deadline, [&] { return state_->failure || peer.dead || !peer.inbox.empty(); });
+  state_->check();
+  if (!peer.inbox.empty()) {
+    Message message = std::move(peer.inbox.front());
+    peer.inbox.pop_front();
+    const bool was_full = peer.full();
+    peer.inbox_bytes -= weight_of(message);
+    if (was_full && !peer.full()) state_->notify();
+    return message;
+  }
+  throw Error(
+      peer.connection.peer() +
+      (in_time ? ": has ended the run" : ": sent no message in time; check what it is busy with"));
+}
+
+void Control::abort(const std::string& reason) noexcept {
+  try {
+    const std::lock_guard lock(state_->mutex);
+    state_->fail(reason);
+  } catch (const std::exception&) {
+    // Out of memory: the destructor closes the connections, which tells the peers as well.
+  }
+}
+
+bool Control::failed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failure.has_value();
+}
+
+void Control::check() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->check();
+}
+
+void Control::close(Clock::time_point deadline) {
+  send_all(Goodbye{});
+  std::unique_lock lock(state_->mutex);
+  const auto over = [](const Watched& peer) {
+    return peer.got_goodbye && (peer.dead || peer.unsent() == 0);
+  };
+  state_->changed.wait_until(
+      lock, deadline, [&] { return state_->failure || std::ranges::all_of(state_->peers, over); });
+  state_->check();
+  state_->closed = true;
+  for (const Watched& peer : state_->peers) {
+    if (!over(peer)) throw Error(peer.connection.peer() + ": did not end the run in time");
+  }
+}
+
+void Control::unexpected(model::DeviceIndex from, const Message& got, const Message& wanted) const {
+  throw Error("device " + std::to_string(from) + ": sent " + std::string(name_of(got)) +
+              ", expected " + std::string(name_of(wanted)) +
+              "; install the same tandem on every device");
+}
+
+}  // namespace tandem::exec

@@ -1,1 +1,89 @@
 #include "exec/transport/mesh.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::string text_of(const ChannelId& channel) {
+  return std::to_string(channel.from) + " -> " + std::to_string(channel.to);
+}
+
+}  // namespace
+
+std::vector<ChannelId> channels_of(const model::TaskGraph& graph, model::DeviceIndex self) {
+  std::set<ChannelId> found;
+  for (const model::Task& task : graph.tasks()) {
+    if (task.lane != model::LaneKind::channel) continue;
+    if (task.device == self || task.peer == self) {
+      found.insert({.from = task.device, .to = task.peer});
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<ChannelEnd> open_channels(const MeshOptions& options, Listener* listener,
+                                      const Patience& patience) {
+  std::vector<ChannelEnd> ends;
+  std::vector<ChannelId> awaited;
+  for (const ChannelId& channel : options.channels) {
+    const bool sends = channel.from == options.self;
+    const model::DeviceIndex peer = sends ? channel.to : channel.from;
+    require(channel.from != channel.to && (sends || channel.to == options.self),
+            "mesh: a channel of other devices");
+    const bool dials =
+        options.self == options.master || (peer != options.master && options.self < peer);
+    if (!dials) {
+      awaited.push_back(channel);
+      continue;
+    }
+    const auto index = static_cast<std::size_t>(peer);
+    const std::string subject = "device " + std::to_string(peer) + ": address";
+    if (index >= options.addresses.size()) throw Error(subject + " is missing, expected host:port");
+    const Hello hello{
+        .role = options.self == options.master ? Role::master : Role::worker,
+        .purpose = Purpose::channel,
+        .session = options.session,
+        .device = options.self,
+        .peer = peer,
+        .sends = sends,
+    };
+    ends.push_back({.peer = peer,
+                    .sends = sends,
+                    .connection = connect_to(parse_endpoint(options.addresses[index], subject),
+                                             options.key, hello, patience)});
+  }
+  require(awaited.empty() || listener != nullptr, "mesh: a worker needs a listener");
+  while (!awaited.empty()) {
+    std::optional<Incoming> incoming = listener->accept(patience);
+    if (!incoming) {
+      std::string missing;
+      for (const ChannelId& channel : awaited) {
+        missing += (missing.empty() ? "" : ", ") + text_of(channel);
+      }
+      throw Error("device " + std::to_string(options.self) + ": channels " + missing +
+                  " were not opened in time; check that the devices reach each other");
+    }
+    const Hello& hello = incoming->hello;
+    const ChannelId channel = hello.sends ? ChannelId{.from = hello.device, .to = options.self}
+                                          : ChannelId{.from = options.self, .to = hello.device};
+    const auto it = std::ranges::find(awaited, channel);
+    const bool master_is_master = (hello.device == options.master) == (hello.role == Role::master);
+    if (hello.purpose != Purpose::channel || hello.session != options.session ||
+        hello.peer != options.self || it == awaited.end() || !master_is_master) {
+      continue;  // a stranger: closing its connection is the answer
+    }
+    awaited.erase(it);
+    incoming->connection.rename("device " + std::to_string(hello.device));
+    ends.push_back({.peer = hello.device,
+                    .sends = !hello.sends,
+                    .connection = std::move(incoming->connection)});
+  }
+  return ends;
+}
+
+}  // namespace tandem::exec

@@ -1,1 +1,133 @@
 #include "exec/transport/tcp_transport.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+// Header and the first payload bytes go out together: one TLS record, one system call.
+constexpr std::size_t kStagedBytes = std::size_t{16} << 10;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+std::string text_of(const DataHeader& header) {
+  return "step " + std::to_string(header.tag.step) + " task " + std::to_string(header.tag.task) +
+         " of " + std::to_string(header.bytes) + " bytes";
+}
+
+}  // namespace
+
+struct TcpTransport::End {
+  explicit End(Connection given)
+      : connection(std::move(given)), room(connection.send_room()), staged(kStagedBytes) {}
+  Connection connection;
+  std::size_t room;
+  std::vector<std::byte> staged;  // sending only
+};
+
+TcpTransport::TcpTransport(model::DeviceIndex self, std::vector<ChannelEnd> ends,
+                           std::shared_ptr<Cancellation> cancellation, const TcpOptions& options)
+    : self_(self), cancellation_(std::move(cancellation)), options_(options) {
+  require(cancellation_ != nullptr, "transport: no cancellation");
+  for (ChannelEnd& end : ends) {
+    require(end.peer >= 0 && end.peer != self, "transport: a channel to oneself");
+    auto& side = end.sends ? sending_ : receiving_;
+    const auto index = static_cast<std::size_t>(end.peer);
+    if (side.size() <= index) side.resize(index + 1);
+    require(side[index] == nullptr, "transport: a channel twice");
+    side[index] = std::make_unique<End>(std::move(end.connection));
+  }
+}
+
+TcpTransport::~TcpTransport() = default;
+
+TcpTransport::End& TcpTransport::end_of(model::DeviceIndex peer, bool sends) const {
+  const auto& side = sends ? sending_ : receiving_;
+  const auto index = static_cast<std::size_t>(peer);
+  require(peer >= 0 && index < side.size() && side[index] != nullptr,
+          "transport: no channel between these devices in this direction");
+  return *side[index];
+}
+
+MessageTimes TcpTransport::send(model::DeviceIndex to, MessageTag tag,
+                                std::span<const std::byte> payload) {
+  End& end = end_of(to, true);
+  cancellation_->check();
+  encode_data_header({.tag = tag, .bytes = payload.size()},
+                     std::span(end.staged).first<kDataHeaderBytes>());
+  const std::size_t along = std::min(payload.size(), kStagedBytes - kDataHeaderBytes);
+  std::copy_n(payload.begin(), along, end.staged.begin() + kDataHeaderBytes);
+  const std::array<std::span<const std::byte>, 2> parts{
+      std::span(end.staged).first(kDataHeaderBytes + along), payload.subspan(along)};
+  for (std::span<const std::byte> part : parts) {
+    while (!part.empty()) {
+      const std::size_t sent = end.connection.write_some(part);
+      part = part.subspan(sent);
+      if (sent == 0) {
+        end.connection.wait(true, {.deadline = Clock::now() + options_.send_timeout,
+                                   .cancellation = cancellation_.get()});
+      }
+    }
+  }
+  const Clock::time_point now = Clock::now();
+  return {.sent = now, .arrived = now};
+}
+
+bool TcpTransport::sends_at_once(model::DeviceIndex to, std::size_t bytes) const {
+  if (bytes > options_.inline_bytes) return false;
+  const End& end = end_of(to, true);
+  return bytes + end.connection.unsent_bytes() <= end.room;
+}
+
+MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
+                                   std::span<std::byte> payload, Clock::time_point deadline,
+                                   bool may_spin) {
+  End& end = end_of(from, false);
+  cancellation_->check();
+  const Clock::time_point spin_end =
+      may_spin ? std::min(deadline, Clock::now() + options_.spin) : Clock::time_point::min();
+  bool spinning = may_spin;
+  const auto fill = [&](std::span<std::byte> room) {
+    while (!room.empty()) {
+      const std::size_t got = end.connection.read_some(room);
+      room = room.subspan(got);
+      if (got != 0) continue;
+      spinning = spinning && Clock::now() < spin_end && !cancellation_->cancelled();
+      if (spinning) {
+        pause();
+      } else {
+        end.connection.wait(false, {.deadline = deadline, .cancellation = cancellation_.get()});
+      }
+    }
+  };
+  std::array<std::byte, kDataHeaderBytes> head{};
+  fill(head);
+  const DataHeader got = parse_data_header(head);
+  const DataHeader expected{.tag = tag, .bytes = payload.size()};
+  if (got != expected) {
+    throw Error(end.connection.peer() + ": device " + std::to_string(from) + " sent device " +
+                std::to_string(self_) + " " + text_of(got) + ", expected " + text_of(expected) +
+                "; the devices do not run the same plan");
+  }
+  fill(payload);
+  const Clock::time_point now = Clock::now();
+  return {.sent = now, .arrived = now};
+}
+
+bool TcpTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {
+  static_cast<void>(from);
+  return bytes <= options_.inline_bytes;
+}
+
+void TcpTransport::cancel(const std::string& reason) noexcept { cancellation_->cancel(reason); }
+
+}  // namespace tandem::exec

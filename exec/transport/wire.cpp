@@ -1,1 +1,411 @@
 #include "exec/transport/wire.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <utility>
+
+#include "exec/transport/endpoint.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::string_view kMagic = "tandem\r\n";
+constexpr std::size_t kDigestBytes = 64;
+
+template <class Unsigned>
+void store(Unsigned value, std::byte* out) {
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    out[i] = static_cast<std::byte>(static_cast<unsigned char>(value >> (8 * i)));
+  }
+}
+
+template <class Unsigned>
+Unsigned load(const std::byte* in) {
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    value = static_cast<Unsigned>(value | (static_cast<Unsigned>(in[i]) << (8 * i)));
+  }
+  return value;
+}
+
+class Writer {
+ public:
+  explicit Writer(std::vector<std::byte>& out) : out_(&out) {}
+  void u8(std::uint8_t value) { number(value); }
+  void u32(std::uint32_t value) { number(value); }
+  void u64(std::uint64_t value) { number(value); }
+  void i32(std::int32_t value) { number(static_cast<std::uint32_t>(value)); }
+  void raw(std::span<const std::byte> bytes) {
+    out_->insert(out_->end(), bytes.begin(), bytes.end());
+  }
+  void raw(std::string_view text) { raw(std::as_bytes(std::span(text.data(), text.size()))); }
+  void text(std::string_view value, std::size_t limit) {
+    require(value.size() <= limit, "wire: text above its limit");
+    u32(static_cast<std::uint32_t>(value.size()));
+    raw(value);
+  }
+
+ private:
+  template <class Unsigned>
+  void number(Unsigned value) {
+    const std::size_t at = out_->size();
+    out_->resize(at + sizeof(Unsigned));
+    store(value, out_->data() + at);
+  }
+  std::vector<std::byte>* out_;
+};
+
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, std::string_view subject)
+      : bytes_(bytes), subject_(subject) {}
+
+  std::uint8_t u8() { return load<std::uint8_t>(take(1).data()); }
+  std::uint32_t u32() { return load<std::uint32_t>(take(4).data()); }
+  std::uint64_t u64() { return load<std::uint64_t>(take(8).data()); }
+  std::int32_t i32() { return static_cast<std::int32_t>(u32()); }
+  std::int32_t natural(std::string_view what) {
+    const std::int32_t value = i32();
+    if (value < 0) fail(what, std::to_string(value), "0 or more");
+    return value;
+  }
+  bool flag(std::string_view what) {
+    const std::uint8_t value = u8();
+    if (value > 1) fail(what, std::to_string(value), "0 or 1");
+    return value == 1;
+  }
+  // Enumerators are 1 .. last.
+  template <class Enum>
+  Enum choice(std::string_view what, Enum last) {
+    const std::uint8_t value = u8();
+    if (value < 1 || value > static_cast<std::uint8_t>(last)) {
+      fail(what, std::to_string(value), "1 to " + std::to_string(static_cast<int>(last)));
+    }
+    return static_cast<Enum>(value);
+  }
+  std::size_t count(std::string_view what, std::size_t limit, std::size_t element_bytes) {
+    const std::uint32_t value = u32();
+    if (value > limit) fail(what, std::to_string(value), "at most " + std::to_string(limit));
+    if (value > bytes_.size() / element_bytes) {
+      fail(what, std::to_string(value), "no more than the message holds");
+    }
+    return value;
+  }
+  std::string text(std::string_view what, std::size_t limit) {
+    const std::span<const std::byte> bytes = take(count(what, limit, 1));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::string digest(std::string_view what) {
+    std::string value = text(what, kDigestBytes);
+    const bool hex = std::all_of(value.begin(), value.end(), [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    });
+    if (value.size() != kDigestBytes || !hex) {
+      fail(what, "'" + printable(value) + "'", "64 lower-case hexadecimal characters");
+    }
+    return value;
+  }
+  std::span<const std::byte> rest() { return take(bytes_.size()); }
+  std::span<const std::byte> take(std::size_t size) {
+    if (size > bytes_.size()) {
+      fail("length", std::to_string(bytes_.size()) + " bytes left",
+           std::to_string(size) + " for the next field");
+    }
+    const std::span<const std::byte> taken = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+    return taken;
+  }
+  void end() const {
+    if (!bytes_.empty()) fail("length", std::to_string(bytes_.size()) + " bytes left over", "none");
+  }
+  [[noreturn]] void fail(std::string_view what, const std::string& got,
+                         const std::string& expected) const {
+    throw Error("message " + std::string(subject_) + ": " + std::string(what) + " is " + got +
+                ", expected " + expected + "; the peer is not a tandem of this version");
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::string_view subject_;
+};
+
+// One overload pair a message: write() and read(). `read` checks every limit.
+
+void write(Writer& w, const Hello& m) {
+  w.raw(kMagic);
+  w.u32(m.version);
+  w.u8(static_cast<std::uint8_t>(m.role));
+  w.u8(static_cast<std::uint8_t>(m.purpose));
+  w.raw(m.session);
+  w.i32(m.device);
+  w.i32(m.peer);
+  w.u8(m.sends ? 1 : 0);
+}
+void read(Reader& r, Hello& m) {
+  const std::span<const std::byte> magic = r.take(kMagic.size());
+  if (!std::equal(magic.begin(), magic.end(), std::as_bytes(std::span(kMagic)).begin())) {
+    r.fail("first word", "unknown", "tandem's");
+  }
+  m.version = r.u32();
+  if (m.version != kWireVersion) {
+    throw Error("peer: speaks version " + std::to_string(m.version) +
+                " of tandem's protocol, expected " + std::to_string(kWireVersion) +
+                "; install the same tandem on every device");
+  }
+  m.role = r.choice("role", Role::worker);
+  m.purpose = r.choice("purpose", Purpose::channel);
+  std::ranges::copy(r.take(m.session.size()), m.session.begin());
+  m.device = r.natural("device");
+  m.peer = r.natural("peer");
+  m.sends = r.flag("direction");
+}
+
+void write(Writer& w, const PlanOffer& m) {
+  w.text(m.sha256, kDigestBytes);
+  w.text(m.shard_sha256, kDigestBytes);
+  w.u64(m.shard_bytes);
+  w.text(m.options, kMaxOptionsBytes);
+  w.text(m.plan, kMaxPlanBytes);
+}
+std::uint64_t shard_size(Reader& r) {
+  const std::uint64_t bytes = r.u64();
+  if (bytes > kMaxShardBytes) {
+    r.fail("shard size", std::to_string(bytes), "at most " + std::to_string(kMaxShardBytes));
+  }
+  return bytes;
+}
+void read(Reader& r, PlanOffer& m) {
+  m.sha256 = r.digest("plan digest");
+  m.shard_sha256 = r.digest("shard digest");
+  m.shard_bytes = shard_size(r);
+  m.options = r.text("options", kMaxOptionsBytes);
+  m.plan = r.text("plan", kMaxPlanBytes);
+}
+
+void write(Writer& w, const PlanAnswer& m) {
+  w.u8(static_cast<std::uint8_t>(m.verdict));
+  w.text(std::string_view(m.reason).substr(0, kMaxReasonBytes), kMaxReasonBytes);
+}
+void read(Reader& r, PlanAnswer& m) {
+  m.verdict = r.choice("verdict", PlanVerdict::refused);
+  m.reason = printable(r.text("reason", kMaxReasonBytes));
+}
+
+void write(Writer& w, const ShardBegin& m) {
+  w.text(m.sha256, kDigestBytes);
+  w.u64(m.bytes);
+}
+void read(Reader& r, ShardBegin& m) {
+  m.sha256 = r.digest("shard digest");
+  m.bytes = shard_size(r);
+}
+
+void write(Writer& w, const ShardChunk& m) {
+  require(m.bytes.size() <= kMaxChunkBytes, "wire: shard chunk above its limit");
+  w.raw(m.bytes);
+}
+void read(Reader& r, ShardChunk& m) {
+  const std::span<const std::byte> bytes = r.rest();
+  m.bytes.assign(bytes.begin(), bytes.end());
+}
+
+void write(Writer&, const ShardEnd&) {}
+void read(Reader&, ShardEnd&) {}
+void write(Writer&, const Ready&) {}
+void read(Reader&, Ready&) {}
+void write(Writer&, const Heartbeat&) {}
+void read(Reader&, Heartbeat&) {}
+void write(Writer&, const Goodbye&) {}
+void read(Reader&, Goodbye&) {}
+
+void write(Writer& w, const Peers& m) {
+  require(m.addresses.size() <= kMaxDevices, "wire: too many devices");
+  w.u32(static_cast<std::uint32_t>(m.addresses.size()));
+  for (const std::string& address : m.addresses) w.text(address, kMaxAddressBytes);
+}
+void read(Reader& r, Peers& m) {
+  const std::size_t count = r.count("devices", kMaxDevices, 4);
+  m.addresses.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    m.addresses.push_back(r.text("address", kMaxAddressBytes));
+    if (!m.addresses.back().empty()) {
+      static_cast<void>(parse_endpoint(m.addresses.back(), "message Peers: address"));
+    }
+  }
+}
+
+void write(Writer& w, const StepBegin& m) {
+  require(m.batch.segments.size() <= kMaxSegments && m.tokens.size() <= kMaxTokens,
+          "wire: step above its limits");
+  w.i32(m.step);
+  w.u32(static_cast<std::uint32_t>(m.batch.segments.size()));
+  for (const model::Segment& segment : m.batch.segments) {
+    w.i32(segment.sequence);
+    w.i32(segment.past);
+    w.i32(segment.rows);
+  }
+  w.u32(static_cast<std::uint32_t>(m.tokens.size()));
+  for (const std::int32_t token : m.tokens) w.i32(token);
+}
+void read(Reader& r, StepBegin& m) {
+  m.step = r.natural("step");
+  const std::size_t segments = r.count("segments", kMaxSegments, 12);
+  if (segments == 0) r.fail("segments", "0", "at least 1");
+  m.batch.segments.reserve(segments);
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < segments; ++i) {
+    model::Segment segment;
+    segment.sequence = r.natural("sequence");
+    segment.past = r.natural("past");
+    segment.rows = r.natural("rows");
+    rows += static_cast<std::size_t>(segment.rows);
+    if (segment.rows == 0 || rows > kMaxTokens) {
+      r.fail("rows", std::to_string(rows), "1 to " + std::to_string(kMaxTokens));
+    }
+    if (segment.past > std::numeric_limits<std::int32_t>::max() - segment.rows) {
+      r.fail("past", std::to_string(segment.past), "a position that rows can follow");
+    }
+    m.batch.segments.push_back(segment);
+  }
+  const std::size_t tokens = r.count("tokens", kMaxTokens, 4);
+  if (tokens != 0 && tokens != rows) {
+    r.fail("tokens", std::to_string(tokens), "none or one a row, " + std::to_string(rows));
+  }
+  m.tokens.reserve(tokens);
+  for (std::size_t i = 0; i < tokens; ++i) m.tokens.push_back(r.natural("token"));
+}
+
+void write(Writer& w, const Abort& m) {
+  w.text(std::string_view(m.reason).substr(0, kMaxReasonBytes), kMaxReasonBytes);
+}
+void read(Reader& r, Abort& m) { m.reason = printable(r.text("reason", kMaxReasonBytes)); }
+
+void write(Writer& w, const Report& m) {
+  w.u8(static_cast<std::uint8_t>(m.kind));
+  w.u8(m.last ? 1 : 0);
+  w.text(m.bytes, kMaxChunkBytes);
+}
+void read(Reader& r, Report& m) {
+  m.kind = r.choice("kind of report", ReportKind::spans);
+  m.last = r.flag("last");
+  m.bytes = r.text("report", kMaxChunkBytes);
+}
+
+struct TypeInfo {
+  std::string_view name;
+  std::size_t limit;  // of the body
+};
+// By position in Message.
+constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
+    {"Hello", 64},
+    {"PlanOffer", kMaxPlanBytes + kMaxOptionsBytes + 256},
+    {"PlanAnswer", kMaxReasonBytes + 16},
+    {"ShardBegin", 128},
+    {"ShardChunk", kMaxChunkBytes},
+    {"ShardEnd", 0},
+    {"Ready", 0},
+    {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
+    {"StepBegin", kMaxSegments * 12 + kMaxTokens * 4 + 16},
+    {"Heartbeat", 0},
+    {"Abort", kMaxReasonBytes + 16},
+    {"Report", kMaxChunkBytes + 16},
+    {"Goodbye", 0},
+}};
+
+template <std::size_t Index = 0>
+Message parse_type(std::size_t index, Reader& reader) {
+  if constexpr (Index < std::variant_size_v<Message>) {
+    if (index != Index) return parse_type<Index + 1>(index, reader);
+    std::variant_alternative_t<Index, Message> message;
+    read(reader, message);
+    reader.end();
+    return message;
+  } else {
+    throw std::logic_error("wire: unknown type after parse_frame_header");
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Role role) {
+  switch (role) {
+    case Role::master:
+      return "master";
+    case Role::worker:
+      return "worker";
+  }
+  return "?";
+}
+
+SessionId random_session() {
+  std::random_device device;
+  SessionId id{};
+  for (std::byte& byte : id) byte = static_cast<std::byte>(device() & 0xFFU);
+  return id;
+}
+
+std::string_view name_of(const Message& message) { return kTypes.at(message.index()).name; }
+
+std::vector<std::byte> encode(const Message& message) {
+  std::vector<std::byte> frame(kFrameHeaderBytes);
+  Writer writer(frame);
+  std::visit([&](const auto& m) { write(writer, m); }, message);
+  const std::size_t body = frame.size() - kFrameHeaderBytes;
+  require(body <= kTypes.at(message.index()).limit, "wire: message above its limit");
+  store(static_cast<std::uint32_t>(body), frame.data());
+  frame[4] = static_cast<std::byte>(message.index() + 1);
+  return frame;
+}
+
+FrameHeader parse_frame_header(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  const FrameHeader header{.body_bytes = load<std::uint32_t>(bytes.data()),
+                           .type = load<std::uint8_t>(bytes.data() + 4)};
+  const bool padded =
+      bytes[5] == std::byte{0} && bytes[6] == std::byte{0} && bytes[7] == std::byte{0};
+  if (header.type < 1 || header.type > kTypes.size() || !padded) {
+    throw Error("message: type " + std::to_string(header.type) + ", expected 1 to " +
+                std::to_string(kTypes.size()) + "; the peer is not a tandem of this version");
+  }
+  const TypeInfo& type = kTypes.at(header.type - std::size_t{1});
+  if (header.body_bytes > type.limit) {
+    throw Error("message " + std::string(type.name) + ": length is " +
+                std::to_string(header.body_bytes) + " bytes, expected at most " +
+                std::to_string(type.limit) + "; the peer is not a tandem of this version");
+  }
+  return header;
+}
+
+Message parse_body(const FrameHeader& header, std::span<const std::byte> body) {
+  require(header.type >= 1 && header.type <= kTypes.size(), "wire: header was not parsed");
+  const std::size_t index = header.type - std::size_t{1};
+  Reader reader(body, kTypes.at(index).name);
+  if (body.size() != header.body_bytes) {
+    reader.fail("length", std::to_string(body.size()), std::to_string(header.body_bytes));
+  }
+  return parse_type(index, reader);
+}
+
+void encode_data_header(const DataHeader& header, std::span<std::byte, kDataHeaderBytes> out) {
+  store(static_cast<std::uint32_t>(header.tag.step), out.data());
+  store(static_cast<std::uint32_t>(header.tag.task), out.data() + 4);
+  store(header.bytes, out.data() + 8);
+}
+
+DataHeader parse_data_header(std::span<const std::byte, kDataHeaderBytes> bytes) {
+  return {.tag = {.step = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data())),
+                  .task = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data() + 4))},
+          .bytes = load<std::uint64_t>(bytes.data() + 8)};
+}
+
+std::string printable(std::string_view text, std::size_t limit) {
+  std::string out(text.substr(0, limit));
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return out;
+}
+
+}  // namespace tandem::exec
