@@ -1,8 +1,288 @@
+// The commands, one after the other, as a user runs them; only what stays from release to release.
+
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli_program.hpp"
 
-TEST_CASE("cli/commands: version") {
-  const tandem::test::Workbench bench;
-  CHECK(bench.run({"--version"}).out.rfind("tandem 0.", 0) == 0);
+namespace {
+
+using Json = nlohmann::json;
+using tandem::test::Outcome;
+using tandem::test::replaced;
+using tandem::test::source_file;
+using tandem::test::Workbench;
+using Words = std::vector<std::string>;
+
+class Kitchen : public Workbench {
+ public:
+  Kitchen() {
+    write("tiny.json", source_file("tests/data/good/tiny.json"));
+    write("pair.xml", source_file("tests/data/good/pair.xml"));
+  }
+  // Standard output of a run that must succeed and say nothing else.
+  [[nodiscard]] std::string good(const Words& words) const {
+    const Outcome outcome = run(words);
+    CAPTURE(words);
+    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+    CHECK(outcome.err.empty());
+    return outcome.out;
+  }
+  void plan() const {
+    (void)good({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--prompt-tokens", "5",
+                "--new-tokens", "4", "--out", "plan.json"});
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("cli/help: every command explains itself, on standard output, with exit code 0") {
+  const Kitchen bench;
+  const std::string overview = bench.good({"--help"});
+  CHECK(overview == bench.good({"help"}));
+  for (const std::string command :
+       {"model", "platform", "plan", "simulate", "run", "worker", "compare", "profile"}) {
+    CAPTURE(command);
+    CHECK(contains(overview, "\n  " + command + " "));
+    const std::string help = bench.good({"help", command});
+    CHECK(help.rfind("usage: tandem " + command, 0) == 0);
+    CHECK(help == bench.good({command, "--help"}));
+  }
+  CHECK(contains(bench.good({"help", "model", "inspect"}), "--prompt-tokens N"));
+  CHECK(bench.good({"--version"}).rfind("tandem 0.", 0) == 0);
+}
+
+TEST_CASE("cli/output: what cannot be written is an error, never silence") {
+  const Kitchen bench;
+  const Outcome full = bench.run_into("/dev/full", {"--help"});
+  CHECK(full.code == 1);
+  CHECK(contains(full.err, "standard output: cannot write"));
+  bench.plan();
+  const Outcome file = bench.run({"simulate", "plan.json", "--out", "/dev/full"});
+  CHECK(file.code == 1);
+  CHECK(contains(file.err, "/dev/full: cannot write"));
+}
+
+TEST_CASE("cli/output: files are replaced whole, through links, and devices are written to") {
+  const Kitchen bench;
+  bench.plan();
+  bench.write("real.json", "old");
+  std::filesystem::create_symlink("real.json", bench.folder() / "link.json");
+  (void)bench.good({"simulate", "plan.json", "--out", "link.json", "--quiet"});
+  CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
+  CHECK(contains(bench.read("real.json"), "tandem.result/1"));
+  (void)bench.good({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
+  CHECK(bench.listing() == Words{"link.json", "pair.xml", "plan.json", "real.json", "tiny.json"});
+}
+
+TEST_CASE("cli/model: list names every model of the scenarios, in a table and in JSON") {
+  const Kitchen bench;
+  const std::string table = bench.good({"model", "list"});
+  const Json list = Json::parse(bench.good({"model", "list", "--json"}));
+  CHECK(list.size() >= 23);
+  for (const Json& model : list) {
+    CAPTURE(model["name"]);
+    CHECK(contains(table, model["name"].get<std::string>()));
+    CHECK(model["parameters"].get<double>() > 1e6);
+  }
+}
+
+TEST_CASE("cli/model: scenarios are looked for where TANDEM_SCENARIOS says") {
+  const Kitchen bench;
+  bench.write("mine/models/own.json", bench.read("tiny.json"));
+  const std::string out = (bench.folder() / "out").string();
+  const Outcome found = bench.run_into(out, {"model", "list"}, {"TANDEM_SCENARIOS=mine"});
+  CHECK(found.code == 0);
+  CHECK(contains(bench.read("out"), "own"));
+  const Outcome astray = bench.run_into(out, {"model", "list"}, {"TANDEM_SCENARIOS=nowhere"});
+  CHECK(astray.code == 1);
+  CHECK(contains(astray.err, "nowhere"));
+}
+
+TEST_CASE("cli/model: inspect counts what the geometry says") {
+  const Kitchen bench;
+  const Json model =
+      Json::parse(bench.good({"model", "inspect", "tiny.json", "--json", "--prompt-tokens", "10"}));
+  SUBCASE("embedding: 300 * 64 = 19200") {
+    CHECK(model["parameters_by_part"]["embedding"] == 19200);
+  }
+  SUBCASE("attention: 2 layers (2 * 64 * 64 + 2 * 32 * 64 + 64) = 24704") {
+    CHECK(model["parameters_by_part"]["attention"] == 24704);
+  }
+  SUBCASE("ffn: 2 layers (3 * 64 * 96 + 64) = 36992") {
+    CHECK(model["parameters_by_part"]["ffn"] == 36992);
+  }
+  SUBCASE("head: 300 * 64 + 64 = 19264, in all 100160, 2 bytes each in BF16") {
+    CHECK(model["parameters_by_part"]["head"] == 19264);
+    CHECK(model["parameters"] == 100160);
+    CHECK(model["weight_bytes"]["BF16"] == 200320);
+  }
+  SUBCASE("cache: 2 layers * 2 (keys, values) * 2 heads * 16 * 4 B = 512 B a token") {
+    CHECK(model["kv_bytes_per_token"] == 512);
+  }
+  SUBCASE("a new token: 2 flops a parameter that is multiplied, and a little") {
+    const double multiplied = 2.0 * (100160 - 19200 - 5 * 64);
+    CHECK(model["decode_flops_per_token"].get<double>() > multiplied);
+    CHECK(model["decode_flops_per_token"].get<double>() < 1.2 * multiplied);
+  }
+  CHECK(contains(bench.good({"model", "inspect", "tiny.json"}), "100160"));
+}
+
+TEST_CASE("cli/model: random weights depend on the seed alone, and serve as a model") {
+  const Kitchen bench;
+  for (const auto& [folder, seed] : {std::pair{"a", "7"}, {"b", "7"}, {"c", "8"}})
+    (void)bench.good({"model", "random", "--config", "tiny.json", "--seed", seed, "--dtype", "BF16",
+                      "--out", folder});
+  CHECK(bench.read("a/model.safetensors") == bench.read("b/model.safetensors"));
+  CHECK(bench.read("a/model.safetensors") != bench.read("c/model.safetensors"));
+  CHECK(contains(bench.good({"model", "inspect", "a"}), "100160"));
+}
+
+TEST_CASE("cli/model: shards of a plan are one file a device") {
+  const Kitchen bench;
+  bench.plan();
+  (void)bench.good({"model", "random", "--config", "tiny.json", "--out", "tiny"});
+  const std::string table =
+      bench.good({"model", "shard", "plan.json", "--weights", "tiny", "--out", "cache"});
+  CHECK(contains(table, "desk"));
+  CHECK(contains(table, "sofa"));
+  std::size_t shards = 0;
+  for (const std::string& name : bench.listing())
+    shards += std::filesystem::path(name).extension() == ".shard" ? 1 : 0;
+  CHECK(shards == 2);
+}
+
+TEST_CASE("cli/platform: devices, links, routes and the defaults that were used") {
+  const Kitchen bench;
+  const std::string table = bench.good({"platform", "pair.xml"});
+  for (const char* part : {"desk", "sofa", "cable", "desk <-> sofa", "split duplex"})
+    CHECK(contains(table, part));
+  const Json platform = Json::parse(bench.good({"platform", "pair.xml", "--json"}));
+  CHECK(platform["routes"].size() == 2);
+  CHECK(platform["routes"][0]["latency_s"] == 0.001);
+  CHECK(platform["routes"][0]["bandwidth_bytes_per_s"] == 37.5e6);  // 300 Mbps / 8
+  CHECK(platform["devices"][1]["slowdown"] == 2.0);
+  CHECK(!platform["defaults"].empty());  // the disks
+}
+
+TEST_CASE("cli/plan: standard output and --out give the same plan, shares add up") {
+  const Kitchen bench;
+  const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
+  const std::string printed = bench.good(words);
+  Words with_out = words;
+  with_out.insert(with_out.end(), {"--out", "plan.json", "--json"});
+  const Json summary = Json::parse(bench.good(with_out));
+  CHECK(bench.read("plan.json") == printed);
+  std::int64_t heads = 0;
+  std::int64_t columns = 0;
+  for (const Json& device : summary["devices"]) {
+    heads += device["heads"].get<std::int64_t>();
+    columns += device["columns"].get<std::int64_t>();
+    CHECK(device["total_bytes"].get<double>() <= device["budget_bytes"].get<double>());
+  }
+  CHECK(heads == 4);
+  CHECK(columns == 96);
+}
+
+TEST_CASE("cli/plan: the answer no is exit code 3, with the reason on standard output") {
+  const Kitchen bench;
+  bench.write("small.xml", replaced(bench.read("pair.xml"), "4GiB", "100kB"));
+  const Outcome outcome =
+      bench.run({"plan", "--platform", "small.xml", "--model", "tiny.json", "--out", "plan.json"});
+  CHECK(outcome.code == 3);
+  CHECK(outcome.err.empty());
+  CHECK(contains(outcome.out, "desk"));
+  CHECK_FALSE(bench.has("plan.json"));
+}
+
+TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names") {
+  const Kitchen bench;
+  (void)bench.good(
+      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "p.json", "--quiet"});
+  const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--partition", "1:1"};
+  const auto profiles = [&](const Words& flags) {
+    Words all = words;
+    all.insert(all.end(), flags.begin(), flags.end());
+    return Json::parse(bench.good(all))["profiles"];
+  };
+  const Json nominal = profiles({});
+  const Json common = profiles({"--profile", "p.json"});
+  const Json one = profiles({"--profile", "sofa=p.json"});
+  CHECK(one[0] == nominal[0]);
+  CHECK(one[1] == common[1]);
+  CHECK(common[0] != nominal[0]);
+  CHECK(common[0] != common[1]);  // sofa's slowdown
+}
+
+TEST_CASE("cli/simulate: both evaluators agree where nothing contends, and repeat exactly") {
+  const Kitchen bench;
+  bench.plan();
+  const Words words{"simulate", "plan.json", "--json"};
+  const std::string text = bench.good(words);
+  CHECK(text == bench.good(words));
+  const Json simgrid = Json::parse(text);
+  const Json analytic =
+      Json::parse(bench.good({"simulate", "plan.json", "--json", "--evaluator", "analytic"}));
+  CHECK(simgrid["kind"] == "predicted");
+  CHECK(simgrid["metrics"]["token_times_s"].size() == 4);
+  const double a = simgrid["metrics"]["ttft_s"];
+  const double b = analytic["metrics"]["ttft_s"];
+  CHECK(std::abs(a - b) <= 1e-9 * a);
+  CHECK(a > 8e-3);  // 2 layers, 2 all-reduces, there and back over 1 ms
+  CHECK(simgrid["devices"][0]["peak_memory_bytes"]["total"].get<double>() > 4.0 * 100160 / 2);
+}
+
+TEST_CASE("cli/simulate: the table names what the time goes to, and the network's settings") {
+  const Kitchen bench;
+  bench.plan();
+  const std::string table = bench.good({"simulate", "plan.json", "--trace", "trace.json"});
+  CHECK(contains(table, "time to first token"));
+  CHECK(contains(table, "what a new token waits for      latency of links"));
+  CHECK(contains(table, "network model"));
+  CHECK(Json::parse(bench.read("trace.json"))["traceEvents"].size() > 100);
+  const std::string quiet =
+      bench.good({"simulate", "plan.json", "--out", "result.json", "--quiet"});
+  CHECK(quiet.empty());
+  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/1");
+}
+
+TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
+  const Kitchen bench;
+  bench.plan();
+  (void)bench.good({"simulate", "plan.json", "--out", "predicted.json", "--trace",
+                    "predicted.trace.json", "--quiet"});
+  bench.write("measured.json",
+              replaced(replaced(bench.read("predicted.json"), "\"predicted\"", "\"measured\""),
+                       "\"simgrid\"", "\"exec\""));
+  const std::string table =
+      bench.good({"compare", "predicted.json", "measured.json", "--out", "deep/down"});
+  CHECK(contains(table, "ttft"));
+  CHECK(contains(table, "largest deviation of TTFT, mean and median token latency: 0.0%"));
+  const std::string csv = bench.read("deep/down/compare.csv");
+  CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent\nrun,,ttft,s,", 0) ==
+        0);
+  CHECK(contains(csv, "device,sofa,sent,bytes,"));
+  CHECK(contains(csv, "task,desk/attend,mean,s,"));
+  CHECK(contains(csv, "token,3,latency,s,"));
+  CHECK(bench.read("deep/down/compare.png").rfind("\x89PNG", 0) == 0);
+  CHECK(contains(bench.read("deep/down/compare.svg"), "<svg"));
+  CHECK(Json::parse(bench.read("deep/down/trace.json"))["traceEvents"].size() > 200);
+  const Json rows = Json::parse(
+      bench.good({"compare", "predicted.json", "measured.json", "--out", "again", "--json"}));
+  CHECK(rows["worst_percent"] == 0.0);
+}
+
+TEST_CASE("cli/profile: JSON on standard output equals the file") {
+  const Kitchen bench;
+  const std::string printed = bench.good(
+      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "profile.json", "--json"});
+  CHECK(printed == bench.read("profile.json"));
+  CHECK(Json::parse(printed)["schema"] == "tandem.profile/1");
 }
