@@ -3,7 +3,9 @@
 // The weights of one device.
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,9 +17,10 @@
 namespace tandem::exec {
 
 // A device's share of the weights in memory, f32, and the file format that carries it: the master
-// makes it, the wire sends it, the worker caches it under its content hash.
-// Tensors: one file "tandem-shard", JSON header (geometry, share), then blocks in layer order,
-// each 4096-aligned. Move-only.
+// makes it, the wire sends it, the worker caches it under its content hash (shard_file.hpp).
+// The file: "tandem-shard", version, JSON header (geometry, share, blocks), zeros up to a multiple
+// of 4096; then the storage as it is in memory: blocks in layer order, each 4096-aligned,
+// little-endian f32. Geometry and share determine the header and the size. Move-only.
 class Shard {
  public:
   // Slices `share` out of the Hugging Face folder `weights` (F32, F16 or BF16 safetensors, one file
@@ -28,7 +31,23 @@ class Shard {
   // geometry and share (truncated, altered lengths, other version).
   static Shard parse(std::span<const std::byte> bytes, const model::Transformer& transformer,
                      const model::Share& share, const std::string& source);
+  // The same straight from a file into the storage: no second copy in memory.
+  static Shard read(const std::filesystem::path& file, const model::Transformer& transformer,
+                    const model::Share& share);
+
+  // The shard file's bytes; in pieces to `sink`, without a second copy; and their SHA-256.
+  // Throw logic_error for a shard made by from_tensors, whose storage has no file layout.
   [[nodiscard]] std::vector<std::byte> serialize() const;
+  void write(const std::function<void(std::span<const std::byte>)>& sink) const;
+  [[nodiscard]] std::string content_id() const;
+  // Size of the shard file of `share`, without making it. Throws Error if the share is not within
+  // the model or its size overflows.
+  [[nodiscard]] static std::uint64_t file_bytes(const model::Transformer& transformer,
+                                                const model::Share& share);
+
+  struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
+  // Of tensors that the caller made (profiles, tests); need not have the file's layout.
+  static Shard from_tensors(std::unique_ptr<Tensors> tensors);
 
   Shard(Shard&&) noexcept;
   Shard& operator=(Shard&&) noexcept;
@@ -36,14 +55,16 @@ class Shard {
 
   [[nodiscard]] const model::Transformer& transformer() const;
   [[nodiscard]] const model::Share& share() const;
-  [[nodiscard]] double bytes() const;  // of the tensors in memory
+  // Of the storage: model::weight_bytes and the padding between blocks.
+  [[nodiscard]] double bytes() const;
 
-  struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }
 
  private:
-  Shard();
+  Shard(const model::Transformer& transformer, const model::Share& share);
+  explicit Shard(std::unique_ptr<Tensors> tensors);
   std::unique_ptr<Tensors> tensors_;
+  bool has_file_layout_ = false;
 };
 
 }  // namespace tandem::exec

@@ -1,0 +1,76 @@
+#include "exec/weights/read_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+ReadFile::ReadFile(const std::filesystem::path& path) : path_(path) {
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    if (descriptor_ >= 0) close(descriptor_);
+    throw Error(path.string() + ": cannot open: " + std::strerror(error) +
+                "; check the path and its permissions");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    throw Error(path.string() + ": not a regular file, expected one; check the path");
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+ReadFile::ReadFile(ReadFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+ReadFile::~ReadFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void ReadFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      throw Error(path_.string() + ": cannot read at byte " + std::to_string(offset) + ": " +
+                  std::strerror(errno) + "; check the disk");
+    }
+    if (n == 0) {
+      throw Error(path_.string() + ": ends at byte " + std::to_string(offset) + ", expected " +
+                  std::to_string(bytes.size()) +
+                  " more; the file was cut short, copy or download it again");
+    }
+    offset += static_cast<std::uint64_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+std::string read_text(const std::filesystem::path& path, std::uint64_t limit) {
+  const ReadFile file(path);
+  if (file.size() > limit) {
+    throw Error(path.string() + ": " + std::to_string(file.size()) + " bytes, expected at most " +
+                std::to_string(limit) + "; check that it is the right file");
+  }
+  std::string text(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace tandem::exec

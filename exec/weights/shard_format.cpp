@@ -1,0 +1,97 @@
+#include "exec/weights/shard_format.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+// Eight bytes a line of the file's first 24: magic, magic, version and length of the JSON.
+constexpr std::string_view kMagic("tandem-shard\0\0\0\0", 16);
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kPrefixBytes = 24;
+
+nlohmann::ordered_json to_json(model::Range range) { return {range.begin, range.end}; }
+
+std::string_view text_at(std::span<const std::byte> bytes, std::size_t at, std::size_t size) {
+  const auto part = bytes.subspan(std::min(at, bytes.size()));
+  return {reinterpret_cast<const char*>(part.data()), std::min(size, part.size())};
+}
+
+std::string printable(std::string_view text) {
+  std::string out(text);
+  std::ranges::replace_if(
+      out, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::byte> shard_header(const model::Transformer& transformer,
+                                    const model::Share& share, const ShardLayout& layout) {
+  model::Transformer unnamed = transformer;
+  unnamed.name = "model";
+  nlohmann::ordered_json header;
+  header["config"] = nlohmann::ordered_json::parse(model::to_config_json(unnamed));
+  header["share"] = {{"layers", to_json(share.layers)},
+                     {"heads", to_json(share.heads)},
+                     {"columns", to_json(share.columns)},
+                     {"embedding", share.embedding},
+                     {"head", share.head}};
+  header["storage_bytes"] = layout.bytes;
+  nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
+  for (const LayoutBlock& block : layout.blocks) {
+    blocks.push_back({{"block", model::to_string(block.kind)},
+                      {"layer", block.layer},
+                      {"offset", block.offset},
+                      {"bytes", block.bytes}});
+  }
+  header["blocks"] = std::move(blocks);
+  const std::string text = header.dump();
+  const auto length = static_cast<std::uint32_t>(text.size());
+
+  const std::size_t used = kPrefixBytes + text.size();
+  std::vector<std::byte> bytes((used + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment);
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  std::memcpy(bytes.data() + kMagic.size(), &kVersion, sizeof kVersion);
+  std::memcpy(bytes.data() + kMagic.size() + sizeof kVersion, &length, sizeof length);
+  std::memcpy(bytes.data() + kPrefixBytes, text.data(), text.size());
+  return bytes;
+}
+
+void check_shard_header(std::span<const std::byte> actual, std::span<const std::byte> expected,
+                        const std::string& source) {
+  if (text_at(actual, 0, kMagic.size()) != kMagic) {
+    throw Error(source + ": begins with \"" + printable(text_at(actual, 0, kMagic.size())) +
+                "\", expected \"tandem-shard\"; not a shard file, remove it");
+  }
+  std::uint32_t version = 0;
+  if (actual.size() >= kPrefixBytes) {
+    std::memcpy(&version, actual.data() + kMagic.size(), sizeof version);
+  }
+  if (version != kVersion) {
+    throw Error(source + ": shard version " + std::to_string(version) + ", expected " +
+                std::to_string(kVersion) + "; run the same version of tandem on every device");
+  }
+  const auto [a, b] = std::ranges::mismatch(actual, expected);
+  if (b == expected.end()) return;
+  constexpr std::size_t kExcerpt = 48;
+  const auto at = static_cast<std::size_t>(b - expected.begin());
+  const std::size_t from = at - std::min(at - std::min(at, kPrefixBytes), kExcerpt / 2);
+  throw Error(source + ": a shard of another model or share: header has \"" +
+              printable(text_at(actual, from, kExcerpt)) + "\", expected \"" +
+              printable(text_at(expected, from, kExcerpt)) + "\"; remove it and make it again");
+}
+
+void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out) {
+  for (const TensorPart& part : block.parts) {
+    weights.read(part.tensor, part.shape, part.rows, part.columns,
+                 out.subspan(part.offset / sizeof(float), part.elements()));
+  }
+}
+
+}  // namespace tandem::exec
