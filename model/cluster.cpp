@@ -126,16 +126,23 @@ Hop reversed(Hop hop) {
   return hop;
 }
 
+template <class Visit>
+void for_each_arc(const Graph& graph, Visit visit) {
+  for (std::size_t from = 0; from < boost::num_vertices(graph); ++from) {
+    for (auto [arc, last] = boost::out_edges(from, graph); arc != last; ++arc) {
+      visit(from, boost::target(*arc, graph), graph[*arc]);
+    }
+  }
+}
+
 // Whether each netpoint is reached from netpoint 0 along (or, `backwards`, against) the arcs.
 std::vector<bool> reached(const Graph& graph, bool backwards) {
   const std::size_t size = boost::num_vertices(graph);
   std::vector<std::vector<Netpoint>> next(size);
-  for (auto [arc, last] = boost::edges(graph); arc != last; ++arc) {
-    auto from = boost::source(*arc, graph);
-    auto to = boost::target(*arc, graph);
+  for_each_arc(graph, [&](std::size_t from, std::size_t to, const Arc& /*arc*/) {
     if (backwards) std::swap(from, to);
     next[from].push_back(static_cast<Netpoint>(to));
-  }
+  });
   std::vector<bool> seen(size, false);
   std::vector<Netpoint> stack{0};
   seen[0] = true;
@@ -155,6 +162,8 @@ std::vector<bool> reached(const Graph& graph, bool backwards) {
 }  // namespace
 
 struct Cluster::Network {
+  explicit Network(std::size_t netpoints) : graph(netpoints) {}
+
   Graph graph;
   std::unordered_map<std::uint64_t, Arc> direct;  // by pair_key
 
@@ -182,14 +191,11 @@ struct Cluster::Network {
             .distance_compare(std::less<Distance>{})
             .distance_combine([](Distance a, Distance b) { return a + b; }));
     std::vector<Netpoint> before(size, kNoNetpoint);
-    for (auto [arc, last] = boost::edges(graph); arc != last; ++arc) {
-      const auto from = boost::source(*arc, graph);
-      const auto to = boost::target(*arc, graph);
-      if (distance[from] == kUnreachable) continue;
-      if (distance[from] + graph[*arc].length != distance[to]) continue;
+    for_each_arc(graph, [&](std::size_t from, std::size_t to, const Arc& arc) {
+      if (distance[from] == kUnreachable || distance[from] + arc.length != distance[to]) return;
       const auto candidate = static_cast<Netpoint>(from);
       if (before[to] == kNoNetpoint || candidate < before[to]) before[to] = candidate;
-    }
+    });
     return before;
   }
 };
@@ -226,8 +232,7 @@ Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std:
     check_number(subject, "bandwidth", links_[i].bandwidth.value(), false);
   }
 
-  auto network = std::make_shared<Network>();
-  network->graph = Graph(netpoints);
+  auto network = std::make_shared<Network>(netpoints);
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     const Edge& edge = edges_[i];
     const std::string subject = "route '" + edge.from + "' -> '" + edge.to + "'";

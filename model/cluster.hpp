@@ -16,13 +16,13 @@ using DeviceIndex = std::int32_t;  // position in Cluster::devices()
 using LinkIndex = std::int32_t;    // position in Cluster::links()
 
 struct Device {
-  std::string name;
+  std::string name{};
   std::int64_t cores = 1;
-  FlopsPerSecond flop_rate;         // all cores, dense f32 GEMM
-  BytesPerSecond memory_bandwidth;  // all cores, sequential read
-  Bytes memory;                     // budget for the program
-  BytesPerSecond disk_bandwidth;    // sequential read; 0: no disk
-  double slowdown = 1.0;            // emulation: measured compute times are multiplied by this
+  FlopsPerSecond flop_rate{};         // all cores, dense f32 GEMM
+  BytesPerSecond memory_bandwidth{};  // all cores, sequential read
+  Bytes memory{};                     // budget for the program
+  BytesPerSecond disk_bandwidth{};    // sequential read; 0: no disk
+  double slowdown = 1.0;              // emulation: measured compute times are multiplied by this
   bool operator==(const Device&) const = default;
 };
 
@@ -33,9 +33,9 @@ enum class Sharing { shared, split_duplex, fatpipe };
 enum class Direction { none, up, down };  // up/down: of a split_duplex link only
 
 struct Link {
-  std::string name;
-  Seconds latency;
-  BytesPerSecond bandwidth;
+  std::string name{};
+  Seconds latency{};
+  BytesPerSecond bandwidth{};
   Sharing sharing = Sharing::split_duplex;
   bool operator==(const Link&) const = default;
 };
@@ -49,18 +49,18 @@ struct Hop {
 // What is known of the way between two netpoints (devices or routers): one <route> of the XML.
 // `symmetrical`: usable backwards, hops reversed, up and down exchanged.
 struct Edge {
-  std::string from;
-  std::string to;
-  std::vector<Hop> hops;
+  std::string from{};
+  std::string to{};
+  std::vector<Hop> hops{};
   bool symmetrical = true;
   bool operator==(const Edge&) const = default;
 };
 
 // One message of B bytes alone on a route takes `latency` + B / `bandwidth`.
 struct Route {
-  std::vector<Hop> hops;
-  Seconds latency;           // sum over the hops
-  BytesPerSecond bandwidth;  // minimum over the hops
+  std::vector<Hop> hops{};
+  Seconds latency{};           // sum over the hops
+  BytesPerSecond bandwidth{};  // minimum over the hops
 };
 
 // Invariant: at least one device; unique names of devices, routers and links; every device

@@ -8,9 +8,9 @@ namespace tandem::model {
 
 // What one device holds of the model. Layers it has no share in cost nothing.
 struct Share {
-  Range layers;            // the layers it takes part in
-  Range heads;             // query heads, in each of those layers
-  Range columns;           // FFN columns, in each of those layers
+  Range layers{};          // the layers it takes part in
+  Range heads{};           // query heads, in each of those layers
+  Range columns{};         // FFN columns, in each of those layers
   bool embedding = false;  // holds the embedding matrix
   bool head = false;       // holds the final norm and the LM head
   bool operator==(const Share&) const = default;

@@ -13,37 +13,37 @@
 namespace tandem::model {
 
 struct ResultPlan {
-  std::string sha256;
-  std::string strategy;
-  std::string model;
-  std::string platform;
+  std::string sha256{};
+  std::string strategy{};
+  std::string model{};
+  std::string platform{};
 };
 
 struct Steady {
-  std::string verdict;  // "steady", "stalling"
+  std::string verdict{};  // "steady", "stalling"
   double stall_fraction = 0.0;
   double slack_s = 0.0;
 };
 
 struct KindResult {  // one device, one task kind
-  std::string device;
+  std::string device{};
   TaskKind kind = TaskKind::add;
-  KindMetrics metrics;
+  KindMetrics metrics{};
 };
 
 struct Result {
-  std::string kind;                 // "predicted", "measured"
-  std::string evaluator;            // "simgrid", "analytic", "exec"
-  std::optional<std::string> pace;  // "measured", "nominal"; absent: real speed, or a prediction
-  ResultPlan plan;
-  std::map<std::string, std::string> environment;  // build, machine, network factors, drift, seed
-  Metrics metrics;
-  std::vector<std::int32_t> tokens;  // empty in a prediction
-  std::optional<Steady> steady;      // absent without a memory scheduler
-  std::vector<DeviceMetrics> devices;
-  std::vector<LinkMetrics> links;
-  std::vector<KindResult> task_kinds;
-  std::optional<std::string> trace;  // file of the run's trace, beside the result
+  std::string kind{};                 // "predicted", "measured"
+  std::string evaluator{};            // "simgrid", "analytic", "exec"
+  std::optional<std::string> pace{};  // "measured", "nominal"; absent: real speed, or a prediction
+  ResultPlan plan{};
+  std::map<std::string, std::string> environment{};  // build, machine, network factors, drift, seed
+  Metrics metrics{};
+  std::vector<std::int32_t> tokens{};  // empty in a prediction
+  std::optional<Steady> steady{};      // absent without a memory scheduler
+  std::vector<DeviceMetrics> devices{};
+  std::vector<LinkMetrics> links{};
+  std::vector<KindResult> task_kinds{};
+  std::optional<std::string> trace{};  // file of the run's trace, beside the result
 };
 
 [[nodiscard]] std::string to_json(const Result& result);

@@ -84,7 +84,7 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 struct Batch {
-  std::vector<Segment> segments;
+  std::vector<Segment> segments{};
   [[nodiscard]] std::int32_t rows() const;
   bool operator==(const Batch&) const = default;
 };
@@ -99,13 +99,13 @@ struct Task {
   DeviceIndex device = 0;   // where it runs; of a channel: the sender
   DeviceIndex peer = -1;    // of a channel: the receiver; else -1
   std::int32_t layer = -1;  // -1: outside the layers
-  Range rows;               // of the batch
+  Range rows{};             // of the batch
   // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
   // ffn_down), rows of the vocabulary (lm_head), columns of the hidden size (add, transfer).
-  Range columns;
+  Range columns{};
   Range keys = kCausal;  // attend: positions of the keys, in their sequence
-  BufferRef input;
-  BufferRef output;
+  BufferRef input{};
+  BufferRef output{};
 };
 
 // Tasks of one step of all devices. Built once by a strategy's lowering for a batch's shape; the

@@ -33,14 +33,14 @@ struct Span {
 };
 
 struct Trace {
-  std::vector<std::string> devices;  // names, by DeviceIndex
-  std::vector<Span> spans;
+  std::vector<std::string> devices{};  // names, by DeviceIndex
+  std::vector<Span> spans{};
 };
 
 // Gathers metrics as spans come, in any order within a device; keeps the spans only if asked.
 struct DeviceMetrics {
-  std::string name;
-  MemoryUse peak_memory;
+  std::string name{};
+  MemoryUse peak_memory{};
   double bytes_sent = 0.0;
   double bytes_loaded = 0.0;
   double busy_cpu_s = 0.0;
@@ -53,13 +53,13 @@ struct KindMetrics {  // of one device
   double total_s = 0.0;
 };
 struct LinkMetrics {
-  std::string name;
+  std::string name{};
   double bytes = 0.0;  // both directions
 };
 
 struct Metrics {
-  double ttft_s = 0.0;                // first start on the master in step 0 to end of its sample
-  std::vector<double> token_times_s;  // when each token was sampled, from the same origin
+  double ttft_s = 0.0;                  // first start on the master in step 0 to end of its sample
+  std::vector<double> token_times_s{};  // when each token was sampled, from the same origin
   // Gaps between samples; empty when fewer than two tokens.
   [[nodiscard]] std::vector<double> token_latencies_s() const;
 };

@@ -36,7 +36,7 @@ struct RopeScaling {
 };
 
 struct Transformer {
-  std::string name;
+  std::string name{};
   Family family = Family::llama;
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
@@ -49,9 +49,9 @@ struct Transformer {
   bool tied_embeddings = false;  // LM head shares the embedding matrix
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
-  std::optional<RopeScaling> rope_scaling;
-  std::int64_t bos_token = -1;           // -1: none
-  std::vector<std::int64_t> eos_tokens;  // empty: none
+  std::optional<RopeScaling> rope_scaling{};
+  std::int64_t bos_token = -1;             // -1: none
+  std::vector<std::int64_t> eos_tokens{};  // empty: none
 
   // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
   // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite.
