@@ -50,14 +50,13 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       limits(limit),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
-      rope(transformer, std::max(limit.max_rows, 1)),
-      scratch(static_cast<std::size_t>(limit.threads) * kScratchFloats),
       tokens(static_cast<std::size_t>(std::max(limit.max_rows, 1))) {
   check_limits(transformer, share, limits);
   kv_share = share.heads.empty() ? Range{} : transformer.kv_heads_for(share.heads);
 
   const std::int64_t rows = limits.max_rows;
   const std::int64_t heads_width = share.heads.size() * transformer.head_dim;
+  Buffer angles;
   struct Wanted {
     Buffer* buffer;
     std::int64_t rows;
@@ -69,7 +68,9 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       {&query, rows, heads_width},
       {&attention, rows, heads_width},
       {&activation, rows, share.columns.size()},
+      {&ups, rows, share.columns.size()},
       {&partial, rows, transformer.hidden},
+      {&angles, rows, transformer.head_dim},
       {&logit_rows, limits.sequences, share.head ? transformer.vocab : 0},
   };
   std::int64_t floats = 0;
@@ -80,6 +81,8 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     *w.buffer = Buffer{next, w.rows, w.width};
     next += aligned(w.rows * w.width);
   }
+
+  rope.emplace(transformer, limits.max_rows, angles.data);
 
   const std::int64_t slot = aligned(rows * transformer.hidden);
   receive_memory =

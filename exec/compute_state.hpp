@@ -3,6 +3,7 @@
 // What Compute is made of; included by its .cpp files only.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "exec/compute.hpp"
@@ -75,13 +76,12 @@ struct Compute::State {
   model::Range kv_share;  // key/value heads of share.heads
   ComputeLimits limits;
   ThreadPool pool;
-  RopeTable rope;
-
   AlignedBuffer activation_memory;
   AlignedBuffer receive_memory;
   AlignedBuffer cache_memory;
-  std::vector<float> scratch;  // kScratchFloats a thread
   Buffer hidden, normed, query, attention, activation, partial, logit_rows;
+  std::optional<RopeTable> rope;
+  Buffer ups;  // like activation: the second operand of SwiGLU
   std::vector<Buffer> receive;
   std::int64_t key_size = 0;    // floats of one key/value head's keys
   std::int64_t value_size = 0;  // and values
@@ -89,9 +89,6 @@ struct Compute::State {
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`
 };
-
-// Values of one SwiGLU operand that a thread holds aside, whatever the step's size.
-inline constexpr std::int64_t kScratchFloats = 64 * 1024;
 
 template <class Body>
 void Compute::State::for_parts(const model::Batch& batch, model::Range rows, const Body& body) {

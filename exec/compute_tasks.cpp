@@ -216,7 +216,7 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   }
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
     for (std::int64_t head = 0; head < task.columns.size(); ++head) {
-      rotate(rope.cosine(row), rope.sine(row), rope.half(), q.at(row, column + head * d));
+      rotate(rope->cosine(row), rope->sine(row), rope->half(), q.at(row, column + head * d));
     }
   }
 }
@@ -227,10 +227,10 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, con
   for_parts(batch, task.rows, [&](const Part& part) {
     for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
       const std::int32_t position = part.past + (row - part.rows.begin);
-      rope.set(row, position);
+      rope->set(row, position);
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         float* key = staging.at(row, column + (head - kv_heads.begin) * d);
-        rotate(rope.cosine(row), rope.sine(row), rope.half(), key);
+        rotate(rope->cosine(row), rope->sine(row), rope->half(), key);
         store_key(key, position, d, keys(part.sequence, task.layer, head));
       }
     }
@@ -330,11 +330,17 @@ void Compute::State::ffn_up(const Task& task) {
                      task.columns.size(),
                      w.columns};
   const std::int64_t to_up = share.columns.size() * w.columns;
-  pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int thread) {
+  pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     const Product mine = gate.part(begin, end);
     if (mine.tokens <= kFewRows) return few_row_gated_product(mine, mine.w + to_up);
-    many_row_gated_product(mine, mine.w + to_up,
-                           {scratch.data() + thread * kScratchFloats, kScratchFloats});
+    Product up = mine;
+    up.w += to_up;
+    up.y = ups.at(task.rows.begin, column + begin);
+    product(mine);
+    product(up);
+    for (std::int64_t row = 0; row < mine.tokens; ++row) {
+      gate_with(up.y + row * up.y_stride, mine.outputs, mine.y + row * mine.y_stride);
+    }
   });
 }
 

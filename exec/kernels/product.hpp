@@ -4,7 +4,6 @@
 // the caller splits the outputs among threads. Strides are in floats.
 
 #include <cstdint>
-#include <span>
 
 namespace tandem::exec {
 
@@ -36,10 +35,8 @@ void few_row_product(const Product& p);
 // y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), silu(z) = z / (1 + exp(-z)); `up` has w's shape.
 void few_row_gated_product(const Product& p, const float* up);
 
-// Many tokens: Eigen's blocked matrix product. The gated one holds up's products aside in `scratch`
-// (at least 64 x 32 floats), tile by tile.
+// Many tokens: Eigen's blocked matrix product.
 void many_row_product(const Product& p);
-void many_row_gated_product(const Product& p, const float* up, std::span<float> scratch);
 
 // Up to this many tokens the first is faster.
 inline constexpr std::int64_t kFewRows = 8;

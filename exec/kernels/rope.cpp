@@ -26,9 +26,9 @@ double scaled(double frequency, const model::RopeScaling& scaling) {
 
 }  // namespace
 
-RopeTable::RopeTable(const model::Transformer& transformer, std::int32_t max_rows)
+RopeTable::RopeTable(const model::Transformer& transformer, std::int32_t max_rows, float* table)
     : frequency_(static_cast<std::size_t>(transformer.head_dim / 2)),
-      table_(static_cast<std::size_t>(max_rows) * 2 * frequency_.size()),
+      table_(table),
       position_(static_cast<std::size_t>(max_rows), -1) {
   for (std::size_t i = 0; i < frequency_.size(); ++i) {
     const double exponent =
@@ -43,7 +43,7 @@ void RopeTable::set(std::int32_t row, std::int32_t position) {
   if (current == position) return;
   current = position;
   const std::size_t n = frequency_.size();
-  float* to = table_.data() + static_cast<std::size_t>(row) * 2 * n;
+  float* to = table_ + static_cast<std::size_t>(row) * 2 * n;
   for (std::size_t i = 0; i < n; ++i) {
     const double angle = position * frequency_[i];
     to[i] = static_cast<float>(std::cos(angle));

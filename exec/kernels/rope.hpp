@@ -12,7 +12,8 @@ namespace tandem::exec {
 // Su et al. 2021; f_i scaled as model::RopeScaling says.
 class RopeTable {
  public:
-  RopeTable(const model::Transformer& transformer, std::int32_t max_rows);
+  // `table` has room for max_rows * head_dim floats and outlives this.
+  RopeTable(const model::Transformer& transformer, std::int32_t max_rows, float* table);
 
   // Makes `row` the angles of `position`; free if it has them.
   void set(std::int32_t row, std::int32_t position);
@@ -22,10 +23,10 @@ class RopeTable {
   [[nodiscard]] const std::vector<double>& frequencies() const { return frequency_; }
 
  private:
-  [[nodiscard]] const float* at(std::int32_t row) const { return table_.data() + row * 2 * half(); }
+  [[nodiscard]] const float* at(std::int32_t row) const { return table_ + row * 2 * half(); }
 
   std::vector<double> frequency_;       // [head_dim / 2], radians a position
-  std::vector<float> table_;            // [max_rows, 2, head_dim / 2]
+  float* table_;                        // [max_rows, 2, head_dim / 2]
   std::vector<std::int32_t> position_;  // [max_rows], -1: none yet
 };
 

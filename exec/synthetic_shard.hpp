@@ -1,0 +1,43 @@
+#pragma once
+
+// Shards that come from no file: what a profile measures on, and what tests compare with.
+
+#include <cstdint>
+#include <functional>
+
+#include "exec/weights/shard.hpp"
+#include "model/memory.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::exec {
+
+enum class WeightName : std::uint8_t {
+  embedding,
+  attention_norm,
+  query,
+  key,
+  value,
+  out,
+  ffn_norm,
+  gate,
+  up,
+  down,
+  final_norm,
+  head,
+};
+
+// One element of the whole model, as Hugging Face stores it: [out, in]; norms have column 0 only.
+struct WeightElement {
+  WeightName name = WeightName::embedding;
+  std::int32_t layer = -1;
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+};
+
+// The shard of `share` whose elements are what `value` says. A tied head is the embedding, and
+// shares its storage if the device has both.
+[[nodiscard]] Shard synthetic_shard(const model::Transformer& transformer,
+                                    const model::Share& share,
+                                    const std::function<float(const WeightElement&)>& value);
+
+}  // namespace tandem::exec

@@ -1,0 +1,561 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "exec/compute.hpp"
+#include "exec/kernels/attention.hpp"
+#include "exec/synthetic_shard.hpp"
+#include "kernel_test_support.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Batch;
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Share;
+using model::Task;
+using model::TaskKind;
+using model::Transformer;
+using model::WeightBlock;
+using testing::Matrix;
+using testing::RandomWeights;
+
+constexpr BufferRef kHidden{BufferKind::hidden};
+constexpr BufferRef kNormed{BufferKind::normed};
+constexpr BufferRef kQuery{BufferKind::query};
+constexpr BufferRef kAttention{BufferKind::attention};
+constexpr BufferRef kActivation{BufferKind::activation};
+constexpr BufferRef kPartial{BufferKind::partial};
+constexpr BufferRef kLogits{BufferKind::logits};
+
+// Odd sizes, groups of 3.
+Transformer tiny() {
+  Transformer t;
+  t.name = "tiny";
+  t.layers = 2;
+  t.hidden = 44;
+  t.heads = 6;
+  t.kv_heads = 2;
+  t.head_dim = 10;
+  t.intermediate = 67;
+  t.vocab = 53;
+  t.max_context = 128;
+  return t;
+}
+
+Share whole(const Transformer& t) {
+  return {{0, static_cast<std::int32_t>(t.layers)},
+          {0, static_cast<std::int32_t>(t.heads)},
+          {0, static_cast<std::int32_t>(t.intermediate)},
+          true,
+          true};
+}
+
+Compute make(const Transformer& t, const Share& share, ComputeLimits limits = {64, 128}) {
+  return Compute(t, synthetic_shard(t, share, RandomWeights{}), limits);
+}
+
+// `range` in tiles of at most `size`.
+std::vector<Range> tiles(Range range, std::int32_t size) {
+  std::vector<Range> parts;
+  for (std::int32_t at = range.begin; at < range.end; at += size) {
+    parts.push_back({at, std::min(at + size, range.end)});
+  }
+  return parts;
+}
+
+struct Tiling {
+  std::int32_t rows = 1 << 20;
+  std::int32_t heads = 1 << 20;
+  std::int32_t columns = 1 << 20;
+};
+
+// Several devices' shards of one model in one process: what a lowering does, by hand. Device 0
+// embeds, has the head and sums the others' partial results.
+class Ensemble {
+ public:
+  Ensemble(const Transformer& t, const std::vector<Share>& shares, const ComputeLimits& limits,
+           Tiling tiling = {})
+      : t_(t), shares_(shares), tiling_(tiling) {
+    for (const Share& share : shares) devices_.push_back(make(t, share, limits));
+  }
+
+  // Runs one step; returns the logits of each segment's last row.
+  std::vector<std::vector<float>> step(const Batch& batch, const std::vector<std::int32_t>& ids) {
+    const Range rows{0, batch.rows()};
+    Compute& master = devices_.front();
+    master.set_tokens(ids);
+    run(0, batch, {.kind = TaskKind::embed, .rows = rows, .output = kHidden});
+    for (std::int32_t layer = 0; layer < t_.layers; ++layer) {
+      norm(batch, layer, WeightBlock::attention);
+      block(batch, layer, WeightBlock::attention);
+      norm(batch, layer, WeightBlock::ffn);
+      block(batch, layer, WeightBlock::ffn);
+    }
+    run(0, batch,
+        {.kind = TaskKind::norm,
+         .block = WeightBlock::head,
+         .rows = rows,
+         .input = kHidden,
+         .output = kNormed});
+    std::vector<std::vector<float>> logits;
+    std::int32_t end = 0;
+    for (const model::Segment& segment : batch.segments) {
+      end += segment.rows;
+      for (const Range columns : tiles({0, static_cast<std::int32_t>(t_.vocab)}, tiling_.columns)) {
+        run(0, batch,
+            {.kind = TaskKind::lm_head,
+             .rows = {end - 1, end},
+             .columns = columns,
+             .input = kNormed,
+             .output = kLogits});
+      }
+      logits.emplace_back(master.logits().begin(), master.logits().end());
+    }
+    return logits;
+  }
+
+  [[nodiscard]] Compute& device(std::size_t i) { return devices_[i]; }
+
+ private:
+  void run(std::size_t device, const Batch& batch, Task task) {
+    task.device = static_cast<model::DeviceIndex>(device);
+    devices_[device].execute(batch, task);
+  }
+
+  void norm(const Batch& batch, std::int32_t layer, WeightBlock which) {
+    for (const Range rows : tiles({0, batch.rows()}, tiling_.rows)) {
+      run(0, batch,
+          {.kind = TaskKind::norm,
+           .block = which,
+           .layer = layer,
+           .rows = rows,
+           .input = kHidden,
+           .output = kNormed});
+    }
+  }
+
+  void block(const Batch& batch, std::int32_t layer, WeightBlock which) {
+    const Range hidden{0, static_cast<std::int32_t>(t_.hidden)};
+    for (const Range rows : tiles({0, batch.rows()}, tiling_.rows)) {
+      std::vector<float> packed(static_cast<std::size_t>(rows.size() * hidden.size()));
+      devices_.front().read_rows(kNormed, rows, hidden, packed);
+      for (std::size_t i = 0; i < devices_.size(); ++i) {
+        const Share& share = shares_[i];
+        if (i != 0) devices_[i].write_rows(kNormed, rows, hidden, packed);
+        const bool attention = which == WeightBlock::attention;
+        const Range columns = attention ? share.heads : share.columns;
+        Task task{.layer = layer, .rows = rows};
+        for (const Range tile : tiles(columns, attention ? tiling_.heads : tiling_.columns)) {
+          task.columns = tile;
+          if (attention) {
+            run(i, batch, with(task, TaskKind::project_qkv, kNormed, kQuery));
+            run(i, batch, with(task, TaskKind::attend, kQuery, kAttention));
+          } else {
+            run(i, batch, with(task, TaskKind::ffn_up, kNormed, kActivation));
+          }
+        }
+        for (const Range tile : tiles(columns, attention ? tiling_.heads : tiling_.columns)) {
+          task.columns = tile;
+          run(i, batch,
+              attention ? with(task, TaskKind::project_out, kAttention, kPartial)
+                        : with(task, TaskKind::ffn_down, kActivation, kPartial));
+          sum(i, batch, rows);
+        }
+      }
+    }
+  }
+
+  // Adds device i's partial sum to the master's residual stream.
+  void sum(std::size_t i, const Batch& batch, Range rows) {
+    const Range hidden{0, static_cast<std::int32_t>(t_.hidden)};
+    BufferRef from = kPartial;
+    if (i != 0) {
+      std::vector<float> packed(static_cast<std::size_t>(rows.size() * hidden.size()));
+      devices_[i].read_rows(kPartial, rows, hidden, packed);
+      from = {BufferKind::receive, 0};
+      devices_.front().write_rows(from, rows, hidden, packed);
+    }
+    run(0, batch,
+        {.kind = TaskKind::add, .rows = rows, .columns = hidden, .input = from, .output = kHidden});
+  }
+
+  static Task with(Task task, TaskKind kind, BufferRef input, BufferRef output) {
+    task.kind = kind;
+    task.input = input;
+    task.output = output;
+    return task;
+  }
+
+  Transformer t_;
+  std::vector<Share> shares_;
+  Tiling tiling_;
+  std::vector<Compute> devices_;
+};
+
+std::vector<std::int32_t> some_tokens(const Transformer& t, std::int32_t count,
+                                      std::int32_t seed = 3) {
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < count; ++i) {
+    ids.push_back((seed + i * 7 + i * i) % static_cast<std::int32_t>(t.vocab));
+  }
+  return ids;
+}
+
+// Rounding through two layers whose activations are of order one.
+constexpr double kLogitTolerance = 2e-5;
+
+void check_row(const std::vector<float>& got, const Matrix& all, std::int64_t row) {
+  Matrix wanted(1, all.columns);
+  for (std::int64_t c = 0; c < all.columns; ++c) wanted.at(0, c) = all.at(row, c);
+  CAPTURE(row);
+  testing::check_close(got, wanted, kLogitTolerance);
+}
+
+// A prompt and single tokens after it, against the reference over the whole text.
+void check_generation(Ensemble& devices, const Transformer& t, std::int32_t prompt,
+                      std::int32_t further) {
+  const std::vector<std::int32_t> ids = some_tokens(t, prompt + further);
+  const Matrix wanted = testing::reference_logits(t, RandomWeights{}, ids);
+  const std::vector<std::int32_t> first(ids.begin(), ids.begin() + prompt);
+  check_row(devices.step({{{0, 0, prompt}}}, first).front(), wanted, prompt - 1);
+  for (std::int32_t i = prompt; i < prompt + further; ++i) {
+    check_row(devices.step({{{0, i, 1}}}, {ids[static_cast<std::size_t>(i)]}).front(), wanted, i);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("compute: prompt and further tokens equal the reference, whatever the threads") {
+  const Transformer t = tiny();
+  for (const int threads : {1, 2, 3}) {
+    for (const std::int32_t prompt : {1, 2, 5, 8, 9, 41}) {
+      CAPTURE(threads);
+      CAPTURE(prompt);
+      Ensemble one(t, {whole(t)}, {.max_rows = 41, .max_positions = 64, .threads = threads});
+      check_generation(one, t, prompt, 3);
+    }
+  }
+}
+
+TEST_CASE("compute: every grouping of heads, head size, tied embeddings and rope scaling") {
+  struct Geometry {
+    std::int64_t heads, kv_heads, head_dim;
+  };
+  for (const Geometry g :
+       {Geometry{1, 1, 2}, {4, 4, 6}, {4, 1, 16}, {5, 1, 32}, {8, 2, 64}, {7, 7, 18}, {9, 3, 8}}) {
+    for (const bool tied : {false, true}) {
+      Transformer t = tiny();
+      t.heads = g.heads;
+      t.kv_heads = g.kv_heads;
+      t.head_dim = g.head_dim;
+      t.tied_embeddings = tied;
+      CAPTURE(g.heads);
+      CAPTURE(g.kv_heads);
+      CAPTURE(g.head_dim);
+      CAPTURE(tied);
+      Ensemble one(t, {whole(t)}, {.max_rows = 19, .max_positions = 24});
+      check_generation(one, t, 19, 2);
+    }
+  }
+  for (const auto kind : {model::RopeScaling::Kind::linear, model::RopeScaling::Kind::llama3}) {
+    Transformer t = tiny();
+    t.rope_scaling = model::RopeScaling{kind, 4.0, 1.0, 4.0, 32};
+    Ensemble one(t, {whole(t)}, {.max_rows = 40, .max_positions = 48});
+    check_generation(one, t, 40, 2);
+  }
+}
+
+TEST_CASE("compute: tiles of rows, heads and columns sum to the whole") {
+  const Transformer t = tiny();
+  for (const Tiling tiling : {Tiling{1, 1, 1}, {3, 2, 5}, {7, 5, 16}, {100, 4, 31}}) {
+    for (const int threads : {1, 2}) {
+      CAPTURE(tiling.rows);
+      CAPTURE(tiling.heads);
+      CAPTURE(tiling.columns);
+      Ensemble one(t, {whole(t)}, {.max_rows = 20, .max_positions = 24, .threads = threads},
+                   tiling);
+      check_generation(one, t, 20, 2);
+    }
+  }
+}
+
+TEST_CASE("compute: shares of several devices sum to the whole, key/value heads replicated") {
+  const Transformer t = tiny();  // 6 heads in groups of 3
+  const auto share = [&](Range heads, Range columns, bool master) {
+    return Share{{0, 2}, heads, columns, master, master};
+  };
+  const std::vector<std::vector<Share>> splits = {
+      {share({0, 3}, {0, 30}, true), share({3, 6}, {30, 67}, false)},
+      {share({0, 2}, {0, 1}, true), share({2, 5}, {1, 66}, false), share({5, 6}, {66, 67}, false)},
+      {share({0, 1}, {0, 10}, true), share({1, 2}, {10, 20}, false), share({2, 3}, {20, 31}, false),
+       share({3, 4}, {31, 41}, false), share({4, 6}, {41, 67}, false)},
+      {share({0, 0}, {0, 67}, true), share({0, 6}, {67, 67}, false)},
+  };
+  for (const auto& shares : splits) {
+    CAPTURE(shares.size());
+    for (const Tiling tiling : {Tiling{}, Tiling{9, 1, 7}}) {
+      Ensemble devices(t, shares, {.max_rows = 17, .max_positions = 20, .receive_slots = 1},
+                       tiling);
+      check_generation(devices, t, 17, 3);
+    }
+  }
+}
+
+TEST_CASE("compute: sequences of one batch keep to their own caches") {
+  const Transformer t = tiny();
+  for (const Tiling tiling : {Tiling{}, Tiling{2, 2, 16}}) {
+    Ensemble one(t, {whole(t)}, {.max_rows = 16, .max_positions = 32, .sequences = 3, .threads = 2},
+                 tiling);
+    const auto a = some_tokens(t, 9, 1);
+    const auto b = some_tokens(t, 9, 20);
+    const auto c = some_tokens(t, 9, 33);
+    const Matrix want_a = testing::reference_logits(t, RandomWeights{}, a);
+    const Matrix want_b = testing::reference_logits(t, RandomWeights{}, b);
+    const Matrix want_c = testing::reference_logits(t, RandomWeights{}, c);
+
+    // a's prompt alone; then b's prompt beside a's first token; then one token of each.
+    check_row(one.step({{{0, 0, 5}}}, {a.begin(), a.begin() + 5}).front(), want_a, 4);
+    std::vector<std::int32_t> ids{a[5]};
+    ids.insert(ids.end(), b.begin(), b.begin() + 4);
+    auto logits = one.step({{{0, 5, 1}, {2, 0, 4}}}, ids);
+    check_row(logits[0], want_a, 5);
+    check_row(logits[1], want_b, 3);
+    logits = one.step({{{1, 0, 3}, {2, 4, 1}, {0, 6, 2}}}, {c[0], c[1], c[2], b[4], a[6], a[7]});
+    check_row(logits[0], want_c, 2);
+    check_row(logits[1], want_b, 4);
+    check_row(logits[2], want_a, 7);
+
+    one.device(0).reset();
+    check_row(one.step({{{0, 0, 5}}}, {a.begin(), a.begin() + 5}).front(), want_a, 4);
+  }
+}
+
+TEST_CASE("compute: an LM head over rows of several sequences fills one row of logits for each") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 8, .max_positions = 8, .sequences = 3});
+  const Batch batch{{{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}};
+  const auto x = testing::random_floats(3 * t.hidden, 1);
+  c.write_rows(kNormed, {0, 3}, {0, 44}, x);
+  c.execute(batch, {.kind = TaskKind::lm_head,
+                    .rows = {0, 3},
+                    .columns = {0, 53},
+                    .input = kNormed,
+                    .output = kLogits});
+  std::vector<float> logits(3 * 53);
+  c.read_rows(kLogits, {0, 3}, {0, 53}, logits);
+  const Matrix head =
+      testing::weight_matrix(RandomWeights{}, WeightName::head, -1, t.vocab, t.hidden);
+  testing::check_close(logits, testing::times_transposed(testing::as_matrix(x, 3, 44), head),
+                       testing::tolerance(44));
+}
+
+TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
+  const Transformer t = tiny();
+  const Share part{{0, 2}, {1, 5}, {3, 40}, false, true};
+  for (const Share& share : {whole(t), part}) {
+    const Compute c = make(t, share, {.max_rows = 13, .max_positions = 37, .receive_slots = 2});
+    const model::MemoryUse got = c.allocated();
+    const model::MemoryUse want = model::memory_use(t, share, 13, 37, 2, 0.0);
+    const auto within = [](double value, double least, double padding) {
+      CAPTURE(value);
+      CAPTURE(least);
+      CHECK(value >= least);
+      CHECK(value <= least + padding);
+    };
+    const double line = 64.0;
+    const double kv_heads = t.kv_heads_for(share.heads).size();
+    within(got.weights, want.weights, line * 20.0);
+    // Keys are padded to whole panels.
+    within(got.kv_cache, want.kv_cache,
+           2.0 * kv_heads * (line + 4.0 * static_cast<double>(kPanel * t.head_dim)));
+    within(got.activations, want.activations, line * 10.0);
+    within(got.buffers, want.buffers, line * 2.0);
+    CHECK(got.program == 0.0);
+  }
+  SUBCASE("nothing is lost when sizes are multiples of the alignment: equal") {
+    Transformer even = tiny();
+    even.hidden = 64;
+    even.head_dim = 16;
+    even.intermediate = 96;
+    even.vocab = 64;
+    const Compute c = make(even, whole(even), {.max_rows = 16, .max_positions = 32});
+    CHECK(c.allocated() == model::memory_use(even, whole(even), 16, 32, 0, 0.0));
+  }
+}
+
+TEST_CASE("compute: a task that needs weights of another share is an Error") {
+  const Transformer t = tiny();
+  Compute c = make(t, {{0, 1}, {0, 3}, {5, 20}, false, false}, {8, 8});
+  const Batch batch{{{0, 0, 2}}};
+  const Range rows{0, 2};
+  const Task lacking[] = {
+      {.kind = TaskKind::embed, .rows = rows, .output = kHidden},
+      {.kind = TaskKind::norm,
+       .block = WeightBlock::head,
+       .rows = rows,
+       .input = kHidden,
+       .output = kNormed},
+      {.kind = TaskKind::norm,
+       .block = WeightBlock::ffn,
+       .layer = 1,
+       .rows = rows,
+       .input = kHidden,
+       .output = kNormed},
+      {.kind = TaskKind::project_qkv,
+       .layer = 0,
+       .rows = rows,
+       .columns = {2, 4},
+       .input = kNormed,
+       .output = kQuery},
+      {.kind = TaskKind::attend,
+       .layer = 0,
+       .rows = rows,
+       .columns = {3, 4},
+       .input = kQuery,
+       .output = kAttention},
+      {.kind = TaskKind::project_out,
+       .layer = -1,
+       .rows = rows,
+       .columns = {0, 3},
+       .input = kAttention,
+       .output = kPartial},
+      {.kind = TaskKind::ffn_up,
+       .layer = 0,
+       .rows = rows,
+       .columns = {4, 20},
+       .input = kNormed,
+       .output = kActivation},
+      {.kind = TaskKind::ffn_down,
+       .layer = 0,
+       .rows = rows,
+       .columns = {5, 21},
+       .input = kActivation,
+       .output = kPartial},
+      {.kind = TaskKind::lm_head,
+       .rows = {1, 2},
+       .columns = {0, 53},
+       .input = kNormed,
+       .output = kLogits},
+  };
+  for (const Task& task : lacking) {
+    CAPTURE(to_string(task.kind));
+    CHECK_THROWS_AS(c.execute(batch, task), Error);
+  }
+}
+
+TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 4, .max_positions = 6});
+  c.set_tokens(std::vector<std::int32_t>{1, 2});
+  const Task norm{.kind = TaskKind::norm,
+                  .block = WeightBlock::ffn,
+                  .layer = 0,
+                  .rows = {0, 2},
+                  .input = kHidden,
+                  .output = kNormed};
+  const Batch batch{{{0, 0, 2}}};
+  CHECK_NOTHROW(c.execute(batch, norm));
+  const auto refuses = [&](const Batch& b, const Task& task) {
+    CHECK_THROWS_AS(c.execute(b, task), std::logic_error);
+  };
+  SUBCASE("5 rows where 4 fit") { refuses({{{0, 0, 5}}}, norm); }
+  SUBCASE("position 6 where 6 fit") { refuses({{{0, 5, 2}}}, norm); }
+  SUBCASE("a second sequence") { refuses({{{1, 0, 2}}}, norm); }
+  SUBCASE("a negative past") { refuses({{{0, -1, 2}}}, norm); }
+  SUBCASE("rows outside the batch") {
+    Task task = norm;
+    task.rows = {0, 3};
+    refuses(batch, task);
+    task.rows = {-1, 1};
+    refuses(batch, task);
+  }
+  SUBCASE("another lane, and kinds of other lanes") {
+    Task task = norm;
+    task.lane = model::LaneKind::disk;
+    refuses(batch, task);
+    for (const TaskKind kind :
+         {TaskKind::sample, TaskKind::load, TaskKind::release, TaskKind::transfer}) {
+      task = norm;
+      task.kind = kind;
+      refuses(batch, task);
+    }
+  }
+  SUBCASE("operands of another width, no buffer, no such slot, in place") {
+    for (const BufferRef ref : {kQuery, kLogits, BufferRef{}, BufferRef{BufferKind::key_value},
+                                BufferRef{BufferKind::receive, 0}, kHidden}) {
+      Task task = norm;
+      task.output = ref;
+      refuses(batch, task);
+    }
+  }
+  SUBCASE("more embedded rows than tokens were set") {
+    refuses({{{0, 0, 3}}}, {.kind = TaskKind::embed, .rows = {0, 3}, .output = kHidden});
+  }
+  SUBCASE("columns outside the vocabulary, the buffers") {
+    refuses(batch, {.kind = TaskKind::lm_head,
+                    .rows = {1, 2},
+                    .columns = {0, 54},
+                    .input = kNormed,
+                    .output = kLogits});
+    refuses(batch, {.kind = TaskKind::add,
+                    .rows = {0, 2},
+                    .columns = {0, 45},
+                    .input = kPartial,
+                    .output = kHidden});
+  }
+  SUBCASE("logits of all rows of a prompt at once") {
+    refuses(batch, {.kind = TaskKind::lm_head,
+                    .rows = {0, 2},
+                    .columns = {0, 53},
+                    .input = kNormed,
+                    .output = kLogits});
+  }
+  SUBCASE("rows and columns of transfers") {
+    std::vector<float> packed(44);
+    CHECK_NOTHROW(c.read_rows(kHidden, {3, 4}, {0, 44}, packed));
+    CHECK_THROWS_AS(c.read_rows(kHidden, {4, 5}, {0, 44}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.read_rows(kHidden, {3, 4}, {1, 45}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.read_rows(kHidden, {3, 4}, {0, 43}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.write_rows(kHidden, {-1, 0}, {0, 44}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.write_rows({BufferKind::receive, 1}, {0, 1}, {0, 44}, packed),
+                    std::logic_error);
+  }
+}
+
+TEST_CASE("compute: tokens outside the vocabulary and models it cannot run are Errors") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {4, 4});
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>{1, 53}), Error);
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>{-1}), Error);
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>(5, 1)), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(c.logits()), std::logic_error);
+  Transformer other = t;
+  other.family = model::Family::gpt2;
+  CHECK_THROWS_AS(make(other, whole(t), {4, 4}), Error);
+}
+
+TEST_CASE("compute: read_rows returns what write_rows wrote, a block of any buffer") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 5, .max_positions = 8, .receive_slots = 2});
+  std::uint32_t seed = 1;
+  for (const BufferRef ref :
+       {kHidden, kNormed, kQuery, kAttention, kActivation, kPartial,
+        BufferRef{BufferKind::receive, 0}, BufferRef{BufferKind::receive, 1}}) {
+    const auto all = testing::random_floats(5 * 44, ++seed);
+    c.write_rows(ref, {0, 5}, {0, 44}, all);
+    std::vector<float> block(2 * 9);
+    c.read_rows(ref, {2, 4}, {7, 16}, block);
+    for (std::size_t row = 0; row < 2; ++row) {
+      for (std::size_t column = 0; column < 9; ++column) {
+        CHECK(block[row * 9 + column] == all[(row + 2) * 44 + column + 7]);
+      }
+    }
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,110 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "exec/kernels/attention.hpp"
+#include "kernel_test_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::as_matrix;
+using testing::check_close;
+using testing::Matrix;
+using testing::random_floats;
+
+struct Case {
+  std::int64_t rows, group, head_dim, past;
+  model::Range keys = model::Range{0, 1 << 30};
+  float spread = 1.0F;  // of the queries: large makes softmax sharp
+};
+
+std::vector<float> attended(const Case& c, const std::vector<float>& q, const std::vector<float>& k,
+                            const std::vector<float>& v) {
+  const std::int64_t positions = c.past + c.rows;
+  std::vector<float> panels(static_cast<std::size_t>(key_floats(positions, c.head_dim)));
+  for (std::int64_t p = 0; p < positions; ++p) {
+    store_key(k.data() + p * c.head_dim, p, c.head_dim, panels.data());
+  }
+  const std::int64_t width = c.group * c.head_dim;
+  std::vector<float> y(static_cast<std::size_t>(c.rows * width), 77.0F);
+  attend({q.data(), width, panels.data(), v.data(), y.data(), width, c.rows, c.group, c.head_dim,
+          c.keys.begin, c.keys.end, c.past});
+  return y;
+}
+
+void check(const Case& c) {
+  CAPTURE(c.rows);
+  CAPTURE(c.group);
+  CAPTURE(c.head_dim);
+  CAPTURE(c.past);
+  CAPTURE(c.keys.begin);
+  CAPTURE(c.keys.end);
+  const std::int64_t positions = c.past + c.rows;
+  std::vector<float> q = random_floats(c.rows * c.group * c.head_dim, 4);
+  for (float& value : q) value *= c.spread;
+  const std::vector<float> k = random_floats(positions * c.head_dim, 5);
+  const std::vector<float> v = random_floats(positions * c.head_dim, 6);
+  const Matrix wanted = testing::causal_attention(
+      as_matrix(q, c.rows, c.group * c.head_dim), as_matrix(k, positions, c.head_dim),
+      as_matrix(v, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
+  // A score's error moves the weights by as much, relatively.
+  const double score_error = static_cast<double>(c.spread) * testing::tolerance(c.head_dim);
+  check_close(attended(c, q, k, v), wanted, 2.0 * score_error + testing::tolerance(positions));
+}
+
+}  // namespace
+
+TEST_CASE("kernels/attention: equals softmax of the whole score row") {
+  for (const std::int64_t rows : {1, 2, 7, 33}) {
+    for (const std::int64_t group : {1, 3, 5, 8, 13}) {
+      for (const std::int64_t head_dim : {2, 6, 16, 64, 80, 100}) {
+        for (const std::int64_t past : {0, 1, 15, 16, 63, 64, 131}) {
+          check({rows, group, head_dim, past});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels/attention: a range of keys is attended alone") {
+  for (const model::Range keys :
+       {model::Range{0, 1}, {5, 6}, {17, 64}, {63, 65}, {64, 128}, {100, 131}, {130, 1 << 30}}) {
+    check({3, 4, 32, 129, keys});
+  }
+}
+
+TEST_CASE("kernels/attention: a row that sees no key becomes zero") {
+  const Case c{2, 1, 8, 3, {4, 9}};
+  const auto q = random_floats(16, 1);
+  const auto k = random_floats(40, 2);
+  const auto y = attended(c, q, k, k);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(y[i] == 0.0F);
+  for (std::size_t i = 8; i < 16; ++i) CHECK(y[i] == doctest::Approx(k[32 + i - 8]));
+}
+
+TEST_CASE("kernels/attention: large scores neither overflow nor vanish") {
+  check({1, 2, 64, 200, {0, 1 << 30}, 100.0F});
+  SUBCASE("scores of 1e4 in one key, -1e4 in all others: that key's value") {
+    const Case c{1, 1, 2, 99};
+    std::vector<float> k(200, -1e4F);
+    k[2 * 70] = 1e4F;
+    k[2 * 70 + 1] = 1e4F;
+    const auto v = random_floats(200, 3);
+    const auto y = attended(c, {1.0F, 1.0F}, k, v);
+    CHECK(y[0] == v[140]);
+    CHECK(y[1] == v[141]);
+  }
+}
+
+TEST_CASE("kernels/attention: memory after the last position is not used") {
+  const auto q = random_floats(48, 1);
+  const auto k = random_floats(21 * 16, 2);
+  std::vector<float> panels(static_cast<std::size_t>(key_floats(21, 16)), NAN);
+  for (std::int64_t p = 0; p < 21; ++p) store_key(k.data() + p * 16, p, 16, panels.data());
+  std::vector<float> y(48);
+  attend({q.data(), 48, panels.data(), k.data(), y.data(), 48, 1, 3, 16, 0, 1 << 30, 20});
+  CHECK(std::ranges::none_of(y, [](float value) { return std::isnan(value); }));
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,140 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "exec/kernels/product.hpp"
+#include "kernel_test_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::as_matrix;
+using testing::check_close;
+using testing::Matrix;
+using testing::random_floats;
+using testing::times_transposed;
+using testing::tolerance;
+
+struct Case {
+  std::int64_t tokens, outputs, depth;
+};
+
+const Case kCases[] = {{1, 1, 1},    {1, 8, 16},  {1, 37, 131}, {2, 9, 64},   {3, 7, 33},
+                       {4, 16, 48},  {5, 13, 97}, {6, 5, 17},   {7, 11, 768}, {8, 12, 100},
+                       {9, 31, 127}, {17, 1, 5},  {31, 67, 64}, {64, 48, 1}};
+
+// Strides larger than the widths, filled with values that must not be read or written.
+struct Operands {
+  explicit Operands(Case c)
+      : x(random_floats(c.tokens * c.depth, 1)),
+        w(random_floats(c.outputs * c.depth, 2)),
+        up(random_floats(c.outputs * c.depth, 3)),
+        wide_x(spread(x, c.tokens, c.depth)),
+        wide_w(spread(w, c.outputs, c.depth)),
+        wide_up(spread(up, c.outputs, c.depth)),
+        wide_y(static_cast<std::size_t>(c.tokens * (c.outputs + kGap)), kUntouched),
+        product{wide_x.data(),    c.depth + kGap, wide_w.data(), c.depth + kGap, wide_y.data(),
+                c.outputs + kGap, c.tokens,       c.outputs,     c.depth} {}
+
+  static std::vector<float> spread(const std::vector<float>& packed, std::int64_t rows,
+                                   std::int64_t columns) {
+    std::vector<float> wide(static_cast<std::size_t>(rows * (columns + kGap)), NAN);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        wide[static_cast<std::size_t>(r * (columns + kGap) + c)] =
+            packed[static_cast<std::size_t>(r * columns + c)];
+      }
+    }
+    return wide;
+  }
+  // The result without its gaps, which must be untouched.
+  [[nodiscard]] std::vector<float> result() const {
+    std::vector<float> packed;
+    std::size_t touched = 0;
+    for (std::size_t i = 0; i < wide_y.size(); ++i) {
+      const auto column = static_cast<std::int64_t>(i) % (product.outputs + kGap);
+      if (column < product.outputs) {
+        packed.push_back(wide_y[i]);
+      } else if (wide_y[i] != kUntouched) {
+        ++touched;
+      }
+    }
+    CHECK(touched == 0);
+    return packed;
+  }
+
+  static constexpr std::int64_t kGap = 5;
+  static constexpr float kUntouched = 12345.0F;
+  std::vector<float> x, w, up, wide_x, wide_w, wide_up, wide_y;
+  Product product;
+};
+
+}  // namespace
+
+TEST_CASE("kernels/product: every kernel equals the sum of products, tolerance 2 eps (depth + 8)") {
+  for (const Case c : kCases) {
+    CAPTURE(c.tokens);
+    CAPTURE(c.outputs);
+    CAPTURE(c.depth);
+    const Operands few(c);
+    const Matrix wanted =
+        times_transposed(as_matrix(few.x, c.tokens, c.depth), as_matrix(few.w, c.outputs, c.depth));
+    few_row_product(few.product);
+    check_close(few.result(), wanted, tolerance(c.depth));
+    const Operands many(c);
+    many_row_product(many.product);
+    check_close(many.result(), wanted, tolerance(c.depth));
+    const Operands chosen(c);
+    product(chosen.product);
+    check_close(chosen.result(), wanted, tolerance(c.depth));
+  }
+}
+
+TEST_CASE("kernels/product: the gated product is silu(x gate) (x up)") {
+  for (const Case c : kCases) {
+    CAPTURE(c.tokens);
+    CAPTURE(c.outputs);
+    CAPTURE(c.depth);
+    const Operands o(c);
+    const Matrix x = as_matrix(o.x, c.tokens, c.depth);
+    const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
+    const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
+    few_row_gated_product(o.product, o.wide_up.data());
+    // Both factors grow with the square root of the depth.
+    const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
+    check_close(o.result(), testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
+  }
+}
+
+TEST_CASE("kernels/product: few rows' outputs are the same bits however they are split") {
+  for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8}) {
+    const Case c{tokens, 53, 131};
+    const Operands whole(c);
+    few_row_product(whole.product);
+    const Operands split(c);
+    for (const auto& [begin, end] : {std::pair{0, 1}, {1, 19}, {19, 48}, {48, 53}}) {
+      few_row_product(split.product.part(begin, end));
+    }
+    CHECK(whole.wide_y == split.wide_y);
+    const Operands gated(c);
+    few_row_gated_product(gated.product, gated.wide_up.data());
+    const Operands gated_split(c);
+    few_row_gated_product(gated_split.product.part(0, 17), gated_split.wide_up.data());
+    few_row_gated_product(gated_split.product.part(17, 53),
+                          gated_split.wide_up.data() + 17 * gated_split.product.w_stride);
+    CHECK(gated.wide_y == gated_split.wide_y);
+  }
+}
+
+TEST_CASE("kernels/product: no token and no depth") {
+  Operands none({1, 4, 3});
+  none.product.depth = 0;
+  few_row_product(none.product);
+  CHECK(none.result() == std::vector<float>(4, 0.0F));
+  none.product.tokens = 0;
+  none.wide_y.assign(none.wide_y.size(), Operands::kUntouched);
+  few_row_product(none.product);
+  CHECK(none.wide_y == std::vector<float>(none.wide_y.size(), Operands::kUntouched));
+}
+
+}  // namespace tandem::exec

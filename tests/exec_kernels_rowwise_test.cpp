@@ -1,0 +1,111 @@
+#include <doctest/doctest.h>
+
+#include "exec/kernels/rope.hpp"
+#include "exec/kernels/rowwise.hpp"
+#include "kernel_test_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::as_matrix;
+using testing::check_close;
+using testing::Matrix;
+using testing::random_floats;
+using testing::tolerance;
+
+constexpr std::int64_t kSizes[] = {1, 2, 3, 7, 8, 16, 17, 31, 64, 127, 768, 1009};
+
+}  // namespace
+
+TEST_CASE("kernels/rowwise: rms_norm is x / sqrt(mean x^2 + epsilon) weight") {
+  for (const std::int64_t n : kSizes) {
+    CAPTURE(n);
+    const auto x = random_floats(n, 1);
+    const auto weight = random_floats(n, 2);
+    std::vector<float> y(x.size() + 1, 9.0F);
+    rms_norm(x.data(), weight.data(), n, 1e-5F, y.data());
+    CHECK(y.back() == 9.0F);
+    y.pop_back();
+    check_close(y, testing::rms_norm(as_matrix(x, 1, n), as_matrix(weight, n, 1), 1e-5),
+                4.0 * tolerance(n));
+  }
+  SUBCASE("a row of zeros stays zero, thanks to epsilon") {
+    const std::vector<float> zeros(5, 0.0F);
+    std::vector<float> y(5, 1.0F);
+    rms_norm(zeros.data(), zeros.data(), 5, 1e-5F, y.data());
+    CHECK(y == zeros);
+  }
+}
+
+TEST_CASE("kernels/rowwise: add adds n values and no more") {
+  for (const std::int64_t n : kSizes) {
+    CAPTURE(n);
+    const auto x = random_floats(n + 1, 1);
+    const auto before = random_floats(n + 1, 2);
+    auto y = before;
+    add(x.data(), n, y.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) CHECK(y[i] == before[i] + x[i]);
+    CHECK(y.back() == before.back());
+  }
+}
+
+TEST_CASE("kernels/rowwise: gate_with is silu(gate) up, also far from zero") {
+  for (const std::int64_t n : kSizes) {
+    CAPTURE(n);
+    const auto gate = random_floats(n, 1);
+    const auto up = random_floats(n, 2);
+    auto y = gate;
+    gate_with(up.data(), n, y.data());
+    check_close(y, testing::swiglu(as_matrix(gate, 1, n), as_matrix(up, 1, n)), tolerance(8));
+  }
+  SUBCASE("silu(1000) = 1000, silu(-1000) = 0, silu(0) = 0") {
+    std::vector<float> y{1000.0F, -1000.0F, 0.0F};
+    const std::vector<float> ones(3, 1.0F);
+    gate_with(ones.data(), 3, y.data());
+    CHECK(y[0] == 1000.0F);
+    CHECK(std::abs(y[1]) < 1e-30F);
+    CHECK(y[2] == 0.0F);
+  }
+}
+
+TEST_CASE("kernels/rope: angles are position times frequency, with every scaling") {
+  model::Transformer t;
+  t.rope_theta = 10000.0;
+  model::RopeScaling linear;
+  linear.factor = 4.0;
+  model::RopeScaling llama3;
+  llama3.kind = model::RopeScaling::Kind::llama3;
+  llama3.factor = 8.0;
+  const std::optional<model::RopeScaling> scalings[] = {std::nullopt, linear, llama3};
+  for (const std::int64_t head_dim : {2, 6, 64, 128}) {
+    for (const auto& scaling : scalings) {
+      t.head_dim = head_dim;
+      t.rope_scaling = scaling;
+      CAPTURE(head_dim);
+      std::vector<float> table(static_cast<std::size_t>(3 * head_dim));
+      RopeTable rope(t, 3, table.data());
+      const std::int32_t positions[] = {0, 1, 4095};
+      for (std::int32_t row = 0; row < 3; ++row) rope.set(row, positions[row]);
+      for (std::int32_t row = 0; row < 3; ++row) {
+        auto x = random_floats(head_dim, 7);
+        Matrix wanted = as_matrix(x, 1, head_dim);
+        testing::apply_rope(wanted, t, positions[row]);
+        rotate(rope.cosine(row), rope.sine(row), rope.half(), x.data());
+        check_close(x, wanted, tolerance(2));
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels/rope: llama3 keeps high frequencies and divides low ones by 8") {
+  model::Transformer t;
+  t.head_dim = 128;
+  t.rope_theta = 500000.0;
+  t.rope_scaling = model::RopeScaling{model::RopeScaling::Kind::llama3, 8.0, 1.0, 4.0, 8192};
+  std::vector<float> table(128);
+  const RopeTable rope(t, 1, table.data());
+  CHECK(rope.frequencies().front() == doctest::Approx(1.0));
+  CHECK(rope.frequencies().back() == doctest::Approx(std::pow(500000.0, -126.0 / 128.0) / 8.0));
+}
+
+}  // namespace tandem::exec

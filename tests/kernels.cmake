@@ -1,0 +1,9 @@
+tandem_tests(
+  kernels
+  SOURCES
+    exec_compute_test.cpp
+    exec_kernels_attention_test.cpp
+    exec_kernels_product_test.cpp
+    exec_kernels_rowwise_test.cpp
+    exec_kernels_thread_pool_test.cpp
+  LIBRARIES tandem::exec Threads::Threads)
