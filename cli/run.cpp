@@ -1,1 +1,300 @@
+// tandem run: executes a plan, on real devices or on emulated ones.
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <thread>
+
 #include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/generation_view.hpp"
+#include "cli/hosts.hpp"
+#include "cli/interruption.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "cli/version.hpp"
+#include "exec/emulation/local_cluster.hpp"
+#include "exec/master.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "model/error.hpp"
+#include "model/result.hpp"
+#include "model/trace.hpp"
+
+namespace tandem::cli {
+namespace {
+
+constexpr double kMaxDrift = 0.30;
+
+Syntax syntax() {
+  return {
+      .command = "run",
+      .summary =
+          "Executes a plan and prints the text as it comes. Exit code 3, with the reason, if\n"
+          "emulated times are worth nothing because this machine's speed drifted.",
+      .positionals = {"plan.json"},
+      .flags = {{"weights", "DIR", "Hugging Face folder (required)"},
+                {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
+                {"emulate", "", "start every device as a process on this machine"},
+                {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+                {"prompt", "TEXT", "prompt [a text of the planned length]"},
+                {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
+                {"new-tokens", "N", "most tokens to generate [the plan's]"},
+                {"ignore-eos", "", "do not stop at the end-of-sequence token"},
+                {"temperature", "X", "0 takes the likeliest token [0]"},
+                {"top-p", "X", "sample from the likeliest tokens of this total probability [1]"},
+                {"seed", "S", "of sampling [0]"},
+                {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+                {"key", "FILE", "shared key of the devices (with --hosts)"},
+                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+                {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
+                {"allow-drift", "", "report a larger drift, but accept the run"},
+                {"out", "FILE", "result as JSON"},
+                {"trace", "FILE", "timeline for Perfetto"},
+                {"quiet", "", "no progress and no remarks"}}};
+}
+
+struct Mode {
+  bool emulate = false;
+  std::optional<std::string> hosts;
+  exec::Pace pace = exec::Pace::real;
+};
+
+Mode mode_of(const Options& options, const planner::Plan& plan) {
+  Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
+  if (mode.emulate && mode.hosts)
+    throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
+  if (!mode.emulate && !mode.hosts && plan.cluster.size() > 1 && plan.strategy != "local")
+    throw Usage("the plan has " + std::to_string(plan.cluster.size()) +
+                " devices; give '--hosts FILE' or '--emulate'");
+  if (!mode.emulate) {
+    for (const char* flag : {"pace", "max-drift", "allow-drift"}) {
+      if (options.has(flag)) throw Usage("flag '--" + std::string(flag) + "' needs '--emulate'");
+    }
+    return mode;
+  }
+  if (options.has("key"))
+    throw Usage("flag '--key' needs '--hosts': emulated devices get a key of their own");
+  mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
+                  ? exec::Pace::nominal
+                  : exec::Pace::measured;
+  return mode;
+}
+
+std::vector<std::int32_t> read_ids(const std::string& path) {
+  std::istringstream words(read_file(path));
+  std::vector<std::int32_t> ids;
+  for (std::string word; words >> word;) {
+    std::size_t used = 0;
+    long long id = -1;
+    try {
+      id = std::stoll(word, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used != word.size() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      throw Error(path + ": '" + word.substr(0, 40) +
+                  "', expected token ids, whole numbers from 0, separated by spaces or lines");
+    }
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  if (ids.empty()) throw Error(path + ": no token ids, expected at least one; write the prompt");
+  return ids;
+}
+
+// As many tokens as were planned, of a text that says what it is.
+std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::int64_t tokens) {
+  std::string text;
+  std::vector<std::int32_t> ids;
+  while (static_cast<std::int64_t>(ids.size()) < tokens) {
+    text += "Many devices of one home share the work of one model. ";
+    ids = tokenizer.encode(text);
+  }
+  ids.resize(static_cast<std::size_t>(tokens));
+  return ids;
+}
+
+std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenizer& tokenizer,
+                                    const planner::Plan& plan) {
+  const auto text = options.text("prompt");
+  const auto file = options.text("prompt-ids");
+  if (text && file)
+    throw Usage("flags '--prompt' and '--prompt-ids' contradict each other; give one");
+  if (!text && !file) return default_prompt(tokenizer, plan.workload.prompt_tokens);
+  std::vector<std::int32_t> ids = text ? tokenizer.encode(*text) : read_ids(*file);
+  if (ids.empty()) throw Error("flag '--prompt': no tokens, expected at least one; write a prompt");
+  for (const std::int32_t id : ids) {
+    if (id < tokenizer.vocab()) continue;
+    throw Error((text ? "flag '--prompt'" : *file) + ": token " + std::to_string(id) +
+                ", expected less than the vocabulary's " + std::to_string(tokenizer.vocab()) +
+                "; use ids of this model");
+  }
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count != plan.workload.prompt_tokens && !options.has("quiet")) {
+    std::cerr << "tandem: the prompt has " << count << " tokens, the plan was made for "
+              << plan.workload.prompt_tokens << "; predictions of the plan do not apply\n";
+  }
+  return ids;
+}
+
+// Emulation with more demand than the machine has is a measurement of the machine.
+double demand_in_cores(const planner::Plan& plan) {
+  const auto& devices = plan.cluster.devices();
+  return std::accumulate(devices.begin(), devices.end(), 0.0,
+                         [](double sum, const model::Device& d) { return sum + 1.0 / d.slowdown; });
+}
+
+std::string machine() {
+  utsname names{};
+  uname(&names);
+  return std::string(names.sysname) + " " + names.release + " " + names.machine + ", " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores";
+}
+
+exec::GenerateOptions generate_options(const Options& options, const planner::Plan& plan,
+                                       const Mode& mode) {
+  exec::GenerateOptions run;
+  run.weights = options.required("weights");
+  const auto cache = options.text("cache");
+  run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  run.new_tokens = options.integer_or("new-tokens", plan.workload.new_tokens, 1, 1 << 30);
+  if (!options.has("ignore-eos")) run.stop_tokens = plan.model.eos_tokens;
+  run.sampling = {.temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
+                  .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
+                  .seed = static_cast<std::uint64_t>(
+                      options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
+  static_cast<void>(exec::Sampler(run.sampling));  // refuses bad values before anything is started
+  run.pace = mode.pace;
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  run.threads = static_cast<int>(options.integer_or("threads", mode.emulate ? 1 : cores, 1, 1024));
+  run.keep_spans = options.has("trace");
+  if (mode.hosts) {
+    run.workers = parse_hosts(read_file(*mode.hosts), *mode.hosts, plan);
+    if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
+  }
+  return run;
+}
+
+// Starts the emulated devices; they end with the result.
+std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::GenerateOptions& run) {
+  run.key = exec::random_key();
+  run.ledger = std::make_shared<exec::Ledger>(plan.cluster);
+  std::vector<bool> wanted(plan.cluster.devices().size(), plan.strategy != "local");
+  wanted[static_cast<std::size_t>(plan.master)] = false;
+  auto cluster = std::make_unique<exec::LocalCluster>(
+      exec::LocalClusterOptions{.key = *run.key,
+                                .cache_dir = run.cache_dir,
+                                .ledger_fd = run.ledger->descriptor(),
+                                .wanted = std::move(wanted)});
+  run.workers = cluster->endpoints();
+  return cluster;
+}
+
+exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOptions& run,
+                                 const exec::Tokenizer& tokenizer, exec::Interrupt& interrupt,
+                                 GenerationView& view) {
+  exec::StreamingDecoder decoder(tokenizer);
+  bool shown_prompt = false;
+  run.on_stage = [&](const std::string& stage) { view.stage(stage); };
+  run.on_token = [&](std::int32_t token) {
+    if (!shown_prompt) {
+      for (const std::int32_t id : run.prompt) view.text(decoder.push(id));
+      shown_prompt = true;
+    }
+    view.text(decoder.push(token));
+    view.token();
+  };
+  exec::Generation generation = exec::generate(plan, run, interrupt);
+  view.text(decoder.finish());
+  view.finish();
+  return generation;
+}
+
+void complete(model::Result& result, const planner::Plan& plan, const Mode& mode,
+              const exec::Generation& generation, const exec::GenerateOptions& run) {
+  auto& environment = result.environment;
+  environment["tandem"] = version();
+  environment["machine"] = machine();
+  environment["prompt_tokens"] = std::to_string(run.prompt.size());
+  environment["temperature"] = std::to_string(run.sampling.temperature);
+  environment["top_p"] = std::to_string(run.sampling.top_p);
+  if (mode.emulate) {
+    environment["transport"] = "link ledger over loopback TCP, TLS 1.3";
+    environment["demand_cores"] = fixed(demand_in_cores(plan), 2);
+  } else if (mode.hosts) {
+    environment["transport"] = run.key ? "TCP, TLS 1.3" : "TCP, not encrypted";
+  } else {
+    environment["transport"] = "none";
+  }
+  if (mode.pace == exec::Pace::measured) environment["drift"] = fixed(generation.drift, 4);
+}
+
+void print_summary(const model::Result& result) {
+  std::cerr << "tandem: " << result.tokens.size() << " tokens, first after "
+            << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
+  const std::vector<double> latencies = result.metrics.token_latencies_s();
+  if (!latencies.empty()) {
+    std::cerr << ", then " << fixed(model::quantile(latencies, 0.5) * 1e3, 1)
+              << " ms a token (median)";
+  }
+  std::cerr << '\n';
+}
+
+}  // namespace
+
+int run_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(syntax(), arguments);
+  const std::string& path = options.positional(0);
+  const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  const Mode mode = mode_of(options, plan);
+  const auto result_path = options.text("out");
+  const auto trace_path = options.text("trace");
+  if (result_path) check_writable(*result_path);
+  if (trace_path) check_writable(*trace_path);
+  const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
+
+  exec::GenerateOptions run = generate_options(options, plan, mode);
+  const auto tokenizer = exec::byte_tokenizer(plan.model.vocab);
+  run.prompt = prompt_of(options, *tokenizer, plan);
+
+  exec::Interrupt interrupt;
+  const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
+  GenerationView view(out, options.has("quiet"));
+  std::unique_ptr<exec::LocalCluster> cluster;
+  if (mode.emulate) {
+    view.stage("starting the emulated devices");
+    cluster = emulate(plan, run);
+  }
+  exec::Generation generation = show_generation(plan, run, *tokenizer, interrupt, view);
+  if (cluster) cluster->wait(std::chrono::seconds(2));
+
+  model::Result& result = generation.run.result;
+  complete(result, plan, mode, generation, run);
+  if (trace_path) {
+    write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
+    result.trace = std::filesystem::path(*trace_path).filename().string();
+  }
+  if (result_path) write_file(*result_path, model::to_json(result));
+  if (!options.has("quiet")) print_summary(result);
+
+  if (mode.pace == exec::Pace::measured && generation.drift > max_drift) {
+    const std::string reason = "the machine's speed drifted by " +
+                               fixed(generation.drift * 100, 0) + "% during the run, at most " +
+                               fixed(max_drift * 100, 0) +
+                               "% is allowed; run again when it is quiet";
+    if (!options.has("allow-drift")) {
+      out << reason << '\n';
+      return 3;
+    }
+    if (!options.has("quiet")) std::cerr << "tandem: " << reason << '\n';
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli

@@ -1,1 +1,295 @@
 #include "exec/master.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "exec/emulation/drift.hpp"
+#include "exec/runtime/process_memory.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr int kClockPings = 8;
+constexpr std::int32_t kDriftEvery = 4;  // steps
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+void Interrupt::trip(const std::string& reason) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = reason;
+    if (cancel_) cancel_(reason_);
+  } catch (...) {
+    return;  // no memory for a short text: nothing is left to do
+  }
+}
+
+void Interrupt::watch(std::function<void(const std::string&)> cancel) {
+  const std::lock_guard lock(mutex_);
+  if (!reason_.empty()) throw Error(reason_);
+  cancel_ = std::move(cancel);
+}
+
+void Interrupt::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  cancel_ = nullptr;
+}
+
+// One generation. Devices other than the master are `peers`.
+class MasterSession {
+ public:
+  MasterSession(const planner::Plan& plan, const GenerateOptions& options, Interrupt& interrupt)
+      : plan_(plan),
+        options_(options),
+        interrupt_(interrupt),
+        id_(random_session()),
+        run_{.workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
+                          .new_tokens = options.new_tokens},
+             .pace = options.pace},
+        graphs_(plan, run_.workload) {
+    for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+      if (d != plan.master && takes_part(d)) peers_.push_back(d);
+    }
+  }
+
+  Generation generate() {
+    connect();
+    interrupt_.watch([this](const std::string& reason) { session_->cancel(reason); });
+    try {
+      offer();
+      prepare();
+      Generation generation = execute();
+      gather(generation);
+      if (!peers_.empty()) control().close(Clock::now() + options_.times.close);
+      interrupt_.leave();
+      return generation;
+    } catch (const std::exception& error) {
+      interrupt_.leave();
+      session_->cancel(error.what());
+      throw Error(session_->failure());
+    }
+  }
+
+ private:
+  Control& control() { return session_->control(); }
+  const std::string& name(model::DeviceIndex d) const {
+    return plan_.cluster.devices()[static_cast<std::size_t>(d)].name;
+  }
+  void stage(const std::string& text) const {
+    if (options_.on_stage) options_.on_stage(text);
+  }
+
+  // A device without a task in any graph has no process.
+  bool takes_part(model::DeviceIndex d) const {
+    return !channels_of(graphs_.prompt(), d).empty() || !channels_of(graphs_.decode(), d).empty();
+  }
+
+  void connect() {
+    stage("connecting");
+    std::vector<ControlPeer> connections;
+    const Clock::time_point deadline = Clock::now() + options_.times.connect;
+    for (const model::DeviceIndex d : peers_) {
+      const Endpoint& endpoint = options_.workers.at(static_cast<std::size_t>(d));
+      Connection connection = connect_to(endpoint, options_.key,
+                                         {.role = Role::master,
+                                          .purpose = Purpose::control,
+                                          .session = id_,
+                                          .device = plan_.master,
+                                          .peer = d,
+                                          .sends = true},
+                                         {.deadline = deadline, .cancellation = nullptr});
+      connection.rename(name(d) + " at " + to_text(endpoint));
+      connections.push_back({.device = d, .connection = std::move(connection)});
+    }
+    session_ = std::make_unique<Session>(std::move(connections), options_.times);
+  }
+
+  void offer() {
+    const std::string text = planner::to_json(plan_);
+    const std::string sha256 = planner::plan_sha256(plan_);
+    for (const model::DeviceIndex d : peers_) {
+      stage("slicing the weights of " + name(d));
+      const ShardFile file =
+          make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir);
+      control().send(d, PlanOffer{.sha256 = sha256,
+                                  .plan = text,
+                                  .options = to_json(run_),
+                                  .shard_sha256 = file.sha256,
+                                  .shard_bytes = file.bytes});
+      const auto answer = control().expect<PlanAnswer>(d, session_->patience());
+      switch (answer.verdict) {
+        case PlanVerdict::accepted:
+          break;
+        case PlanVerdict::needs_shard:
+          stage("sending the weights of " + name(d));
+          send(d, file);
+          break;
+        case PlanVerdict::refused:
+          throw Error(name(d) + ": " + printable(answer.reason));
+      }
+    }
+  }
+
+  const model::Share& share_of(model::DeviceIndex d) const {
+    return plan_.devices[static_cast<std::size_t>(d)].share;
+  }
+
+  void send(model::DeviceIndex to, const ShardFile& file) {
+    control().send(to, ShardBegin{.sha256 = file.sha256, .bytes = file.bytes});
+    send_shard(file, kMaxChunkBytes, [&](std::span<const std::byte> chunk) {
+      control().send(to, ShardChunk{.bytes = {chunk.begin(), chunk.end()}});
+    });
+    control().send(to, ShardEnd{});
+  }
+
+  void prepare() {
+    stage("loading the master's weights");
+    Shard shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master));
+    session_->check();
+    std::vector<std::string> addresses(plan_.cluster.devices().size());
+    for (const model::DeviceIndex d : peers_) {
+      addresses[static_cast<std::size_t>(d)] =
+          to_text(options_.workers[static_cast<std::size_t>(d)]);
+    }
+    for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
+    stage("opening channels");
+    session_->open_channels(plan_, graphs_,
+                            {.self = plan_.master,
+                             .master = plan_.master,
+                             .session = id_,
+                             .addresses = addresses,
+                             .key = options_.key,
+                             .listener = nullptr,
+                             .ledger = options_.ledger});
+    device_run_ = &session_->prepare(
+        plan_, {.self = plan_.master, .run = run_, .threads = options_.threads}, std::move(shard));
+    for (const model::DeviceIndex d : peers_) {
+      static_cast<void>(control().expect<Ready>(d, session_->patience()));
+    }
+    reset_peak_resident();
+  }
+
+  Generation execute() {
+    Generation generation;
+    generation.tokens.reserve(static_cast<std::size_t>(graphs_.count()));
+    Sampler sampler(options_.sampling);
+    const SampleToken sample = [&](std::span<const float> logits) {
+      return sampler.sample(logits);
+    };
+    std::optional<DriftWatch> drift;
+    if (options_.pace == Pace::measured) drift.emplace();
+    stage("");
+    std::vector<std::int32_t> tokens = options_.prompt;
+    for (std::int32_t i = 0; i < graphs_.count(); ++i) {
+      session_->check();
+      announce(i, tokens);
+      const std::int32_t token = device_run_->step(i, tokens, sample);
+      if (token < 0) throw Error("plan: the master samples no token; make the plan again");
+      generation.tokens.push_back(token);
+      tokens.assign(1, token);
+      if (options_.on_token) options_.on_token(token);
+      if (drift && i % kDriftEvery == 0) drift->sample();
+      if (std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end()) break;
+    }
+    if (drift) generation.drift = drift->finish();
+    return generation;
+  }
+
+  void announce(std::int32_t i, const std::vector<std::int32_t>& tokens) {
+    for (const model::DeviceIndex d : peers_) {
+      control().send(
+          d, StepBegin{.step = i,
+                       .batch = graphs_.at(i).batch(),
+                       .tokens = share_of(d).embedding ? tokens : std::vector<std::int32_t>{}});
+    }
+  }
+
+  void gather(Generation& generation) {
+    std::vector<DeviceAccount> accounts(plan_.cluster.devices().size());
+    DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
+    own.report = device_run_->report();
+    own.times = device_run_->times();
+    for (const model::DeviceIndex d : peers_) {
+      accounts[static_cast<std::size_t>(d)] = account_of(d);
+    }
+    generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
+                           accounts, options_.keep_spans);
+    model::Result& result = generation.run.result;
+    result.tokens = generation.tokens;
+    if (options_.pace != Pace::real) result.pace = std::string(to_string(options_.pace));
+    double worst_mean_s = 0.0;
+    double worst_s = 0.0;
+    for (const DeviceAccount& account : accounts) {
+      worst_mean_s = std::max(worst_mean_s, account.report.mean_late_s);
+      worst_s = std::max(worst_s, account.report.max_late_s);
+    }
+    if (options_.pace != Pace::real) {
+      result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s);
+      result.environment["pacing_late_max_s"] = std::to_string(worst_s);
+    }
+    result.environment["clock_uncertainty_s"] = std::to_string(clock_uncertainty_s_);
+    result.environment["seed"] = std::to_string(options_.sampling.seed);
+    result.environment["threads"] = std::to_string(options_.threads);
+  }
+
+  // The device's report, its records, and its clock by the fastest of a few exchanges.
+  DeviceAccount account_of(model::DeviceIndex d) {
+    DeviceAccount account;
+    account.report = ask(d);
+    bool last = false;
+    const std::string source = "report of " + name(d);
+    while (!last) {
+      const auto piece = control().expect<Report>(d, session_->patience());
+      if (piece.kind != ReportKind::spans) throw Error(source + ": metrics twice, expected spans");
+      decode_times(piece.bytes, source, account.times);
+      last = piece.last;
+    }
+    if (options_.ledger) return account;  // one machine, one clock
+    std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
+    for (int i = 0; i < kClockPings; ++i) {
+      const std::int64_t sent_ns = now_ns();
+      const DeviceReport pong = ask(d);
+      const std::int64_t back_ns = now_ns();
+      if (back_ns - sent_ns >= best_ns) continue;
+      best_ns = back_ns - sent_ns;
+      account.clock_ahead_ns = pong.clock_ns - (sent_ns + best_ns / 2);
+    }
+    clock_uncertainty_s_ = std::max(clock_uncertainty_s_, static_cast<double>(best_ns) * 0.5e-9);
+    return account;
+  }
+
+  DeviceReport ask(model::DeviceIndex d) {
+    control().send(d, Ready{});
+    const auto report = control().expect<Report>(d, session_->patience());
+    if (report.kind != ReportKind::metrics) {
+      throw Error("report of " + name(d) + ": spans, expected metrics");
+    }
+    return parse_device_report(report.bytes, "report of " + name(d));
+  }
+
+  const planner::Plan& plan_;
+  const GenerateOptions& options_;
+  Interrupt& interrupt_;
+  SessionId id_;
+  RunOptions run_;
+  StepGraphs graphs_;
+  std::vector<model::DeviceIndex> peers_;
+  std::unique_ptr<Session> session_;
+  DeviceRun* device_run_ = nullptr;  // the session's
+  double clock_uncertainty_s_ = 0.0;
+};
+
+Generation generate(const planner::Plan& plan, const GenerateOptions& options,
+                    Interrupt& interrupt) {
+  return MasterSession(plan, options, interrupt).generate();
+}
+
+}  // namespace tandem::exec

@@ -1,1 +1,38 @@
 #pragma once
+
+// A device's process: serves one master after another.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "exec/runtime/session.hpp"
+#include "exec/transport/key.hpp"
+#include "exec/transport/listener.hpp"
+
+namespace tandem::exec {
+
+struct WorkerOptions {
+  std::optional<Key> key;
+  std::filesystem::path cache_dir;
+  int threads = 1;
+  bool once = false;   // leave after one session
+  int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
+  SessionTimes times;
+  // One line about a session that failed or a client that was turned away; also, if `verbose`,
+  // about sessions that begin and end.
+  std::function<void(const std::string& line)> log;
+  bool verbose = false;
+};
+
+// Serves masters on `socket` until cancelled, or once. A session that fails costs one log line and
+// nothing else; with `once` it is thrown as Error.
+//   offer: the plan is checked, this device's share of it, the memory that this machine has
+//   shard: found in the cache by its digest, or received once and kept
+//   then channels are opened, memory is allocated, and steps are executed as they are announced
+void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation);
+
+}  // namespace tandem::exec

@@ -1,1 +1,54 @@
 #include "exec/emulation/drift.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "exec/emulation/pacer.hpp"
+#include "model/trace.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::size_t kFloats = std::size_t{1} << 20;  // 4 MiB: beyond the second-level cache
+constexpr std::size_t kMostSamples = 4096;
+
+}  // namespace
+
+ReferenceKernel::ReferenceKernel() : data_(kFloats) {
+  for (std::size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<float>(i % 7) - 3.0F;
+  static_cast<void>(time_s());  // the first pass pays for cold caches
+}
+
+double ReferenceKernel::time_s() {
+  const auto start = system_lane_clock().cpu_time();
+  std::array<float, 16> sums{};
+  for (std::size_t i = 0; i < data_.size(); i += sums.size()) {
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += data_[i + j] * data_[i + j];
+  }
+  for (const float sum : sums) sink_ += sum;
+  volatile float keep = sink_;  // the sum must be computed
+  static_cast<void>(keep);
+  sink_ = 0.0F;
+  return std::chrono::duration<double>(system_lane_clock().cpu_time() - start).count();
+}
+
+DriftWatch::DriftWatch() : before_s_(median_of_repetitions()) { during_.reserve(kMostSamples); }
+
+double DriftWatch::median_of_repetitions() {
+  std::vector<double> times(kRepetitions);
+  for (double& time : times) time = kernel_.time_s();
+  return model::quantile(std::move(times), 0.5);
+}
+
+void DriftWatch::sample() {
+  if (during_.size() < kMostSamples) during_.push_back(kernel_.time_s());
+}
+
+double DriftWatch::finish() {
+  const double after_s = median_of_repetitions();
+  const double during_s = during_.empty() ? before_s_ : model::quantile(during_, 0.5);
+  const auto [least, most] = std::minmax({before_s_, during_s, after_s});
+  return most / least - 1.0;
+}
+
+}  // namespace tandem::exec

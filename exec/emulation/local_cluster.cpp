@@ -1,1 +1,149 @@
 #include "exec/emulation/local_cluster.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <span>
+#include <thread>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// Between fork and exec: only what is safe after a fork of a process with threads.
+[[noreturn]] void become(const char* program, char* const* arguments,
+                         std::span<const int> inherited, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before the line above
+  for (const int descriptor : inherited) {
+    if (descriptor >= 0) fcntl(descriptor, F_SETFD, 0);
+  }
+  std::signal(SIGINT, SIG_IGN);  // the terminal's Ctrl-C is for the master to handle
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execv(program, arguments);
+  _exit(127);
+}
+
+// The port that a worker writes as one line, or 0 if it ends first.
+std::uint16_t read_port(int descriptor, SteadyClock::time_point deadline) {
+  std::string line;
+  while (line.find('\n') == std::string::npos) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
+    if (left.count() <= 0 || poll(&ready, 1, static_cast<int>(left.count())) == 0) return 0;
+    std::array<char, 16> bytes{};
+    const ssize_t got = read(descriptor, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || line.size() > 16) return 0;
+    line.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  std::uint16_t port = 0;
+  std::from_chars(line.data(), line.data() + line.size(), port);
+  return port;
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(const LocalClusterOptions& options)
+    : processes_(options.wanted.size()), endpoints_(options.wanted.size()) {
+  const int key_fd = key_memory_file(options.key);
+  try {
+    for (std::size_t d = 0; d < options.wanted.size(); ++d) {
+      if (options.wanted[d]) start(options, key_fd, processes_[d]);
+    }
+    const auto deadline = SteadyClock::now() + options.start_time;
+    for (std::size_t d = 0; d < processes_.size(); ++d) {
+      if (processes_[d].pid < 0) continue;
+      const std::uint16_t port = read_port(processes_[d].port_fd, deadline);
+      if (port == 0) {
+        throw Error("emulated device " + std::to_string(d) + ": its worker " +
+                    options.program.string() + " did not start; run `tandem worker` to see why");
+      }
+      endpoints_[d] = {.host = "127.0.0.1", .port = port};
+    }
+  } catch (...) {
+    ::close(key_fd);
+    stop();
+    throw;
+  }
+  ::close(key_fd);
+}
+
+LocalCluster::~LocalCluster() { stop(); }
+
+void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process& process) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(std::string("emulation: no pipe: ") + std::strerror(errno) + "; raise `ulimit -n`");
+  }
+  process.port_fd = ends[0];
+  std::vector<std::string> words{options.program.string(),
+                                 "worker",
+                                 "--listen",
+                                 "127.0.0.1:0",
+                                 "--key",
+                                 "/proc/self/fd/" + std::to_string(key_fd),
+                                 "--threads",
+                                 "1",
+                                 "--cache",
+                                 options.cache_dir.string(),
+                                 "--once",
+                                 "--quiet",
+                                 "--port-fd",
+                                 std::to_string(ends[1])};
+  if (options.ledger_fd >= 0) {
+    words.insert(words.end(), {"--ledger-fd", std::to_string(options.ledger_fd)});
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const std::array<int, 3> inherited{key_fd, ends[1], options.ledger_fd};
+  const pid_t parent = getpid();
+  process.pid = fork();
+  if (process.pid == 0) become(words[0].c_str(), arguments.data(), inherited, parent);
+  ::close(ends[1]);
+  if (process.pid < 0) {
+    throw Error(std::string("emulation: no new process: ") + std::strerror(errno) +
+                "; raise `ulimit -u`");
+  }
+}
+
+void LocalCluster::wait(std::chrono::milliseconds patience) noexcept {
+  const auto deadline = SteadyClock::now() + patience;
+  for (Process& process : processes_) {
+    while (process.pid > 0) {
+      if (waitpid(process.pid, nullptr, WNOHANG) != 0) process.pid = -1;
+      if (process.pid < 0 || SteadyClock::now() >= deadline) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+}
+
+void LocalCluster::stop() noexcept {
+  for (const Process& process : processes_) {
+    if (process.pid > 0) kill(process.pid, SIGKILL);
+  }
+  for (Process& process : processes_) {
+    while (process.pid > 0 && waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    process.pid = -1;
+    if (process.port_fd >= 0) ::close(process.port_fd);
+    process.port_fd = -1;
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,1 +1,51 @@
 #pragma once
+
+// Worker processes on this machine, one for every device of a plan but the master.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exec/transport/endpoint.hpp"
+#include "exec/transport/key.hpp"
+
+namespace tandem::exec {
+
+struct LocalClusterOptions {
+  std::filesystem::path program = "/proc/self/exe";  // a tandem
+  Key key{};
+  std::filesystem::path cache_dir;
+  int ledger_fd = -1;                            // open; inherited by the workers
+  std::vector<bool> wanted;                      // by DeviceIndex: start a worker
+  std::chrono::milliseconds start_time{10'000};  // until all listen
+};
+
+// Owns the processes: none outlives it, nor this process, however it ends. Not thread-safe; to be
+// made by a thread that lives as long as the process (the workers die with that thread).
+class LocalCluster {
+ public:
+  // Returns when all workers listen. Throws Error (device, what happened) if one does not.
+  explicit LocalCluster(const LocalClusterOptions& options);
+  ~LocalCluster();  // kills what is left
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+
+  [[nodiscard]] const std::vector<Endpoint>& endpoints() const { return endpoints_; }  // by device
+  // Waits for the workers to leave by themselves.
+  void wait(std::chrono::milliseconds patience) noexcept;
+
+ private:
+  struct Process {
+    pid_t pid = -1;  // -1: none, or already gone
+    int port_fd = -1;
+  };
+  void start(const LocalClusterOptions& options, int key_fd, Process& process);
+  void stop() noexcept;
+  std::vector<Process> processes_;  // by device
+  std::vector<Endpoint> endpoints_;
+};
+
+}  // namespace tandem::exec

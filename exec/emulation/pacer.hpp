@@ -31,7 +31,7 @@ class LaneClock {
 
 struct PacerOptions {
   Pace pace = Pace::real;
-  double slowdown = 1.0;                     // measured
+  double slowdown = 1.0;                    // measured
   const model::CostModel* costs = nullptr;  // nominal; outlives the pacer
 };
 

@@ -22,7 +22,8 @@ ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& optio
           .sequences = 1,
           .receive_slots = static_cast<std::int32_t>(
               planner::find_strategy(plan.strategy).receive_slots(plan, options.self)),
-          .threads = options.threads};
+          .threads = options.threads,
+          .may_spin = options.run.pace == Pace::real};
 }
 
 PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& options,
@@ -38,10 +39,10 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
   const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
-    const double need = model::memory_use(plan.model, device.share, workload.prompt_tokens,
-                                          workload.positions(), strategy.receive_slots(plan, d),
-                                          device.memory.program)
-                            .total();
+    const double need =
+        model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
+                          strategy.receive_slots(plan, d), device.memory.program)
+            .total();
     const model::Bytes budget = device_of(plan, d).memory;
     const bool grew = workload.prompt_tokens > plan.workload.prompt_tokens ||
                       workload.positions() > plan.workload.positions();
@@ -101,14 +102,12 @@ DeviceReport DeviceRun::report() const {
   report.peak_memory = compute_.allocated();
   report.peak_memory.buffers += runtime_.allocated_bytes();
   report.peak_memory.program = 0.0;
-  report.peak_memory.program =
-      std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
+  report.peak_memory.program = std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
   report.bytes_sent = runtime_.bytes_sent();
   report.mean_late_s = pacer_.mean_late_s();
   report.max_late_s = pacer_.max_late_s();
-  report.clock_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                        Clock::now().time_since_epoch())
-                        .count();
+  report.clock_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
   return report;
 }
 

@@ -26,7 +26,8 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
-// As a small JSON object, and back. Throws Error naming `source`, field, value and what is expected.
+// As a small JSON object, and back. Throws Error naming `source`, field, value and what is
+// expected.
 [[nodiscard]] std::string to_json(const RunOptions& options);
 [[nodiscard]] RunOptions parse_run_options(std::string_view text, std::string_view source);
 

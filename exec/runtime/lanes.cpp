@@ -34,9 +34,11 @@ void ChannelLane::reserve(const ChannelSchedule& schedule) {
   // Slots of different shapes may lie differently: nothing is in flight between steps.
   const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
   if (storage_.size() < floats) storage_.resize(floats);
-  if (!carries_inline(schedule.slot_floats * sizeof(float)) && !thread_.joinable()) {
-    thread_ = std::thread([this] { work(); });
-  }
+  if (!carries_inline(schedule.slot_floats * sizeof(float))) start();
+}
+
+void ChannelLane::start() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
 double ChannelLane::allocated_bytes() const {
@@ -51,11 +53,12 @@ void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
     slot_floats_ = schedule.slot_floats;
     step_ = step;
     threaded_ = !carries_inline(schedule.slot_floats * sizeof(float));
-    require(!threaded_ || thread_.joinable(), "ChannelLane: schedule was not reserved");
     reset();
     has_work_ = threaded_;
   }
-  if (threaded_) changed_.notify_all();
+  if (!threaded_) return;
+  start();  // the transport may have found out only now that it has to wait
+  changed_.notify_all();
 }
 
 void ChannelLane::finish() {
@@ -213,9 +216,9 @@ void IncomingLane::carry(std::int32_t position) {
 
 void IncomingLane::receive(std::int32_t position) {
   const ChannelMessage& next = message(position);
-  require(threaded() || next.previous < 0 ||
-              delivered_[static_cast<std::size_t>(next.previous)] != 0,
-          "IncomingLane: slot still in use");
+  require(
+      threaded() || next.previous < 0 || delivered_[static_cast<std::size_t>(next.previous)] != 0,
+      "IncomingLane: slot still in use");
   const auto deadline = Clock::now() + options().patience;
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)), deadline,

@@ -80,6 +80,7 @@ class ChannelLane {
   std::condition_variable& changed() { return changed_; }
 
  private:
+  void start();
   void work();
   [[noreturn]] void give_up(const char* what) const;
 

@@ -17,8 +17,9 @@ constexpr std::size_t kRecordBytes = 24;
 Json parse_object(std::string_view text, std::string_view source) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    throw Error(std::string(source) + ": not a JSON object; use the same version of tandem on both "
-                                      "sides");
+    throw Error(std::string(source) +
+                ": not a JSON object; use the same version of tandem on both "
+                "sides");
   }
   return json;
 }

@@ -1,1 +1,158 @@
 #include "exec/runtime/run_result.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/error.hpp"
+#include "model/work.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+
+// The spans of one step, gathered from all devices.
+class StepSpans {
+ public:
+  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, std::int32_t step)
+      : plan_(plan), graph_(graph), step_(step) {
+    const auto tasks = static_cast<std::size_t>(graph.size());
+    start_ns_.assign(tasks, kUnknown);
+    end_ns_.assign(tasks, kUnknown);
+  }
+
+  void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
+    const auto i = static_cast<std::size_t>(time.task);
+    if (time.task < 0 || time.task >= graph_.size()) fail(device, time.task);
+    const model::Task& task = graph_.tasks()[i];
+    const bool channel = task.lane == model::LaneKind::channel;
+    if (task.device == device) {
+      start_ns_[i] = time.start_ns - clock_ahead_ns;
+      if (!channel) end_ns_[i] = time.end_ns - clock_ahead_ns;
+    } else if (channel && task.peer == device) {
+      end_ns_[i] = time.end_ns - clock_ahead_ns;
+    } else {
+      fail(device, time.task);
+    }
+  }
+
+  // Times relative to `origin_ns`.
+  void record(std::int64_t origin_ns, model::RunRecorder& recorder) const {
+    for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const model::Task& task = graph_.tasks()[at];
+      if (start_ns_[at] == kUnknown) missing(task.device, i);
+      if (end_ns_[at] == kUnknown) missing(task.peer, i);
+      const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
+      // Aligned clocks may be wrong by more than a short flight.
+      const std::int64_t end_ns = std::max(start_ns_[at], end_ns_[at]);
+      recorder.record({.step = step_,
+                       .task = i,
+                       .kind = task.kind,
+                       .lane = task.lane,
+                       .device = task.device,
+                       .peer = task.peer,
+                       .layer = task.layer,
+                       .start = static_cast<double>(start_ns_[at] - origin_ns) * kNanosecond,
+                       .end = static_cast<double>(end_ns - origin_ns) * kNanosecond,
+                       .bytes = bytes_of(task, work),
+                       .flops = work.flops});
+    }
+  }
+
+  [[nodiscard]] std::int64_t first_start_ns(model::DeviceIndex device) const {
+    std::int64_t first = kUnknown;
+    for (std::size_t i = 0; i < start_ns_.size(); ++i) {
+      if (graph_.tasks()[i].device == device) first = std::min(first, start_ns_[i]);
+    }
+    return first;
+  }
+
+ private:
+  static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
+
+  static double bytes_of(const model::Task& task, const model::Work& work) {
+    switch (task.lane) {
+      case model::LaneKind::cpu:
+        return work.streamed_bytes;
+      case model::LaneKind::disk:
+        return work.bytes_disk;
+      case model::LaneKind::channel:
+        return work.bytes_wire;
+    }
+    throw std::logic_error("StepSpans: no such lane");
+  }
+
+  std::string name(model::DeviceIndex device) const {
+    return plan_.cluster.devices()[static_cast<std::size_t>(device)].name;
+  }
+  [[noreturn]] void fail(model::DeviceIndex device, model::TaskIndex task) const {
+    throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
+                std::to_string(task) +
+                " is not a task of that device; install the same tandem on every device");
+  }
+  [[noreturn]] void missing(model::DeviceIndex device, model::TaskIndex task) const {
+    throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
+                std::to_string(task) + " is missing; install the same tandem on every device");
+  }
+
+  const planner::Plan& plan_;
+  const model::TaskGraph& graph_;
+  std::int32_t step_;
+  std::vector<std::int64_t> start_ns_;
+  std::vector<std::int64_t> end_ns_;
+};
+
+}  // namespace
+
+RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+                const std::vector<DeviceAccount>& accounts, bool keep_spans) {
+  require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
+  model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
+  std::vector<std::size_t> cursors(accounts.size(), 0);
+  std::int64_t origin_ns = 0;
+  for (std::int32_t step = 0; step < steps; ++step) {
+    StepSpans spans(plan, graphs.at(step), step);
+    for (std::size_t d = 0; d < accounts.size(); ++d) {
+      const TimeLog& times = accounts[d].times;
+      for (std::size_t& at = cursors[d]; at < times.size() && times[at].step == step; ++at) {
+        spans.add(static_cast<model::DeviceIndex>(d), times[at], accounts[d].clock_ahead_ns);
+      }
+    }
+    if (step == 0) origin_ns = spans.first_start_ns(plan.master);
+    spans.record(origin_ns, recorder);
+  }
+  for (std::size_t d = 0; d < accounts.size(); ++d) {
+    const auto device = static_cast<model::DeviceIndex>(d);
+    if (cursors[d] != accounts[d].times.size()) {
+      throw Error("report of device " + plan.cluster.devices()[d].name +
+                  ": records out of order or beyond the last step; install the same tandem on "
+                  "every device");
+    }
+    recorder.set_peak_memory(device, accounts[d].report.peak_memory);
+  }
+
+  RunResult merged;
+  merged.result.kind = "measured";
+  merged.result.evaluator = "exec";
+  merged.result.plan = {.sha256 = planner::plan_sha256(plan),
+                        .strategy = plan.strategy,
+                        .model = plan.model.name,
+                        .platform = plan.cluster.name()};
+  merged.result.metrics = recorder.metrics();
+  merged.result.devices = recorder.devices();
+  merged.result.links = recorder.links();
+  for (std::size_t d = 0; d < accounts.size(); ++d) {
+    for (int kind = 0; kind < model::kTaskKinds; ++kind) {
+      const model::KindMetrics& metrics = recorder.kinds()[d][static_cast<std::size_t>(kind)];
+      if (metrics.count == 0) continue;
+      merged.result.task_kinds.push_back({.device = plan.cluster.devices()[d].name,
+                                          .kind = static_cast<model::TaskKind>(kind),
+                                          .metrics = metrics});
+    }
+  }
+  merged.trace = recorder.trace();
+  return merged;
+}
+
+}  // namespace tandem::exec

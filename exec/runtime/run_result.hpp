@@ -1,1 +1,32 @@
 #pragma once
+
+// From what each device saw to the result of the run.
+
+#include <string>
+#include <vector>
+
+#include "exec/runtime/device_run.hpp"
+#include "model/result.hpp"
+#include "model/trace.hpp"
+
+namespace tandem::exec {
+
+struct DeviceAccount {  // by DeviceIndex
+  DeviceReport report;
+  TimeLog times;                    // in order of steps
+  std::int64_t clock_ahead_ns = 0;  // its steady clock minus the master's
+};
+
+struct RunResult {
+  model::Result result;  // without environment, plan's file names and trace
+  model::Trace trace;    // empty unless asked for
+};
+
+// Merges the devices' records by step and task: a cpu task's span is its device's; a transfer lasts
+// from the sender's start to the receiver's arrival, clocks aligned to the master's.
+// Throws Error, naming the device, if a record is missing, of a task that is not its own, or of a
+// step beyond `steps`.
+[[nodiscard]] RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+                              const std::vector<DeviceAccount>& accounts, bool keep_spans);
+
+}  // namespace tandem::exec

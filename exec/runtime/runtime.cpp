@@ -174,5 +174,4 @@ double Runtime::allocated_bytes() const {
   return bytes;
 }
 
-
 }  // namespace tandem::exec

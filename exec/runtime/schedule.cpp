@@ -174,12 +174,11 @@ class Builder {
     const std::size_t least = std::min<std::size_t>(2, channel.messages.size());
     for (std::int32_t m = 0; m < static_cast<std::int32_t>(channel.messages.size()); ++m) {
       ChannelMessage& message = channel.messages[static_cast<std::size_t>(m)];
-      auto slot = std::min_element(
-          slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
-            return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
-          });
-      const bool grow = slots.size() < least || (role == Role::incoming &&
-                                                 slot->busy_until >= message.task);
+      auto slot = std::min_element(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
+        return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
+      });
+      const bool grow =
+          slots.size() < least || (role == Role::incoming && slot->busy_until >= message.task);
       if (grow) slot = slots.insert(slots.end(), Slot{.busy_until = -1, .last = -1});
       message.slot = static_cast<std::int32_t>(slot - slots.begin());
       message.previous = slot->last;
@@ -196,7 +195,8 @@ class Builder {
         keyed.emplace_back(i, 1, i, Action{.kind = Action::Kind::run, .task = i});
       }
     }
-    const auto add = [&](const std::vector<ChannelSchedule>& channels, Action::Kind kind, int rank) {
+    const auto add = [&](const std::vector<ChannelSchedule>& channels, Action::Kind kind,
+                         int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
           const TaskIndex i = channels[c].messages[m].task;

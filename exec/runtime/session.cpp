@@ -29,16 +29,15 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   std::sort(channels.begin(), channels.end());
   channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
   if (channels.empty()) return;
-  std::vector<ChannelEnd> ends =
-      tandem::exec::open_channels({.self = ways.self,
-                                   .master = ways.master,
-                                   .session = ways.session,
-                                   .channels = std::move(channels),
-                                   .addresses = ways.addresses,
-                                   .key = ways.key},
-                                  ways.listener,
-                                  {.deadline = Clock::now() + times_.channels,
-                                   .cancellation = cancellation_.get()});
+  std::vector<ChannelEnd> ends = tandem::exec::open_channels(
+      {.self = ways.self,
+       .master = ways.master,
+       .session = ways.session,
+       .channels = std::move(channels),
+       .addresses = ways.addresses,
+       .key = ways.key},
+      ways.listener,
+      {.deadline = Clock::now() + times_.channels, .cancellation = cancellation_.get()});
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {
     transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger, plan.cluster,

@@ -21,7 +21,7 @@
 namespace tandem::exec {
 
 struct SessionTimes {
-  std::chrono::milliseconds connect{5'000};     // to reach a peer and shake hands
+  std::chrono::milliseconds connect{5'000};  // to reach a peer and shake hands
   std::chrono::milliseconds heartbeat{300};
   std::chrono::milliseconds silence{1'500};     // then a peer counts as gone
   std::chrono::milliseconds channels{10'000};   // for all devices to open their channels

@@ -1,0 +1,66 @@
+#include "cli/hosts.hpp"
+
+#include <sstream>
+
+#include "model/error.hpp"
+
+namespace tandem::cli {
+namespace {
+
+std::string shortened(const std::string& text) {
+  std::string result = text.substr(0, 60);
+  for (char& c : result) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return "'" + result + "'";
+}
+
+}  // namespace
+
+std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string& source,
+                                        const planner::Plan& plan) {
+  const std::vector<model::Device>& devices = plan.cluster.devices();
+  std::vector<exec::Endpoint> endpoints(devices.size());
+  std::vector<bool> given(devices.size(), false);
+  std::istringstream lines{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = source + ":" + std::to_string(++number);
+    line.resize(std::min(line.size(), line.find('#')));
+    std::istringstream words(line);
+    std::string name;
+    std::string address;
+    std::string more;
+    if (!(words >> name)) continue;
+    if (!(words >> address) || (words >> more)) {
+      throw Error(where + ": " + shortened(line) +
+                  ", expected 'device-name host:port'; give each device one line");
+    }
+    std::size_t d = 0;
+    while (d < devices.size() && devices[d].name != name) ++d;
+    if (d == devices.size()) {
+      throw Error(where + ": device " + shortened(name) + " is not in the plan, expected one of '" +
+                  devices.front().name + "' to '" + devices.back().name +
+                  "'; use the names that `tandem platform` prints");
+    }
+    if (given[d]) throw Error(where + ": device '" + name + "' has a line already; remove one");
+    given[d] = true;
+    const bool master = static_cast<model::DeviceIndex>(d) == plan.master;
+    if (master != (address == "local")) {
+      throw Error(where + ": device '" + name + "' " +
+                  (master ? "is the master, which is this process, expected 'local'; leave its "
+                            "line out, or run on that machine"
+                          : "is 'local', expected host:port; only the master is local"));
+    }
+    if (!master) endpoints[d] = exec::parse_endpoint(address, where);
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (given[d] || static_cast<model::DeviceIndex>(d) == plan.master) continue;
+    throw Error(source + ": device '" + devices[d].name +
+                "' has no line, expected 'device-name host:port' for every device of the plan; add "
+                "it");
+  }
+  return endpoints;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace tandem::cli {
+
+// While it lives, Ctrl-C, SIGTERM and SIGHUP call `on_signal` on a thread of its own instead of
+// ending the process; if it still lives two seconds later, or at a second signal, the process exits
+// with one line. To be made before any other thread.
+class Interruption {
+ public:
+  explicit Interruption(std::function<void(const std::string& reason)> on_signal);
+  ~Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+ private:
+  sigset_t before_{};
+  std::jthread thread_;
+};
+
+}  // namespace tandem::cli
