@@ -1,6 +1,7 @@
 #include "sim/replay.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <limits>
@@ -34,7 +35,7 @@ using simgrid::kernel::timer::Timer;
 class Network {
  public:
   Network(const s4u::Engine& engine, const model::Cluster& cluster)
-      : cluster_(&cluster), zone_(s4u::create_empty_zone("tandem")) {
+      : cluster_(&cluster), zone_(s4u::create_full_zone("tandem")) {
     for (std::size_t i = 0; i < cluster.devices().size(); ++i) {
       hosts_.push_back(zone_->create_host("device" + std::to_string(i), 1.0));
     }
@@ -43,10 +44,10 @@ class Network {
     engine.seal_platform();
   }
 
-  // Starts nothing. `bytes` > 0.
+  // Not yet started. SimGrid counts whole bytes, and so do messages.
   s4u::CommPtr message(model::DeviceIndex from, model::DeviceIndex to, double bytes) const {
     auto comm = s4u::Comm::sendto_init(host(from), host(to));
-    comm->set_remaining(bytes);
+    comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes)));
     return comm;
   }
 
@@ -216,7 +217,9 @@ class Replay {
     switch (task.lane) {
       case model::LaneKind::cpu:
         state.span.bytes = work.streamed_bytes;
-        state.duration = costs_->compute_time(batch, task).value();
+        if (task.kind != model::TaskKind::release) {
+          state.duration = costs_->compute_time(task.device, task.kind, work).value();
+        }
         return;
       case model::LaneKind::disk:
         state.span.bytes = work.bytes_disk;
@@ -231,10 +234,10 @@ class Replay {
   }
 
   [[nodiscard]] double disk_time(const Task& task, double bytes) const {
-    if (bytes <= 0.0) return 0.0;
+    if (task.kind == model::TaskKind::release) return 0.0;
     const model::Device& device = cluster_->devices()[static_cast<std::size_t>(task.device)];
     require(device.disk_bandwidth.value() > 0.0,
-            "replay: " + device.name + " loads without a disk");
+            "replay: a load on " + device.name + ", which has no disk");
     return bytes / device.disk_bandwidth.value();
   }
 

@@ -1,0 +1,207 @@
+// How messages share links: closed forms.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "planner/collective/star.hpp"
+#include "sim/platform.hpp"
+#include "sim/replay.hpp"
+#include "sim_fixture.hpp"
+
+namespace tandem::sim::testing {
+namespace {
+
+using model::Direction;
+using model::Sharing;
+
+constexpr double kTau = 1e-3;              // klonet8: latency of a link
+constexpr double kBandwidth_Bps = 37.5e6;  // 300 Mbps
+
+const model::Cluster& klonet8() {
+  static const model::Cluster cluster =
+      read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml").cluster;
+  return cluster;
+}
+
+double star_time(std::int32_t columns) {
+  TaskGraph graph(one_row());
+  std::vector<planner::Participant> participants;
+  for (DeviceIndex d = 0; d < klonet8().size(); ++d) participants.push_back({.device = d});
+  planner::star_sum(graph, {.master = 0, .rows = {0, 1}, .columns = {0, columns}}, participants);
+  return makespan(simulated(klonet8(), graph));
+}
+
+// Reduce and broadcast along a tree of depth 2: 0 <- {1, 2}, 1 <- {3, 4, 5}, 2 <- {6, 7}.
+double tree_time(std::int32_t columns) {
+  const std::vector<DeviceIndex> parent{-1, 0, 0, 1, 1, 1, 2, 2};
+  TaskGraph graph(one_row());
+  std::vector<std::vector<TaskIndex>> got(parent.size());
+  for (DeviceIndex d = 7; d > 0; --d) {
+    const auto i = static_cast<std::size_t>(d);
+    got[static_cast<std::size_t>(parent[i])].push_back(
+        graph.add(message(d, parent[i], columns), got[i]));
+  }
+  for (DeviceIndex d = 1; d < 8; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    got[i] = {graph.add(message(parent[i], d, columns), got[static_cast<std::size_t>(parent[i])])};
+  }
+  return makespan(simulated(klonet8(), graph));
+}
+
+// Reduce-scatter and all-gather: 2 (N - 1) rounds of an N-th each to the next device.
+double ring_time(std::int32_t columns) {
+  constexpr DeviceIndex kDevices = 8;
+  TaskGraph graph(one_row());
+  std::vector<TaskIndex> last;
+  for (int round = 0; round < 2 * (kDevices - 1); ++round) {
+    std::vector<TaskIndex> now;
+    for (DeviceIndex d = 0; d < kDevices; ++d) {
+      std::vector<TaskIndex> after;
+      if (round > 0) after = {last[static_cast<std::size_t>((d + kDevices - 1) % kDevices)]};
+      now.push_back(graph.add(message(d, (d + 1) % kDevices, columns / kDevices), after));
+    }
+    last = now;
+  }
+  return makespan(simulated(klonet8(), graph));
+}
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
+
+// Two messages of 1000 bytes at once over one link of 1000 B/s: when they are done.
+std::pair<double, double> pair_times(Sharing sharing, bool opposite) {
+  const Direction there = sharing == Sharing::split_duplex ? Direction::up : Direction::none;
+  // Hosts a, b and c, d behind routers x and y that the link connects.
+  std::vector<model::Link> links{link("l", 0.0, 1000.0, sharing)};
+  std::vector<model::Edge> edges{{"x", "y", {{0, there}}, true}};
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    edges.push_back({name,
+                     name < "c" ? "x" : "y",
+                     {{static_cast<model::LinkIndex>(links.size()), Direction::up}},
+                     true});
+    links.push_back(link("l" + name, 0.0, 1e12, Sharing::split_duplex));
+  }
+  const model::Cluster cluster("pair", {device("a"), device("b"), device("c"), device("d")},
+                               {"x", "y"}, links, edges);
+  TaskGraph graph(one_row());
+  graph.add(message(0, 2, 250), {});
+  graph.add(opposite ? message(3, 1, 250) : message(1, 3, 250), {});
+  const Spans spans = simulated(cluster, graph);
+  return {spans.at({0, 0}).end, spans.at({0, 1}).end};
+}
+
+}  // namespace
+
+TEST_CASE("sim/network: star all-reduce of 4 B on klonet8: 8 tau + 14 B / W = 8.0015 ms") {
+  CHECK(same(star_time(1), 8 * kTau + 14 * 4.0 / kBandwidth_Bps));
+  CHECK(star_time(1) == doctest::Approx(8.0015e-3).epsilon(1e-5));
+}
+
+TEST_CASE("sim/network: star all-reduce of 32 KiB on klonet8: 8 tau + 14 B / W = 20.2 ms") {
+  CHECK(same(star_time(8192), 8 * kTau + 14 * 32768.0 / kBandwidth_Bps));
+}
+
+TEST_CASE("sim/network: star all-reduce of 1 MB on klonet8: 8 tau + 14 B / W = 381 ms") {
+  CHECK(same(star_time(250000), 8 * kTau + 14 * 1e6 / kBandwidth_Bps));
+}
+
+TEST_CASE("sim/network: tree all-reduce of depth 2 on klonet8: 16 tau + 9 B / W") {
+  // Up, 2 has its two terms before 1 has its three, and sends while 1 waits: 3 + 1. Down: 2 + 3.
+  CHECK(same(tree_time(1), 16 * kTau + 9 * 4.0 / kBandwidth_Bps));         // 16.001 ms
+  CHECK(same(tree_time(8192), 16 * kTau + 9 * 32768.0 / kBandwidth_Bps));  // 23.9 ms
+  CHECK(same(tree_time(250000), 16 * kTau + 9 * 1e6 / kBandwidth_Bps));    // 256 ms
+}
+
+TEST_CASE("sim/network: ring all-reduce on klonet8: 14 (4 tau + B / (8 W))") {
+  CHECK(same(ring_time(8), 14 * (4 * kTau + 32.0 / 8 / kBandwidth_Bps)));
+  CHECK(same(ring_time(8192), 14 * (4 * kTau + 32768.0 / 8 / kBandwidth_Bps)));  // 57.5 ms
+  CHECK(same(ring_time(250000), 14 * (4 * kTau + 1e6 / 8 / kBandwidth_Bps)));    // 103 ms
+}
+
+TEST_CASE("sim/network: both directions share a shared link: 2 s instead of 1 s") {
+  const auto [first, second] = pair_times(Sharing::shared, true);
+  CHECK(first == doctest::Approx(2.0));
+  CHECK(second == doctest::Approx(2.0));
+}
+
+TEST_CASE("sim/network: each direction of a split-duplex link has its own bandwidth") {
+  const auto [there, back] = pair_times(Sharing::split_duplex, true);
+  CHECK(there == doctest::Approx(1.0));
+  CHECK(back == doctest::Approx(1.0));
+  const auto [first, second] = pair_times(Sharing::split_duplex, false);
+  CHECK(first == doctest::Approx(2.0));
+  CHECK(second == doctest::Approx(2.0));
+}
+
+TEST_CASE("sim/network: messages on a fatpipe do not share") {
+  for (const bool opposite : {false, true}) {
+    const auto [first, second] = pair_times(Sharing::fatpipe, opposite);
+    CHECK(first == doctest::Approx(1.0));
+    CHECK(second == doctest::Approx(1.0));
+  }
+}
+
+TEST_CASE(
+    "sim/network: two flows share a link equally however long and slow the rest of their way") {
+  // a -> b has one more link, of 2 s; c -> d one more, of 1 us and a bandwidth of its own. Both
+  // cross `common` at 1000 B/s: 500 B/s each, 2000 B in 4 s.
+  const model::Cluster cluster(
+      "cross", {device("a"), device("b"), device("c"), device("d")}, {},
+      {link("common", 0.5, 1000.0, Sharing::shared), link("far", 2.0, 1e9, Sharing::shared),
+       link("near", 1e-6, 5e3, Sharing::shared)},
+      {{"a", "b", {{1}, {0}}, true},
+       {"c", "d", {{0}, {2}}, true},
+       {"a", "c", {{1}, {2}}, true},
+       {"b", "d", {{1}, {2}}, true}});
+  TaskGraph graph(one_row());
+  graph.add(message(0, 1, 500), {});
+  graph.add(message(2, 3, 500), {});
+  const Spans spans = simulated(cluster, graph);
+  CHECK(spans.at({0, 0}).end == doctest::Approx(4.0 + 2.5).epsilon(1e-12));
+  CHECK(spans.at({0, 1}).end == doctest::Approx(4.0 + 0.5 + 1e-6).epsilon(1e-12));
+}
+
+TEST_CASE(
+    "sim/network: a flow that is bounded elsewhere leaves the rest of the link to the other") {
+  // common: 900 B/s; c -> d is bounded to 300 B/s, so a -> b has 600 B/s: max-min, not 450.
+  // 600 B: c -> d in 2 s; 1500 B: a -> b 1200 B in these 2 s, the rest at 900 B/s.
+  const model::Cluster cluster(
+      "cross", {device("a"), device("b"), device("c"), device("d")}, {},
+      {link("common", 0.0, 900.0, Sharing::shared), link("bound", 0.0, 300.0, Sharing::shared),
+       link("other", 0.0, 1e9, Sharing::shared)},
+      {{"a", "b", {{0}}, true},
+       {"c", "d", {{0}, {1}}, true},
+       {"a", "c", {{2}}, true},
+       {"b", "d", {{2}}, true}});
+  TaskGraph graph(one_row());
+  graph.add(message(0, 1, 375), {});
+  graph.add(message(2, 3, 150), {});
+  const Spans spans = simulated(cluster, graph);
+  CHECK(spans.at({0, 1}).end == doctest::Approx(2.0).epsilon(1e-12));
+  CHECK(spans.at({0, 0}).end == doctest::Approx(2.0 + 300.0 / 900.0).epsilon(1e-12));
+}
+
+TEST_CASE("sim/network: a message that comes later takes its share from then on") {
+  // 1000 B/s; a -> b 2000 B from 0 s, c -> d 500 B from 1 s: both at 500 B/s until 2 s, a -> b
+  // then has 500 B left: 2.5 s. c -> d waits for a message of 1 s on a link of its own.
+  const model::Cluster cluster(
+      "cross", {device("a"), device("b"), device("c"), device("d")}, {},
+      {link("common", 0.0, 1000.0, Sharing::shared), link("own", 0.0, 1000.0, Sharing::shared),
+       link("other", 0.0, 1e9, Sharing::shared)},
+      {{"a", "b", {{0}}, true},
+       {"c", "d", {{0}}, true},
+       {"a", "c", {{2}}, true},
+       {"b", "d", {{2}}, true},
+       {"d", "a", {{1}}, true}});
+  TaskGraph graph(one_row());
+  graph.add(message(0, 1, 500), {});
+  const TaskIndex before = graph.add(message(3, 0, 250), {});
+  graph.add(message(2, 3, 125), {before});
+  const Spans spans = simulated(cluster, graph);
+  CHECK(spans.at({0, 2}).start == doctest::Approx(1.0).epsilon(1e-12));
+  CHECK(spans.at({0, 2}).end == doctest::Approx(2.0).epsilon(1e-12));
+  CHECK(spans.at({0, 0}).end == doctest::Approx(2.5).epsilon(1e-12));
+}
+
+}  // namespace tandem::sim::testing

@@ -1,0 +1,321 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "model/error.hpp"
+#include "sim/replay.hpp"
+#include "sim_fixture.hpp"
+
+namespace tandem::sim::testing {
+namespace {
+
+using model::LaneKind;
+using model::Sharing;
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : random_(seed) {}
+  int in(int first, int last) { return std::uniform_int_distribution<int>(first, last)(random_); }
+  double real(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random_);
+  }
+  // Spread evenly over the orders of magnitude.
+  double scale(double low, double high) { return std::exp(real(std::log(low), std::log(high))); }
+
+ private:
+  std::mt19937 random_;
+};
+
+// A link, or two in a row, of its own for each pair: nothing contends, as a channel sends one
+// message at a time and the two directions are apart.
+model::Cluster random_cluster(Dice& dice) {
+  const int devices = dice.in(1, 6);
+  std::vector<model::Device> list;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (int d = 0; d < devices; ++d) list.push_back(device("d" + std::to_string(d)));
+  for (int a = 0; a < devices; ++a) {
+    for (int b = a + 1; b < devices; ++b) {
+      model::Edge edge{
+          list[static_cast<std::size_t>(a)].name, list[static_cast<std::size_t>(b)].name, {}, true};
+      for (int hop = dice.in(1, 2); hop > 0; --hop) {
+        const bool fat = dice.in(0, 3) == 0;
+        edge.hops.push_back({static_cast<model::LinkIndex>(links.size()),
+                             fat                  ? model::Direction::none
+                             : dice.in(0, 1) == 0 ? model::Direction::up
+                                                  : model::Direction::down});
+        links.push_back(link("l" + std::to_string(links.size()),
+                             dice.in(0, 9) == 0 ? 0.0 : dice.scale(1e-6, 0.05),
+                             dice.scale(1e4, 1e9), fat ? Sharing::fatpipe : Sharing::split_duplex));
+      }
+      edges.push_back(edge);
+    }
+  }
+  return {"random", list, {}, links, edges};
+}
+
+model::CostModel random_costs(Dice& dice, const model::Cluster& cluster) {
+  std::vector<model::DeviceProfile> profiles;
+  for (int d = 0; d < cluster.size(); ++d) {
+    model::DeviceProfile profile = free_profile();
+    for (auto& rate : profile.rate) {
+      rate.overhead_s = dice.in(0, 3) == 0 ? 0.0 : dice.scale(1e-7, 1e-2);
+      rate.points = {{1.0, dice.scale(1e-11, 1e-8)}, {8.0, dice.scale(1e-11, 1e-8)}};
+    }
+    profiles.push_back(profile);
+  }
+  return {small_llama(), profiles};
+}
+
+Task random_task(Dice& dice, int devices, const model::Batch& batch) {
+  constexpr std::array kCompute{TaskKind::embed,       TaskKind::norm,     TaskKind::project_qkv,
+                                TaskKind::attend,      TaskKind::add,      TaskKind::ffn_up,
+                                TaskKind::project_out, TaskKind::ffn_down, TaskKind::lm_head,
+                                TaskKind::sample,      TaskKind::release};
+  Task task;
+  task.device = dice.in(0, devices - 1);
+  task.rows = {0, dice.in(1, batch.rows())};
+  task.layer = dice.in(-1, 2);
+  task.columns = {0, dice.in(1, 6)};  // heads of small_llama(), or few columns
+  const int what = dice.in(0, 9);
+  if (what < 4 && devices > 1) {
+    task.kind = TaskKind::transfer;
+    task.lane = LaneKind::channel;
+    task.peer = (task.device + dice.in(1, devices - 1)) % devices;
+    task.columns = {0, dice.in(0, 9) == 0 ? 0 : dice.in(1, 40000)};
+  } else if (what == 4) {
+    task.kind = TaskKind::load;
+    task.lane = LaneKind::disk;
+    task.block = model::WeightBlock::ffn;
+  } else {
+    task.kind = kCompute.at(static_cast<std::size_t>(dice.in(0, kCompute.size() - 1)));
+  }
+  return task;
+}
+
+TaskGraph random_graph(Dice& dice, int devices, int step) {
+  const model::Batch batch{
+      {{.sequence = 0, .past = step * 10, .rows = dice.in(1, 9)}, {.sequence = 1, .past = step}}};
+  TaskGraph graph(batch);
+  const int tasks = dice.in(0, 60);
+  for (int i = 0; i < tasks; ++i) {
+    std::vector<TaskIndex> dependencies;
+    for (int d = dice.in(0, std::min(i, 3)); d > 0; --d) dependencies.push_back(dice.in(0, i - 1));
+    // Channels whose first message waits for nothing are for the first two steps, see replay.cpp.
+    if (dependencies.empty() && i > 0 && step > 1) dependencies.push_back(dice.in(0, i - 1));
+    Task task = random_task(dice, devices, batch);
+    if (dependencies.empty() && step > 1)
+      task.kind = TaskKind::norm, task.lane = LaneKind::cpu, task.peer = -1,
+      task.block = model::WeightBlock::none;
+    graph.add(task, dependencies);
+  }
+  return graph;
+}
+
+bool same(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+int differences(const Spans& a, const Spans& b) {
+  int count = a.size() == b.size() ? 0 : 1;
+  for (const auto& [id, span] : a) {
+    const auto other = b.find(id);
+    if (other == b.end() || !same(span.start, other->second.start) ||
+        !same(span.end, other->second.end) || span.bytes != other->second.bytes ||
+        span.flops != other->second.flops || span.device != other->second.device ||
+        span.peer != other->second.peer || span.kind != other->second.kind ||
+        span.lane != other->second.lane || span.layer != other->second.layer) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graphs and platforms") {
+  std::size_t spans = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    const model::Cluster cluster = random_cluster(dice);
+    const model::CostModel costs = random_costs(dice, cluster);
+    std::vector<TaskGraph> graphs;
+    for (int step = dice.in(1, 5), i = 0; i < step; ++i) {
+      graphs.push_back(random_graph(dice, cluster.size(), i));
+    }
+    GraphSteps steps(graphs);
+    const Spans expected = analytic(cluster, costs, steps);
+    const Spans found = simulated(cluster, costs, steps);
+    CHECK(found.size() == expected.size());
+    CHECK(differences(expected, found) == 0);
+    spans += found.size();
+  }
+  CHECK(spans > 10000);
+}
+
+TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of a ring, 30000 s") {
+  Dice dice(7);
+  const int devices = 5;
+  std::vector<model::Device> list;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (int d = 0; d < devices; ++d) {
+    list.push_back(device("d" + std::to_string(d)));
+    links.push_back(link("l" + std::to_string(d), 0.0123, 1e3 / 3.0, Sharing::split_duplex));
+  }
+  for (int d = 0; d < devices; ++d) {
+    edges.push_back({list[static_cast<std::size_t>(d)].name,
+                     list[static_cast<std::size_t>((d + 1) % devices)].name,
+                     {{d, model::Direction::up}},
+                     true});
+  }
+  const model::Cluster cluster("ring", list, {}, links, edges);
+  const model::CostModel costs = random_costs(dice, cluster);
+  std::vector<TaskGraph> graphs;
+  for (int step = 0; step < 200; ++step) {
+    TaskGraph graph(one_row());
+    std::vector<TaskIndex> last(devices, -1);
+    for (int i = 0; i < 50; ++i) {
+      const int at = i % devices;
+      const int next = (at + 1) % devices;
+      auto& before = last[static_cast<std::size_t>(at)];
+      before = before < 0 ? graph.add(addition(at, 17), {}) : graph.add(addition(at, 17), {before});
+      const TaskIndex sent = graph.add(message(at, next, dice.in(1, 1000)), {before});
+      last[static_cast<std::size_t>(next)] = sent;
+    }
+    graphs.push_back(graph);
+  }
+  GraphSteps steps(graphs);
+  const Spans expected = analytic(cluster, costs, steps);
+  CHECK(makespan(expected) > 30000.0);
+  CHECK(differences(expected, simulated(cluster, costs, steps)) == 0);
+}
+
+TEST_CASE("sim/replay: a channel sends one message after another, each done a latency later") {
+  // 1000 B at 1000 B/s, 5 s of latency: sent at 1 s and 2 s, done at 6 s and 7 s.
+  const model::Cluster cluster("pair", {device("a"), device("b")}, {},
+                               {link("l", 5.0, 1000.0, Sharing::split_duplex)},
+                               {{"a", "b", {{0, model::Direction::up}}, true}});
+  TaskGraph graph(one_row());
+  graph.add(message(0, 1, 250), {});
+  graph.add(message(0, 1, 250), {});
+  const TaskIndex back = graph.add(message(1, 0, 250), {1});
+  const Spans spans = simulated(cluster, graph);
+  CHECK(spans.at({0, 0}).start == doctest::Approx(0.0));
+  CHECK(spans.at({0, 0}).end == doctest::Approx(6.0));
+  CHECK(spans.at({0, 1}).start == doctest::Approx(1.0));
+  CHECK(spans.at({0, 1}).end == doctest::Approx(7.0));
+  CHECK(spans.at({0, back}).start == doctest::Approx(7.0));
+  CHECK(spans.at({0, back}).end == doctest::Approx(13.0));
+}
+
+TEST_CASE("sim/replay: a lane goes on with the next step while others are in the last") {
+  const model::Cluster cluster("pair", {device("a"), device("b")}, {},
+                               {link("l", 0.0, 1000.0, Sharing::split_duplex)},
+                               {{"a", "b", {{0, model::Direction::up}}, true}});
+  std::vector<TaskGraph> graphs;
+  for (int step = 0; step < 4; ++step) {
+    TaskGraph graph(one_row());
+    graph.add(message(0, 1, 250), {});                   // 1 s
+    if (step == 0) graph.add(message(1, 0, 25000), {});  // 100 s
+    graphs.push_back(graph);
+  }
+  GraphSteps steps(graphs);
+  const Spans spans = simulated(cluster, free_costs(cluster), steps);
+  CHECK(spans.at({3, 0}).start == doctest::Approx(3.0));
+  CHECK(spans.at({3, 0}).end == doctest::Approx(4.0));
+  CHECK(makespan(spans) == doctest::Approx(100.0));
+}
+
+TEST_CASE("sim/replay: no steps, empty graphs and tasks that take no time end") {
+  const model::Cluster cluster("one", {device("a")}, {}, {}, {});
+  GraphSteps none({});
+  CHECK(simulated(cluster, free_costs(cluster), none).empty());
+  TaskGraph graph(one_row());
+  graph.add(addition(0, 1), {});
+  GraphSteps steps({TaskGraph(one_row()), graph, TaskGraph(one_row()), TaskGraph(one_row()), graph,
+                    TaskGraph(one_row())});
+  CHECK(simulated(cluster, free_costs(cluster), steps).size() == 2);
+}
+
+TEST_CASE("sim/replay: a load on a device without a disk is the caller's error") {
+  model::Device bare = device("a");
+  bare.disk_bandwidth = {};
+  const model::Cluster cluster("one", {bare}, {}, {}, {});
+  TaskGraph graph(one_row());
+  graph.add({.kind = TaskKind::load,
+             .lane = LaneKind::disk,
+             .block = model::WeightBlock::ffn,
+             .columns = {0, 3}},
+            {});
+  GraphSteps steps({graph});
+  CHECK_THROWS_AS(simulated(cluster, free_costs(cluster), steps), std::logic_error);
+}
+
+namespace {
+
+// Steps that fail in the child.
+class FailingSteps : public model::Steps {
+ public:
+  explicit FailingSteps(std::function<void()> fail) : fail_(std::move(fail)), graph_(one_row()) {}
+  [[nodiscard]] std::int32_t count() const override { return 3; }
+  const TaskGraph& graph(std::int32_t i) override {
+    if (i == 1) fail_();
+    return graph_;
+  }
+
+ private:
+  std::function<void()> fail_;
+  TaskGraph graph_;
+};
+
+std::string message_of(const std::function<void()>& fail) {
+  const model::Cluster cluster("one", {device("a")}, {}, {}, {});
+  FailingSteps steps(fail);
+  try {
+    simulated(cluster, free_costs(cluster), steps);
+  } catch (const Error& e) {
+    return std::string("Error ") + e.what();
+  } catch (const std::logic_error& e) {
+    return std::string("logic_error ") + e.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("sim/replay: an exception in the child comes back") {
+  CHECK(message_of([] { throw Error("the world"); }) == "Error the world");
+  CHECK(message_of([] { throw std::logic_error("the caller"); }) == "logic_error the caller");
+  CHECK(message_of([] { throw std::runtime_error("else"); }) == "Error else");
+}
+
+TEST_CASE("sim/replay: a child that dies is an Error that says how and what it said") {
+  const std::string exited = message_of([] {
+    std::fputs("last\nwords", stderr);
+    std::_Exit(3);
+  });
+  CHECK(exited == "Error simulation: SimGrid's process exited with 3 and said: last words");
+  const std::string killed = message_of([] { std::raise(SIGKILL); });
+  CHECK(killed.find("signal 9") != std::string::npos);
+}
+
+TEST_CASE("sim/replay: network_settings names every factor of the model") {
+  const auto settings = network_settings();
+  CHECK(settings.at("network/model") == "CM02");
+  CHECK(settings.at("network/latency-factor") == "1");
+  CHECK(settings.at("network/bandwidth-factor") == "1");
+  CHECK(settings.at("network/crosstraffic") == "0");
+  CHECK(settings.contains("network/weight-S"));
+  CHECK(settings.contains("network/TCP-gamma"));
+}
+
+}  // namespace tandem::sim::testing
