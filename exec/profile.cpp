@@ -1,0 +1,149 @@
+#include "exec/profile.hpp"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "exec/profile_fit.hpp"
+#include "exec/profile_rig.hpp"
+#include "exec/transport/measure.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+namespace {
+
+using model::TaskKind;
+
+// Bytes of weights between two visits to the same: several times the last-level cache.
+double beyond_cache() {
+  constexpr double kCaches = 4.0;
+  constexpr double kAssumed = 32.0 * 1024 * 1024;  // where the kernel does not tell
+  const auto cache = static_cast<double>(sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return kCaches * (cache > 0.0 ? cache : kAssumed);
+}
+
+// The first value of `field` in a file of "field : value" lines; empty if there is none.
+std::string field_of(const char* path, const std::string& field) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(field)) continue;
+    const std::size_t value = line.find_first_not_of(": \t", line.find(':'));
+    return value == std::string::npos ? "" : line.substr(value);
+  }
+  return "";
+}
+
+// Resident bytes of this process, shared libraries included, as the run's own peak counts them.
+double resident_bytes() {
+  const std::string kilobytes = field_of("/proc/self/status", "VmRSS");
+  return kilobytes.empty() ? 0.0 : std::stod(kilobytes) * 1024.0;
+}
+
+std::string describe(const model::Transformer& shape, int threads) {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 16> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%d", &utc);
+  std::string machine = field_of("/proc/cpuinfo", "model name");
+  if (machine.empty()) machine = "unknown processor";
+  return machine + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
+         shape.name + ", " + date.data();
+}
+
+struct Step {
+  std::int32_t rows = 1;
+  std::int32_t past = 0;
+};
+
+// Prompts of every wanted size, and single tokens after contexts of several lengths.
+std::vector<Step> steps_of(const model::Transformer& shape, const std::vector<std::int32_t>& rows) {
+  const auto context = static_cast<std::int32_t>(std::min<std::int64_t>(shape.max_context, 1024));
+  std::vector<Step> steps;
+  for (const std::int32_t n : rows) {
+    if (n > 1) steps.push_back({n, 0});
+  }
+  for (std::int32_t past = 15; past < context; past = past * 4 + 3) steps.push_back({1, past});
+  if (steps.empty()) steps.push_back({1, 0});
+  return steps;
+}
+
+}  // namespace
+
+model::DeviceProfile measure_profile(const model::Transformer& shape,
+                                     const ProfileOptions& options) {
+  require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
+          "a profile has threads, and rows from 1");
+  model::DeviceProfile profile;
+  profile.program_bytes = resident_bytes();
+  profile.source = describe(shape, options.threads);
+  const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
+    return profile.rate[static_cast<std::size_t>(kind)];
+  };
+  rate(TaskKind::transfer) = measure_message_cost();
+
+  // Two sizes of everything, so that what a task costs can be told from what a byte costs.
+  constexpr double kSmall = 0.25;
+  constexpr double kLargestLayer = 256.0 * 1024 * 1024;
+  constexpr double kLargestHead = 128.0 * 1024 * 1024;
+  constexpr std::int32_t kSequences = 16;
+  const std::vector<Step> steps = steps_of(shape, options.rows);
+  const std::int32_t max_rows = std::ranges::max(options.rows);
+  std::int32_t max_positions = 1;
+  for (const Step& s : steps) max_positions = std::max(max_positions, s.past + s.rows);
+  const auto all = [&](std::int64_t count) {
+    return model::Range{0, static_cast<std::int32_t>(count)};
+  };
+  const double layer =
+      model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
+  const double fraction = std::min(1.0, kLargestLayer / layer);
+  const auto rig = [&](double part) {
+    return ProfileRig({.shape = shape,
+                       .fraction = part,
+                       .layer_bytes = beyond_cache(),
+                       .max_rows = max_rows,
+                       .max_positions = max_positions,
+                       .threads = options.threads});
+  };
+  std::array<ProfileRig, 2> rigs{rig(fraction), rig(fraction * kSmall)};
+  const std::int64_t vocab = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(shape.hidden))), 1,
+      shape.vocab);
+  const auto head = [&](std::int64_t part) {
+    return ProfileHead(shape, part, max_rows, std::min(max_rows, kSequences), options.threads);
+  };
+  std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
+
+  // Rounds over everything, so that a machine that drifts drifts for all alike.
+  const ProfileClock clock(options.threads);
+  ProfileLog log;
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
+  constexpr int kLeastRounds = 2;
+  for (int round = 0; round < kLeastRounds || std::chrono::steady_clock::now() < end; ++round) {
+    ProfileLog warm_up;
+    ProfileLog& to = round == 0 ? warm_up : log;
+    for (std::size_t size = 0; size < rigs.size(); ++size) {
+      for (const Step& step : steps) {
+        rigs[size].step(step.rows, step.past, clock, to);
+        heads[size].step(step.rows, clock, to);
+      }
+    }
+  }
+
+  for (int k = 0; k < model::kTaskKinds; ++k) {
+    const auto kind = static_cast<TaskKind>(k);
+    if (kind == TaskKind::transfer || kind == TaskKind::load || kind == TaskKind::release) continue;
+    rate(kind) = fit_rate(log.samples(kind));
+  }
+  return profile;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,196 @@
+#include "exec/profile_rig.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "exec/synthetic_shard.hpp"
+#include "model/trace.hpp"
+
+namespace tandem::exec {
+
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Task;
+using model::TaskKind;
+using model::WeightBlock;
+
+constexpr BufferRef kHidden{BufferKind::hidden};
+constexpr BufferRef kNormed{BufferKind::normed};
+
+// Values of the order of real weights; cheap, as there are hundreds of millions.
+float pattern(const WeightElement& e) {
+  return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
+}
+
+std::int32_t part_of(std::int64_t whole, double fraction) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(std::llround(static_cast<double>(whole) * fraction), 1, whole));
+}
+
+model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
+  return {{0, static_cast<std::int32_t>(layers)},
+          {0, part_of(t.heads, fraction)},
+          {0, part_of(t.intermediate, fraction)},
+          false,
+          false};
+}
+
+std::int64_t layers_for(const model::Transformer& t, double fraction, double bytes) {
+  const double one = model::weight_bytes(t, share_of(t, fraction, 1));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(bytes / one)), 2, 256);
+}
+
+void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
+  std::vector<float> x(static_cast<std::size_t>(rows * hidden));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1F * static_cast<float>(i % 23) - 1.1F;
+  compute.write_rows(kHidden, {0, rows}, {0, static_cast<std::int32_t>(hidden)}, x);
+}
+
+template <class Body>
+double timed(const ProfileClock& clock, const Body& body) {
+  const double start = clock.now();
+  body();
+  return std::max(clock.now() - start - clock.cost(), 1e-9);
+}
+
+}  // namespace
+
+void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
+  seconds_[{kind, work.reuse, work.streamed_bytes}].push_back(seconds);
+}
+
+std::vector<ProfileSample> ProfileLog::samples(TaskKind kind) const {
+  std::vector<ProfileSample> samples;
+  for (const auto& [size, seconds] : seconds_) {
+    if (std::get<0>(size) != kind) continue;
+    samples.push_back({.streamed_bytes = std::get<2>(size),
+                       .reuse = std::get<1>(size),
+                       .seconds = model::quantile(seconds, 0.5)});
+  }
+  return samples;
+}
+
+ProfileClock::ProfileClock(int threads) : thread_time_(threads == 1) {
+  std::vector<double> costs;
+  for (int i = 0; i < 101; ++i) {
+    const double start = now();
+    costs.push_back(now() - start);
+  }
+  cost_ = model::quantile(std::move(costs), 0.5);
+}
+
+double ProfileClock::now() const {
+  if (!thread_time_) {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(since).count();
+  }
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+ProfileRig::ProfileRig(const Options& options)
+    : transformer_(options.shape),
+      share_(share_of(options.shape, options.fraction,
+                      layers_for(options.shape, options.fraction, options.layer_bytes))),
+      compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
+               {.max_rows = options.max_rows,
+                .max_positions = options.max_positions,
+                .threads = options.threads}) {}
+
+void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
+                     ProfileLog& log) {
+  const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+  log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
+}
+
+void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
+                      ProfileLog& log) {
+  fill(compute_, rows, transformer_.hidden);
+  const model::Batch batch{{{0, past, rows}}};
+  const Range hidden{0, static_cast<std::int32_t>(transformer_.hidden)};
+  const BufferRef query{BufferKind::query};
+  const BufferRef attention{BufferKind::attention};
+  const BufferRef activation{BufferKind::activation};
+  const BufferRef partial{BufferKind::partial};
+  for (std::int32_t layer = 0; layer < share_.layers.end; ++layer) {
+    const auto task = [&](TaskKind kind, Range columns, BufferRef input, BufferRef output,
+                          WeightBlock block = WeightBlock::none) {
+      run(batch,
+          {.kind = kind,
+           .block = block,
+           .layer = layer,
+           .rows = {0, rows},
+           .columns = columns,
+           .input = input,
+           .output = output},
+          clock, log);
+    };
+    task(TaskKind::norm, hidden, kHidden, kNormed, WeightBlock::attention);
+    task(TaskKind::project_qkv, share_.heads, kNormed, query);
+    task(TaskKind::attend, share_.heads, query, attention);
+    task(TaskKind::project_out, share_.heads, attention, partial);
+    task(TaskKind::add, hidden, partial, kHidden);
+    task(TaskKind::norm, hidden, kHidden, kNormed, WeightBlock::ffn);
+    task(TaskKind::ffn_up, share_.columns, kNormed, activation);
+    task(TaskKind::ffn_down, share_.columns, activation, partial);
+    task(TaskKind::add, hidden, partial, kHidden);
+  }
+}
+
+namespace {
+
+model::Transformer with_vocab(model::Transformer t, std::int64_t vocab) {
+  t.vocab = vocab;
+  return t;
+}
+
+}  // namespace
+
+ProfileHead::ProfileHead(const model::Transformer& shape, std::int64_t vocab, std::int32_t max_rows,
+                         std::int32_t sequences, int threads)
+    : transformer_(with_vocab(shape, vocab)),
+      sequences_(sequences),
+      compute_(
+          transformer_,
+          synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
+          {.max_rows = max_rows, .max_positions = 1, .sequences = sequences, .threads = threads}),
+      sampler_(SamplingOptions{}) {}
+
+void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
+  std::vector<std::int32_t> ids;
+  model::Batch batch;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    ids.push_back(static_cast<std::int32_t>((row * 7919) % transformer_.vocab));
+    batch.segments.push_back({row % sequences_, 0, 1});
+  }
+  compute_.set_tokens(ids);
+  const Range vocab{0, static_cast<std::int32_t>(transformer_.vocab)};
+  const auto run = [&](const Task& task) {
+    const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
+    log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
+  };
+  run({.kind = TaskKind::embed, .rows = {0, rows}, .output = kHidden});
+  if (rows > sequences_) return;
+  run({.kind = TaskKind::norm,
+       .block = WeightBlock::head,
+       .rows = {0, rows},
+       .input = kHidden,
+       .output = kNormed});
+  run({.kind = TaskKind::lm_head,
+       .rows = {0, rows},
+       .columns = vocab,
+       .input = kNormed,
+       .output = {BufferKind::logits}});
+  const Task sample{.kind = TaskKind::sample, .rows = {0, 1}, .columns = vocab};
+  log.add(TaskKind::sample, model::work_of(transformer_, batch, sample),
+          timed(clock, [&] { (void)sampler_.sample(compute_.logits()); }));
+}
+
+}  // namespace tandem::exec

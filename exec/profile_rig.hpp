@@ -1,0 +1,84 @@
+#pragma once
+
+// What a profile is measured on: devices of the given geometry that run forward steps, and a clock
+// around each task.
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "exec/compute.hpp"
+#include "exec/profile_fit.hpp"
+#include "exec/sampling.hpp"
+#include "model/task_graph.hpp"
+#include "model/transformer.hpp"
+#include "model/work.hpp"
+
+namespace tandem::exec {
+
+// Seconds that each kind of task took, by its size.
+class ProfileLog {
+ public:
+  void add(model::TaskKind kind, const model::Work& work, double seconds);
+  // One sample a size: the median.
+  [[nodiscard]] std::vector<ProfileSample> samples(model::TaskKind kind) const;
+
+ private:
+  using Size = std::tuple<model::TaskKind, double, double>;  // kind, reuse, streamed bytes
+  std::map<Size, std::vector<double>> seconds_;
+};
+
+// Seconds on the clock that profiles use: with one thread the CPU time of the calling thread, so
+// that a busy machine lengthens no measurement; else time on the wall.
+class ProfileClock {
+ public:
+  explicit ProfileClock(int threads);
+  [[nodiscard]] double now() const;
+  [[nodiscard]] double cost() const { return cost_; }  // of reading it
+ private:
+  bool thread_time_;
+  double cost_ = 0.0;
+};
+
+// A part of the model that runs whole steps, in the order and cache state of a real one.
+class ProfileRig {
+ public:
+  struct Options {
+    model::Transformer shape;
+    double fraction = 1.0;     // of heads and FFN columns
+    double layer_bytes = 0.0;  // at least this much of weights, in several layers
+    std::int32_t max_rows = 1;
+    std::int32_t max_positions = 1;
+    int threads = 1;
+  };
+  explicit ProfileRig(const Options& options);
+
+  // One step of `rows` tokens after `past`; every task's time goes to `log`.
+  void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
+
+ private:
+  void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,
+           ProfileLog& log);
+
+  model::Transformer transformer_;
+  model::Share share_;
+  Compute compute_;
+};
+
+// Embedding, final norm, LM head and sampling, for `sequences` at once.
+class ProfileHead {
+ public:
+  ProfileHead(const model::Transformer& shape, std::int64_t vocab, std::int32_t max_rows,
+              std::int32_t sequences, int threads);
+  [[nodiscard]] std::int32_t sequences() const { return sequences_; }
+  void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
+
+ private:
+  model::Transformer transformer_;
+  std::int32_t sequences_;
+  Compute compute_;
+  Sampler sampler_;
+};
+
+}  // namespace tandem::exec
