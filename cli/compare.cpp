@@ -40,20 +40,27 @@ fs::path make_folder(const std::string& path) {
 
 std::string value_text(const std::optional<double>& value, const std::string& unit) {
   if (!value) return "-";
-  const std::string sign = *value < 0.0 ? "-" : "";
   const double size = std::abs(*value);
-  if (unit == "s") return sign + to_text(model::Seconds{size});
-  if (unit == "bytes") return sign + to_text(model::Bytes{size});
-  return sign + fixed(size, 0);
+  std::string text = *value < 0.0 ? "-" : "";
+  if (unit == "s") {
+    text.append(to_text(model::Seconds{size}));
+  } else if (unit == "bytes") {
+    text.append(to_text(model::Bytes{size}));
+  } else {
+    text.append(fixed(size, 0));
+  }
+  return text;
 }
 
 std::string signed_text(const std::optional<double>& value, const std::string& unit) {
-  return (value && *value > 0.0 ? "+" : "") + value_text(value, unit);
+  std::string text = value && *value > 0.0 ? "+" : "";
+  return text.append(value_text(value, unit));
 }
 
 std::string percent_text(const std::optional<double>& percent) {
   if (!percent) return "-";
-  return (*percent > 0.0 ? "+" : "") + fixed(*percent, 1) + '%';
+  std::string text = *percent > 0.0 ? "+" : "";
+  return text.append(fixed(*percent, 1)).append("%");
 }
 
 std::string label(const Deviation& row) {
