@@ -27,15 +27,15 @@ class Star {
     task.peer = to;
     task.input = kPartial;
     task.output = output;
-    return append(task, after);
+    return after < 0 ? graph_->add(task, {}) : graph_->add(task, {after});
   }
 
-  // The addition follows the one before it in the master's lane, whose order needs no edge.
-  TaskIndex add(BufferRef term, TaskIndex arrived) {
+  // `before`: what the master's partial holds so far is made by it.
+  TaskIndex add(BufferRef term, TaskIndex arrived, TaskIndex before) {
     Task task = common(TaskKind::add, sum_.master);
     task.input = term;
     task.output = kPartial;
-    return append(task, arrived);
+    return before < 0 ? graph_->add(task, {arrived}) : graph_->add(task, {arrived, before});
   }
 
  private:
@@ -47,10 +47,6 @@ class Star {
     task.rows = sum_.rows;
     task.columns = sum_.columns;
     return task;
-  }
-
-  TaskIndex append(const Task& task, TaskIndex after) {
-    return after < 0 ? graph_->add(task, {}) : graph_->add(task, {after});
   }
 
   TaskGraph* graph_;
@@ -84,7 +80,9 @@ void star_sum(TaskGraph& graph, const StarSum& sum, std::span<Participant> parti
       arrivals.emplace_back(receive, sent);
     }
   }
-  for (const auto& [term, arrived] : arrivals) master->ready = star.add(term, arrived);
+  for (const auto& [term, arrived] : arrivals) {
+    master->ready = star.add(term, arrived, master->ready);
+  }
   for (Participant& worker : participants) {
     if (is_master(worker) || !worker.receives) continue;
     worker.ready = star.send(sum.master, worker.device, kPartial, master->ready);

@@ -98,10 +98,13 @@ TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
                 after);
 }
 
-TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after) {
-  const Task task =
-      make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_));
-  return append(with(task, kPartial, kHidden), after);
+TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after, TaskIndex hidden_ready) {
+  Task task =
+      with(make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_)),
+           kPartial, kHidden);
+  if (hidden_ready < 0) return append(task, after);
+  task.device = device_;
+  return graph_->add(task, {after, hidden_ready});
 }
 
 TaskIndex DeviceTasks::sample(TaskIndex after) {

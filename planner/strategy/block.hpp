@@ -20,8 +20,9 @@ class DeviceTasks {
   model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
   // partial = what the FFN columns `columns` add to hidden (norm, up, down).
   model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
-  // hidden += partial.
-  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after);
+  // hidden += partial; also after `hidden_ready`, the task that wrote hidden, unless -1.
+  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after,
+                               model::TaskIndex hidden_ready = -1);
   // The next token of every segment: final norm, LM head and sampling of the segments' last rows.
   // Adjacent last rows (decoding several sequences) share one pass over the head's weights.
   model::TaskIndex sample(model::TaskIndex after);

@@ -83,6 +83,7 @@ class Lowering {
   }
 
   void reduce(std::int32_t layer) {
+    const std::vector<Participant> before = participants_;
     star_sum(graph_,
              {.master = plan_->master,
               .layer = layer,
@@ -91,7 +92,10 @@ class Lowering {
              participants_);
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       Participant& p = participants_[d];
-      if (d == master() || p.receives) p.ready = devices_[d].add_partial(layer, p.ready);
+      if (d != master() && !p.receives) continue;
+      // A device that computed nothing may not yet have the residual stream it adds to.
+      const TaskIndex hidden_ready = p.contributes ? -1 : before[d].ready;
+      p.ready = devices_[d].add_partial(layer, p.ready, hidden_ready);
     }
   }
 

@@ -1,0 +1,11 @@
+tandem_tests(
+  planner
+  SOURCES
+    planner_fixture.cpp
+    planner_interpreter.cpp
+    planner_lowering_test.cpp
+    planner_partition_test.cpp
+    planner_plan_test.cpp
+    planner_search_test.cpp
+    planner_star_test.cpp
+  LIBRARIES tandem::planner nlohmann_json::nlohmann_json)

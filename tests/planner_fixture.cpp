@@ -1,0 +1,60 @@
+#include "planner_fixture.hpp"
+
+namespace tandem::test {
+
+model::Cluster star_cluster(const std::vector<DeviceSpec>& specs) {
+  std::vector<model::Device> devices;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const std::string name = "d" + std::to_string(i);
+    devices.push_back({.name = name,
+                       .cores = 4,
+                       .flop_rate = model::FlopsPerSecond{specs[i].flops_per_s},
+                       .memory_bandwidth = model::BytesPerSecond{specs[i].flops_per_s * 10.0},
+                       .memory = model::Bytes{specs[i].memory_bytes}});
+    links.push_back({.name = "l" + std::to_string(i),
+                     .latency = model::Seconds{1e-3},
+                     .bandwidth = model::BytesPerSecond{1e6}});
+    edges.push_back({.from = name,
+                     .to = "router",
+                     .hops = {{static_cast<model::LinkIndex>(i), model::Direction::up}}});
+  }
+  return {"star", std::move(devices), {"router"}, std::move(links), std::move(edges)};
+}
+
+model::Transformer small_model(const Shape& shape) {
+  return {.name = "small",
+          .layers = shape.layers,
+          .hidden = shape.heads * shape.head_dim,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .intermediate = shape.intermediate,
+          .vocab = shape.vocab,
+          .max_context = 64};
+}
+
+planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
+                      const planner::Split& split) {
+  const bool splits = planner::find_strategy(strategy).splits;
+  planner::Plan plan{.strategy = strategy,
+                     .partition = splits ? "given" : "",
+                     .allreduce = splits ? "star" : "",
+                     .model = small_model(shape),
+                     .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
+                     .master = master,
+                     .workload = {.prompt_tokens = 5, .new_tokens = 3},
+                     .devices = {},
+                     .profiles = {}};
+  for (const model::Share& share : planner::to_shares(plan.model, master, split)) {
+    plan.devices.push_back({.share = share, .memory = {}});
+  }
+  for (const model::Device& device : plan.cluster.devices()) {
+    plan.profiles.push_back(model::nominal_profile(device));
+  }
+  plan.validate();
+  return plan;
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,37 @@
+#pragma once
+
+// Small clusters, models and plans for the planner's tests.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/lowering.hpp"
+#include "planner/partition/budget.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::test {
+
+struct DeviceSpec {
+  double flops_per_s = 1e9;
+  double memory_bytes = 1e12;
+};
+
+// Devices "d0", "d1", ... each on its own split-duplex access link to one router.
+model::Cluster star_cluster(const std::vector<DeviceSpec>& devices);
+
+struct Shape {
+  std::int64_t layers = 2;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 4;
+  std::int64_t head_dim = 2;
+  std::int64_t intermediate = 6;
+  std::int64_t vocab = 11;
+};
+model::Transformer small_model(const Shape& shape);
+
+// A plan of `strategy` with these shares on unlimited devices.
+planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
+                      const planner::Split& split);
+
+}  // namespace tandem::test

@@ -1,0 +1,55 @@
+#pragma once
+
+// A numeric interpreter of task graphs in double precision, and the same transformer unsharded:
+// written for clarity, independent of exec.
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "model/task_graph.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::test {
+
+using Row = std::vector<double>;
+
+// Logits of the last token of `tokens`, computed from the whole sequence without a cache.
+Row reference_logits(const model::Transformer& transformer, const std::vector<int>& tokens);
+
+// Executes graphs in index order. A device computes with the heads and columns of its share only,
+// attends only to the keys and values it has itself computed, and reads NaN from what nobody has
+// written in this step.
+class Interpreter {
+ public:
+  explicit Interpreter(const planner::Plan& plan) : plan_(&plan) {}
+
+  // `tokens`: one a row of the batch. Returns the logits from which each row was sampled.
+  std::map<int, Row> run(const model::TaskGraph& graph, const std::vector<int>& tokens);
+
+  // Elements sent so far, from one device to another.
+  [[nodiscard]] double elements_sent() const { return elements_sent_; }
+
+ private:
+  struct Position {  // of one key/value head
+    Row key;
+    Row value;
+  };
+  using Buffer = std::map<int, Row>;  // by row of the batch
+
+  Row& row(model::DeviceIndex device, model::BufferRef buffer, int r);
+  void execute(const model::Batch& batch, const model::Task& task, const std::vector<int>& tokens,
+               std::map<int, Row>& sampled);
+  void execute_row(const model::Batch& batch, const model::Task& task, int r);
+  void project_qkv(const model::Batch& batch, const model::Task& task, int r);
+  void attend(const model::Batch& batch, const model::Task& task, int r);
+
+  const planner::Plan* plan_;
+  std::map<std::tuple<int, model::BufferKind, int>, Buffer> buffers_;  // device, kind, slot
+  // device, layer, sequence, key/value head: by position
+  std::map<std::tuple<int, int, int, int>, std::vector<Position>> cache_;
+  double elements_sent_ = 0.0;
+};
+
+}  // namespace tandem::test
