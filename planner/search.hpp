@@ -17,10 +17,10 @@ struct Request {
   std::string strategy = "tensor";
   std::string partition = "galaxy";  // galaxy | equal | proportions "A:B:C", one a device
   std::string allreduce = "star";
-  std::string master;  // device name; empty: the first
+  std::string master{};  // device name; empty: the first
   Workload workload;
   // One a device; empty: nominal_profile of each device. Emulation slowdown already applied.
-  std::vector<model::DeviceProfile> profiles;
+  std::vector<model::DeviceProfile> profiles{};
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

@@ -109,7 +109,7 @@ TEST_CASE("planner/galaxy: with ample memory it is the proportional split") {
     const Shape shape{.heads = 8, .kv_heads = 4, .intermediate = 37};
     const planner::Plan plan = outline(shape, std::vector<DeviceSpec>(v.size()));
     const Split split = galaxy_split(Budget(plan, slots(v.size())), v);
-    CHECK(split == proportional_split(plan.model, v));
+    CHECK(split == planner::proportional_split(plan.model, v));
   }
 }
 
