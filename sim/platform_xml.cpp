@@ -41,6 +41,16 @@ std::string with_unit(std::string_view text, std::string_view unit) {
   return bare_number(text) ? std::string(text) + std::string(unit) : std::string(text);
 }
 
+// Names and values in messages come from the file, and could hold anything.
+std::string one_line(std::string text) {
+  constexpr std::size_t kShown = 1000;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+  return text;
+}
+
 // Which values the file left out, and of which devices.
 class Defaults {
  public:
@@ -285,7 +295,7 @@ class Reader {
   }
 
   void read_link(xml_node node) {
-    document_.expect(node, {"id", "bandwidth"}, {"latency", "sharing_policy"}, {"prop"});
+    document_.expect(node, {"id", "bandwidth", "latency"}, {"sharing_policy"}, {"prop"});
     foreign_props(node);
     model::Link link;
     link.name = new_name(node);
@@ -461,7 +471,11 @@ class Reader {
 }  // namespace
 
 Platform parse_platform_xml(std::string_view text, const std::string& source) {
-  return Reader(text, source).read();
+  try {
+    return Reader(text, source).read();
+  } catch (const Error& e) {
+    throw Error(one_line(e.what()));
+  }
 }
 
 }  // namespace tandem::sim

@@ -1,0 +1,1 @@
+tandem_bench(sim_replay_bench tandem::sim tandem::planner)
