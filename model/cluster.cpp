@@ -278,7 +278,8 @@ DeviceIndex Cluster::find(const std::string& device) const {
   constexpr std::size_t kShown = 16;
   std::string known;
   for (std::size_t i = 0; i < std::min(devices_.size(), kShown); ++i) {
-    known += (i == 0 ? "" : ", ") + devices_[i].name;
+    known += i == 0 ? "" : ", ";
+    known += devices_[i].name;
   }
   if (devices_.size() > kShown) known += ", ...";
   throw Error("device '" + device + "': unknown in cluster '" + name_ + "', expected one of " +

@@ -69,7 +69,8 @@ const Dialect& find_dialect(std::string_view model_type, const JsonValue& field)
   std::string known;
   for (const Dialect& dialect : kDialects) {
     if (dialect.model_type == model_type) return dialect;
-    known += (known.empty() ? "" : ", ") + std::string(dialect.model_type);
+    known += known.empty() ? "" : ", ";
+    known += dialect.model_type;
   }
   field.fail("one of " + known);
 }

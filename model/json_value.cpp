@@ -89,7 +89,9 @@ void JsonValue::fail(std::string_view expected) const {
 
 JsonValue JsonValue::at(std::string_view key) const {
   if (!json_->is_object()) fail("an object");
-  std::string path = path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  std::string path = path_;
+  if (!path.empty()) path += '.';
+  path += key;
   const auto found = json_->find(key);
   if (found == json_->end()) {
     throw Error(document_->source() + ": field '" + path + "' is missing, expected a value; " +
@@ -110,7 +112,10 @@ void JsonValue::expect_keys(std::initializer_list<std::string_view> keys) const 
   for (const auto& [key, value] : json_->items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
-    for (const std::string_view k : keys) known += (known.empty() ? "" : ", ") + std::string(k);
+    for (const std::string_view k : keys) {
+      known += known.empty() ? "" : ", ";
+      known += k;
+    }
     const std::string where = path_.empty() ? "" : " in '" + path_ + "'";
     throw Error(document_->source() + ": unknown field " + shown(nlohmann::json(key)) + where +
                 ", expected only " + known + "; " + document_->remedy());
@@ -126,7 +131,9 @@ std::size_t JsonValue::size(std::size_t max) const {
 
 JsonValue JsonValue::at(std::size_t index) const {
   if (!json_->is_array() || index >= json_->size()) fail("an array with more elements");
-  return {*document_, (*json_)[index], path_ + "[" + std::to_string(index) + "]"};
+  std::string path = path_;
+  path.append("[").append(std::to_string(index)).append("]");
+  return {*document_, (*json_)[index], std::move(path)};
 }
 
 std::int64_t JsonValue::integer(std::int64_t min, std::int64_t max) const {
@@ -167,12 +174,16 @@ bool JsonValue::is_array() const { return json_->is_array(); }
 void expect_schema(const JsonValue& root, std::string_view schema) {
   const JsonValue field = root.at("schema");
   if (!field.json().is_string() || field.json().get_ref<const std::string&>() != schema) {
-    field.fail("\"" + std::string(schema) + "\"");
+    std::string expected("\"");
+    expected.append(schema).append("\"");
+    field.fail(expected);
   }
 }
 
 std::string to_text(const nlohmann::ordered_json& value) {
-  return value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  std::string text = value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text += '\n';
+  return text;
 }
 
 }  // namespace tandem::model

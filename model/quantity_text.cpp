@@ -39,7 +39,10 @@ constexpr Unit kSpeeds[] = {{"f", 1.0},  {"kf", 1e3},  {"Kf", 1e3}, {"Mf", 1e6},
                        std::string_view example) {
   constexpr std::size_t kShown = 40;
   std::string known;
-  for (const Unit& unit : units) known += (known.empty() ? "" : " ") + std::string(unit.name);
+  for (const Unit& unit : units) {
+    known += known.empty() ? "" : " ";
+    known += unit.name;
+  }
   throw Error(std::string(subject) + ": '" + std::string(text.substr(0, kShown)) +
               "', expected a number of at least 0 with a unit (" + known + "); write for example " +
               std::string(example));

@@ -68,7 +68,8 @@ std::string one_of(const JsonValue& field, std::initializer_list<std::string_vie
   std::string known;
   for (const std::string_view w : words) {
     if (w == word) return word;
-    known += (known.empty() ? "" : ", ") + std::string(w);
+    known += known.empty() ? "" : ", ";
+    known += w;
   }
   field.fail("one of " + known);
 }

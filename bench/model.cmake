@@ -1,0 +1,1 @@
+tandem_bench(model_analytic_bench tandem::model)
