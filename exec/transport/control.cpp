@@ -54,15 +54,20 @@ struct Watched {
   void queue(std::span<const std::byte> frame) {
     if (!dead) outbox.insert(outbox.end(), frame.begin(), frame.end());
   }
-  // Writes what the kernel takes.
-  void flush() {
+  // Writes what the kernel takes. True if it took something.
+  bool flush() {
+    const std::size_t before = unsent();
     while (!dead && unsent() > 0) {
       const std::size_t bytes = connection.write_some(std::span(outbox).subspan(written));
-      if (bytes == 0) return;
+      if (bytes == 0) break;
       written += bytes;
     }
-    outbox.clear();
-    written = 0;
+    const std::size_t after = unsent();
+    if (written > outbox.size() / 2) {
+      outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(written));
+      written = 0;
+    }
+    return after < before;
   }
 };
 
@@ -125,7 +130,7 @@ struct Control::State {
 
   void flush(Watched& peer) {
     try {
-      peer.flush();
+      if (peer.flush()) changed.notify_all();  // senders wait for room
     } catch (const Error& fault) {
       lose(peer, fault.what());
     }

@@ -22,7 +22,7 @@ struct ControlOptions {
   std::chrono::milliseconds silence{1500};
   // Called once, on the background thread, with the reason of the first failure: cancel the
   // transport here. Must not call back into Control.
-  std::function<void(const std::string& reason)> on_failure;
+  std::function<void(const std::string& reason)> on_failure{};
 };
 
 // The master has one peer a worker; a worker has one, the master. One background thread reads,

@@ -43,8 +43,9 @@ Endpoint parse_endpoint(std::string_view text, std::string_view subject, bool an
 }
 
 std::string to_text(const Endpoint& endpoint) {
-  const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  std::string text = endpoint.host;
+  if (text.find(':') != std::string::npos) text.insert(0, 1, '[').push_back(']');
+  return text.append(":").append(std::to_string(endpoint.port));
 }
 
 }  // namespace tandem::exec

@@ -34,7 +34,7 @@ struct Incoming {
 struct ListenerOptions {
   std::chrono::milliseconds handshake{2000};  // from TCP accept to the client's Hello
   std::size_t pending = 32;                   // handshakes at a time; beyond, the oldest is dropped
-  std::function<void(const std::string& reason)> on_rejected;  // diagnostics; may be empty
+  std::function<void(const std::string& reason)> on_rejected{};  // diagnostics; may be empty
 };
 
 // Accepts peers for a worker. A client that is slow, has another key or talks garbage costs its own

@@ -26,9 +26,9 @@ struct MeshOptions {
   model::DeviceIndex self = 0;
   model::DeviceIndex master = 0;
   SessionId session{};
-  std::vector<ChannelId> channels;     // of self
-  std::vector<std::string> addresses;  // by device, as in Peers
-  std::optional<Key> key;
+  std::vector<ChannelId> channels{};     // of self
+  std::vector<std::string> addresses{};  // by device, as in Peers
+  std::optional<Key> key{};
 };
 
 // Opens both kinds of ends, at the same time as every other device does: the master connects to the

@@ -149,8 +149,6 @@ struct Tls::State {
     }
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    // A server that shows a certificate instead of the key is refused: no authority is trusted.
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     // One read() takes a whole record, or several of them.
@@ -159,6 +157,8 @@ struct Tls::State {
     if (is_server) {
       SSL_CTX_set_psk_find_session_callback(ctx, find_key);
     } else {
+      // A server that shows a certificate instead of the key is refused: no authority is trusted.
+      SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
       SSL_CTX_set_psk_use_session_callback(ctx, offer_key);
     }
     socket = descriptor;

@@ -54,27 +54,27 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 struct PlanOffer {
-  std::string sha256;   // of `plan`, hexadecimal
-  std::string plan;     // JSON
-  std::string options;  // of the run, a small JSON object
+  std::string sha256{};   // of `plan`, hexadecimal
+  std::string plan{};     // JSON
+  std::string options{};  // of the run, a small JSON object
   // The receiver's shard file, so that it can say whether it has it already.
-  std::string shard_sha256;
+  std::string shard_sha256{};
   std::uint64_t shard_bytes = 0;
   bool operator==(const PlanOffer&) const = default;
 };
 enum class PlanVerdict : std::uint8_t { accepted = 1, needs_shard = 2, refused = 3 };
 struct PlanAnswer {
   PlanVerdict verdict = PlanVerdict::accepted;
-  std::string reason;  // refused only
+  std::string reason{};  // refused only
   bool operator==(const PlanAnswer&) const = default;
 };
 struct ShardBegin {
-  std::string sha256;
+  std::string sha256{};
   std::uint64_t bytes = 0;
   bool operator==(const ShardBegin&) const = default;
 };
 struct ShardChunk {
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes{};
   bool operator==(const ShardChunk&) const = default;
 };
 struct ShardEnd {
@@ -83,28 +83,28 @@ struct ShardEnd {
 struct Ready {
   bool operator==(const Ready&) const = default;
 };
-struct Peers {                         // by device; empty: it does not listen (the master)
-  std::vector<std::string> addresses;  // host:port
+struct Peers {                           // by device; empty: it does not listen (the master)
+  std::vector<std::string> addresses{};  // host:port
   bool operator==(const Peers&) const = default;
 };
 struct StepBegin {
   std::int32_t step = 0;
-  model::Batch batch;
-  std::vector<std::int32_t> tokens;  // of the rows; empty for devices that do not embed
+  model::Batch batch{};
+  std::vector<std::int32_t> tokens{};  // of the rows; empty for devices that do not embed
   bool operator==(const StepBegin&) const = default;
 };
 struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 struct Abort {
-  std::string reason;
+  std::string reason{};
   bool operator==(const Abort&) const = default;
 };
 enum class ReportKind : std::uint8_t { metrics = 1, spans = 2 };
 struct Report {  // one piece of a device's report at the end of a run
   ReportKind kind = ReportKind::metrics;
   bool last = true;  // piece of this kind
-  std::string bytes;
+  std::string bytes{};
   bool operator==(const Report&) const = default;
 };
 struct Goodbye {

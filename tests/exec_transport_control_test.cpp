@@ -1,0 +1,266 @@
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "exec/transport/control.hpp"
+#include "exec_transport_pair.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+using namespace tandem::exec::test;
+
+namespace {
+
+Clock::time_point soon(int ms = 5000) { return Clock::now() + milliseconds(ms); }
+
+std::unique_ptr<Control> control_of(model::DeviceIndex device, Connection connection,
+                                    ControlOptions options = {}) {
+  std::vector<ControlPeer> peers;
+  peers.push_back({.device = device, .connection = std::move(connection)});
+  return std::make_unique<Control>(std::move(peers), std::move(options));
+}
+
+// A master and its workers 1 .. n, all in this process.
+struct Home {
+  explicit Home(int count, ControlOptions options = {}) {
+    std::vector<ControlPeer> peers;
+    for (int i = 1; i <= count; ++i) {
+      Connected pair = connect_pair(key, control_hello(i));
+      peers.push_back({.device = i, .connection = std::move(pair.client)});
+      workers.push_back(control_of(0, std::move(pair.server), options));
+    }
+    master = std::make_unique<Control>(std::move(peers), options);
+  }
+  Key key = random_key();
+  std::unique_ptr<Control> master;
+  std::vector<std::unique_ptr<Control>> workers;
+};
+
+// A worker in a process of its own, forked before this process has threads. It waits for a message
+// and exits with 0 if that ends as Error.
+class Child {
+ public:
+  Child(const Key& key, model::DeviceIndex device) : socket_({.host = "127.0.0.1"}, true) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    int status = 1;
+    try {
+      Listener listener(std::move(socket_), key);
+      std::optional<Incoming> incoming = listener.accept(within(milliseconds(10000)));
+      const auto control = control_of(0, std::move(incoming->connection));
+      try {
+        static_cast<void>(control->receive(0, soon(20000)));
+      } catch (const Error& error) {
+        status = contains(error.what(), "in time") ? 2 : 0;
+      }
+    } catch (const std::exception&) {
+      status = 3;
+    }
+    static_cast<void>(device);
+    ::_exit(status);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ <= 0 || reaped_) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  void signal(int number) const { ::kill(pid_, number); }
+  // Its exit status, or -1 if it still runs after `seconds`.
+  [[nodiscard]] int wait(double seconds) {
+    const Clock::time_point start = Clock::now();
+    int status = 0;
+    while (::waitpid(pid_, &status, WNOHANG) == 0) {
+      if (seconds_since(start) > seconds) return -1;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    reaped_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  [[nodiscard]] const Endpoint& endpoint() const { return socket_.endpoint(); }
+
+ private:
+  ListenSocket socket_;
+  pid_t pid_ = -1;
+  bool reaped_ = false;
+};
+
+// Two workers in their own processes; `harm` is done to the first. Both this process and the second
+// worker must see one error within two seconds.
+void lose_a_worker(const std::function<void(const Child&)>& harm, const std::string& expected) {
+  const Key key = random_key();
+  Child first(key, 1);
+  Child second(key, 2);
+  std::vector<ControlPeer> peers;
+  peers.push_back({.device = 1,
+                   .connection = connect_to(first.endpoint(), key, control_hello(1),
+                                            within(milliseconds(5000)))});
+  peers.push_back({.device = 2,
+                   .connection = connect_to(second.endpoint(), key, control_hello(2),
+                                            within(milliseconds(5000)))});
+  std::atomic<int> told = 0;
+  ControlOptions options;
+  Cancellation cancellation;
+  options.on_failure = [&](const std::string& reason) {
+    ++told;
+    cancellation.cancel(reason);
+  };
+  Control master(std::move(peers), options);
+  std::this_thread::sleep_for(milliseconds(700));  // heartbeats keep it alive
+  CHECK_FALSE(master.failed());
+  const Clock::time_point start = Clock::now();
+  harm(first);
+  const std::string text = error_of([&] { static_cast<void>(master.receive(2, soon(10000))); });
+  CHECK(seconds_since(start) < 2.0);
+  CAPTURE(text);
+  CHECK(contains(text, "device 1"));
+  CHECK(contains(text, expected));
+  CHECK(second.wait(2.0 - std::min(seconds_since(start), 1.9)) == 0);
+  CHECK(told == 1);
+  CHECK(contains(error_of([&] { cancellation.check(); }), expected));
+  first.signal(SIGCONT);
+  CHECK(first.wait(5.0) != -1);
+}
+
+}  // namespace
+
+// First, so that the forks come before this process has had threads.
+TEST_CASE("transport/control: a killed worker is one error on every device within 2 s") {
+  lose_a_worker([](const Child& child) { child.signal(SIGKILL); }, "closed the connection");
+}
+
+TEST_CASE("transport/control: a stopped worker is one error on every device within 2 s") {
+  lose_a_worker([](const Child& child) { child.signal(SIGSTOP); }, "silent for");
+}
+
+TEST_CASE("transport/control: messages arrive in order and by device") {
+  Home home(3);
+  for (int i = 0; i < 50; ++i) {
+    StepBegin step{.step = i};
+    step.batch.segments = {{.sequence = 0, .past = i, .rows = 1}};
+    home.master->send_all(step);
+  }
+  for (auto& worker : home.workers) {
+    for (int i = 0; i < 50; ++i) {
+      CHECK(worker->expect<StepBegin>(0, soon()).step == i);
+    }
+    worker->send(0, Ready{});
+  }
+  for (int device = 1; device <= 3; ++device)
+    static_cast<void>(home.master->expect<Ready>(device, soon()));
+  CHECK_FALSE(home.master->failed());
+}
+
+TEST_CASE("transport/control: the end is a Goodbye from both, reports may come before it") {
+  Home home(2);
+  home.master->send_all(Goodbye{});
+  std::vector<std::future<void>> ending;
+  for (auto& worker : home.workers) {
+    ending.push_back(std::async(std::launch::async, [&] {
+      static_cast<void>(worker->expect<Goodbye>(0, soon()));
+      worker->send(0, Report{.bytes = "{}"});
+      worker->close(soon());
+      worker.reset();
+    }));
+  }
+  for (int device = 1; device <= 2; ++device) {
+    CHECK(home.master->expect<Report>(device, soon()).bytes == "{}");
+  }
+  CHECK_NOTHROW(home.master->close(soon()));
+  for (auto& end : ending) CHECK_NOTHROW(end.get());
+  CHECK_FALSE(home.master->failed());
+}
+
+TEST_CASE("transport/control: a shard larger than every queue passes a slow reader") {
+  Home home(1);
+  constexpr int kChunks = 40;
+  auto sending = std::async(std::launch::async, [&] {
+    for (int i = 0; i < kChunks; ++i) {
+      home.master->send(
+          1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes, static_cast<std::byte>(i))});
+    }
+    home.master->send(1, ShardEnd{});
+  });
+  std::this_thread::sleep_for(milliseconds(2000));  // longer than the silence it may keep
+  for (int i = 0; i < kChunks; ++i) {
+    const ShardChunk chunk = home.workers[0]->expect<ShardChunk>(0, soon());
+    CHECK(chunk.bytes.size() == kMaxChunkBytes);
+    CHECK(chunk.bytes.back() == static_cast<std::byte>(i));
+  }
+  static_cast<void>(home.workers[0]->expect<ShardEnd>(0, soon()));
+  sending.get();
+}
+
+TEST_CASE("transport/control: one device's abort reaches all with its reason") {
+  std::atomic<int> told = 0;
+  ControlOptions options;
+  options.on_failure = [&](const std::string& reason) {
+    if (contains(reason, "no room for the shard")) ++told;
+  };
+  Home home(3, options);
+  const Clock::time_point start = Clock::now();
+  home.workers[1]->abort("no room for the shard");
+  for (auto& worker : home.workers) {
+    CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }),
+                   "no room for the shard"));
+  }
+  CHECK(contains(error_of([&] { static_cast<void>(home.master->receive(3, soon())); }),
+                 "device 2 at"));
+  CHECK(seconds_since(start) < 2.0);
+  CHECK_THROWS_AS(home.master->send(1, Ready{}), Error);
+  CHECK_THROWS_AS(home.master->close(soon()), Error);
+  home.workers.clear();
+  home.master.reset();
+  CHECK(told == 4);
+}
+
+TEST_CASE("transport/control: a message that is not one fails everybody at once") {
+  const Key key = random_key();
+  Connected good = connect_pair(key, control_hello(1));
+  Connected bad = connect_pair(key, control_hello(2));
+  std::vector<ControlPeer> peers;
+  peers.push_back({.device = 1, .connection = std::move(good.client)});
+  peers.push_back({.device = 2, .connection = std::move(bad.client)});
+  Control master(std::move(peers), {});
+  const auto worker = control_of(0, std::move(good.server));
+  const Clock::time_point start = Clock::now();
+  bad.server.write_all(std::vector<std::byte>(64, std::byte{0xee}), within(milliseconds(1000)));
+  CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }), "type 238"));
+  CHECK(contains(error_of([&] { master.send(1, Ready{}); }), "device 2 at"));
+  CHECK(seconds_since(start) < 2.0);
+}
+
+TEST_CASE("transport/control: silence is an error naming the device, an end without Goodbye too") {
+  Connected pair = connect_pair(random_key());
+  ControlOptions options;
+  options.heartbeat = milliseconds(50);
+  options.silence = milliseconds(250);
+  const Clock::time_point start = Clock::now();
+  const auto master = control_of(1, std::move(pair.client), options);
+  const std::string text = error_of([&] { static_cast<void>(master->receive(1, soon())); });
+  CHECK(contains(text, "device 1 at"));
+  CHECK(contains(text, "silent for"));
+  CHECK(seconds_since(start) < 1.5);
+
+  Home home(1);
+  home.workers.clear();
+  CHECK(contains(error_of([&] { static_cast<void>(home.master->receive(1, soon())); }),
+                 "closed the connection"));
+}
+
+TEST_CASE("transport/control: late is an error for the asker only; another message names both") {
+  Home home(1);
+  CHECK(contains(error_of([&] { static_cast<void>(home.master->receive(1, soon(50))); }),
+                 "no message in time"));
+  CHECK_FALSE(home.master->failed());
+  home.workers[0]->send(0, Ready{});
+  CHECK(contains(error_of([&] { static_cast<void>(home.master->expect<PlanAnswer>(1, soon())); }),
+                 "sent Ready, expected PlanAnswer"));
+  CHECK_THROWS_AS(home.master->send(9, Ready{}), std::logic_error);
+}

@@ -1,0 +1,238 @@
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exec/transport/frame_reader.hpp"
+#include "exec/transport/wire.hpp"
+#include "exec_transport_pair.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+using exec::test::contains;
+using exec::test::error_of;
+
+namespace {
+
+std::vector<Message> one_of_each() {
+  Hello hello;
+  hello.role = Role::master;
+  hello.session = random_session();
+  hello.peer = 7;
+  hello.sends = true;
+  const std::string digest(64, 'a');
+  PlanOffer offer{
+      .sha256 = digest, .plan = "{}", .options = "{\"threads\": 1}", .shard_sha256 = digest};
+  offer.shard_bytes = std::uint64_t{1} << 40;
+  StepBegin step{.step = 3};
+  step.batch.segments = {{.sequence = 0, .past = 17, .rows = 2}, {.sequence = 5, .rows = 1}};
+  step.tokens = {1, 2, 31999};
+  return {hello,
+          offer,
+          PlanAnswer{.verdict = PlanVerdict::refused, .reason = "no room"},
+          ShardBegin{.sha256 = digest, .bytes = 12345},
+          ShardChunk{.bytes = std::vector<std::byte>(33, std::byte{9})},
+          ShardEnd{},
+          Ready{},
+          Peers{.addresses = {"", "10.0.0.7:7700", "[::1]:7701"}},
+          step,
+          Heartbeat{},
+          Abort{.reason = "worker 2 is gone"},
+          Report{.kind = ReportKind::spans, .last = false, .bytes = "[]"},
+          Goodbye{}};
+}
+
+Message decode(std::span<const std::byte> frame) {
+  const FrameHeader header = parse_frame_header(frame.first<kFrameHeaderBytes>());
+  return parse_body(header, frame.subspan(kFrameHeaderBytes));
+}
+
+// A frame of that type whose body is `body`.
+std::vector<std::byte> frame_of(std::uint8_t type, std::vector<std::uint8_t> body) {
+  std::vector<std::byte> frame(kFrameHeaderBytes);
+  frame[0] = static_cast<std::byte>(body.size());
+  frame[4] = static_cast<std::byte>(type);
+  for (const std::uint8_t byte : body) frame.push_back(static_cast<std::byte>(byte));
+  return frame;
+}
+
+}  // namespace
+
+TEST_CASE("transport/wire: every message survives the way through bytes") {
+  CHECK(one_of_each().size() == std::variant_size_v<Message>);
+  for (const Message& message : one_of_each()) {
+    CAPTURE(name_of(message));
+    CHECK(decode(encode(message)) == message);
+  }
+}
+
+TEST_CASE("transport/wire: bytes are little-endian and pinned") {
+  StepBegin step{.step = 0x01020304};
+  step.batch.segments = {{.sequence = 1, .past = 2, .rows = 3}};
+  const std::vector<std::byte> expected =
+      frame_of(9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(encode(step) == expected);
+}
+
+TEST_CASE("transport/wire: a message cut at any byte or with a byte too many is one error") {
+  for (const Message& message : one_of_each()) {
+    CAPTURE(name_of(message));
+    const std::vector<std::byte> frame = encode(message);
+    const FrameHeader header = parse_frame_header(std::span(frame).first<kFrameHeaderBytes>());
+    const std::span<const std::byte> body = std::span(frame).subspan(kFrameHeaderBytes);
+    for (std::size_t size = 0; size < body.size(); ++size) {
+      CAPTURE(size);
+      // Under the announced length, and with a header that announces the short one: a chunk of a
+      // shard is then simply a shorter chunk.
+      CHECK_THROWS_AS(static_cast<void>(parse_body(header, body.first(size))), Error);
+      const FrameHeader shorter{.body_bytes = static_cast<std::uint32_t>(size),
+                                .type = header.type};
+      if (std::holds_alternative<ShardChunk>(message)) continue;
+      CHECK_THROWS_AS(static_cast<void>(parse_body(shorter, body.first(size))), Error);
+    }
+    if (std::holds_alternative<ShardChunk>(message)) continue;
+    std::vector<std::byte> longer(body.begin(), body.end());
+    longer.push_back(std::byte{0});
+    const FrameHeader more{.body_bytes = header.body_bytes + 1, .type = header.type};
+    CHECK_THROWS_AS(static_cast<void>(parse_body(more, longer)), Error);
+  }
+}
+
+TEST_CASE("transport/wire: lengths above the limit are refused before anything is allocated") {
+  for (std::uint8_t type = 1; type <= std::variant_size_v<Message>; ++type) {
+    std::array<std::byte, kFrameHeaderBytes> head{};
+    head[0] = head[1] = head[2] = head[3] = std::byte{0xff};
+    head[4] = static_cast<std::byte>(type);
+    CAPTURE(int{type});
+    const std::string text = error_of([&] { static_cast<void>(parse_frame_header(head)); });
+    CHECK(contains(text, "length is 4294967295 bytes, expected at most"));
+  }
+}
+
+TEST_CASE("transport/wire: unknown types and a dirty header are refused") {
+  for (const int type : {0, 14, 255}) {
+    std::array<std::byte, kFrameHeaderBytes> head{};
+    head[4] = static_cast<std::byte>(type);
+    CHECK_THROWS_AS(static_cast<void>(parse_frame_header(head)), Error);
+  }
+  std::array<std::byte, kFrameHeaderBytes> head{};
+  head[4] = std::byte{10};
+  CHECK(parse_frame_header(head).type == 10);
+  head[6] = std::byte{1};
+  CHECK_THROWS_AS(static_cast<void>(parse_frame_header(head)), Error);
+}
+
+TEST_CASE("transport/wire: a Hello of another version names both versions") {
+  Hello hello;
+  hello.version = 9;
+  const std::vector<std::byte> frame = encode(hello);
+  const std::string text = error_of([&] { static_cast<void>(decode(frame)); });
+  CHECK(contains(text, "version 9"));
+  CHECK(contains(text, "expected 1"));
+}
+
+TEST_CASE("transport/wire: values outside their range are refused") {
+  struct Case {
+    std::string_view what;
+    std::vector<std::byte> frame;
+  };
+  const std::vector<std::uint8_t> minus{255, 255, 255, 255};
+  const auto step = [](std::vector<std::uint8_t> past, std::vector<std::uint8_t> rows) {
+    std::vector<std::uint8_t> body{0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+    body.insert(body.end(), past.begin(), past.end());
+    body.insert(body.end(), rows.begin(), rows.end());
+    body.insert(body.end(), 4, 0);
+    return frame_of(9, body);
+  };
+  CHECK_NOTHROW(static_cast<void>(decode(step({0, 0, 0, 0}, {1, 0, 0, 0}))));
+  const std::vector<Case> cases{
+      {"no segment", frame_of(9, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
+      {"more segments than bytes", frame_of(9, {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0})},
+      {"negative step", frame_of(9, {255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0})},
+      {"negative past", step(minus, {1, 0, 0, 0})},
+      {"no rows", step({0, 0, 0, 0}, {0, 0, 0, 0})},
+      {"past + rows overflows", step({255, 255, 255, 127}, {1, 0, 0, 0})},
+      {"too many rows", step({0, 0, 0, 0}, {255, 255, 255, 127})},
+      {"verdict 4", frame_of(3, {4, 0, 0, 0, 0})},
+      {"verdict 0", frame_of(3, {0, 0, 0, 0, 0})},
+      {"digest too short", frame_of(4, {1, 0, 0, 0, 'a', 0, 0, 0, 0, 0, 0, 0, 0})},
+      {"an address without a port", frame_of(8, {1, 0, 0, 0, 1, 0, 0, 0, 'a'})},
+      {"a path for an address", frame_of(8, {1, 0, 0, 0, 4, 0, 0, 0, '/', 'x', ':', '1'})},
+      {"more devices than bytes", frame_of(8, {255, 15, 0, 0})},
+      {"flag 2", frame_of(12, {1, 2, 0, 0, 0, 0})},
+  };
+  for (const Case& bad : cases) {
+    CAPTURE(bad.what);
+    CHECK_THROWS_AS(static_cast<void>(decode(bad.frame)), Error);
+  }
+}
+
+TEST_CASE("transport/wire: tokens are none or one a row") {
+  StepBegin step;
+  step.batch.segments = {{.rows = 3}};
+  step.tokens = {1, 2};
+  CHECK_THROWS_AS(static_cast<void>(decode(encode(step))), Error);
+}
+
+TEST_CASE("transport/wire: one's own messages above a limit are the caller's fault") {
+  CHECK_THROWS_AS(static_cast<void>(encode(ShardChunk{std::vector<std::byte>(kMaxChunkBytes + 1)})),
+                  std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(encode(PlanOffer{.plan = std::string(kMaxPlanBytes + 1, ' ')})),
+                  std::logic_error);
+  const Message cut = decode(encode(Abort{.reason = std::string(5000, 'x')}));
+  CHECK(std::get<Abort>(cut).reason.size() == kMaxReasonBytes);
+}
+
+TEST_CASE("transport/wire: a peer's text cannot drive the terminal") {
+  CHECK(printable("a\x1b[2Jb\n\xc3\xa9") == "a?[2Jb???");
+  const Message abort = decode(encode(Abort{.reason = "\x1b]0;x\a"}));
+  CHECK(std::get<Abort>(abort).reason == "?]0;x?");
+}
+
+TEST_CASE("transport/wire: altered bytes are a message or an error, never more") {
+  std::mt19937 random(20240117);
+  std::size_t refused = 0;
+  for (int turn = 0; turn < 20000; ++turn) {
+    const std::vector<Message> messages = one_of_each();
+    std::vector<std::byte> frame = encode(messages[random() % messages.size()]);
+    for (unsigned i = 0; i <= random() % 3; ++i) {
+      frame[random() % frame.size()] = static_cast<std::byte>(random() & 255U);
+    }
+    refused += error_of([&] { static_cast<void>(decode(frame)); }).empty() ? 0 : 1;
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("transport/wire: a stream is cut into its messages wherever the pieces end") {
+  std::vector<std::byte> stream;
+  for (const Message& message : one_of_each()) {
+    const std::vector<std::byte> frame = encode(message);
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  for (const std::size_t piece : {1, 2, 3, 7, 8, 9, 64, 100000}) {
+    CAPTURE(piece);
+    FrameReader reader;
+    std::vector<std::string_view> names;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      std::span<const std::byte> bytes =
+          std::span(stream).subspan(at, std::min(piece, stream.size() - at));
+      while (const std::optional<Message> message = reader.next(bytes)) {
+        names.push_back(name_of(*message));
+      }
+      CHECK(bytes.empty());
+    }
+    REQUIRE(names.size() == std::variant_size_v<Message>);
+    CHECK(names.front() == "Hello");
+    CHECK(names.back() == "Goodbye");
+  }
+}
+
+TEST_CASE("transport/wire: a data header is tag and length") {
+  const DataHeader header{.tag = {.step = 2, .task = -5}, .bytes = 0x0102030405ULL};
+  std::array<std::byte, kDataHeaderBytes> bytes{};
+  encode_data_header(header, bytes);
+  CHECK(bytes[0] == std::byte{2});
+  CHECK(bytes[8] == std::byte{5});
+  CHECK(parse_data_header(bytes) == header);
+}
