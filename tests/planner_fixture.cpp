@@ -7,13 +7,13 @@ model::Cluster star_cluster(const std::vector<DeviceSpec>& specs) {
   std::vector<model::Link> links;
   std::vector<model::Edge> edges;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const std::string name = "d" + std::to_string(i);
+    const std::string name = std::string("d").append(std::to_string(i));
     devices.push_back({.name = name,
                        .cores = 4,
                        .flop_rate = model::FlopsPerSecond{specs[i].flops_per_s},
                        .memory_bandwidth = model::BytesPerSecond{specs[i].flops_per_s * 10.0},
                        .memory = model::Bytes{specs[i].memory_bytes}});
-    links.push_back({.name = "l" + std::to_string(i),
+    links.push_back({.name = std::string("l").append(std::to_string(i)),
                      .latency = model::Seconds{1e-3},
                      .bandwidth = model::BytesPerSecond{1e6}});
     edges.push_back({.from = name,

@@ -19,7 +19,7 @@ Plan sample_plan(const std::string& strategy, std::size_t devices) {
   planner::Request request{.model = small_model({.heads = 8, .kv_heads = 2, .intermediate = 21}),
                            .cluster = star_cluster(std::vector<DeviceSpec>(devices)),
                            .strategy = strategy,
-                           .master = "d" + std::to_string(devices - 1),
+                           .master = std::string("d").append(std::to_string(devices - 1)),
                            .workload = {.prompt_tokens = 5, .new_tokens = 3}};
   return std::get<Plan>(make_plan(request));
 }
@@ -46,7 +46,8 @@ TEST_CASE("planner/plan: doubles survive to the last bit") {
                              std::numeric_limits<double>::denorm_min(), 9007199254740993.0}) {
     CAPTURE(value);
     plan.devices[0].memory.program = value;
-    plan.profiles[1].rate[0].overhead_s = value;
+    plan.devices[1].memory.kv_cache = value;
+    plan.profiles[1].rate[0].overhead_s = value < 1.0 ? value : 1.0 / value;
     CHECK(parse_plan_json(to_json(plan), "plan.json") == plan);
   }
 }

@@ -138,7 +138,7 @@ TEST_CASE("planner/search: a request that makes no sense is one clear error") {
       {"no new tokens", [](Request& r) { r.workload.new_tokens = 0; }, "new tokens: 0"},
       {"too long", [](Request& r) { r.workload.new_tokens = 60; }, "at most 64 together"},
       {"far too long", [](Request& r) { r.workload.new_tokens = INT64_MAX; }, "at most 64"},
-      {"model", [](Request& r) { r.model.kv_heads = 3; }, "kv_heads"},
+      {"model", [](Request& r) { r.model.kv_heads = 3; }, "key/value heads"},
       {"profiles", [](Request& r) { r.profiles.resize(1); }, "profiles: 1"},
   };
   for (const Fault& fault : faults) {

@@ -13,7 +13,9 @@ using model::Range;
 using model::Share;
 
 std::string text(Range range) {
-  return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  std::string result = "[";
+  result += std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  return result;
 }
 
 const std::string& name(const Plan& plan, DeviceIndex device) {
