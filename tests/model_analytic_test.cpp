@@ -1,0 +1,263 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "model/analytic.hpp"
+#include "tests/model_fixtures.hpp"
+
+using namespace tandem::model;
+
+namespace {
+
+// The same graph every step, `past` growing by one.
+class Repeat : public Steps {
+ public:
+  Repeat(TaskGraph graph, std::int32_t count) : graph_(std::move(graph)), count_(count) {}
+  [[nodiscard]] std::int32_t count() const override { return count_; }
+  const TaskGraph& graph(std::int32_t i) override {
+    std::vector<std::int32_t> past(graph_.batch().segments.size(), i);
+    graph_.advance(past);
+    return graph_;
+  }
+
+ private:
+  TaskGraph graph_;
+  std::int32_t count_;
+};
+
+// A profile by which every compute task takes one second, whatever it does.
+DeviceProfile one_second() {
+  DeviceProfile profile = nominal_profile(test::device("d"));
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const auto kind = static_cast<TaskKind>(k);
+    if (kind == TaskKind::transfer) continue;
+    profile.rate[static_cast<std::size_t>(k)] = {1.0, {{1.0, 0.0}}};
+  }
+  return profile;
+}
+
+Task add_on(DeviceIndex device) {
+  return {.kind = TaskKind::add, .device = device, .rows = {0, 1}, .columns = {0, 1}};
+}
+// `columns` * 4 bytes.
+Task send(DeviceIndex from, DeviceIndex to, std::int32_t columns) {
+  return {.kind = TaskKind::transfer,
+          .lane = LaneKind::channel,
+          .device = from,
+          .peer = to,
+          .rows = {0, 1},
+          .columns = {0, columns}};
+}
+
+std::vector<Span> evaluate(const Cluster& cluster, const CostModel& costs, TaskGraph graph,
+                           std::int32_t steps = 1) {
+  Repeat repeat(std::move(graph), steps);
+  RunRecorder recorder(cluster, 0, true);
+  evaluate_analytic(cluster, costs, repeat, recorder);
+  return recorder.trace().spans;
+}
+
+CostModel seconds_model(int devices) {
+  return {test::small_llama(),
+          std::vector<DeviceProfile>(static_cast<std::size_t>(devices), one_second())};
+}
+
+}  // namespace
+
+TEST_CASE("model/analytic: a lane runs its tasks in order, after their dependencies") {
+  const Cluster cluster = test::star(2, Seconds{0.25}, BytesPerSecond{4.0});
+  TaskGraph graph(Batch{{{}}});
+  const TaskIndex a = graph.add(add_on(0), {});
+  const TaskIndex message = graph.add(send(0, 1, 3), {a});
+  const TaskIndex b = graph.add(add_on(1), {message});
+  const TaskIndex c = graph.add(add_on(1), {});  // free to start, but behind b
+  const TaskIndex d = graph.add(add_on(0), {});
+  const std::vector<Span> spans = evaluate(cluster, seconds_model(2), graph);
+  const auto at = [&](TaskIndex i) { return spans[static_cast<std::size_t>(i)]; };
+  SUBCASE("12 bytes at 4 B/s and 2 * 0.25 s: from 1 to 4.5") {
+    CHECK(at(message).start == 1.0);
+    CHECK(at(message).end == 4.5);
+    CHECK(at(message).bytes == 12.0);
+  }
+  SUBCASE("the receiver starts when the message is there, its next task behind") {
+    CHECK(at(b).start == 4.5);
+    CHECK(at(c).start == 5.5);
+  }
+  SUBCASE("the sender goes on") { CHECK(at(d).start == 1.0); }
+}
+
+TEST_CASE("model/analytic: messages of a channel overlap in flight, not on the wire") {
+  const Cluster cluster = test::star(3, Seconds{5.0}, BytesPerSecond{4.0});
+  TaskGraph graph(Batch{{{}}});
+  graph.add(send(0, 1, 2), {});  // 2 s on the wire, 10 s in flight
+  graph.add(send(0, 1, 1), {});
+  graph.add(send(0, 2, 1), {});  // another channel: nothing contends
+  graph.add(send(1, 0, 1), {});
+  const std::vector<Span> spans = evaluate(cluster, seconds_model(3), graph);
+  CHECK(spans[0].end == 12.0);
+  CHECK(spans[1].start == 2.0);
+  CHECK(spans[1].end == 13.0);
+  CHECK(spans[2].start == 0.0);
+  CHECK(spans[2].end == 11.0);
+  CHECK(spans[3].start == 0.0);
+}
+
+TEST_CASE("model/analytic: a message's overhead occupies its channel") {
+  const Cluster cluster = test::star(2, Seconds{0.0}, BytesPerSecond{4.0});
+  DeviceProfile profile = one_second();
+  profile.rate[static_cast<std::size_t>(TaskKind::transfer)] = {0.5, {{1.0, 0.125}}};
+  const CostModel costs(test::small_llama(), {profile, profile});
+  TaskGraph graph(Batch{{{}}});
+  graph.add(send(0, 1, 1), {});
+  graph.add(send(0, 1, 1), {});
+  const std::vector<Span> spans = evaluate(cluster, costs, graph);
+  CHECK(spans[0].end == 2.0);  // 0.5 + 4 * 0.125 + 4 / 4
+  CHECK(spans[1].start == 2.0);
+}
+
+TEST_CASE("model/analytic: loads run on the disk lane, beside the cpu; releases take no time") {
+  const Cluster cluster = test::star(1);  // 500 MB/s
+  TaskGraph graph(Batch{{{}}});
+  Task load{.kind = TaskKind::load,
+            .lane = LaneKind::disk,
+            .block = WeightBlock::ffn,
+            .layer = 0,
+            .columns = {0, 40}};
+  const TaskIndex loaded = graph.add(load, {});
+  graph.add(add_on(0), {});
+  const TaskIndex used = graph.add(add_on(0), {loaded});
+  Task release = load;
+  release.kind = TaskKind::release;
+  release.lane = LaneKind::cpu;
+  graph.add(release, {used});
+  const std::vector<Span> spans = evaluate(cluster, seconds_model(1), graph);
+  CHECK(spans[0].end == doctest::Approx(4.0 * (3 * 24 * 40 + 24) / 500e6));
+  CHECK(spans[1].start == 0.0);
+  CHECK(spans[3].start == 2.0);
+  CHECK(spans[3].end == 2.0);
+}
+
+TEST_CASE("model/analytic: a load without a disk, a device without a place are caller's errors") {
+  Device diskless = test::device("d");
+  diskless.disk_bandwidth = BytesPerSecond{0.0};
+  const Cluster cluster("c", {diskless}, {}, {}, {});
+  TaskGraph graph(Batch{{{}}});
+  graph.add({.kind = TaskKind::load, .lane = LaneKind::disk, .block = WeightBlock::head}, {});
+  CHECK_THROWS_AS(evaluate(cluster, seconds_model(1), graph), std::logic_error);
+  TaskGraph elsewhere(Batch{{{}}});
+  elsewhere.add(add_on(1), {});
+  CHECK_THROWS_AS(evaluate(cluster, seconds_model(1), elsewhere), std::logic_error);
+}
+
+TEST_CASE("model/analytic: lanes stay busy across steps, dependencies do not") {
+  const Cluster cluster = test::star(2);
+  TaskGraph graph(Batch{{{}}});
+  graph.add(add_on(0), {});
+  graph.add(add_on(1), {});
+  graph.add(add_on(1), {});
+  const std::vector<Span> spans = evaluate(cluster, seconds_model(2), graph, 3);
+  CHECK(spans[6].step == 2);
+  CHECK(spans[6].start == 2.0);  // device 0: one task a step
+  CHECK(spans[7].start == 4.0);  // device 1: two
+}
+
+TEST_CASE("model/analytic: attention grows with the context when a graph comes back advanced") {
+  const Transformer t = test::small_llama();
+  const Cluster cluster = test::star(1);
+  const CostModel costs(t, {nominal_profile(test::device("d"))});
+  TaskGraph graph(Batch{{{}}});
+  const Task attend{.kind = TaskKind::attend, .layer = 0, .rows = {0, 1}, .columns = {0, 6}};
+  const TaskIndex norm = graph.add({.kind = TaskKind::norm, .rows = {0, 1}}, {});
+  graph.add(attend, {norm});
+  const std::vector<Span> spans = evaluate(cluster, costs, graph, 40);
+  for (std::int32_t step = 0; step < 40; ++step) {
+    CAPTURE(step);
+    const Span& s = spans[static_cast<std::size_t>(2 * step + 1)];
+    const Batch batch{{{.past = step}}};
+    CHECK(s.flops == work_of(t, batch, attend).flops);
+    CHECK(s.end - s.start ==
+          doctest::Approx(costs.compute_time(batch, attend).value()).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("model/analytic: graphs of several shapes in turn keep their own costs") {
+  class Alternate : public Steps {
+   public:
+    Alternate() {
+      for (std::int32_t columns = 1; columns <= 2; ++columns) {
+        graphs_.emplace_back(Batch{{{}}});
+        graphs_.back().add(send(0, 1, columns), {});
+      }
+    }
+    [[nodiscard]] std::int32_t count() const override { return 6; }
+    const TaskGraph& graph(std::int32_t i) override {
+      return graphs_[static_cast<std::size_t>(i % 2)];
+    }
+
+   private:
+    std::vector<TaskGraph> graphs_;
+  };
+  const Cluster cluster = test::star(2, Seconds{0.0}, BytesPerSecond{4.0});
+  const CostModel costs = seconds_model(2);
+  Alternate steps;
+  RunRecorder recorder(cluster, 0, true);
+  evaluate_analytic(cluster, costs, steps, recorder);
+  for (const Span& s : recorder.trace().spans) CHECK(s.end - s.start == 1.0 + s.step % 2);
+}
+
+TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dependencies") {
+  std::mt19937 random(23);
+  const auto draw = [&](std::int32_t below) {
+    return static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(below));
+  };
+  const Cluster cluster = test::star(4, Seconds{0.5}, BytesPerSecond{8.0});
+  const CostModel costs = seconds_model(4);
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    TaskGraph graph(Batch{{{}}});
+    const std::int32_t tasks = 1 + draw(60);
+    for (std::int32_t i = 0; i < tasks; ++i) {
+      std::vector<TaskIndex> dependencies;
+      for (std::int32_t d = draw(4); i > 0 && d > 0; --d) dependencies.push_back(draw(i));
+      const DeviceIndex from = draw(4);
+      const bool local = draw(2) == 0;
+      const DeviceIndex to = (from + 1 + draw(3)) % 4;
+      graph.add(local ? add_on(from) : send(from, to, 1 + draw(5)), dependencies);
+    }
+    const std::vector<Span> spans = evaluate(cluster, costs, graph);
+    // Relaxation until nothing changes, in any order, instead of one pass by index.
+    std::vector<double> start(static_cast<std::size_t>(tasks), 0.0);
+    const auto occupied = [&](std::size_t i) {
+      const Task& task = graph.tasks()[i];
+      return task.lane == LaneKind::cpu ? 1.0 : 4.0 * task.columns.size() / 8.0;
+    };
+    const auto done = [&](std::size_t i) {
+      return start[i] + occupied(i) + (graph.tasks()[i].lane == LaneKind::cpu ? 0.0 : 1.0);
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = start.size(); i-- > 0;) {
+        double earliest = 0.0;
+        for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
+          earliest = std::max(earliest, done(static_cast<std::size_t>(d)));
+        }
+        for (std::size_t j = 0; j < i; ++j) {
+          const Task& a = graph.tasks()[i];
+          const Task& b = graph.tasks()[j];
+          if (std::tie(a.lane, a.device, a.peer) == std::tie(b.lane, b.device, b.peer)) {
+            earliest = std::max(earliest, start[j] + occupied(j));
+          }
+        }
+        if (earliest != start[i]) changed = true;
+        start[i] = earliest;
+      }
+    }
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      CHECK(spans[i].start == start[i]);
+      CHECK(spans[i].end == done(i));
+    }
+  }
+}

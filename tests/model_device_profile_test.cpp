@@ -1,0 +1,85 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/device_profile.hpp"
+#include "tests/model_fixtures.hpp"
+
+using namespace tandem::model;
+using nlohmann::json;
+using test::contains;
+using test::error_of;
+
+namespace {
+
+DeviceProfile measured() {
+  DeviceProfile profile = nominal_profile(test::device("d"));
+  profile.source = "profile of \"home\"";
+  profile.program_bytes = 12345678.0;
+  for (std::size_t k = 0; k < profile.rate.size(); ++k) {
+    if (profile.rate[k].points.empty()) continue;
+    profile.rate[k] = {1e-6 / 3.0, {{1, 1e-10 / 7.0}, {16, 2e-10}, {512, 3e-9}}};
+  }
+  return profile;
+}
+
+// The message for measured()'s JSON after `change`.
+template <class Change>
+std::string message(Change change) {
+  json text = json::parse(to_json(measured()));
+  change(text);
+  return error_of([&] { return parse_profile_json(text.dump(), "p.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("model/device_profile: JSON reads back equal, to the last bit") {
+  CHECK(parse_profile_json(to_json(measured()), "p") == measured());
+  const DeviceProfile nominal = nominal_profile(test::device("d"));
+  CHECK(parse_profile_json(to_json(nominal), "p") == nominal);
+}
+
+TEST_CASE("model/device_profile: a slowed machine computes slower and sends as before") {
+  const DeviceProfile profile = measured();
+  const DeviceProfile slow = slowed(profile, 3.0);
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    if (static_cast<TaskKind>(k) == TaskKind::transfer) {
+      CHECK(slow.rate[i] == profile.rate[i]);
+      continue;
+    }
+    CHECK(slow.rate[i].overhead_s == doctest::Approx(3.0 * profile.rate[i].overhead_s));
+    for (std::size_t p = 0; p < profile.rate[i].points.size(); ++p) {
+      CHECK(slow.rate[i].points[p].seconds_per_byte ==
+            doctest::Approx(3.0 * profile.rate[i].points[p].seconds_per_byte));
+      CHECK(slow.rate[i].points[p].reuse == profile.rate[i].points[p].reuse);
+    }
+  }
+  CHECK_THROWS_AS((void)slowed(profile, 0.0), std::logic_error);
+  CHECK_THROWS_AS((void)slowed(profile, -1.0), std::logic_error);
+}
+
+TEST_CASE("model/device_profile: every wrong field costs one line that names it") {
+  CHECK(message([](json&) {}).empty());
+  CHECK(contains(message([](json& j) { j["schema"] = "tandem.profile/2"; }),
+                 "p.json: field 'schema' is \"tandem.profile/2\", expected \"tandem.profile/1\""));
+  CHECK(contains(message([](json& j) { j.erase("source"); }), "'source' is missing"));
+  CHECK(contains(message([](json& j) { j["program_bytes"] = -1; }), "'program_bytes' is -1"));
+  CHECK(contains(message([](json& j) { j["extra"] = 1; }), "unknown field \"extra\""));
+  CHECK(contains(message([](json& j) { j["rates"] = 3; }), "'rates' is 3, expected an object"));
+  CHECK(
+      contains(message([](json& j) { j["rates"].erase("ffn_up"); }), "'rates.ffn_up' is missing"));
+  CHECK(contains(message([](json& j) { j["rates"]["dance"] = 1; }), "rates of task kinds only"));
+  CHECK(contains(message([](json& j) { j["rates"]["norm"]["overhead_s"] = nullptr; }),
+                 "'rates.norm.overhead_s' is null"));
+  CHECK(contains(message([](json& j) { j["rates"]["norm"]["points"] = json::array(); }),
+                 "'rates.norm.points' is an array of 0, expected at least one point"));
+  CHECK(contains(message([](json& j) { j["rates"]["norm"]["points"][1]["reuse"] = 1; }),
+                 "'rates.norm.points[1].reuse' is 1, expected a positive number above"));
+  CHECK(contains(message([](json& j) { j["rates"]["norm"]["points"][0]["reuse"] = 0; }),
+                 "'rates.norm.points[0].reuse' is 0"));
+  CHECK(
+      contains(message([](json& j) { j["rates"]["norm"]["points"][0]["seconds_per_byte"] = "x"; }),
+               "'rates.norm.points[0].seconds_per_byte' is \"x\""));
+  CHECK(contains(error_of([] { return parse_profile_json("nonsense", "p.json"); }), "not JSON"));
+}

@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include "model/memory.hpp"
+#include "tests/model_fixtures.hpp"
+
+using namespace tandem::model;
+
+TEST_CASE("model/memory: Llama 2-70B over 8 devices") {
+  const Transformer t = test::named_model("llama-2-70b");
+  const Share share{.layers = {0, 80}, .heads = {0, 8}, .columns = {0, 3584}};
+  SUBCASE(
+      "a worker's weights: 80 * 4 * (8192 * (2 * 1024 + 2 * 128) + 3 * 8192 * 3584 + 2 * 8192)") {
+    CHECK(weight_bytes(t, share) == 80.0 * 4 * (18874368.0 + 88080384 + 16384));
+  }
+  SUBCASE("eight workers, the embedding and the head are the model, 7 copies of the norms more") {
+    double sum = 0.0;
+    for (std::int32_t d = 0; d < 8; ++d) {
+      Share s = share;
+      s.heads = {8 * d, 8 * d + 8};
+      s.columns = {3584 * d, 3584 * d + 3584};
+      s.embedding = s.head = d == 0;
+      sum += weight_bytes(t, s);
+    }
+    CHECK(sum == 4.0 * static_cast<double>(t.parameters()) + 7 * 4.0 * 80 * 2 * 8192);
+  }
+  SUBCASE("prompt of 64, 164 positions, 2 slots") {
+    const MemoryUse use = memory_use(t, share, 64, 164, 2, 12e6);
+    CHECK(use.kv_cache == 80.0 * 164 * 2 * 128 * 4);
+    CHECK(use.activations == 4.0 * 64 * (3 * 8192 + 2 * 1024 + 2 * 3584 + 128));
+    CHECK(use.buffers == 2.0 * 64 * 8192 * 4);
+    CHECK(use.program == 12e6);
+    CHECK(use.total() == use.weights + use.kv_cache + use.activations + use.buffers + use.program);
+  }
+  SUBCASE("the master adds the embedding, the head and a row of logits") {
+    Share master = share;
+    master.embedding = master.head = true;
+    CHECK(weight_bytes(t, master) - weight_bytes(t, share) == 4.0 * (2.0 * 32000 * 8192 + 8192));
+    CHECK(memory_use(t, master, 1, 1, 0, 0).activations -
+              memory_use(t, share, 1, 1, 0, 0).activations ==
+          4.0 * 32000);
+  }
+}
+
+TEST_CASE("model/memory: more devices than key/value heads hold copies") {
+  const Transformer t = test::small_llama();  // 6 heads, 3 key/value heads
+  double kv = 0.0;
+  for (std::int32_t d = 0; d < 6; ++d) {
+    kv += memory_use(t, {.layers = {0, 2}, .heads = {d, d + 1}}, 1, 10, 0, 0).kv_cache;
+  }
+  CHECK(kv == 2.0 * memory_use(t, {.layers = {0, 2}, .heads = {0, 6}}, 1, 10, 0, 0).kv_cache);
+}
+
+TEST_CASE("model/memory: a tied matrix is held once") {
+  Transformer t = test::small_llama();
+  t.tied_embeddings = true;
+  const double matrix = 4.0 * 50 * 24;
+  const double norm = 4.0 * 24;
+  CHECK(weight_bytes(t, {.embedding = true}) == matrix);
+  CHECK(weight_bytes(t, {.head = true}) == matrix + norm);
+  CHECK(weight_bytes(t, {.embedding = true, .head = true}) == matrix + norm);
+  t.tied_embeddings = false;
+  CHECK(weight_bytes(t, {.embedding = true, .head = true}) == 2 * matrix + norm);
+}
+
+TEST_CASE(
+    "model/memory: no layers, no heads, no bytes; families without a gate hold one row less") {
+  Transformer t = test::small_llama();
+  CHECK(weight_bytes(t, {}) == 0.0);
+  CHECK(weight_bytes(t, {.layers = {0, 2}}) == 0.0);
+  CHECK_THROWS_AS((void)memory_use(t, {}, -1, 0, 0, 0), std::logic_error);
+  const Share ffn{.layers = {0, 2}, .columns = {0, 40}};
+  const double gated = memory_use(t, ffn, 3, 0, 0, 0).activations;
+  t.family = Family::gpt2;
+  CHECK(gated - memory_use(t, ffn, 3, 0, 0, 0).activations == 4.0 * 3 * 40);
+}

@@ -1,0 +1,135 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/result.hpp"
+#include "tests/model_fixtures.hpp"
+
+using namespace tandem::model;
+using nlohmann::json;
+using test::contains;
+using test::error_of;
+
+namespace {
+
+Result measured() {
+  Result r;
+  r.kind = "measured";
+  r.evaluator = "exec";
+  r.pace = "measured";
+  r.plan = {.sha256 = "ab", .strategy = "tensor", .model = "tandem-demo", .platform = "home"};
+  r.environment = {{"seed", "42"}, {"machine", "2 cores"}};
+  r.metrics = {.ttft_s = 0.5, .token_times_s = {0.5, 0.6, 0.8}};
+  r.tokens = {104, 105, 10};
+  r.steady = Steady{.verdict = "stalling", .stall_fraction = 0.25, .slack_s = -0.125};
+  r.devices = {
+      {.name = "a",
+       .peak_memory = {.weights = 1, .kv_cache = 2, .activations = 3, .buffers = 4, .program = 5},
+       .bytes_sent = 6,
+       .bytes_loaded = 7,
+       .busy_cpu_s = 8,
+       .busy_disk_s = 9,
+       .busy_channel_s = 10,
+       .stall_s = 11}};
+  r.links = {{.name = "wifi", .bytes = 12}};
+  r.task_kinds = {
+      {.device = "a", .kind = TaskKind::ffn_up, .metrics = {.count = 13, .total_s = 1.4}}};
+  r.trace = "trace.json";
+  return r;
+}
+
+template <class Change>
+std::string message(Change change) {
+  json text = json::parse(to_json(measured()));
+  change(text);
+  return error_of([&] { return parse_result_json(text.dump(), "r.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("model/result: the keys of the result file, in their places") {
+  const json j = json::parse(to_json(measured()));
+  CHECK(j["schema"] == "tandem.result/1");
+  CHECK(j["kind"] == "measured");
+  CHECK(j["pace"] == "measured");
+  CHECK(j["metrics"]["ttft_s"] == 0.5);
+  CHECK(j["metrics"]["token_latency_s"]["mean"].get<double>() == doctest::Approx(0.15));
+  CHECK(j["metrics"]["token_latency_s"]["p50"].get<double>() == doctest::Approx(0.15));
+  CHECK(j["metrics"]["token_latency_s"]["p90"].get<double>() == doctest::Approx(0.19));
+  CHECK(j["metrics"]["token_latency_s"]["p99"].get<double>() == doctest::Approx(0.199));
+  CHECK(j["tokens"] == json({104, 105, 10}));
+  CHECK(j["steady"]["verdict"] == "stalling");
+  CHECK(j["devices"][0]["peak_memory_bytes"]["total"] == 15.0);
+  CHECK(j["devices"][0]["busy_s"]["channel"] == 10.0);
+  CHECK(j["links"][0] == json({{"name", "wifi"}, {"bytes", 12.0}}));
+  CHECK(j["task_kinds"][0]["kind"] == "ffn_up");
+  CHECK(j["trace"] == "trace.json");
+}
+
+TEST_CASE("model/result: what does not apply is null, never absent") {
+  Result r;
+  r.kind = "predicted";
+  r.evaluator = "analytic";
+  r.metrics.ttft_s = std::nan("");
+  r.metrics.token_times_s = {1.0};
+  const json j = json::parse(to_json(r));
+  for (const char* key : {"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
+                          "tokens", "steady", "devices", "links", "task_kinds", "trace"}) {
+    CAPTURE(key);
+    CHECK(j.contains(key));
+  }
+  CHECK(j["pace"].is_null());
+  CHECK(j["tokens"].is_null());
+  CHECK(j["steady"].is_null());
+  CHECK(j["trace"].is_null());
+  CHECK(j["metrics"]["ttft_s"].is_null());
+  CHECK(j["metrics"]["token_latency_s"]["p99"].is_null());
+  CHECK(j["environment"].is_object());
+  const Result back = parse_result_json(to_json(r), "r");
+  CHECK(std::isnan(back.metrics.ttft_s));
+  CHECK(back.tokens.empty());
+  CHECK_FALSE(back.pace);
+  CHECK(to_json(back) == to_json(r));
+}
+
+TEST_CASE("model/result: reads back what it wrote") {
+  const Result back = parse_result_json(to_json(measured()), "r");
+  CHECK(to_json(back) == to_json(measured()));
+  CHECK(back.devices[0].peak_memory == measured().devices[0].peak_memory);
+  CHECK(back.environment == measured().environment);
+  CHECK(back.task_kinds[0].metrics.count == 13);
+  REQUIRE(back.steady);
+  CHECK(back.steady->slack_s == -0.125);
+}
+
+TEST_CASE("model/result: every wrong field costs one line that names it") {
+  CHECK(message([](json&) {}).empty());
+  CHECK(contains(message([](json& j) { j["schema"] = "x"; }), "r.json: field 'schema' is \"x\""));
+  CHECK(contains(message([](json& j) { j["kind"] = "guessed"; }), "'kind' is \"guessed\""));
+  CHECK(contains(message([](json& j) { j["evaluator"] = 1; }), "'evaluator' is 1"));
+  CHECK(contains(message([](json& j) { j["pace"] = "fast"; }), "'pace' is \"fast\""));
+  CHECK(contains(message([](json& j) { j.erase("pace"); }), "'pace' is missing"));
+  CHECK(contains(message([](json& j) { j["plan"].erase("model"); }), "'plan.model' is missing"));
+  CHECK(
+      contains(message([](json& j) { j["environment"] = json::array(); }), "'environment' is an"));
+  CHECK(
+      contains(message([](json& j) { j["environment"]["seed"] = 1; }), "'environment.seed' is 1"));
+  CHECK(contains(message([](json& j) { j["metrics"]["ttft_s"] = -1; }), "'metrics.ttft_s' is -1"));
+  CHECK(contains(message([](json& j) { j["metrics"]["token_latency_s"]["p50"] = "x"; }),
+                 "'metrics.token_latency_s.p50' is \"x\""));
+  CHECK(contains(message([](json& j) { j["metrics"]["token_times_s"][1] = "t"; }),
+                 "'metrics.token_times_s[1]' is \"t\""));
+  CHECK(contains(message([](json& j) { j["tokens"][0] = -1; }), "'tokens[0]' is -1"));
+  CHECK(contains(message([](json& j) { j["steady"]["verdict"] = "?"; }), "'steady.verdict' is"));
+  CHECK(contains(message([](json& j) { j["devices"] = 1; }), "'devices' is 1, expected an array"));
+  CHECK(contains(message([](json& j) { j["devices"][0]["bytes_sent"] = -5; }),
+                 "'devices[0].bytes_sent' is -5"));
+  CHECK(contains(message([](json& j) { j["devices"][0]["busy_s"].erase("disk"); }),
+                 "'devices[0].busy_s.disk' is missing"));
+  CHECK(contains(message([](json& j) { j["links"][0]["extra"] = 1; }), "unknown field \"extra\""));
+  CHECK(contains(message([](json& j) { j["task_kinds"][0]["kind"] = "?"; }), "a task kind"));
+  CHECK(contains(message([](json& j) { j["task_kinds"][0]["count"] = 1.5; }), "count' is 1.5"));
+  CHECK(contains(message([](json& j) { j["trace"] = 5; }), "'trace' is 5"));
+  CHECK(contains(message([](json& j) { j["more"] = 5; }), "unknown field \"more\""));
+}

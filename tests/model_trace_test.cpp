@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "model/trace.hpp"
+#include "tests/model_fixtures.hpp"
+
+using namespace tandem::model;
+
+namespace {
+Span span(std::int32_t step, TaskKind kind, DeviceIndex device, double start, double end) {
+  return {.step = step, .kind = kind, .device = device, .start = start, .end = end};
+}
+Span transfer(DeviceIndex from, DeviceIndex to, double start, double end, double bytes) {
+  return {.kind = TaskKind::transfer,
+          .lane = LaneKind::channel,
+          .device = from,
+          .peer = to,
+          .start = start,
+          .end = end,
+          .bytes = bytes};
+}
+}  // namespace
+
+TEST_CASE("model/trace: quantiles interpolate between order statistics") {
+  CHECK(quantile({3, 1, 2}, 0.5) == 2.0);
+  CHECK(quantile({4, 1, 3, 2}, 0.5) == 2.5);
+  CHECK(quantile({1, 2, 3, 4, 5}, 0.9) == doctest::Approx(4.6));
+  CHECK(quantile({7}, 0.99) == 7.0);
+  CHECK(quantile({1, 9}, 0.0) == 1.0);
+  CHECK(quantile({1, 9}, 1.0) == 9.0);
+  CHECK(std::isnan(quantile({}, 0.5)));
+  CHECK(std::isnan(quantile({1, std::nan(""), 3}, 0.5)));
+  CHECK_THROWS_AS((void)quantile({1}, 1.5), std::logic_error);
+}
+
+TEST_CASE("model/trace: first token from the master's first start to its first sample") {
+  const Cluster cluster = test::star(2);
+  RunRecorder recorder(cluster, 1, false);
+  recorder.record(span(0, TaskKind::norm, 0, 0.5, 0.7));  // not the master
+  recorder.record(span(0, TaskKind::norm, 1, 3.0, 4.0));
+  recorder.record(span(0, TaskKind::embed, 1, 2.0, 3.0));  // out of order
+  recorder.record(span(0, TaskKind::sample, 1, 6.0, 7.0));
+  recorder.record(span(1, TaskKind::sample, 1, 8.0, 9.5));
+  recorder.record(span(2, TaskKind::sample, 1, 11.0, 11.5));
+  const Metrics metrics = recorder.metrics();
+  CHECK(metrics.ttft_s == 5.0);
+  CHECK(metrics.token_times_s == std::vector<double>{5.0, 7.5, 9.5});
+  CHECK(metrics.token_latencies_s() == std::vector<double>{2.5, 2.0});
+  CHECK(recorder.trace().spans.empty());
+}
+
+TEST_CASE("model/trace: a run without a sample has no first token") {
+  const Cluster cluster = test::star(2);
+  const RunRecorder recorder(cluster, 0, false);
+  CHECK(std::isnan(recorder.metrics().ttft_s));
+  CHECK(recorder.metrics().token_latencies_s().empty());
+}
+
+TEST_CASE("model/trace: busy and stalled time, bytes by device and by link, kinds") {
+  const Cluster cluster = test::star(3);
+  RunRecorder recorder(cluster, 0, true);
+  recorder.record(span(0, TaskKind::add, 1, 1.0, 2.0));
+  recorder.record(span(0, TaskKind::add, 1, 5.0, 6.0));
+  recorder.record(span(0, TaskKind::norm, 1, 2.5, 3.0));
+  recorder.record(transfer(1, 0, 2.0, 4.0, 100.0));
+  recorder.record(transfer(1, 2, 3.0, 4.0, 10.0));
+  Span load = span(0, TaskKind::load, 2, 0.0, 2.0);
+  load.lane = LaneKind::disk;
+  load.bytes = 1000.0;
+  recorder.record(load);
+  const DeviceMetrics& d1 = recorder.devices()[1];
+  CHECK(d1.name == "d1");
+  CHECK(d1.busy_cpu_s == 2.5);
+  CHECK(d1.stall_s == 2.5);  // from 1 to 6, of which 2.5 busy
+  CHECK(d1.busy_channel_s == 3.0);
+  CHECK(d1.bytes_sent == 110.0);
+  CHECK(recorder.devices()[0].stall_s == 0.0);
+  CHECK(recorder.devices()[2].bytes_loaded == 1000.0);
+  CHECK(recorder.devices()[2].busy_disk_s == 2.0);
+  const auto& add = recorder.kinds()[1][static_cast<std::size_t>(TaskKind::add)];
+  CHECK(add.count == 2);
+  CHECK(add.total_s == 2.0);
+  const std::vector<LinkMetrics> links = recorder.links();
+  CHECK(links[0].bytes == 100.0);
+  CHECK(links[1].bytes == 110.0);
+  CHECK(links[2].bytes == 10.0);
+  CHECK(recorder.trace().spans.size() == 6);
+  CHECK(recorder.trace().devices == std::vector<std::string>{"d0", "d1", "d2"});
+}
+
+TEST_CASE("model/trace: peak memory is what it is told") {
+  const Cluster cluster = test::star(2);
+  RunRecorder recorder(cluster, 0, false);
+  const MemoryUse use{.weights = 1, .kv_cache = 2, .activations = 3, .buffers = 4, .program = 5};
+  recorder.set_peak_memory(1, use);
+  CHECK(recorder.devices()[1].peak_memory == use);
+  CHECK(recorder.devices()[1].peak_memory.total() == 15.0);
+  CHECK_THROWS_AS(recorder.set_peak_memory(2, use), std::logic_error);
+  CHECK_THROWS_AS(recorder.record(span(0, TaskKind::add, 2, 0, 1)), std::logic_error);
+  CHECK_THROWS_AS(RunRecorder(cluster, 2, false), std::logic_error);
+}
