@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio_ext.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -101,6 +103,7 @@ void write_text(int fd, Frame frame, const char* text) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::signal(SIGPIPE, SIG_IGN);
+  ::__fpurge(stdout);  // what the parent has not yet written is not the child's to write
   ::dup2(said, STDOUT_FILENO);
   ::dup2(said, STDERR_FILENO);
   try {

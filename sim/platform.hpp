@@ -11,7 +11,7 @@ namespace tandem::sim {
 
 struct Platform {
   model::Cluster cluster;
-  std::vector<std::string> defaults;  // one line for each value that the file left to a default
+  std::vector<std::string> defaults;  // one line for each value that was assumed, and of whom
 };
 
 // Reads and checks a SimGrid platform file. Our additions are <prop>s of a <host>: "tandem:memory",

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/Link.hpp>
 #include <utility>
@@ -111,15 +112,26 @@ std::string to_text(const Way& way) {
 void compare(const std::string& source, const model::Cluster& cluster, const Pair& pair,
              const Way& simgrid) {
   const model::Route& route = cluster.route(pair.first, pair.second);
+  const auto name = [&](model::DeviceIndex i) -> const std::string& {
+    return cluster.devices()[static_cast<std::size_t>(i)].name;
+  };
+  const std::string subject =
+      source + ": route from " + name(pair.first) + " to " + name(pair.second) + ": ";
+  std::set<std::pair<model::LinkIndex, model::Direction>> crossed;
+  for (const model::Hop& hop : route.hops) {
+    const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
+    if (!crossed.emplace(hop.link, hop.direction).second &&
+        link.sharing != model::Sharing::fatpipe) {
+      throw Error(subject + "crosses link " + link.name +
+                  " twice, expected once: a message would load it twice; give a route between the "
+                  "two that has it once, with the bandwidth that is left");
+    }
+  }
   const Way ours{route.latency.value(), route.bandwidth.value()};
   if (same(ours.latency_s, simgrid.latency_s) && same(ours.bandwidth_Bps, simgrid.bandwidth_Bps)) {
     return;
   }
-  const auto name = [&](model::DeviceIndex i) -> const std::string& {
-    return cluster.devices()[static_cast<std::size_t>(i)].name;
-  };
-  throw Error(source + ": route from " + name(pair.first) + " to " + name(pair.second) + ": " +
-              to_text(simgrid) + " in SimGrid but " + to_text(ours) +
+  throw Error(subject + to_text(simgrid) + " in SimGrid but " + to_text(ours) +
               " by the fewest links; give that route in the file");
 }
 

@@ -223,7 +223,7 @@ class Reader {
       return document_.where(prop) + " of host " + device.name;
     };
     const auto defaulted = [&](std::string_view id, std::string_view text) {
-      defaults_.note(std::string(id) + " " + std::string(text), device.name);
+      defaults_.note(std::string(id) + " assumed to be " + std::string(text), device.name);
       return text;
     };
     constexpr std::string_view kMemory = "tandem:memory";
@@ -284,7 +284,7 @@ class Reader {
       device.disk_bandwidth = read;
     }
     if (device.disk_bandwidth.value() == 0.0) {
-      defaults_.note("tandem:disk_bandwidth none (no disk)", device.name);
+      defaults_.note("tandem:disk_bandwidth assumed to be none (no disk)", device.name);
     }
   }
 
