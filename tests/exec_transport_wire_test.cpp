@@ -192,9 +192,9 @@ TEST_CASE("transport/wire: a peer's text cannot drive the terminal") {
 
 TEST_CASE("transport/wire: altered bytes are a message or an error, never more") {
   std::mt19937 random(20240117);
+  const std::vector<Message> messages = one_of_each();
   std::size_t refused = 0;
   for (int turn = 0; turn < 20000; ++turn) {
-    const std::vector<Message> messages = one_of_each();
     std::vector<std::byte> frame = encode(messages[random() % messages.size()]);
     for (unsigned i = 0; i <= random() % 3; ++i) {
       frame[random() % frame.size()] = static_cast<std::byte>(random() & 255U);

@@ -293,14 +293,13 @@ void Control::send(model::DeviceIndex to, const Message& message) {
   const std::vector<std::byte> frame = encode(message);
   std::unique_lock lock(state_->mutex);
   Watched& peer = state_->find(to);
+  const bool goodbye = std::holds_alternative<Goodbye>(message);
+  if (goodbye && peer.said_goodbye) return state_->check();
   state_->changed.wait(
       lock, [&] { return state_->failure || peer.dead || peer.unsent() <= kMaxQueuedBytes; });
   state_->check();
   if (peer.dead) throw Error(peer.connection.peer() + ": has ended the run");
-  if (std::holds_alternative<Goodbye>(message)) {
-    if (peer.said_goodbye) return;
-    peer.said_goodbye = true;
-  }
+  if (goodbye) peer.said_goodbye = true;
   peer.queue(frame);
   state_->flush(peer);
   if (peer.unsent() > 0) state_->notify();

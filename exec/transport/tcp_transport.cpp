@@ -13,6 +13,8 @@ namespace {
 // Header and the first payload bytes go out together: one TLS record, one system call.
 constexpr std::size_t kStagedBytes = std::size_t{16} << 10;
 
+constexpr int kMaxVainSpins = 6;
+
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -32,6 +34,10 @@ struct TcpTransport::End {
   Connection connection;
   std::size_t room;
   std::vector<std::byte> staged;  // sending only
+  // Receiving only. Spinning that does not end the wait only takes the core from whoever shall
+  // send: after n vain spins in a row the next 2^n - 1 receives (63 at most) block at once.
+  int vain_spins = 0;
+  int blocks_left = 0;
 };
 
 TcpTransport::TcpTransport(model::DeviceIndex self, std::vector<ChannelEnd> ends,
@@ -93,16 +99,23 @@ MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
                                    bool may_spin) {
   End& end = end_of(from, false);
   cancellation_->check();
+  bool spinning = may_spin && end.blocks_left == 0;
+  if (may_spin && !spinning) --end.blocks_left;
+  bool waited = false;
   const Clock::time_point spin_end =
-      may_spin ? std::min(deadline, Clock::now() + options_.spin) : Clock::time_point::min();
-  bool spinning = may_spin;
+      spinning ? std::min(deadline, Clock::now() + options_.spin) : Clock::time_point::min();
   const auto fill = [&](std::span<std::byte> room) {
     while (!room.empty()) {
       const std::size_t got = end.connection.read_some(room);
       room = room.subspan(got);
       if (got != 0) continue;
-      spinning = spinning && Clock::now() < spin_end && !cancellation_->cancelled();
-      if (spinning) {
+      if (spinning && Clock::now() >= spin_end) {
+        spinning = false;
+        end.vain_spins = std::min(end.vain_spins + 1, kMaxVainSpins);
+        end.blocks_left = (1 << end.vain_spins) - 1;
+      }
+      if (spinning && !cancellation_->cancelled()) {
+        waited = true;
         pause();
       } else {
         end.connection.wait(false, {.deadline = deadline, .cancellation = cancellation_.get()});
@@ -119,6 +132,7 @@ MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
                 "; the devices do not run the same plan");
   }
   fill(payload);
+  if (spinning && waited) end.vain_spins = 0;
   const Clock::time_point now = Clock::now();
   return {.sent = now, .arrived = now};
 }

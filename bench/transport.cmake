@@ -1,0 +1,1 @@
+tandem_bench(exec_transport_bench tandem::exec)
