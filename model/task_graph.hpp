@@ -32,7 +32,7 @@ using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the ste
 enum class TaskKind : std::uint8_t {
   embed,        // y[r] = E[token of r]                                     y: hidden
   norm,         // y[r] = norm(x[r]); the weight is that of `block`
-  project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the heads' kv heads appended to the cache
+  project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions
   attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`
   project_out,  // y[r] = x[r, heads] Wo[heads]               a partial sum over heads
   ffn_up,       // y[r, columns] = silu(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
@@ -101,7 +101,7 @@ struct Task {
   std::int32_t layer = -1;  // -1: outside the layers
   Range rows{};             // of the batch
   // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
-  // ffn_down), rows of the vocabulary (lm_head), columns of the hidden size (add, transfer).
+  // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
   Range columns{};
   Range keys = kCausal;  // attend: positions of the keys, in their sequence
   BufferRef input{};

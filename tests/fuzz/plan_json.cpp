@@ -1,0 +1,26 @@
+// libFuzzer target: plans from anywhere either parse, and then write back and lower, or give Error.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const tandem::planner::Plan plan = tandem::planner::parse_plan_json(text, "fuzz");
+    const std::string written = to_json(plan);
+    if (to_json(tandem::planner::parse_plan_json(written, "fuzz")) != written) std::abort();
+    // Larger plans are valid but too slow for a fuzzer.
+    if (plan.model.layers * plan.cluster.size() < 1000 && plan.workload.prompt_tokens < 1000) {
+      tandem::planner::GenerationSteps(plan).graph(0);
+    }
+  } catch (const tandem::Error&) {
+    return 0;
+  }
+  return 0;
+}
