@@ -44,7 +44,9 @@ void add_metadata(Writer& writer, const char* name, std::int64_t pid, std::int64
 }
 
 std::int64_t nanoseconds(double seconds) {
-  return std::isfinite(seconds) ? std::llround(seconds * 1e9) : 0;
+  constexpr double kMaxNanoseconds = 9e18;
+  if (std::isnan(seconds)) return 0;
+  return std::llround(std::clamp(seconds * 1e9, -kMaxNanoseconds, kMaxNanoseconds));
 }
 
 // A lane of a device: its kind, then the receiver of a channel.
@@ -144,7 +146,7 @@ std::int32_t index_field(const JsonValue& args, std::string_view key, std::int64
 }
 
 Span read_span(const JsonValue& event, std::int64_t devices) {
-  constexpr double kMaxMicroseconds = 1e18;
+  constexpr double kMaxMicroseconds = 1e12;  // beyond, a double holds no nanoseconds
   constexpr double kMaxAmount = 1e300;
   const JsonValue args = event.at("args");
   Span span;
