@@ -91,7 +91,6 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
   try {
     parsed = po::command_line_parser(arguments)
                  .options(description)
-                 .positional(po::positional_options_description())
                  .style(po::command_line_style::allow_long |
                         po::command_line_style::long_allow_adjacent |
                         po::command_line_style::long_allow_next)
