@@ -12,7 +12,6 @@ using model::Range;
 using model::WeightBlock;
 
 constexpr std::uint64_t kMatrixAlignment = 64;
-constexpr std::uint64_t kLargest = std::uint64_t{1} << 62U;
 // Far beyond any model; keeps a hostile plan from filling memory with block tables.
 constexpr std::int32_t kMostLayers = 65536;
 
@@ -37,15 +36,13 @@ Range times(Range range, std::int64_t factor) {
 
 class Builder {
  public:
-  explicit Builder(const model::Transformer& transformer) : transformer_(transformer) {}
-
   void begin(WeightBlock kind, std::int32_t layer) {
     layout_.blocks.push_back({kind, layer, layout_.bytes, 0, {}});
   }
   void vector(std::string name, std::int64_t size) {
     const Range all{0, static_cast<std::int32_t>(size)};
     part({std::move(name), {size}, {0, 1}, all, 0});
-    align(kMatrixAlignment);
+    align();
   }
   // Consecutive calls without align() make one matrix.
   void matrix(std::string name, std::int64_t of_rows, std::int64_t of_columns, Range rows,
@@ -56,9 +53,9 @@ class Builder {
     matrix(std::move(name), rows, columns, {0, static_cast<std::int32_t>(rows)},
            {0, static_cast<std::int32_t>(columns)});
   }
-  void align(std::uint64_t multiple = kMatrixAlignment) {
+  void align() {
     std::uint64_t& bytes = layout_.blocks.back().bytes;
-    bytes = round_up(bytes, multiple);
+    bytes = round_up(bytes, kMatrixAlignment);
   }
   void end() { layout_.bytes += round_up(layout_.blocks.back().bytes, kBlockAlignment); }
   ShardLayout take() { return std::move(layout_); }
@@ -67,18 +64,10 @@ class Builder {
   void part(TensorPart p) {
     LayoutBlock& block = layout_.blocks.back();
     p.offset = block.bytes;
-    // Each factor is below 2^31, so the product cannot overflow; the sum is checked.
-    const std::uint64_t elements = p.elements();
-    if (elements > kLargest / sizeof(float) ||
-        layout_.bytes + block.bytes + elements * sizeof(float) > kLargest) {
-      throw Error("model " + transformer_.name + ": the share's weights exceed 2^62 bytes at " +
-                  p.tensor + ", expected a model that fits a device; check config.json");
-    }
-    block.bytes += elements * sizeof(float);
+    block.bytes += p.elements() * sizeof(float);  // validate() bounds all parameters by 2^50
     block.parts.push_back(std::move(p));
   }
 
-  const model::Transformer& transformer_;
   ShardLayout layout_;
 };
 
@@ -120,11 +109,6 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
     throw Error("model " + m.name + ": family " + std::string(model::to_string(m.family)) +
                 ", expected llama; models of this family can be planned and simulated only");
   }
-  // Rows of a projection are numbered in 31 bits like every other range.
-  if (m.heads * m.head_dim > 0x7fffffff) {
-    throw Error("model " + m.name + ": heads * head_dim = " + std::to_string(m.heads * m.head_dim) +
-                ", expected at most 2147483647; check config.json");
-  }
   check_range("layers", share.layers, m.layers);
   check_range("heads", share.heads, m.heads);
   check_range("FFN columns", share.columns, m.intermediate);
@@ -133,7 +117,7 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
                 std::to_string(kMostLayers) + " of them; check config.json");
   }
 
-  Builder builder(m);
+  Builder builder;
   if (share.embedding || (share.head && m.tied_embeddings)) {
     builder.begin(WeightBlock::embedding, -1);
     builder.whole("model.embed_tokens.weight", m.vocab, m.hidden);

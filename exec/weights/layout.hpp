@@ -44,8 +44,8 @@ struct ShardLayout {
   std::uint64_t bytes = 0;          // of the storage; a multiple of kBlockAlignment
 };
 
-// Throws Error (value, expected, remedy) unless `share` lies within `transformer`, it is a Llama,
-// and all sizes fit 63 bits.
+// Throws Error (value, expected, remedy) unless `share` lies within `transformer`, it is a valid
+// Llama.
 [[nodiscard]] ShardLayout layout_of(const model::Transformer& transformer,
                                     const model::Share& share);
 

@@ -41,7 +41,7 @@ class Shard {
   void write(const std::function<void(std::span<const std::byte>)>& sink) const;
   [[nodiscard]] std::string content_id() const;
   // Size of the shard file of `share`, without making it. Throws Error if the share is not within
-  // the model or its size overflows.
+  // the model or the model cannot be executed.
   [[nodiscard]] static std::uint64_t file_bytes(const model::Transformer& transformer,
                                                 const model::Share& share);
 

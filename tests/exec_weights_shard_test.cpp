@@ -1,0 +1,313 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/weights/layout.hpp"
+#include "exec/weights/random.hpp"
+#include "exec/weights/safetensors.hpp"
+#include "exec/weights/shard.hpp"
+#include "exec/weights/tensors.hpp"
+#include "model/digest.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Range;
+using model::Share;
+using model::Transformer;
+using testing::error_of;
+using testing::has;
+using testing::small_llama;
+using testing::TemporaryFolder;
+using testing::whole_share;
+
+// Reads `rows` x `columns` of a tensor straight from the folder.
+std::vector<float> part_of(const SafetensorsFolder& weights, const std::string& name,
+                           const std::vector<std::int64_t>& shape, Range rows, Range columns) {
+  std::vector<float> out(static_cast<std::size_t>(rows.size() * columns.size()));
+  weights.read(name, shape, rows, columns, out);
+  return out;
+}
+
+bool equal(const std::vector<float>& expected, const float* actual) {
+  return std::memcmp(expected.data(), actual, expected.size() * sizeof(float)) == 0;
+}
+
+Range all(std::int64_t n) { return {0, static_cast<std::int32_t>(n)}; }
+
+// Every tensor of `shard` against the folder it was sliced from.
+void check_contents(const Shard& shard, const std::filesystem::path& folder) {
+  const SafetensorsFolder weights(folder);
+  const Transformer& t = shard.transformer();
+  const Share& share = shard.share();
+  const Shard::Tensors& tensors = shard.tensors();
+  const std::int64_t d = t.head_dim;
+  const auto scaled = [&](Range heads) {
+    return Range{static_cast<std::int32_t>(heads.begin * d),
+                 static_cast<std::int32_t>(heads.end * d)};
+  };
+  const Range q = scaled(share.heads);
+  const Range kv = scaled(t.kv_heads_for(share.heads));
+  const std::vector<std::int64_t> vector_shape{t.hidden};
+  const Range h = all(t.hidden);
+  REQUIRE(tensors.layers.size() == static_cast<std::size_t>(share.layers.size()));
+  for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
+    const LayerTensors& layer = tensors.layers[i];
+    const std::string prefix =
+        "model.layers." + std::to_string(share.layers.begin + static_cast<int>(i)) + ".";
+    CAPTURE(prefix);
+    if (!share.heads.empty()) {
+      REQUIRE(layer.qkv.rows == q.size() + 2 * kv.size());
+      REQUIRE(layer.qkv.columns == t.hidden);
+      REQUIRE(layer.out.rows == t.hidden);
+      REQUIRE(layer.out.columns == q.size());
+      CHECK(equal(part_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
+                  layer.attention_norm.data()));
+      const float* at = layer.qkv.data;
+      for (const auto& [name, rows, of] :
+           {std::tuple{"q", q, t.heads}, {"k", kv, t.kv_heads}, {"v", kv, t.kv_heads}}) {
+        CHECK(equal(part_of(weights, prefix + "self_attn." + name + "_proj.weight",
+                            {of * d, t.hidden}, rows, h),
+                    at));
+        at += rows.size() * t.hidden;
+      }
+      CHECK(
+          equal(part_of(weights, prefix + "self_attn.o_proj.weight", {t.hidden, t.heads * d}, h, q),
+                layer.out.data));
+    }
+    if (!share.columns.empty()) {
+      REQUIRE(layer.gate_up.rows == 2 * share.columns.size());
+      REQUIRE(layer.down.columns == share.columns.size());
+      CHECK(equal(
+          part_of(weights, prefix + "post_attention_layernorm.weight", vector_shape, {0, 1}, h),
+          layer.ffn_norm.data()));
+      const std::vector<std::int64_t> up_shape{t.intermediate, t.hidden};
+      CHECK(equal(part_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
+                  layer.gate_up.data));
+      CHECK(equal(part_of(weights, prefix + "mlp.up_proj.weight", up_shape, share.columns, h),
+                  layer.gate_up.data + share.columns.size() * t.hidden));
+      CHECK(equal(part_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate}, h,
+                          share.columns),
+                  layer.down.data));
+    }
+  }
+  const std::vector<std::int64_t> vocab_shape{t.vocab, t.hidden};
+  CHECK((tensors.embedding.data != nullptr) == share.embedding);
+  CHECK((tensors.head.data != nullptr) == share.head);
+  if (share.embedding) {
+    CHECK(equal(part_of(weights, "model.embed_tokens.weight", vocab_shape, all(t.vocab), h),
+                tensors.embedding.data));
+  }
+  if (share.head) {
+    const char* name = t.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+    CHECK(equal(part_of(weights, name, vocab_shape, all(t.vocab), h), tensors.head.data));
+    CHECK(equal(part_of(weights, "model.norm.weight", vector_shape, {0, 1}, h),
+                tensors.final_norm.data()));
+    CHECK((tensors.head.data == tensors.embedding.data) == (t.tied_embeddings && share.embedding));
+  }
+}
+
+std::vector<Share> shares_of(const Transformer& t) {
+  const Share whole = whole_share(t);
+  return {whole,
+          {all(t.layers), {0, 1}, {0, 1}, true, true},
+          {all(t.layers), {1, 4}, {5, 18}, false, false},  // heads of two groups
+          {all(t.layers), {5, 6}, {36, 37}, false, true},  // a kv head that others hold too
+          {{1, 2}, {2, 6}, {0, 37}, false, false},
+          {{2, 3}, {0, 0}, {3, 5}, true, false},
+          {{0, 1}, {2, 3}, {0, 0}, false, false},
+          {{0, 0}, {0, 0}, {0, 0}, false, true},
+          {{0, 0}, {0, 0}, {0, 0}, false, false}};
+}
+
+TEST_CASE("exec/shard: holds exactly its part of every tensor, from every stored dtype") {
+  for (const bool tied : {false, true}) {
+    for (const auto dtype : {model::DType::f32, model::DType::f16, model::DType::bf16}) {
+      Transformer t = small_llama();
+      t.tied_embeddings = tied;
+      const TemporaryFolder folder;
+      write_random_weights(t, 7, dtype, folder.path(), dtype == model::DType::f16 ? 9000 : 1 << 30);
+      for (const Share& share : shares_of(t)) {
+        CAPTURE(tied);
+        CAPTURE(share.heads.begin);
+        CAPTURE(share.columns.begin);
+        check_contents(Shard::slice(folder.path(), t, share), folder.path());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "exec/shard: memory is model::weight_bytes, but for padding of at most 4096 + 192 a block") {
+  for (const bool tied : {false, true}) {
+    Transformer t = small_llama();
+    t.tied_embeddings = tied;
+    const TemporaryFolder folder;
+    write_random_weights(t, 7, model::DType::f32, folder.path());
+    for (const Share& share : shares_of(t)) {
+      const Shard shard = Shard::slice(folder.path(), t, share);
+      const ShardLayout layout = layout_of(t, share);
+      double exact = 0.0;
+      for (const LayoutBlock& block : layout.blocks) {
+        CHECK(block.offset % kBlockAlignment == 0);
+        for (const TensorPart& part : block.parts) {
+          exact += static_cast<double>(part.elements() * sizeof(float));
+        }
+      }
+      // An empty half of a share has no norm to hold; the prediction may count it.
+      const double unused_norms =
+          4.0 * static_cast<double>(t.hidden * share.layers.size()) *
+          ((share.heads.empty() ? 1.0 : 0.0) + (share.columns.empty() ? 1.0 : 0.0));
+      CHECK(exact <= model::weight_bytes(t, share));
+      CHECK(exact >= model::weight_bytes(t, share) - unused_norms);
+      CHECK(shard.bytes() >= exact);
+      CHECK(shard.bytes() <= exact + static_cast<double>(layout.blocks.size()) * (4096.0 + 192.0));
+      if (shard.bytes() > 0) {
+        CHECK(reinterpret_cast<std::uintptr_t>(shard.tensors().storage.data()) % 4096 == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/shard: every matrix begins 64-aligned") {
+  const Transformer t = small_llama();
+  for (const Share& share : shares_of(t)) {
+    for (const LayoutBlock& block : layout_of(t, share).blocks) {
+      for (const TensorPart& part : block.parts) {
+        // Key, value and up rows continue the matrix before them.
+        if (has(part.tensor, "k_proj") || has(part.tensor, "v_proj") ||
+            has(part.tensor, "up_proj")) {
+          continue;
+        }
+        CHECK(part.offset % 64 == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/shard: a shard file reads back equal, whatever the folder is called") {
+  const Transformer t = small_llama();
+  const TemporaryFolder folder;
+  write_random_weights(t, 7, model::DType::bf16, folder.path());
+  for (const Share& share : shares_of(t)) {
+    const Shard shard = Shard::slice(folder.path(), t, share);
+    const std::vector<std::byte> bytes = shard.serialize();
+    CHECK(bytes.size() == Shard::file_bytes(t, share));
+    CHECK(shard.content_id() == model::sha256_hex(bytes));
+    Transformer renamed = t;
+    renamed.name = "another";
+    check_contents(Shard::parse(bytes, renamed, share, "test"), folder.path());
+    const auto file = folder.path() / "shard";
+    testing::write_text(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const Shard read = Shard::read(file, t, share);
+    check_contents(read, folder.path());
+    CHECK(read.content_id() == shard.content_id());
+  }
+}
+
+TEST_CASE("exec/shard: any altered header byte and any other length is an error") {
+  const Transformer t = small_llama();
+  const Share share{{0, 3}, {1, 4}, {5, 18}, false, false};
+  const TemporaryFolder folder;
+  write_random_weights(t, 7, model::DType::f32, folder.path());
+  const std::vector<std::byte> bytes = Shard::slice(folder.path(), t, share).serialize();
+  const auto parse = [&](const std::vector<std::byte>& altered) {
+    return error_of([&] { const auto shard = Shard::parse(altered, t, share, "peer 3"); });
+  };
+  const std::size_t header = bytes.size() - layout_of(t, share).bytes;
+  for (std::size_t i = 0; i < header; ++i) {
+    std::vector<std::byte> altered = bytes;
+    altered[i] ^= std::byte{0x40};
+    const std::string error = parse(altered);
+    if (!has(error, "peer 3: ")) FAIL_CHECK("byte " << i << ": " << error);
+  }
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{20},
+                                 std::size_t{24}, header - 1, header, bytes.size() - 1}) {
+    CAPTURE(size);
+    CHECK(has(parse({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "peer 3"));
+  }
+  std::vector<std::byte> longer = bytes;
+  longer.push_back(std::byte{0});
+  CHECK(has(parse(longer), "bytes, expected"));
+  const auto file = folder.path() / "shard";
+  testing::write_text(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size() - 1});
+  CHECK(has(error_of([&] { const auto shard = Shard::read(file, t, share); }), "bytes, expected"));
+  testing::write_text(file, "tandem");
+  CHECK(has(error_of([&] { const auto shard = Shard::read(file, t, share); }), "not a shard file"));
+}
+
+TEST_CASE("exec/shard: another share or geometry is refused with what differs") {
+  const Transformer t = small_llama();
+  const Share share{{0, 3}, {1, 4}, {5, 18}, false, false};
+  const TemporaryFolder folder;
+  write_random_weights(t, 7, model::DType::f32, folder.path());
+  const std::vector<std::byte> bytes = Shard::slice(folder.path(), t, share).serialize();
+  Share other = share;
+  other.columns.end = 19;
+  const std::string error =
+      error_of([&] { const auto shard = Shard::parse(bytes, t, other, "cache"); });
+  CHECK(has(error, "18"));
+  CHECK(has(error, "19"));
+  Transformer theta = t;
+  theta.rope_theta = 5e5;
+  CHECK(has(error_of([&] { const auto shard = Shard::parse(bytes, theta, share, "cache"); }),
+            "another model"));
+}
+
+TEST_CASE("exec/shard: shares outside the model and models that cannot run are refused") {
+  const Transformer t = small_llama();
+  for (const Share& share :
+       {Share{{0, 4}, {0, 1}, {0, 1}, false, false}, Share{{0, 3}, {0, 7}, {0, 1}, false, false},
+        Share{{0, 3}, {0, 1}, {0, 38}, false, false}, Share{{0, 3}, {-1, 1}, {0, 1}, false, false},
+        Share{{0, 3}, {2, 1}, {0, 1}, false, false}}) {
+    CHECK(has(error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(t, share); }),
+              "share: "));
+  }
+  Transformer gpt = t;
+  gpt.family = model::Family::gpt2;
+  CHECK(
+      has(error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(gpt, whole_share(t)); }),
+          "gpt2"));
+  Transformer huge = t;
+  huge.vocab = huge.hidden = 0x7fffffff;
+  CHECK(has(
+      error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(huge, whole_share(t)); }),
+      "2^50"));
+}
+
+TEST_CASE("exec/shard: a missing tensor and one of another shape are named") {
+  Transformer t = small_llama();
+  t.tied_embeddings = true;
+  const TemporaryFolder folder;
+  write_random_weights(t, 7, model::DType::f32, folder.path());
+  Transformer untied = t;
+  untied.tied_embeddings = false;
+  CHECK(has(error_of([&] { const auto s = Shard::slice(folder.path(), untied, whole_share(t)); }),
+            "lm_head.weight is missing"));
+  Transformer wider = t;
+  wider.intermediate = 38;
+  const std::string error =
+      error_of([&] { const auto s = Shard::slice(folder.path(), wider, whole_share(wider)); });
+  CHECK(has(error, "gate_proj.weight: shape [37, 30], expected [38, 30]"));
+}
+
+TEST_CASE("exec/aligned buffer: zeroed, aligned, and a refusal is an error") {
+  AlignedBuffer buffer(10000);
+  CHECK(buffer.size() == 10000);
+  CHECK(buffer.floats().size() == 2500);
+  CHECK(buffer.floats()[2499] == 0.0F);
+  buffer.floats()[3] = 5.0F;
+  AlignedBuffer moved(std::move(buffer));
+  CHECK(moved.floats()[3] == 5.0F);
+  CHECK(AlignedBuffer(0).data() == nullptr);
+  CHECK(has(error_of([] { const AlignedBuffer huge(std::size_t{1} << 62U); }),
+            "4611686018427387904"));
+}
+
+}  // namespace
+}  // namespace tandem::exec

@@ -1,0 +1,137 @@
+#pragma once
+
+// Executes a task graph in the order of its indices, all devices in this process: the execution
+// that defines a graph's results. Transfers are copies; there are no threads, lanes or sockets.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "exec/compute.hpp"
+#include "exec/sampling.hpp"
+#include "exec/weights/shard.hpp"
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+#include "planner/plan.hpp"
+#include "planner/search.hpp"
+
+namespace tandem::testing {
+
+// `count` equal devices around one router, enough memory for any test.
+inline model::Cluster star_of(int count) {
+  std::vector<model::Device> devices;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "device-" + std::to_string(i);
+    model::Device device;
+    device.name = name;
+    device.flop_rate = model::FlopsPerSecond{1e11};
+    device.memory_bandwidth = model::BytesPerSecond{1e10};
+    device.memory = model::Bytes{1e10};
+    devices.push_back(device);
+    links.push_back({"link-" + std::to_string(i), model::Seconds{1e-3}, model::BytesPerSecond{1e8},
+                     model::Sharing::shared});
+    edges.push_back({name, "router", {{i, model::Direction::none}}, true});
+  }
+  return {"star", devices, {"router"}, links, edges};
+}
+
+// The plan of `strategy` over `count` devices; `partition` as in `tandem plan`. Throws Error if
+// there is none.
+inline planner::Plan plan_for(const model::Transformer& transformer, const std::string& strategy,
+                              int count, const std::string& partition, std::int64_t prompt_tokens,
+                              std::int64_t new_tokens) {
+  planner::Request request{.model = transformer,
+                           .cluster = star_of(count),
+                           .strategy = strategy,
+                           .partition = partition,
+                           .workload = {prompt_tokens, new_tokens}};
+  auto plan = planner::make_plan(request);
+  if (const auto* infeasible = std::get_if<planner::Infeasible>(&plan)) {
+    throw Error(infeasible->reason);
+  }
+  return std::get<planner::Plan>(std::move(plan));
+}
+
+class SerialExecutor {
+ public:
+  // Slices every device's shard out of the folder `weights`. `plan` must outlive this.
+  SerialExecutor(const planner::Plan& plan, const std::filesystem::path& weights) : plan_(&plan) {
+    const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
+    const auto tokens =
+        static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens);
+    for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+      const exec::ComputeLimits limits{
+          .max_rows = tokens,
+          .max_positions = tokens,
+          .receive_slots = static_cast<std::int32_t>(strategy.receive_slots(plan, d)),
+          .threads = 1};
+      devices_.emplace_back(
+          plan.model,
+          exec::Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(d)].share),
+          limits);
+    }
+  }
+
+  // One step of the only sequence: `ids` follow the positions of earlier steps. Returns the logits
+  // of the last of them.
+  std::vector<float> step(std::span<const std::int32_t> ids) {
+    const auto rows = static_cast<std::int32_t>(ids.size());
+    const model::TaskGraph graph =
+        planner::find_strategy(plan_->strategy).lower(*plan_, {{{0, past_, rows}}});
+    device(plan_->master).set_tokens(ids);
+    std::vector<float> logits;
+    for (const model::Task& task : graph.tasks()) {
+      if (task.kind == model::TaskKind::sample) {
+        const std::span<const float> values = device(task.device).logits();
+        logits.assign(values.begin(), values.end());
+      } else if (task.lane == model::LaneKind::channel) {
+        transfer(task);
+      } else if (task.lane == model::LaneKind::cpu) {
+        device(task.device).execute(graph.batch(), task);
+      }
+    }
+    past_ += rows;
+    if (logits.empty()) throw std::logic_error("the graph samples nothing");
+    return logits;
+  }
+
+  // The prompt in one step, then `count` - 1 further steps, greedily. Appends every step's logits
+  // to `logits`.
+  std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, int count,
+                                     std::vector<std::vector<float>>& logits) {
+    exec::Sampler greedy({});
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> next(prompt.begin(), prompt.end());
+    for (int i = 0; i < count; ++i) {
+      logits.push_back(step(next));
+      next = {greedy.sample(logits.back())};
+      tokens.push_back(next.front());
+    }
+    return tokens;
+  }
+
+ private:
+  exec::Compute& device(model::DeviceIndex d) { return devices_[static_cast<std::size_t>(d)]; }
+
+  void transfer(const model::Task& task) {
+    payload_.resize(static_cast<std::size_t>(task.rows.size()) *
+                    static_cast<std::size_t>(task.columns.size()));
+    device(task.device).read_rows(task.input, task.rows, task.columns, payload_);
+    device(task.peer).write_rows(task.output, task.rows, task.columns, payload_);
+  }
+
+  const planner::Plan* plan_;
+  std::vector<exec::Compute> devices_;
+  std::vector<float> payload_;
+  std::int32_t past_ = 0;
+};
+
+}  // namespace tandem::testing

@@ -1,0 +1,155 @@
+// Writes, for each of a table of models, a Hugging Face folder of random weights and what tandem
+// computes with it, for check_logits.py to compare with PyTorch:
+//   FOLDER/<case>/config.json, model.safetensors  random weights
+//   FOLDER/<case>/ids.json                        prompt, and the tokens that were fed one by one
+//   FOLDER/<case>/<run>.f32                       logits [1 + tokens, vocab], little-endian f32
+
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/weights/random.hpp"
+#include "model/error.hpp"
+#include "serial_executor.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr int kFurtherTokens = 32;
+
+struct Case {
+  std::string name;
+  model::Transformer transformer;
+  model::DType dtype = model::DType::f32;
+  std::uint64_t file_limit = exec::kWeightsFileLimit;
+};
+
+model::Transformer base() {
+  model::Transformer t;
+  t.name = "base";
+  t.layers = 4;
+  t.hidden = 96;
+  t.heads = 8;
+  t.kv_heads = 8;
+  t.head_dim = 12;
+  t.intermediate = 250;
+  t.vocab = 320;
+  t.max_context = 256;
+  return t;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const std::string& name, auto change) {
+    Case c{name, base()};
+    change(c);
+    all.push_back(c);
+  };
+  add("mha", [](Case&) {});
+  add("gqa", [](Case& c) { c.transformer.kv_heads = 2; });
+  add("mqa", [](Case& c) { c.transformer.kv_heads = 1; });
+  add("tied", [](Case& c) { c.transformer.tied_embeddings = true; });
+  add("tied-gqa-split", [](Case& c) {
+    c.transformer.tied_embeddings = true;
+    c.transformer.kv_heads = 4;
+    c.file_limit = 100000;
+  });
+  add("f16", [](Case& c) { c.dtype = model::DType::f16; });
+  add("bf16-gqa", [](Case& c) {
+    c.dtype = model::DType::bf16;
+    c.transformer.kv_heads = 4;
+  });
+  add("linear-scaling", [](Case& c) {
+    c.transformer.rope_scaling = {model::RopeScaling::Kind::linear, 2.5, 1.0, 4.0, 8192};
+  });
+  add("llama3-scaling", [](Case& c) {
+    c.transformer.kv_heads = 4;
+    c.transformer.head_dim = 16;
+    c.transformer.rope_theta = 500000.0;
+    // A context so short that all three of the rule's bands occur within its 8 pairs.
+    c.transformer.rope_scaling = {model::RopeScaling::Kind::llama3, 8.0, 1.0, 4.0, 64};
+  });
+  add("odd-sizes", [](Case& c) {
+    c.transformer.layers = 3;
+    c.transformer.hidden = 35;
+    c.transformer.heads = 7;
+    c.transformer.kv_heads = 7;
+    c.transformer.head_dim = 10;
+    c.transformer.intermediate = 53;
+    c.transformer.vocab = 257;
+    c.transformer.norm_epsilon = 1e-6;
+    c.transformer.rope_theta = 12345.0;
+  });
+  add("one-of-everything", [](Case& c) {
+    c.transformer.layers = 1;
+    c.transformer.hidden = 64;
+    c.transformer.heads = 1;
+    c.transformer.kv_heads = 1;
+    c.transformer.head_dim = 64;
+    c.transformer.intermediate = 1;
+  });
+  return all;
+}
+
+void write_logits(const std::filesystem::path& path,
+                  const std::vector<std::vector<float>>& logits) {
+  std::ofstream out(path, std::ios::binary);
+  for (const std::vector<float>& row : logits) {
+    out.write(reinterpret_cast<const char*>(row.data()),
+              static_cast<std::streamsize>(row.size() * sizeof(float)));
+  }
+  out.close();
+  if (!out) throw Error(path.string() + ": cannot write; check the folder");
+}
+
+// One prefill, then one token a step, always those of `fed`.
+std::vector<std::vector<float>> feed(const planner::Plan& plan,
+                                     const std::filesystem::path& weights,
+                                     std::span<const std::int32_t> prompt,
+                                     std::span<const std::int32_t> fed) {
+  testing::SerialExecutor executor(plan, weights);
+  std::vector<std::vector<float>> logits{executor.step(prompt)};
+  for (const std::int32_t& id : fed) logits.push_back(executor.step({&id, 1}));
+  return logits;
+}
+
+void dump(const Case& c, const std::filesystem::path& folder) {
+  exec::write_random_weights(c.transformer, 4711, c.dtype, folder, c.file_limit);
+  const std::string text = "The quick brown fox jumps over the lazy dog";
+  const std::vector<std::int32_t> prompt(text.begin(), text.end());
+  const auto rows = static_cast<std::int64_t>(prompt.size());
+  const planner::Plan local =
+      testing::plan_for(c.transformer, "local", 1, "equal", rows, kFurtherTokens + 1);
+  std::vector<std::vector<float>> logits;
+  std::vector<std::int32_t> fed =
+      testing::SerialExecutor(local, folder).generate(prompt, kFurtherTokens + 1, logits);
+  fed.pop_back();  // the last token is fed to nothing
+  write_logits(folder / "local.f32", logits);
+  if (c.transformer.heads > 1) {
+    const planner::Plan tensor =
+        testing::plan_for(c.transformer, "tensor", 3, "4:2:1", rows, kFurtherTokens + 1);
+    write_logits(folder / "tensor-3.f32", feed(tensor, folder, prompt, fed));
+  }
+  std::ofstream(folder / "ids.json") << nlohmann::json{{"prompt", prompt}, {"fed", fed}}.dump();
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) try {
+  if (argc != 2) {
+    std::cerr << "usage: tandem_dump_logits FOLDER\n";
+    return 2;
+  }
+  for (const tandem::Case& c : tandem::cases()) {
+    tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
+  }
+  return 0;
+} catch (const std::exception& e) {
+  std::cerr << "tandem_dump_logits: " << e.what() << '\n';
+  return 1;
+}

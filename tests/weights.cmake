@@ -1,0 +1,24 @@
+tandem_tests(
+  weights
+  SOURCES
+    exec_sampling_test.cpp
+    exec_tokenizer_test.cpp
+    exec_weights_convert_test.cpp
+    exec_weights_random_test.cpp
+    exec_weights_safetensors_test.cpp
+    exec_weights_shard_file_test.cpp
+    exec_weights_shard_test.cpp
+    exec_weights_strategies_test.cpp
+  LIBRARIES tandem::exec)
+
+# Against PyTorch. Debian's Python, not one that the user's PATH may find first: it has the package
+# python3-torch.
+add_executable(tandem_dump_logits torch/dump_logits.cpp)
+target_link_libraries(tandem_dump_logits PRIVATE tandem::exec nlohmann_json::nlohmann_json
+                                                 tandem_options)
+target_include_directories(tandem_dump_logits PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_test(NAME "exec/logits: equal an independent PyTorch implementation to 1e-4"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/check_logits.py
+                 $<TARGET_FILE:tandem_dump_logits>)
+set_tests_properties("exec/logits: equal an independent PyTorch implementation to 1e-4"
+                     PROPERTIES LABELS torch TIMEOUT 600 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
