@@ -1,0 +1,203 @@
+// Generations by one runtime a device, each on a thread, over channels in memory.
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/runtime/device_run.hpp"
+#include "exec/weights/random.hpp"
+#include "memory_transport.hpp"
+#include "serial_executor.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::plan_for;
+using testing::TemporaryFolder;
+
+const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
+constexpr int kTokens = 12;
+
+model::Transformer geometry() {
+  model::Transformer t = testing::small_llama();
+  t.heads = 8;
+  t.kv_heads = 2;  // fewer than most of the clusters have devices
+  t.head_dim = 6;
+  t.hidden = 44;
+  t.intermediate = 59;
+  return t;
+}
+
+planner::Plan plan_of(const model::Transformer& t, int devices, const char* partition) {
+  return plan_for(t, devices == 1 ? "local" : "tensor", devices, partition,
+                  static_cast<std::int64_t>(kPrompt.size()), kTokens);
+}
+
+struct Generation {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::vector<float>> logits;
+  std::vector<std::string> errors;  // by device
+};
+
+// Every device of `plan` on a thread. `disturb` is called with the runs before the first step.
+Generation generate(
+    const planner::Plan& plan, const std::filesystem::path& weights,
+    const testing::MemoryOptions& options,
+    const std::function<void(std::vector<std::unique_ptr<DeviceRun>>&)>& disturb = {}) {
+  testing::MemoryNetwork network(options);
+  const auto count = plan.cluster.devices().size();
+  std::vector<std::unique_ptr<testing::MemoryTransport>> transports;
+  std::vector<std::unique_ptr<DeviceRun>> runs;
+  for (std::size_t d = 0; d < count; ++d) {
+    const auto self = static_cast<model::DeviceIndex>(d);
+    transports.push_back(std::make_unique<testing::MemoryTransport>(network, self));
+    runs.push_back(std::make_unique<DeviceRun>(
+        plan, DeviceRunOptions{.self = self, .run = {.workload = plan.workload}},
+        Shard::slice(weights, plan.model, plan.devices[d].share), transports.back().get()));
+  }
+  Generation generation;
+  generation.errors.resize(count);
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < count; ++d) {
+    threads.emplace_back([&, d] {
+      const bool master = static_cast<model::DeviceIndex>(d) == plan.master;
+      Sampler greedy({});
+      std::vector<std::int32_t> tokens = kPrompt;
+      try {
+        for (int i = 0; i < kTokens; ++i) {
+          const auto sample = [&](std::span<const float> logits) {
+            generation.logits.emplace_back(logits.begin(), logits.end());
+            return greedy.sample(logits);
+          };
+          const std::int32_t token =
+              runs[d]->step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
+          if (!master) continue;
+          generation.tokens.push_back(token);
+          tokens = {token};
+        }
+      } catch (const std::exception& error) {
+        generation.errors[d] = error.what();
+      }
+    });
+  }
+  if (disturb) disturb(runs);
+  for (std::thread& thread : threads) thread.join();
+  return generation;
+}
+
+TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bit by bit") {
+  struct Split {
+    int devices;
+    const char* partition;
+  };
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 17, model::DType::f32, folder.path());
+  std::uint64_t seed = 0;
+  for (const Split& split : {Split{1, "equal"},
+                             {2, "equal"},
+                             {2, "7:1"},
+                             {3, "equal"},
+                             {4, "4:2:1:1"},
+                             {5, "equal"},
+                             {7, "1:2:1:1:1:1:1"}}) {
+    CAPTURE(split.devices);
+    CAPTURE(split.partition);
+    const planner::Plan plan = plan_of(t, split.devices, split.partition);
+    testing::SerialExecutor serial(plan, folder.path());
+    std::vector<std::vector<float>> logits;
+    const std::vector<std::int32_t> tokens = serial.generate(kPrompt, kTokens, logits);
+    for (const bool inline_messages : {false, true}) {
+      CAPTURE(inline_messages);
+      const Generation generation = generate(plan, folder.path(),
+                                             {.sends_inline = inline_messages,
+                                              .receives_inline = inline_messages,
+                                              .max_delay = std::chrono::microseconds(150),
+                                              .seed = ++seed});
+      for (const std::string& error : generation.errors) CHECK(error == "");
+      CHECK(generation.tokens == tokens);
+      CHECK(generation.logits == logits);
+    }
+  }
+}
+
+TEST_CASE("exec/runtime: cancelling ends waits in every mode, with the reason") {
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 17, model::DType::f32, folder.path());
+  const planner::Plan plan = plan_of(t, 3, "equal");
+  for (const bool inline_messages : {false, true}) {
+    CAPTURE(inline_messages);
+    // Messages take a second, so that everybody waits.
+    const auto begin = Clock::now();
+    const Generation generation =
+        generate(plan, folder.path(),
+                 {.sends_inline = inline_messages,
+                  .receives_inline = inline_messages,
+                  .max_delay = std::chrono::seconds(30),
+                  .seed = 2},
+                 [](std::vector<std::unique_ptr<DeviceRun>>& runs) {
+                   std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                   for (auto& run : runs) run->cancel("the user said so");
+                 });
+    for (const std::string& error : generation.errors) CHECK(error == "the user said so");
+    CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 20.0);
+  }
+}
+
+TEST_CASE("exec/runtime: a device cancelled before it begins does not begin") {
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 17, model::DType::f32, folder.path());
+  const planner::Plan plan = plan_of(t, 1, "equal");
+  DeviceRun run(plan, {.self = 0, .run = {.workload = plan.workload}},
+                Shard::slice(folder.path(), t, plan.devices[0].share), nullptr);
+  run.cancel("too late");
+  CHECK_THROWS_WITH_AS(run.step(0, kPrompt, [](std::span<const float>) { return 0; }), "too late",
+                       Error);
+}
+
+TEST_CASE("exec/runtime: a failing channel fails the step with its reason") {
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 17, model::DType::f32, folder.path());
+  const planner::Plan plan = plan_of(t, 2, "equal");
+  for (const bool inline_messages : {false, true}) {
+    testing::MemoryNetwork network(
+        {.sends_inline = inline_messages, .receives_inline = inline_messages});
+    // A message that nobody expects is waiting already.
+    testing::MemoryTransport stranger(network, 1);
+    stranger.send(0, {.step = 7, .task = 7}, {});
+    testing::MemoryTransport transport(network, 0);
+    DeviceRun run(plan, {.self = 0, .run = {.workload = plan.workload}},
+                  Shard::slice(folder.path(), t, plan.devices[0].share), &transport);
+    CHECK_THROWS_WITH_AS(run.step(0, kPrompt, [](std::span<const float>) { return 0; }),
+                         "memory transport: another message than expected", Error);
+    CHECK_THROWS_AS(run.step(1, kPrompt, [](std::span<const float>) { return 0; }), Error);
+  }
+}
+
+TEST_CASE("exec/runtime: a run longer than planned is refused if a device cannot hold it") {
+  const model::Transformer t = geometry();
+  planner::Plan plan = plan_of(t, 2, "equal");
+  const planner::Workload longer{.prompt_tokens = 60, .new_tokens = 40};
+  CHECK(StepGraphs(plan, longer).count() == 40);
+  std::vector<model::Device> devices = plan.cluster.devices();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    devices[d].memory = model::Bytes{plan.devices[d].memory.total()};
+  }
+  plan.cluster = model::Cluster(plan.cluster.name(), devices, plan.cluster.routers(),
+                                plan.cluster.links(), plan.cluster.edges());
+  CHECK(StepGraphs(plan, plan.workload).count() == kTokens);
+  CHECK_THROWS_WITH_AS(StepGraphs(plan, longer),
+                       doctest::Contains("run: 60 prompt and 40 new tokens need"), Error);
+  CHECK_THROWS_AS(StepGraphs(plan, {.prompt_tokens = 1000, .new_tokens = 1}), Error);
+}
+
+}  // namespace
+}  // namespace tandem::exec

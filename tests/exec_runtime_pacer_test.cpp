@@ -1,0 +1,131 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "exec/emulation/drift.hpp"
+#include "exec/emulation/pacer.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Time that passes only when the test says so; sleeping may wake late.
+class FakeClock final : public LaneClock {
+ public:
+  TimePoint now() override { return TimePoint(wall); }
+  nanoseconds cpu_time() override { return cpu; }
+  void sleep_until(TimePoint when) override {
+    wall = std::max(wall, when.time_since_epoch()) + wakes_late;
+    ++sleeps;
+  }
+  void work(nanoseconds time) {
+    wall += time;
+    cpu += time;
+  }
+  nanoseconds wall{0};
+  nanoseconds cpu{0};
+  nanoseconds wakes_late{0};
+  int sleeps = 0;
+};
+
+const model::Batch kBatch{{{.sequence = 0, .past = 0, .rows = 1}}};
+const model::Task kTask{};
+
+Pacer::Interval run(Pacer& pacer, FakeClock& clock, nanoseconds time) {
+  pacer.begin();
+  clock.work(time);
+  return pacer.end(kBatch, kTask);
+}
+
+TEST_CASE("exec/pacer: a task takes slowdown times its CPU time") {
+  SUBCASE("4 * 1 ms and 4 * 2 ms: due after 12 ms, one sleep") {
+    FakeClock clock;
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0}, clock);
+    const auto first = run(pacer, clock, milliseconds(1));
+    const auto second = run(pacer, clock, milliseconds(2));
+    CHECK(first.start.time_since_epoch() == milliseconds(0));
+    CHECK(first.end.time_since_epoch() == milliseconds(4));
+    CHECK(second.end.time_since_epoch() == milliseconds(12));
+    CHECK(clock.sleeps == 0);
+    pacer.settle();
+    CHECK(clock.wall == milliseconds(12));
+    CHECK(clock.sleeps == 1);
+  }
+  SUBCASE("time lost to other processes is not charged: 4 * 1 ms though it took 3 ms") {
+    FakeClock clock;
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0}, clock);
+    pacer.begin();
+    clock.work(milliseconds(1));
+    clock.wall += milliseconds(2);
+    CHECK(pacer.end(kBatch, kTask).end.time_since_epoch() == milliseconds(4));
+  }
+}
+
+TEST_CASE("exec/pacer: late wake-ups do not add up") {
+  // 100 tasks of 1 ms at slowdown 3, every wake-up 0.5 ms late: 300 ms and the last one's 0.5 ms,
+  // where sleeping (k - 1) * elapsed each time would take 350 ms.
+  FakeClock clock;
+  clock.wakes_late = nanoseconds(500'000);
+  Pacer pacer({.pace = Pace::measured, .slowdown = 3.0}, clock);
+  for (int i = 0; i < 100; ++i) {
+    static_cast<void>(run(pacer, clock, milliseconds(1)));
+    pacer.settle();
+  }
+  CHECK(clock.wall == milliseconds(300) + nanoseconds(500'000));
+  CHECK(pacer.mean_late_s() == doctest::Approx(0.0));
+}
+
+TEST_CASE("exec/pacer: waiting for an input restarts the schedule") {
+  FakeClock clock;
+  Pacer pacer({.pace = Pace::measured, .slowdown = 2.0}, clock);
+  static_cast<void>(run(pacer, clock, milliseconds(1)));  // due at 2
+  SUBCASE("an input that came while the lane was busy costs nothing") {
+    pacer.available(LaneClock::TimePoint(milliseconds(1)));
+    CHECK(run(pacer, clock, milliseconds(1)).start.time_since_epoch() == milliseconds(2));
+  }
+  SUBCASE("an input at 10 ms: 10 + 2 * 1 = 12 ms, though the lane woke at 10.3") {
+    clock.wall = milliseconds(10) + nanoseconds(300'000);
+    pacer.available(LaneClock::TimePoint(milliseconds(10)));
+    const auto interval = run(pacer, clock, milliseconds(1));
+    CHECK(interval.start.time_since_epoch() == milliseconds(10));
+    CHECK(interval.end.time_since_epoch() == milliseconds(12));
+  }
+}
+
+TEST_CASE("exec/pacer: reports how far it is behind") {
+  FakeClock clock;
+  Pacer pacer({.pace = Pace::measured, .slowdown = 1.0}, clock);
+  static_cast<void>(run(pacer, clock, milliseconds(1)));
+  clock.wall += milliseconds(4);
+  pacer.settle();  // 4 ms late
+  static_cast<void>(run(pacer, clock, milliseconds(1)));
+  clock.wall = milliseconds(2);
+  pacer.settle();  // in time
+  CHECK(pacer.max_late_s() == doctest::Approx(4e-3));
+  CHECK(pacer.mean_late_s() == doctest::Approx(2e-3));
+}
+
+TEST_CASE("exec/pacer: without emulation spans are wall time and nothing sleeps") {
+  FakeClock clock;
+  Pacer pacer({}, clock);
+  clock.wall = milliseconds(5);
+  const auto interval = run(pacer, clock, milliseconds(3));
+  pacer.settle();
+  CHECK(interval.start.time_since_epoch() == milliseconds(5));
+  CHECK(interval.end.time_since_epoch() == milliseconds(8));
+  CHECK(clock.sleeps == 0);
+  CHECK_FALSE(pacer.emulates());
+}
+
+TEST_CASE("exec/drift: is a ratio of medians above 0") {
+  DriftWatch drift;
+  for (int i = 0; i < 20; ++i) drift.sample();
+  const double value = drift.finish();
+  CHECK(value >= 0.0);
+  CHECK(value < 1e3);
+}
+
+}  // namespace
+}  // namespace tandem::exec

@@ -1,0 +1,130 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "exec/runtime/device_run.hpp"
+#include "exec/runtime/run_result.hpp"
+#include "model/error.hpp"
+#include "serial_executor.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+TEST_CASE("exec/report: options of a run survive the wire") {
+  for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
+    const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3}, .pace = pace};
+    CHECK(parse_run_options(to_json(options), "test") == options);
+  }
+}
+
+TEST_CASE("exec/report: bad options are one clear error") {
+  for (const char* text :
+       {"", "[]", "{}", R"({"prompt_tokens": 0, "new_tokens": 1, "pace": "real"})",
+        R"({"prompt_tokens": 1, "new_tokens": 1})",
+        R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "fast"})",
+        R"({"prompt_tokens": 1, "new_tokens": 1e30, "pace": "real"})",
+        R"({"prompt_tokens": 1, "new_tokens": 18446744073709551615, "pace": "real"})",
+        R"({"prompt_tokens": -1, "new_tokens": 1, "pace": "real"})",
+        R"({"prompt_tokens": "1", "new_tokens": 1, "pace": "real"})"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(static_cast<void>(parse_run_options(text, "offered run")),
+                         doctest::Contains("offered run"), Error);
+  }
+}
+
+TEST_CASE("exec/report: a device's report survives the wire") {
+  const DeviceReport report{
+      .peak_memory = {.weights = 1, .kv_cache = 2, .activations = 3, .buffers = 4, .program = 5},
+      .bytes_sent = 6,
+      .mean_late_s = 0.5,
+      .max_late_s = 0.75,
+      .clock_ns = std::int64_t{1} << 60};
+  CHECK(parse_device_report(to_json(report), "test") == report);
+  CHECK_THROWS_AS(static_cast<void>(parse_device_report("{}", "test")), Error);
+  CHECK_THROWS_AS(static_cast<void>(parse_device_report(R"({"weights_bytes": -1})", "test")),
+                  Error);
+}
+
+TEST_CASE("exec/report: records survive the wire, half a record does not") {
+  const TimeLog log{{.step = 1, .task = 2, .start_ns = 3, .end_ns = std::int64_t{1} << 50},
+                    {.step = -1, .task = 0x7fffffff, .start_ns = -5, .end_ns = 0}};
+  const std::string bytes = encode_times(log);
+  CHECK(bytes.size() == 48);
+  TimeLog back;
+  decode_times(bytes, "test", back);
+  REQUIRE(back.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(back[i].step == log[i].step);
+    CHECK(back[i].task == log[i].task);
+    CHECK(back[i].start_ns == log[i].start_ns);
+    CHECK(back[i].end_ns == log[i].end_ns);
+  }
+  CHECK_THROWS_AS(decode_times(bytes.substr(1), "test", back), Error);
+}
+
+// Records of a run in which task i lasts from i to i + 1 ms; device 1's clock is a second ahead.
+std::vector<DeviceAccount> accounts_of(const planner::Plan& plan, StepGraphs& graphs, int steps) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  std::vector<DeviceAccount> accounts(plan.cluster.devices().size());
+  accounts[1].clock_ahead_ns = 1'000 * kMillisecond;
+  std::int64_t now = 0;
+  for (int step = 0; step < steps; ++step) {
+    const model::TaskGraph& graph = graphs.at(step);
+    for (model::TaskIndex i = 0; i < graph.size(); ++i, now += kMillisecond) {
+      const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+      for (std::size_t d = 0; d < accounts.size(); ++d) {
+        const auto device = static_cast<model::DeviceIndex>(d);
+        const bool arrives = task.lane == model::LaneKind::channel && task.peer == device;
+        if (task.device != device && !arrives) continue;
+        const std::int64_t ahead = accounts[d].clock_ahead_ns;
+        accounts[d].times.push_back({.step = step,
+                                     .task = i,
+                                     .start_ns = ahead + now + (arrives ? kMillisecond : 0),
+                                     .end_ns = ahead + now + kMillisecond});
+      }
+    }
+  }
+  return accounts;
+}
+
+TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
+  const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
+  StepGraphs graphs(plan, plan.workload);
+  const auto accounts = accounts_of(plan, graphs, 4);
+  const RunResult run = merge(plan, graphs, 4, accounts, true);
+  const double prompt_s = 1e-3 * static_cast<double>(graphs.prompt().size());
+  const double decode_s = 1e-3 * static_cast<double>(graphs.decode().size());
+  CHECK(run.result.metrics.ttft_s == doctest::Approx(prompt_s));  // one task after the other
+  REQUIRE(run.result.metrics.token_times_s.size() == 4);
+  CHECK(run.result.metrics.token_times_s[3] == doctest::Approx(prompt_s + 3 * decode_s));
+  CHECK(run.trace.spans.size() ==
+        static_cast<std::size_t>(graphs.prompt().size() + 3 * graphs.decode().size()));
+  for (const model::Span& span : run.trace.spans) {
+    CHECK(span.end - span.start == doctest::Approx(1e-3));
+  }
+  CHECK(run.result.kind == "measured");
+  CHECK(run.result.devices.size() == 3);
+}
+
+TEST_CASE("exec/result: a report that cannot be true names its device") {
+  const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 2, "equal", 5, 2);
+  StepGraphs graphs(plan, plan.workload);
+  const auto merged = [&](const std::vector<DeviceAccount>& accounts) {
+    static_cast<void>(merge(plan, graphs, 2, accounts, false));
+  };
+  auto accounts = accounts_of(plan, graphs, 2);
+  CHECK_NOTHROW(merged(accounts));
+  SUBCASE("a record is missing") { accounts[1].times.erase(accounts[1].times.begin() + 3); }
+  SUBCASE("a task is another device's") { accounts[1].times[3].task = accounts[0].times[0].task; }
+  SUBCASE("a task does not exist") { accounts[1].times[3].task = 1 << 20; }
+  SUBCASE("a task is negative") { accounts[1].times[3].task = -1; }
+  SUBCASE("a step does not exist") { accounts[1].times.back().step = 2; }
+  SUBCASE("records are out of order") {
+    std::swap(accounts[1].times.front(), accounts[1].times.back());
+  }
+  CHECK_THROWS_WITH_AS(merged(accounts), doctest::Contains("report of device device-1"), Error);
+}
+
+}  // namespace
+}  // namespace tandem::exec

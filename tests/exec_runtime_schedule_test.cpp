@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "exec/runtime/schedule.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::LaneKind;
+using model::Task;
+using model::TaskGraph;
+using model::TaskIndex;
+using model::TaskKind;
+
+constexpr BufferRef kHidden{.kind = BufferKind::hidden};
+constexpr BufferRef kNormed{.kind = BufferKind::normed};
+constexpr BufferRef kPartial{.kind = BufferKind::partial};
+constexpr BufferRef kReceive{.kind = BufferKind::receive};
+
+Task add(model::DeviceIndex device, BufferRef from, BufferRef to) {
+  Task task;
+  task.kind = TaskKind::add;
+  task.device = device;
+  task.rows = {0, 1};
+  task.columns = {0, 8};
+  task.input = from;
+  task.output = to;
+  return task;
+}
+
+Task transfer(model::DeviceIndex from, model::DeviceIndex to, BufferRef input, BufferRef output) {
+  Task task = add(from, input, output);
+  task.kind = TaskKind::transfer;
+  task.lane = LaneKind::channel;
+  task.peer = to;
+  return task;
+}
+
+TaskGraph graph() { return TaskGraph(model::Batch{{{.sequence = 0, .past = 0, .rows = 1}}}); }
+
+// "r0 c2 d1": run, capture, deliver and their tasks.
+std::string text_of(const Schedule& schedule) {
+  std::string text;
+  for (const Action& action : schedule.actions) {
+    const char* kind = action.kind == Action::Kind::run       ? "r"
+                       : action.kind == Action::Kind::capture ? "c"
+                                                              : "d";
+    text += (text.empty() ? "" : " ") + std::string(kind) + std::to_string(action.task);
+  }
+  return text;
+}
+
+TEST_CASE("exec/schedule: a payload is captured when what writes its buffer has run") {
+  TaskGraph g = graph();
+  const TaskIndex make = g.add(add(0, kHidden, kPartial), {});
+  g.add(add(0, kHidden, kNormed), {});
+  g.add(transfer(0, 1, kPartial, kReceive), {make});
+  g.add(add(0, kNormed, kPartial), {});  // overwrites what was captured
+  CHECK(text_of(make_schedule(g, 0)) == "r0 c2 r1 r3");
+  CHECK(text_of(make_schedule(g, 1)) == "d2");
+}
+
+TEST_CASE("exec/schedule: an arrival is delivered before the first task that touches its buffer") {
+  TaskGraph g = graph();
+  const TaskIndex sent = g.add(transfer(1, 0, kPartial, kReceive), {});
+  g.add(add(0, kHidden, kNormed), {});  // may run meanwhile
+  SUBCASE("by dependency") {
+    g.add(add(0, kReceive, kHidden), {sent});
+    CHECK(text_of(make_schedule(g, 0)) == "r1 d0 r2");
+  }
+  SUBCASE("without one, too") {
+    g.add(add(0, kReceive, kHidden), {});
+    CHECK(text_of(make_schedule(g, 0)) == "r1 d0 r2");
+  }
+  SUBCASE("and at the end of the step if nothing touches it") {
+    CHECK(text_of(make_schedule(g, 0)) == "r1 d0");
+  }
+}
+
+TEST_CASE("exec/schedule: what arrives is forwarded") {
+  TaskGraph g = graph();
+  const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});
+  g.add(transfer(0, 2, kReceive, kReceive), {in});
+  g.add(add(0, kHidden, kNormed), {});
+  CHECK(text_of(make_schedule(g, 0)) == "d0 c1 r2");
+}
+
+TEST_CASE("exec/schedule: messages of a channel are captured in program order") {
+  TaskGraph g = graph();
+  g.add(add(0, kHidden, kNormed), {});             // 0
+  g.add(add(0, kHidden, kPartial), {});            // 1
+  g.add(transfer(0, 1, kPartial, kReceive), {1});  // 2
+  g.add(transfer(0, 1, kNormed, kNormed), {0});    // 3: ready earlier, but behind 2
+  CHECK(text_of(make_schedule(g, 0)) == "r0 r1 c2 c3");
+}
+
+TEST_CASE("exec/schedule: slots hold what can arrive before the message that is waited for") {
+  // Device 1 sends five messages which device 0 touches only after waiting for device 2.
+  TaskGraph g = graph();
+  std::vector<TaskIndex> early;
+  for (std::int16_t slot = 0; slot < 5; ++slot) {
+    early.push_back(g.add(transfer(1, 0, kPartial, {BufferKind::receive, slot}), {}));
+  }
+  const TaskIndex late = g.add(transfer(2, 0, kPartial, {BufferKind::receive, 5}), {});
+  g.add(add(0, {BufferKind::receive, 5}, kHidden), {late});
+  for (std::int16_t slot = 0; slot < 5; ++slot) {
+    g.add(add(0, {BufferKind::receive, slot}, kHidden), {early[static_cast<std::size_t>(slot)]});
+  }
+  const Schedule schedule = make_schedule(g, 0);
+  REQUIRE(schedule.incoming.size() == 2);
+  CHECK(schedule.incoming[0].peer == 1);
+  CHECK(schedule.incoming[0].slots == 5);
+  CHECK(schedule.incoming[1].slots == 1);
+}
+
+TEST_CASE("exec/schedule: in-order use needs two slots however many messages there are") {
+  TaskGraph g = graph();
+  for (int i = 0; i < 20; ++i) {
+    const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});
+    const TaskIndex out = g.add(add(0, kReceive, kHidden), {in});
+    g.add(transfer(0, 1, kHidden, kHidden), {out});
+  }
+  const Schedule schedule = make_schedule(g, 0);
+  CHECK(schedule.incoming.at(0).slots == 2);
+  CHECK(schedule.outgoing.at(0).slots == 2);
+  CHECK(schedule.records == 60);
+}
+
+TEST_CASE("exec/schedule: refuses what a device cannot know") {
+  TaskGraph g = graph();
+  const TaskIndex elsewhere = g.add(add(1, kHidden, kPartial), {});
+  g.add(add(0, kHidden, kNormed), {elsewhere});
+  CHECK_THROWS_WITH_AS(make_schedule(g, 0),
+                       doctest::Contains("depends on task 0 of device 1, expected a transfer"),
+                       Error);
+}
+
+}  // namespace
+}  // namespace tandem::exec
