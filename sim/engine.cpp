@@ -42,11 +42,10 @@ std::map<std::string, std::string> network_settings() {
 }
 
 simgrid::s4u::Engine& make_engine() {
-  int argc = 1;
   std::string program = "tandem";
-  std::string no_output = "--log=root.thres:error";
-  std::array<char*, 3> argv{program.data(), no_output.data(), nullptr};
-  argc = 2;
+  std::string quiet = "--log=root.thres:error";
+  std::array<char*, 3> argv{program.data(), quiet.data(), nullptr};
+  int argc = 2;
   // Never destroyed: the child leaves with _exit.
   auto* engine = new simgrid::s4u::Engine(&argc, argv.data());
   std::signal(SIGINT, SIG_DFL);

@@ -1,11 +1,5 @@
 #include "sim/platform_xml.hpp"
 
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,32 +8,16 @@
 
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "sim/platform_host.hpp"
 #include "sim/xml_document.hpp"
+#include "sim/xml_values.hpp"
 
 namespace tandem::sim {
 namespace {
 
 using pugi::xml_node;
 
-// Defaults of what plain SimGrid files do not say; docs/decisions/0003-simgrid.md gives reasons.
-constexpr std::string_view kDefaultMemory = "8GiB";
-constexpr std::string_view kDefaultMemoryBandwidth = "10GBps";
-
 constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing takes minutes
-constexpr std::int64_t kMaxCores = 65536;
-constexpr std::size_t kMaxName = 256;
-
-std::optional<double> bare_number(std::string_view text) {
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// SimGrid takes a number without a unit to be in its base unit.
-std::string with_unit(std::string_view text, std::string_view unit) {
-  return bare_number(text) ? std::string(text) + std::string(unit) : std::string(text);
-}
 
 // Names and values in messages come from the file, and could hold anything.
 std::string one_line(std::string text) {
@@ -50,28 +28,6 @@ std::string one_line(std::string text) {
   if (text.size() > kShown) text = text.substr(0, kShown) + "...";
   return text;
 }
-
-// Which values the file left out, and of which devices.
-class Defaults {
- public:
-  void note(const std::string& value, const std::string& device) {
-    for (auto& [known, devices] : noted_) {
-      if (known == value) {
-        devices += ", " + device;
-        return;
-      }
-    }
-    noted_.emplace_back(value, device);
-  }
-  [[nodiscard]] std::vector<std::string> lines() const {
-    std::vector<std::string> lines;
-    for (const auto& [value, devices] : noted_) lines.push_back(value + ": " + devices);
-    return lines;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> noted_;
-};
 
 class Reader {
  public:
@@ -87,7 +43,8 @@ class Reader {
       document_.fail(second, "is a second zone, expected one; merge them");
     }
     document_.expect(zone, {"id", "routing"}, {}, {"prop", "host", "router", "link", "route"});
-    const std::string zone_id = new_netpoint(zone);
+    const std::string zone_id = read_id(document_, zone);
+    require_unique(zone, zone_id);
     const std::string_view routing = zone.attribute("routing").value();
     if (routing != "Full" && routing != "Dijkstra" && routing != "DijkstraCache" &&
         routing != "Floyd") {
@@ -95,8 +52,11 @@ class Reader {
                                "\", expected DijkstraCache, Dijkstra, Floyd or Full; choose "
                                "DijkstraCache unless every route is given");
     }
-    foreign_props(zone);
-    for (const xml_node node : zone.children("host")) read_host(node);
+    refuse_our_props(document_, zone);
+    for (const xml_node node : zone.children("host")) {
+      devices_.push_back(read_host(document_, node, defaults_));
+      new_netpoint(node, devices_.back().name);
+    }
     for (const xml_node node : zone.children("router")) read_router(node);
     for (const xml_node node : zone.children("link")) read_link(node);
     for (const xml_node node : zone.children("route")) read_route(node);
@@ -115,32 +75,15 @@ class Reader {
  private:
   using Netpoint = std::size_t;
 
-  std::string new_name(xml_node node) const {
-    const std::string name = node.attribute("id").value();
-    if (name.empty() || name.size() > kMaxName) {
-      document_.fail(node, "has an id of " + std::to_string(name.size()) +
-                               " characters, expected 1 to " + std::to_string(kMaxName) +
-                               "; rename it");
-    }
-    for (const char c : name) {
-      if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) {
-        document_.fail(node, "has a blank or control character in its id; rename it");
-      }
-    }
-    return name;
+  void require_unique(xml_node node, const std::string& name) {
+    if (netpoint_names_.insert(name).second) return;
+    document_.fail(node,
+                   "has an id that another host, router or zone has, expected unique ids; rename "
+                   "one");
   }
 
-  std::string new_netpoint(xml_node node) {
-    std::string name = new_name(node);
-    if (!netpoint_names_.insert(name).second) {
-      document_.fail(node,
-                     "has an id that another host, router or zone has, expected unique ids; "
-                     "rename one");
-    }
-    return name;
-  }
-
-  void add_netpoint(xml_node node, const std::string& name) {
+  void new_netpoint(xml_node node, const std::string& name) {
+    require_unique(node, name);
     if (nodes_.size() == kMaxNetpoints) {
       document_.fail(node, "is one host or router too many, expected at most " +
                                std::to_string(kMaxNetpoints) + "; split the platform");
@@ -149,161 +92,21 @@ class Reader {
     nodes_.push_back(node);
   }
 
-  // Props of ours belong to hosts; others belong to other programs.
-  void foreign_props(xml_node node) const {
-    for (const xml_node prop : node.children("prop")) {
-      document_.expect(prop, {"id", "value"}, {}, {});
-      if (is_ours(prop)) document_.fail(prop, "expected in a <host> only; move or remove it");
-    }
-  }
-
-  static bool is_ours(xml_node prop) {
-    return std::string_view(prop.attribute("id").value()).substr(0, 7) == "tandem:";
-  }
-
-  void require_positive(xml_node node, std::string_view what, double value) const {
-    if (value > 0.0 && std::isfinite(value)) return;
-    document_.fail(node, "has " + std::string(what) + " " + std::to_string(value) +
-                             ", expected a positive, finite number; mend it");
-  }
-
-  model::BytesPerSecond read_rate(xml_node node, const char* attribute) const {
-    const auto rate = model::parse_rate(with_unit(node.attribute(attribute).value(), "Bps"),
-                                        document_.where(node) + " " + attribute);
-    require_positive(node, attribute, rate.value());
-    return rate;
-  }
-
-  void read_host(xml_node node) {
-    document_.expect(node, {"id", "speed"}, {"core"}, {"prop", "disk"});
-    model::Device device;
-    device.name = new_netpoint(node);
-    add_netpoint(node, device.name);
-    const auto speed = model::parse_flops(with_unit(node.attribute("speed").value(), "f"),
-                                          document_.where(node) + " speed");
-    require_positive(node, "speed", speed.value());
-    if (const auto core = node.attribute("core")) device.cores = read_cores(node, core.value());
-    device.flop_rate = speed * static_cast<double>(device.cores);
-    read_props(node, device);
-    read_disks(node, device);
-    devices_.push_back(std::move(device));
-  }
-
-  std::int64_t read_cores(xml_node node, std::string_view text) const {
-    std::int64_t cores = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
-    if (error != std::errc{} || end != text.data() + text.size() || cores < 1 ||
-        cores > kMaxCores) {
-      document_.fail(node, "has core=\"" + std::string(text.substr(0, 40)) +
-                               "\", expected a whole number from 1 to " +
-                               std::to_string(kMaxCores) + "; mend it");
-    }
-    return cores;
-  }
-
-  void read_props(xml_node node, model::Device& device) {
-    std::map<std::string_view, xml_node> ours;
-    for (const xml_node prop : node.children("prop")) {
-      document_.expect(prop, {"id", "value"}, {}, {});
-      if (!is_ours(prop)) continue;
-      const std::string_view id = prop.attribute("id").value();
-      if (!ours.emplace(id, prop).second) {
-        document_.fail(prop, "is given twice for host " + device.name + "; remove one");
-      }
-    }
-    const auto take = [&](std::string_view id) {
-      const auto found = ours.find(id);
-      if (found == ours.end()) return xml_node{};
-      const xml_node prop = found->second;
-      ours.erase(found);
-      return prop;
-    };
-    const auto value = [](xml_node prop) { return prop.attribute("value").value(); };
-    const auto subject = [&](xml_node prop) {
-      return document_.where(prop) + " of host " + device.name;
-    };
-    const auto defaulted = [&](std::string_view id, std::string_view text) {
-      defaults_.note(std::string(id) + " assumed to be " + std::string(text), device.name);
-      return text;
-    };
-    constexpr std::string_view kMemory = "tandem:memory";
-    constexpr std::string_view kMemoryBandwidth = "tandem:memory_bandwidth";
-    if (const xml_node prop = take(kMemory)) {
-      device.memory = model::parse_bytes(value(prop), subject(prop));
-      require_positive(prop, "value", device.memory.value());
-    } else {
-      device.memory = model::parse_bytes(defaulted(kMemory, kDefaultMemory), kMemory);
-    }
-    if (const xml_node prop = take(kMemoryBandwidth)) {
-      device.memory_bandwidth = model::parse_rate(value(prop), subject(prop));
-      require_positive(prop, "value", device.memory_bandwidth.value());
-    } else {
-      device.memory_bandwidth =
-          model::parse_rate(defaulted(kMemoryBandwidth, kDefaultMemoryBandwidth), kMemoryBandwidth);
-    }
-    if (const xml_node prop = take("tandem:disk_bandwidth")) {
-      device.disk_bandwidth = model::parse_rate(value(prop), subject(prop));
-      require_positive(prop, "value", device.disk_bandwidth.value());
-    }
-    if (const xml_node prop = take("tandem:slowdown")) {
-      const auto factor = bare_number(value(prop));
-      if (!factor || !(*factor > 0.0) || !std::isfinite(*factor)) {
-        document_.fail(prop, "of host " + device.name + " has value \"" +
-                                 std::string(std::string_view(value(prop)).substr(0, 40)) +
-                                 "\", expected a positive number without unit; mend it");
-      }
-      device.slowdown = *factor;
-    } else {
-      defaulted("tandem:slowdown", "1");
-    }
-    if (!ours.empty()) {
-      document_.fail(ours.begin()->second,
-                     "of host " + device.name +
-                         " is unknown, expected tandem:memory, tandem:memory_bandwidth, "
-                         "tandem:disk_bandwidth or tandem:slowdown; correct its name");
-    }
-  }
-
-  void read_disks(xml_node node, model::Device& device) {
-    bool have_disk = false;
-    for (const xml_node disk : node.children("disk")) {
-      document_.expect(disk, {"id", "read_bw", "write_bw"}, {}, {"prop"});
-      new_name(disk);
-      foreign_props(disk);
-      if (have_disk) {
-        document_.fail(disk, "is a second disk of host " + device.name +
-                                 ", expected one: weights are read from one; remove the others");
-      }
-      have_disk = true;
-      const auto read = read_rate(disk, "read_bw");
-      (void)read_rate(disk, "write_bw");
-      if (device.disk_bandwidth.value() > 0.0 && device.disk_bandwidth != read) {
-        document_.fail(disk, "has a read_bw other than tandem:disk_bandwidth of host " +
-                                 device.name + ", expected one value; remove one");
-      }
-      device.disk_bandwidth = read;
-    }
-    if (device.disk_bandwidth.value() == 0.0) {
-      defaults_.note("tandem:disk_bandwidth assumed to be none (no disk)", device.name);
-    }
-  }
-
   void read_router(xml_node node) {
     document_.expect(node, {"id"}, {}, {});
-    routers_.push_back(new_netpoint(node));
-    add_netpoint(node, routers_.back());
+    routers_.push_back(read_id(document_, node));
+    new_netpoint(node, routers_.back());
   }
 
   void read_link(xml_node node) {
     document_.expect(node, {"id", "bandwidth", "latency"}, {"sharing_policy"}, {"prop"});
-    foreign_props(node);
+    refuse_our_props(document_, node);
     model::Link link;
-    link.name = new_name(node);
-    link.bandwidth = read_rate(node, "bandwidth");
-    if (const auto latency = node.attribute("latency")) {
-      link.latency =
-          model::parse_seconds(with_unit(latency.value(), "s"), document_.where(node) + " latency");
-    }
+    link.name = read_id(document_, node);
+    link.bandwidth = read_rate(document_, node, "bandwidth");
+    // SimGrid's DTD has a default for the latency, but its reader refuses it.
+    link.latency = model::parse_seconds(with_unit(node.attribute("latency").value(), "s"),
+                                        document_.where(node) + " latency");
     const auto policy = node.attribute("sharing_policy");
     const std::string_view name = policy ? policy.value() : "SHARED";
     if (name == "SHARED") {

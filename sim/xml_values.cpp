@@ -1,0 +1,64 @@
+#include "sim/xml_values.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "model/quantity_text.hpp"
+
+namespace tandem::sim {
+
+using pugi::xml_node;
+
+std::optional<double> bare_number(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string with_unit(std::string_view text, std::string_view unit) {
+  return bare_number(text) ? std::string(text) + std::string(unit) : std::string(text);
+}
+
+std::string read_id(const XmlDocument& document, xml_node node) {
+  constexpr std::size_t kMaxName = 256;
+  std::string name = node.attribute("id").value();
+  if (name.empty() || name.size() > kMaxName) {
+    document.fail(node, "has an id of " + std::to_string(name.size()) +
+                            " characters, expected 1 to " + std::to_string(kMaxName) +
+                            "; rename it");
+  }
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) {
+      document.fail(node, "has a blank or control character in its id; rename it");
+    }
+  }
+  return name;
+}
+
+void refuse_our_props(const XmlDocument& document, xml_node node) {
+  for (const xml_node prop : node.children("prop")) {
+    document.expect(prop, {"id", "value"}, {}, {});
+    if (is_ours(prop)) document.fail(prop, "expected in a <host> only; move or remove it");
+  }
+}
+
+bool is_ours(xml_node prop) {
+  return std::string_view(prop.attribute("id").value()).substr(0, 7) == "tandem:";
+}
+
+void require_positive(const XmlDocument& document, xml_node node, std::string_view what,
+                      double value) {
+  if (value > 0.0 && std::isfinite(value)) return;
+  document.fail(node, "has " + std::string(what) + " " + std::to_string(value) +
+                          ", expected a positive, finite number; mend it");
+}
+
+model::BytesPerSecond read_rate(const XmlDocument& document, xml_node node, const char* attribute) {
+  const auto rate = model::parse_rate(with_unit(node.attribute(attribute).value(), "Bps"),
+                                      document.where(node) + " " + attribute);
+  require_positive(document, node, attribute, rate.value());
+  return rate;
+}
+
+}  // namespace tandem::sim
