@@ -36,6 +36,9 @@ class CriticalPath {
       const auto [lane, first] = last.try_emplace({task.lane, task.device, task.peer}, -1);
       lane_before_.push_back(lane->second);
       lane->second = i;
+      if (task.lane != model::LaneKind::channel) continue;
+      for (const model::Hop& hop : route(i).hops)
+        occupied_[{hop.link, hop.direction}] += alone(i, hop);
     }
   }
 
@@ -116,15 +119,25 @@ class CriticalPath {
                  costs_.message_overhead(task(i).device, model::Bytes{span(i).bytes}).value());
     seconds_["latency of links"] += latency;
     if (overhead > 0.0) seconds_["message overhead of " + device] += overhead;
-    const auto& links = plan_.cluster.links();
-    const auto narrowest = std::min_element(
-        way.hops.begin(), way.hops.end(), [&](const model::Hop& a, const model::Hop& b) {
-          return links[static_cast<std::size_t>(a.link)].bandwidth <
-                 links[static_cast<std::size_t>(b.link)].bandwidth;
-        });
-    if (narrowest != way.hops.end())
-      seconds_["bandwidth of " + links[static_cast<std::size_t>(narrowest->link)].name] +=
-          seconds - latency - overhead;
+    const auto busiest = std::max_element(way.hops.begin(), way.hops.end(),
+                                          [&](const model::Hop& a, const model::Hop& b) {
+                                            return occupation(i, a) < occupation(i, b);
+                                          });
+    if (busiest != way.hops.end())
+      seconds_["bandwidth of " + link(*busiest).name] += seconds - latency - overhead;
+  }
+
+  [[nodiscard]] const model::Link& link(const model::Hop& hop) const {
+    return plan_.cluster.links()[static_cast<std::size_t>(hop.link)];
+  }
+  // Seconds that the message alone takes of a link's time.
+  [[nodiscard]] double alone(TaskIndex i, const model::Hop& hop) const {
+    return (model::Bytes{span(i).bytes} / link(hop).bandwidth).value();
+  }
+  // Seconds of the step that a link is occupied, as message `i` sees it.
+  [[nodiscard]] double occupation(TaskIndex i, const model::Hop& hop) const {
+    return link(hop).sharing == model::Sharing::fatpipe ? alone(i, hop)
+                                                        : occupied_.at({hop.link, hop.direction});
   }
 
   const planner::Plan& plan_;
@@ -132,6 +145,8 @@ class CriticalPath {
   const TaskGraph& graph_;
   std::vector<const Span*> spans_;
   std::vector<TaskIndex> lane_before_;
+  // By link and direction: the time that the step's messages take of it.
+  std::map<std::pair<model::LinkIndex, model::Direction>, double> occupied_;
   std::map<std::string, double> seconds_;
 };
 

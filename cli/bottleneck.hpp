@@ -23,8 +23,8 @@ struct Bottleneck {
 
 // Walks back from each step's sample, always to what ended last among dependencies and lane
 // predecessor. `trace` has the spans of the first two steps of `plan` at least. A transfer's time
-// is its route's latency, its sender's message overhead, and the rest, which is laid to the route's
-// narrowest link, waiting for other messages on it included.
+// is its route's latency, its sender's message overhead, and the rest, which is laid to that link
+// of the route that the step's messages occupy longest: where one waits for the others.
 [[nodiscard]] Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace);
 
 // "what 61%, what 30%, what 9%": the largest few.

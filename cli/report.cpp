@@ -46,8 +46,9 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"token latency, p99", to_text(Seconds{model::quantile(latencies, 0.99)})});
   }
   if (!result.metrics.token_times_s.empty())
-    table.add({"all " + std::to_string(result.metrics.token_times_s.size()) + " tokens",
-               to_text(Seconds{result.metrics.token_times_s.back()})});
+    table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
+  if (!result.metrics.token_times_s.empty())
+    table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
   table.print(out);
 }
 
