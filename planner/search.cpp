@@ -29,6 +29,7 @@ Plan outline(const Request& request, const Strategy& strategy) {
     throw Error("allreduce '" + plan.allreduce + "': unknown, expected star");
   }
   if (plan.profiles.empty()) {
+    plan.profiles.reserve(plan.cluster.devices().size());
     for (const model::Device& device : plan.cluster.devices()) {
       plan.profiles.push_back(model::nominal_profile(device));
     }
@@ -89,6 +90,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
                       "\nremedy: fewer devices, or a larger model"};
   }
   std::vector<std::int64_t> slots;
+  slots.reserve(plan.profiles.size());
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     slots.push_back(strategy.receive_slots(plan, d));
   }
@@ -103,6 +105,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
     }
   }
   const std::vector<model::Share> shares = to_shares(plan.model, plan.master, split);
+  plan.devices.reserve(shares.size());
   for (std::size_t d = 0; d < shares.size(); ++d) {
     plan.devices.push_back({.share = shares[d], .memory = budget.use(d, shares[d])});
   }

@@ -101,9 +101,9 @@ std::vector<double> capacities(const Plan& plan) {
 Split galaxy_split(const Budget& budget, std::span<const double> capacities) {
   const Split balanced{proportional_shares(capacities, budget.plan().model.heads),
                        proportional_shares(capacities, budget.plan().model.intermediate)};
-  const Split uncut = balance(budget, balanced, capacities, GroupCut::none);
+  Split uncut = balance(budget, balanced, capacities, GroupCut::none);
   if (budget.fits(uncut)) return uncut;
-  const Split cut = balance(budget, balanced, capacities, GroupCut::worst);
+  Split cut = balance(budget, balanced, capacities, GroupCut::worst);
   return budget.fits(cut) ? cut : uncut;
 }
 
