@@ -33,9 +33,9 @@ std::int64_t row_granule(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
 }
 
-// Outputs that a thread's part is a multiple of: whole groups of weight rows walked together, and
-// whole cache lines of results, so that threads do not write to the same line.
-constexpr std::int64_t kOutputGranule = 16;
+// Outputs that a thread's part is a multiple of: whole groups of the 6 or 8 weight rows that are
+// walked together, and whole cache lines of results, so that threads do not write to the same line.
+constexpr std::int64_t kOutputGranule = 48;
 
 }  // namespace
 
@@ -332,7 +332,7 @@ void Compute::State::ffn_up(const Task& task) {
   const std::int64_t to_up = share.columns.size() * w.columns;
   pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     const Product mine = gate.part(begin, end);
-    if (mine.tokens <= kFewRows) return few_row_gated_product(mine, mine.w + to_up);
+    if (mine.tokens <= kGatedRows) return few_row_gated_product(mine, mine.w + to_up);
     Product up = mine;
     up.w += to_up;
     up.y = ups.at(task.rows.begin, column + begin);

@@ -19,9 +19,10 @@ struct Case {
   std::int64_t tokens, outputs, depth;
 };
 
-const Case kCases[] = {{1, 1, 1},    {1, 8, 16},  {1, 37, 131}, {2, 9, 64},   {3, 7, 33},
-                       {4, 16, 48},  {5, 13, 97}, {6, 5, 17},   {7, 11, 768}, {8, 12, 100},
-                       {9, 31, 127}, {17, 1, 5},  {31, 67, 64}, {64, 48, 1}};
+const Case kCases[] = {{1, 1, 1},    {1, 8, 16},   {1, 37, 131},   {2, 9, 64},   {3, 7, 33},
+                       {4, 16, 48},  {5, 13, 97},  {6, 5, 17},     {7, 11, 768}, {8, 12, 100},
+                       {9, 31, 127}, {9, 5, 3079}, {21, 13, 4099}, {1, 9, 3079}, {2, 17, 3079},
+                       {17, 1, 5},   {31, 67, 64}, {64, 48, 1}};
 
 // Strides larger than the widths, filled with values that must not be read or written.
 struct Operands {
@@ -107,7 +108,7 @@ TEST_CASE("kernels/product: the gated product is silu(x gate) (x up)") {
 }
 
 TEST_CASE("kernels/product: few rows' outputs are the same bits however they are split") {
-  for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8}) {
+  for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8, 23}) {
     const Case c{tokens, 53, 131};
     const Operands whole(c);
     few_row_product(whole.product);

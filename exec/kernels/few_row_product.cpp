@@ -115,10 +115,13 @@ struct Rows {
   std::int64_t depth;
   float* y;
   std::int64_t y_stride;
+  bool add;                // to what y holds
+  std::int64_t next_line;  // floats between the lines that one step prefetches
+  std::int64_t next_step;  // and between the steps
 };
 
 // y[t, r] = x[t] . w[r] for R weight rows and T tokens. With kAhead it prefetches the R rows that
-// follow in memory, in their order, while it walks these.
+// come next while it walks these, in the order of memory.
 template <int R, int T, bool kAhead>
 HWY_INLINE void dots(const Rows& p) {
   const Floats d;
@@ -133,8 +136,10 @@ HWY_INLINE void dots(const Rows& p) {
   for (; k + lanes <= p.depth; k += lanes) {
     if constexpr (kAhead) {
       HWY_UNROLL(8)
-      for (std::int64_t line = 0; line < R * lanes; line += kLine) prefetch(next + line);
-      next += R * lanes;
+      for (std::int64_t line = 0; line < R * lanes / kLine; ++line) {
+        prefetch(next + line * p.next_line);
+      }
+      next += p.next_step;
     }
     V weight[R];
     HWY_UNROLL(8)
@@ -168,72 +173,83 @@ HWY_INLINE void dots(const Rows& p) {
       for (int i = 0; i < 4; ++i) four[i] = r + i < R ? acc[t * R + r + i] : hn::Zero(d);
       store_sums(four, sums + r);
     }
-    for (int r = 0; r < R; ++r) p.y[t * p.y_stride + r] = sums[r];
+    float* y = p.y + t * p.y_stride;
+    for (int r = 0; r < R; ++r) y[r] = p.add ? y[r] + sums[r] : sums[r];
   }
 }
 
-// The same for up to 8 tokens, in one pass or two: the second finds the weights in a cache.
+// The same for any number of tokens, four or fewer at a time: all but the first find the weights in
+// a cache.
 template <int R>
 HWY_INLINE void block(Rows p, std::int64_t tokens) {
-  const auto pass = [&p]<int T, bool kAhead>() {
+  const auto pass = [&p, &tokens]<int T, bool kAhead>() {
     dots<R, T, kAhead>(p);
     p.x += T * p.x_stride;
     p.y += T * p.y_stride;
+    tokens -= T;
   };
-  switch (tokens) {
-    case 1:
-      return pass.template operator()<1, true>();
-    case 2:
-      return pass.template operator()<2, true>();
-    case 3:
-      return pass.template operator()<3, true>();
-    case 4:
-      return pass.template operator()<4, true>();
-    case 5:
-      pass.template operator()<3, true>();
-      return pass.template operator()<2, false>();
-    case 6:
-      pass.template operator()<3, true>();
-      return pass.template operator()<3, false>();
-    case 7:
-      pass.template operator()<4, true>();
-      return pass.template operator()<3, false>();
-    default:
-      pass.template operator()<4, true>();
-      return pass.template operator()<4, false>();
+  if (tokens == 1) return pass.template operator()<1, true>();
+  if (tokens == 2) return pass.template operator()<2, true>();
+  if (tokens == 3 || tokens == 5 || tokens == 6) {
+    pass.template operator()<3, true>();
+  } else {
+    pass.template operator()<4, true>();
   }
+  while (tokens >= 7 || tokens == 4) pass.template operator()<4, false>();
+  while (tokens >= 3) pass.template operator()<3, false>();  // 5 = 3 + 2, 6 = 3 + 3
+  if (tokens == 2) pass.template operator()<2, false>();
+  if (tokens == 1) pass.template operator()<1, false>();
 }
 
 // `tokens` of a product, R weight rows at a time; R * min(tokens, 4) sums, R weights and an input
 // fit in the registers.
 template <int R>
-void blocks(const Product& p, std::int64_t first, std::int64_t tokens) {
-  Rows rows{p.w,        p.w_stride, p.x + first * p.x_stride,
-            p.x_stride, p.depth,    p.y + first * p.y_stride,
-            p.y_stride};
+void blocks(const Product& p, bool add) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  // Rows that follow each other without a gap are one stretch of memory.
+  const bool gapless = p.w_stride == p.depth;
+  Rows rows{.w = p.w,
+            .w_stride = p.w_stride,
+            .x = p.x,
+            .x_stride = p.x_stride,
+            .depth = p.depth,
+            .y = p.y,
+            .y_stride = p.y_stride,
+            .add = add,
+            .next_line = gapless ? kLine : p.w_stride,
+            .next_step = gapless ? R * lanes : lanes};
   std::int64_t o = 0;
   const auto advance = [&](std::int64_t by) {
     o += by;
     rows.w += by * p.w_stride;
     rows.y += by;
   };
-  for (; o + R <= p.outputs; advance(R)) block<R>(rows, tokens);
-  for (; o + 2 <= p.outputs; advance(2)) block<2>(rows, tokens);
-  for (; o < p.outputs; advance(1)) block<1>(rows, tokens);
+  for (; o + R <= p.outputs; advance(R)) block<R>(rows, p.tokens);
+  for (; o + 2 <= p.outputs; advance(2)) block<2>(rows, p.tokens);
+  for (; o < p.outputs; advance(1)) block<1>(rows, p.tokens);
 }
 
 void few_row_product(const Product& p) {
-  static_assert(kFewRows == 8);
-  // More than eight tokens in groups, for callers that did not choose.
-  for (std::int64_t first = 0; first < p.tokens; first += kFewRows) {
-    const std::int64_t tokens = HWY_MIN(p.tokens - first, kFewRows);
-    if (tokens == 1 && p.depth <= kLongRow) {
-      single(p, p.x + first * p.x_stride, p.y + first * p.y_stride);
-    } else if (tokens <= 2) {
-      blocks<kManyRegisters ? 8 : 4>(p, first, tokens);
-    } else {
-      blocks<kManyRegisters ? 6 : 3>(p, first, tokens);
-    }
+  if (p.tokens == 0) return;
+  if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
+  if (p.tokens <= 2) return blocks < kManyRegisters ? 8 : 4 > (p, false);
+  // Pieces whose inputs stay in the second-level cache while all weights pass.
+  constexpr std::int64_t kInputs = 64 * 1024;
+  const std::int64_t depth = p.tokens > 8 && p.depth > kLongRow ? 2048 : p.depth;
+  const std::int64_t tokens =
+      HWY_MAX(std::int64_t{8}, kInputs / HWY_MAX(depth, std::int64_t{1}) / 4 * 4);
+  for (std::int64_t t = 0; t < p.tokens; t += tokens) {
+    std::int64_t k = 0;
+    do {
+      Product piece = p;
+      piece.tokens = HWY_MIN(tokens, p.tokens - t);
+      piece.depth = HWY_MIN(depth, p.depth - k);
+      piece.x += t * p.x_stride + k;
+      piece.y += t * p.y_stride;
+      piece.w += k;
+      blocks<kManyRegisters ? 6 : 3>(piece, k > 0);
+      k += depth;
+    } while (k < p.depth);
   }
 }
 
@@ -251,9 +267,9 @@ void few_row_product(const Product& p) { HWY_DYNAMIC_DISPATCH(few_row_product)(p
 void few_row_gated_product(const Product& p, const float* up) {
   // Turns of this many outputs, so that each of the two matrices is read in long stretches.
   constexpr std::int64_t kTurn = 32;
-  float ups[kTurn * kFewRows];
-  for (std::int64_t first = 0; first < p.tokens; first += kFewRows) {
-    const std::int64_t tokens = std::min(p.tokens - first, kFewRows);
+  float ups[kTurn * kGatedRows];
+  for (std::int64_t first = 0; first < p.tokens; first += kGatedRows) {
+    const std::int64_t tokens = std::min(p.tokens - first, kGatedRows);
     for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
       Product gate = p.part(o, std::min(o + kTurn, p.outputs));
       gate.x += first * p.x_stride;

@@ -29,17 +29,19 @@ struct Product {
   }
 };
 
-// Few tokens: streams the weights once for all of them. The result of one output does not depend on
-// the other outputs of the call, so it is the same however outputs are split.
+// Streams the weights from memory once for all tokens, as they are; inputs of more tokens than fit
+// a cache in turns. The result of one output does not depend on the other outputs of the call, so
+// it is the same however outputs are split.
 void few_row_product(const Product& p);
 // y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), silu(z) = z / (1 + exp(-z)); `up` has w's shape.
 void few_row_gated_product(const Product& p, const float* up);
+inline constexpr std::int64_t kGatedRows = 8;  // tokens that it takes in one pass
 
-// Many tokens: Eigen's blocked matrix product.
+// Eigen's blocked matrix product, which first packs both operands.
 void many_row_product(const Product& p);
 
-// Up to this many tokens the first is faster.
-inline constexpr std::int64_t kFewRows = 8;
+// Up to this many tokens the first is chosen.
+inline constexpr std::int64_t kFewRows = 256;
 
 inline void product(const Product& p) {
   if (p.tokens <= kFewRows) {
