@@ -35,6 +35,9 @@ class WorkerSession {
   }
 
  private:
+  void remark(const std::string& line) const {
+    if (options_.verbose && options_.log) options_.log(line);
+  }
   Control& control() { return session_->control(); }
 
   void accept_plan() {
@@ -102,13 +105,16 @@ class WorkerSession {
 
   void obtain_shard(const PlanOffer& offer) {
     std::optional<ShardFile> file = find_shard(options_.cache_dir, offer.shard_sha256);
-    if (file) {
+    const bool known = file.has_value();
+    if (known) {
       control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
     } else {
       ShardReceiver receiver(options_.cache_dir, offer.shard_sha256, offer.shard_bytes);
       control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::needs_shard, .reason = {}});
       file = receive_shard(offer, receiver);
     }
+    remark("weights " + offer.shard_sha256.substr(0, 12) +
+           (known ? " are in the cache" : " received"));
     shard_file_ = *file;
   }
 

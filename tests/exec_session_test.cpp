@@ -1,1 +1,379 @@
+// Master and workers as real processes over loopback TLS.
+
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "exec/weights/random.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "exec_session_processes.hpp"
+#include "serial_executor.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::eventually;
+using testing::has;
+using testing::seconds_since;
+using testing::TemporaryFolder;
+using testing::Workers;
+
+const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
+
+// Two seconds are promised; a loaded or instrumented machine may add to it.
+constexpr double kPromptly = 5.0;
+
+model::Transformer geometry() {
+  model::Transformer t = testing::small_llama();
+  t.heads = 8;
+  t.kv_heads = 2;
+  t.head_dim = 6;
+  t.hidden = 44;
+  t.intermediate = 59;
+  return t;
+}
+
+struct Home {
+  explicit Home(int workers) : key(random_key()), processes(start(workers)) {}
+
+  [[nodiscard]] planner::Plan plan(int devices, std::int64_t new_tokens,
+                                   const char* partition = "equal") const {
+    return testing::plan_for(model, devices == 1 ? "local" : "tensor", devices, partition,
+                             static_cast<std::int64_t>(kPrompt.size()), new_tokens);
+  }
+  [[nodiscard]] GenerateOptions options(const planner::Plan& plan) const {
+    GenerateOptions options;
+    options.weights = weights();
+    options.cache_dir = folder.path() / "cache-0";
+    options.prompt = kPrompt;
+    options.new_tokens = plan.workload.new_tokens;
+    options.workers = processes->endpoints();
+    options.key = key;
+    return options;
+  }
+  [[nodiscard]] std::vector<std::int32_t> generate(const planner::Plan& plan) const {
+    Interrupt interrupt;
+    return exec::generate(plan, options(plan), interrupt).tokens;
+  }
+  // What generate() throws; "" if it does not.
+  [[nodiscard]] static std::string error_of(const planner::Plan& plan,
+                                            const GenerateOptions& options) {
+    Interrupt interrupt;
+    try {
+      static_cast<void>(exec::generate(plan, options, interrupt));
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  [[nodiscard]] std::vector<std::int32_t> expected(const planner::Plan& plan) const {
+    testing::SerialExecutor serial(plan, weights());
+    std::vector<std::vector<float>> logits;
+    return serial.generate(kPrompt, static_cast<int>(plan.workload.new_tokens), logits);
+  }
+  [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "weights"; }
+
+  TemporaryFolder folder;
+  model::Transformer model = geometry();
+  Key key;
+  std::unique_ptr<Workers> processes;
+
+ private:
+  std::unique_ptr<Workers> start(int workers) {
+    write_random_weights(model, 17, model::DType::f32, weights());
+    return std::make_unique<Workers>(folder.path(), workers, key);
+  }
+};
+
+TEST_CASE("exec/session: the same greedy tokens from 1, 2, 3, 4, 5 and 7 devices") {
+  const Home home(6);
+  const std::vector<std::int32_t> tokens = home.expected(home.plan(1, 16));
+  for (const auto& [devices, partition] :
+       std::vector<std::pair<int, const char*>>{{1, "equal"},
+                                                {2, "equal"},
+                                                {2, "3:1"},
+                                                {3, "equal"},
+                                                {4, "4:2:1:1"},
+                                                {5, "equal"},
+                                                {7, "1:2:1:1:1:1:1"}}) {
+    CAPTURE(devices);
+    CAPTURE(partition);
+    CHECK(home.generate(home.plan(devices, 16, partition)) == tokens);
+  }
+}
+
+TEST_CASE("exec/session: a worker keeps its weights and is not sent them again") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  const auto tokens = home.generate(plan);
+  CHECK(home.generate(plan) == tokens);
+  CHECK(eventually([&] { return home.processes->count_in_log(1, "is done") == 2; }));
+  CHECK(home.processes->count_in_log(1, "received") == 1);
+  CHECK(home.processes->count_in_log(1, "are in the cache") == 1);
+}
+
+TEST_CASE("exec/session: the result says what every device did") {
+  const Home home(2);
+  const planner::Plan plan = home.plan(3, 5);
+  GenerateOptions options = home.options(plan);
+  options.keep_spans = true;
+  Interrupt interrupt;
+  const Generation generation = exec::generate(plan, options, interrupt);
+  const model::Result& result = generation.run.result;
+  CHECK(result.tokens == home.expected(plan));
+  CHECK(result.metrics.token_times_s.size() == 5);
+  CHECK_FALSE(result.pace.has_value());
+  double wire_bytes = 0.0;
+  std::set<std::pair<std::int32_t, model::TaskIndex>> seen;
+  for (const model::Span& span : generation.run.trace.spans) {
+    CHECK(span.end >= span.start);
+    CHECK(seen.emplace(span.step, span.task).second);
+    if (span.lane == model::LaneKind::channel) wire_bytes += span.bytes;
+  }
+  double sent_bytes = 0.0;
+  for (const model::DeviceMetrics& device : result.devices) {
+    CHECK(device.peak_memory.weights > 0.0);
+    CHECK(device.peak_memory.program > 0.0);
+    CHECK(device.busy_cpu_s > 0.0);
+    sent_bytes += device.bytes_sent;
+  }
+  CHECK(sent_bytes == wire_bytes);
+  CHECK(wire_bytes > 0.0);
+}
+
+TEST_CASE("exec/session: a stop token ends the run on every device") {
+  const Home home(2);
+  const planner::Plan plan = home.plan(3, 40);
+  const std::vector<std::int32_t> tokens = home.expected(plan);
+  GenerateOptions options = home.options(plan);
+  options.stop_tokens = {tokens[4]};
+  Interrupt interrupt;
+  const Generation generation = exec::generate(plan, options, interrupt);
+  const auto end = std::find(tokens.begin(), tokens.end(), tokens[4]) + 1;
+  CHECK(generation.tokens == std::vector<std::int32_t>(tokens.begin(), end));
+  CHECK(home.generate(plan) == tokens);  // and leaves the workers ready
+}
+
+TEST_CASE("exec/session: a killed worker costs one error on every device, in time") {
+  const Home home(3);
+  const planner::Plan plan = home.plan(4, 100);
+  GenerateOptions options = home.options(plan);
+  int tokens = 0;
+  Clock::time_point killed;
+  options.on_token = [&](std::int32_t) {
+    if (++tokens != 3) return;
+    killed = Clock::now();
+    kill(home.processes->pid(2), SIGKILL);
+  };
+  const std::string error = Home::error_of(plan, options);
+  CHECK(seconds_since(killed) < kPromptly);
+  CAPTURE(error);
+  CHECK((has(error, "device-2") || has(error, "device 2")));
+  for (const int d : {1, 3}) {
+    CHECK(eventually([&] { return home.processes->count_in_log(d, "failed") == 1; }));
+    CHECK(home.processes->alive(d));
+  }
+  // The others serve the next session.
+  const planner::Plan smaller = home.plan(2, 4);
+  CHECK(home.generate(smaller) == home.expected(smaller));
+}
+
+TEST_CASE("exec/session: a stopped worker counts as gone, and comes back") {
+  const Home home(2);
+  const planner::Plan plan = home.plan(3, 100);
+  GenerateOptions options = home.options(plan);
+  int tokens = 0;
+  Clock::time_point stopped;
+  options.on_token = [&](std::int32_t) {
+    if (++tokens != 3) return;
+    stopped = Clock::now();
+    kill(home.processes->pid(1), SIGSTOP);
+  };
+  const std::string error = Home::error_of(plan, options);
+  CHECK(seconds_since(stopped) < kPromptly);
+  CAPTURE(error);
+  CHECK(has(error, "device-1"));
+  CHECK(has(error, "silent"));
+  CHECK(eventually([&] { return home.processes->count_in_log(2, "failed") == 1; }));
+  kill(home.processes->pid(1), SIGCONT);
+  CHECK(eventually([&] { return home.processes->count_in_log(1, "failed") == 1; }));
+  const planner::Plan shorter = home.plan(3, 4);
+  CHECK(home.generate(shorter) == home.expected(shorter));
+}
+
+TEST_CASE("exec/session: workers survive a master that is killed") {
+  const Home home(2);
+  const planner::Plan plan = home.plan(3, 100);
+  const pid_t master = testing::fork_child([&] {
+    GenerateOptions options = home.options(plan);
+    int tokens = 0;
+    options.on_token = [&](std::int32_t) {
+      if (++tokens == 3) raise(SIGKILL);
+    };
+    return Home::error_of(plan, options).empty() ? 0 : 1;
+  });
+  int status = 0;
+  REQUIRE(waitpid(master, &status, 0) == master);
+  CHECK(WIFSIGNALED(status));
+  for (const int d : {1, 2}) {
+    CHECK(eventually([&] { return home.processes->count_in_log(d, "failed") == 1; }));
+  }
+  const planner::Plan shorter = home.plan(3, 4);
+  CHECK(home.generate(shorter) == home.expected(shorter));
+}
+
+TEST_CASE("exec/session: an interrupt ends the run on every device with its reason") {
+  const Home home(2);
+  const planner::Plan plan = home.plan(3, 100);
+  GenerateOptions options = home.options(plan);
+  Interrupt interrupt;
+  int tokens = 0;
+  options.on_token = [&](std::int32_t) {
+    if (++tokens == 3) interrupt.trip("interrupted");
+  };
+  CHECK_THROWS_WITH_AS(static_cast<void>(exec::generate(plan, options, interrupt)), "interrupted",
+                       Error);
+  for (const int d : {1, 2}) {
+    CHECK(eventually([&] { return home.processes->count_in_log(d, "interrupted") == 1; }));
+  }
+  SUBCASE("and one before the run, too") {
+    CHECK_THROWS_WITH_AS(static_cast<void>(exec::generate(plan, options, interrupt)), "interrupted",
+                         Error);
+  }
+}
+
+TEST_CASE("exec/session: a wrong key is one clear error, and the worker goes on") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  GenerateOptions options = home.options(plan);
+  options.key = random_key();
+  const auto begin = Clock::now();
+  const std::string error = Home::error_of(plan, options);
+  CHECK(seconds_since(begin) < kPromptly);
+  CAPTURE(error);
+  CHECK(has(error, "key"));
+  options.key = home.key;
+  CHECK(Home::error_of(plan, options) == "");
+}
+
+TEST_CASE("exec/session: nobody at an address is one clear error") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  GenerateOptions options = home.options(plan);
+  {
+    const ListenSocket taken({.host = "127.0.0.1"}, true);
+    options.workers[1] = taken.endpoint();
+  }
+  const auto begin = Clock::now();
+  const std::string error = Home::error_of(plan, options);
+  CHECK(seconds_since(begin) < kPromptly);
+  CHECK(has(error, to_text(options.workers[1])));
+}
+
+TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  const auto answer_to = [&](const PlanOffer& offer) -> std::string {
+    Hello hello;
+    hello.role = Role::master;
+    hello.session = random_session();
+    hello.peer = 1;
+    std::vector<ControlPeer> peers;
+    peers.push_back({.device = 1,
+                     .connection = connect_to(home.processes->endpoints()[1], home.key, hello,
+                                              {.deadline = Clock::now() + std::chrono::seconds(5),
+                                               .cancellation = nullptr})});
+    Control control(std::move(peers), {});
+    control.send(1, offer);
+    try {
+      return control.expect<PlanAnswer>(1, Clock::now() + std::chrono::seconds(10)).reason;
+    } catch (const Error& error) {
+      return error.what();  // its Abort was faster
+    }
+  };
+  const ShardFile shard =
+      make_shard_file(home.weights(), home.model, plan.devices[1].share, home.folder.path() / "c");
+  const RunOptions run{.workload = plan.workload};
+  const PlanOffer good{.sha256 = planner::plan_sha256(plan),
+                       .plan = planner::to_json(plan),
+                       .options = to_json(run),
+                       .shard_sha256 = shard.sha256,
+                       .shard_bytes = shard.bytes};
+  PlanOffer offer = good;
+  SUBCASE("no JSON") {
+    offer.plan = "not a plan";
+    CHECK(has(answer_to(offer), "offered plan"));
+  }
+  SUBCASE("another plan than its digest says") {
+    offer.sha256 = std::string(64, '0');
+    CHECK(has(answer_to(offer), "digest"));
+  }
+  SUBCASE("options that make no sense") {
+    offer.options = R"({"pace": "real"})";
+    CHECK(has(answer_to(offer), "prompt_tokens"));
+  }
+  SUBCASE("a prompt beyond the model's context") {
+    offer.options = to_json(RunOptions{.workload = {.prompt_tokens = 1'000'000, .new_tokens = 1}});
+    CHECK(answer_to(offer) != "");
+  }
+  SUBCASE("a shard of another size") {
+    offer.shard_bytes += 1;
+    CHECK(has(answer_to(offer), "offered shard"));
+  }
+  SUBCASE("a digest that is a path") {
+    offer.shard_sha256 = "../../../../etc/passwd";
+    CHECK(answer_to(offer) != "");
+  }
+  SUBCASE("the master itself as worker") {
+    planner::Plan other = plan;
+    other.master = 1;
+    offer.plan = planner::to_json(other);
+    offer.sha256 = planner::plan_sha256(other);
+    CHECK(answer_to(offer) != "");
+  }
+  CHECK(eventually([&] { return home.processes->count_in_log(1, "failed") == 1; }));
+  CHECK(home.generate(plan) == home.expected(plan));
+}
+
+TEST_CASE("exec/session: damaged weights on the way are refused, and not kept") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  Hello hello;
+  hello.role = Role::master;
+  hello.session = random_session();
+  hello.peer = 1;
+  std::vector<ControlPeer> peers;
+  peers.push_back({.device = 1,
+                   .connection = connect_to(home.processes->endpoints()[1], home.key, hello,
+                                            {.deadline = Clock::now() + std::chrono::seconds(5),
+                                             .cancellation = nullptr})});
+  Control control(std::move(peers), {});
+  const ShardFile shard =
+      make_shard_file(home.weights(), home.model, plan.devices[1].share, home.folder.path() / "c");
+  control.send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
+                            .plan = planner::to_json(plan),
+                            .options = to_json(RunOptions{.workload = plan.workload}),
+                            .shard_sha256 = shard.sha256,
+                            .shard_bytes = shard.bytes});
+  const auto soon = [] { return Clock::now() + std::chrono::seconds(10); };
+  CHECK(control.expect<PlanAnswer>(1, soon()).verdict == PlanVerdict::needs_shard);
+  control.send(1, ShardBegin{.sha256 = shard.sha256, .bytes = shard.bytes});
+  std::uint64_t left = shard.bytes;
+  while (left > 0) {
+    const std::uint64_t piece = std::min<std::uint64_t>(left, 4096);
+    control.send(1, ShardChunk{.bytes = std::vector<std::byte>(piece)});
+    left -= piece;
+  }
+  control.send(1, ShardEnd{});
+  CHECK_THROWS_AS(static_cast<void>(control.receive(1, soon())), Error);
+  CHECK(eventually([&] { return home.processes->count_in_log(1, "failed") == 1; }));
+  CHECK(home.generate(plan) == home.expected(plan));
+  CHECK(home.processes->count_in_log(1, "received") == 1);
+}
+
+}  // namespace
+}  // namespace tandem::exec

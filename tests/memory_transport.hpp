@@ -3,6 +3,7 @@
 // Channels between devices of one process, without sockets: as slow, as reordered and as narrow as
 // a test wants them.
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -32,7 +33,7 @@ struct MemoryOptions {
 // What all devices share.
 class MemoryNetwork {
  public:
-  explicit MemoryNetwork(const MemoryOptions& options) : options(options), random(options.seed) {}
+  explicit MemoryNetwork(const MemoryOptions& chosen) : options(chosen), random(chosen.seed) {}
 
   struct Parcel {
     exec::MessageTag tag;
