@@ -71,8 +71,10 @@ json parse_object(std::string_view text, const std::string& source) {
   json parsed;
   try {
     parsed = json::parse(text, check);
-  } catch (const json::exception& e) {
-    throw Error(source + ": not JSON: " + e.what() + kAgain);
+  } catch (const json::parse_error& e) {
+    throw Error(source + ": not JSON at byte " + std::to_string(e.byte) + kAgain);
+  } catch (const json::exception&) {  // a number such as 1e999
+    throw Error(source + ": a number beyond the range of a double" + kAgain);
   }
   if (!parsed.is_object()) {
     throw Error(source + ": a JSON " + parsed.type_name() + ", expected an object" + kAgain);
