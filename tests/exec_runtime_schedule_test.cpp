@@ -82,6 +82,15 @@ TEST_CASE("exec/schedule: an arrival is delivered before the first task that tou
   }
 }
 
+TEST_CASE("exec/schedule: arrivals in one buffer are delivered in order") {
+  TaskGraph g = graph();
+  g.add(transfer(1, 0, kPartial, kReceive), {});
+  const TaskIndex second = g.add(transfer(1, 0, kPartial, kReceive), {});
+  g.add(add(0, kHidden, kNormed), {second});
+  g.add(add(0, kReceive, kHidden), {});
+  CHECK(text_of(make_schedule(g, 0)) == "d0 d1 r2 r3");
+}
+
 TEST_CASE("exec/schedule: what arrives is forwarded") {
   TaskGraph g = graph();
   const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});

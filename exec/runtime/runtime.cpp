@@ -84,6 +84,7 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
   }
   std::int32_t token = -1;
   for (const Action& action : schedule.actions) {
+    if (cancelled_) throw Error("cancelled");  // step() knows the reason
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
     switch (action.kind) {
       case Action::Kind::run: {

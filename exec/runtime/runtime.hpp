@@ -3,6 +3,7 @@
 // Executes one device's part of task graphs: its cpu lane on the calling thread, its channels
 // through a transport. Knows neither strategies nor processes.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -83,8 +84,8 @@ class Runtime {
   std::map<std::shared_ptr<const char>, Shape> shapes_;  // by TaskGraph::shape
   double bytes_sent_ = 0.0;
 
-  std::mutex mutex_;  // of the lanes' maps, for cancel()
-  bool cancelled_ = false;
+  std::mutex mutex_;                     // of the lanes' maps, for cancel()
+  std::atomic<bool> cancelled_ = false;  // written under the mutex
   std::string reason_;
   std::map<model::DeviceIndex, std::unique_ptr<OutgoingLane>> outgoing_;
   std::map<model::DeviceIndex, std::unique_ptr<IncomingLane>> incoming_;

@@ -100,12 +100,14 @@ class Builder {
     return std::find(dependencies.begin(), dependencies.end(), on) != dependencies.end();
   }
 
-  // Delivered just before the first later task that depends on it or touches its buffer.
+  // Delivered just before the first later task that depends on it or touches its buffer, and not
+  // after a later arrival in the same buffer.
   void anchor_deliveries() {
-    for (auto it = own_.begin(); it != own_.end(); ++it) {
+    std::map<Place, TaskIndex> next;  // delivery of the next arrival in a buffer
+    for (auto it = own_.rbegin(); it != own_.rend(); ++it) {
       const Task& transfer = at(*it);
       if (role_of(transfer) != Role::incoming) continue;
-      const auto first = std::find_if(it + 1, own_.end(), [&](TaskIndex j) {
+      const auto first = std::find_if(it.base(), own_.end(), [&](TaskIndex j) {
         const Task& task = at(j);
         const Role role = role_of(task);
         if (role == Role::incoming) return false;
@@ -114,6 +116,9 @@ class Builder {
                                       : touches(task, transfer.output, transfer.layer);
       });
       if (first != own_.end()) anchor(*it) = *first;
+      const auto place = place_of(transfer.output, transfer.layer);
+      TaskIndex& later = next.try_emplace(place, kEnd).first->second;
+      later = anchor(*it) = std::min(anchor(*it), later);
     }
   }
 
