@@ -56,6 +56,7 @@ class ProfileRig {
 
   // One step of `rows` tokens after `past`; every task's time goes to `log`.
   void step(std::int32_t rows, std::int32_t past, const ProfileClock& clock, ProfileLog& log);
+  [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
 
  private:
   void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,
