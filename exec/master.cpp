@@ -171,10 +171,11 @@ class MasterSession {
                              .ledger = options_.ledger});
     device_run_ = &session_->prepare(
         plan_, {.self = plan_.master, .run = run_, .threads = options_.threads}, std::move(shard));
+    reset_peak_resident();
+    if (options_.pace != Pace::real) device_run_->warm_up();
     for (const model::DeviceIndex d : peers_) {
       static_cast<void>(control().expect<Ready>(d, session_->patience()));
     }
-    reset_peak_resident();
   }
 
   Generation execute() {
@@ -234,6 +235,7 @@ class MasterSession {
     if (options_.pace != Pace::real) {
       result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s);
       result.environment["pacing_late_max_s"] = std::to_string(worst_s);
+      result.environment["warm_up"] = "two single-token steps";
     }
     result.environment["clock_uncertainty_s"] = std::to_string(clock_uncertainty_s_);
     result.environment["seed"] = std::to_string(options_.sampling.seed);

@@ -151,6 +151,7 @@ class WorkerSession {
         *plan_, {.self = self_, .run = run_, .threads = options_.threads}, std::move(shard));
     graphs_.reset();
     reset_peak_resident();
+    if (run_.pace != Pace::real) device_run_->warm_up();
     control().send(hello_.device, Ready{});
   }
 

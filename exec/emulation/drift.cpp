@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "exec/emulation/pacer.hpp"
 #include "model/trace.hpp"
@@ -9,26 +10,33 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kFloats = std::size_t{1} << 20;  // 4 MiB: beyond the second-level cache
+constexpr std::size_t kFloats = std::size_t{1} << 16;  // 256 KiB: in the second-level cache
+constexpr int kPasses = 16;
 constexpr std::size_t kMostSamples = 4096;
+constexpr std::chrono::milliseconds kIdle{2};
 
 }  // namespace
 
 ReferenceKernel::ReferenceKernel() : data_(kFloats) {
   for (std::size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<float>(i % 7) - 3.0F;
-  static_cast<void>(time_s());  // the first pass pays for cold caches
+}
+
+void ReferenceKernel::repeat() {
+  std::array<float, 16> sums{};
+  for (int pass = 0; pass < kPasses; ++pass) {
+    for (std::size_t i = 0; i < data_.size(); i += sums.size()) {
+      for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += data_[i + j] * data_[i + j];
+    }
+    data_[static_cast<std::size_t>(pass)] += 1e-3F;  // or one pass could stand for all
+  }
+  volatile float keep = std::accumulate(sums.begin(), sums.end(), 0.0F);
+  static_cast<void>(keep);
 }
 
 double ReferenceKernel::time_s() {
+  repeat();
   const auto start = system_lane_clock().cpu_time();
-  std::array<float, 16> sums{};
-  for (std::size_t i = 0; i < data_.size(); i += sums.size()) {
-    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += data_[i + j] * data_[i + j];
-  }
-  for (const float sum : sums) sink_ += sum;
-  volatile float keep = sink_;  // the sum must be computed
-  static_cast<void>(keep);
-  sink_ = 0.0F;
+  repeat();
   return std::chrono::duration<double>(system_lane_clock().cpu_time() - start).count();
 }
 
@@ -36,7 +44,10 @@ DriftWatch::DriftWatch() : before_s_(median_of_repetitions()) { during_.reserve(
 
 double DriftWatch::median_of_repetitions() {
   std::vector<double> times(kRepetitions);
-  for (double& time : times) time = kernel_.time_s();
+  for (double& time : times) {
+    system_lane_clock().sleep_until(system_lane_clock().now() + kIdle);
+    time = kernel_.time_s();
+  }
   return model::quantile(std::move(times), 0.5);
 }
 

@@ -7,19 +7,23 @@
 
 namespace tandem::exec {
 
-// Times a fixed piece of work (a dot product that streams 4 MiB) by its thread's CPU time.
+// Times a fixed piece of work (sums of squares over 256 KiB, again and again) by its thread's CPU
+// time.
 class ReferenceKernel {
  public:
   ReferenceKernel();
-  // Seconds of CPU of one repetition, about half a millisecond.
+  // Seconds of CPU of one repetition, about a tenth of a millisecond, after one that fills the
+  // caches.
   [[nodiscard]] double time_s();
 
  private:
+  void repeat();
+
   std::vector<float> data_;
-  float sink_ = 0.0F;
 };
 
-// Medians before, during and after a run.
+// Medians before, during and after a run. A paced lane mostly sleeps, so that its work begins on a
+// core that has been idle; the repetitions before and after sleep as well.
 class DriftWatch {
  public:
   // Measures `before`.

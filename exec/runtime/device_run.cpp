@@ -1,6 +1,7 @@
 #include "exec/runtime/device_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "exec/runtime/process_memory.hpp"
@@ -76,9 +77,17 @@ const model::TaskGraph& StepGraphs::at(std::int32_t i) {
   return decode_;
 }
 
+const model::TaskGraph& StepGraphs::first_token() {
+  const std::int32_t past = 0;
+  decode_.advance({&past, 1});
+  return decode_;
+}
+
 DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard,
                      Transport* transport)
-    : graphs_(plan, options.run.workload),
+    : plan_(&plan),
+      options_(options),
+      graphs_(plan, options.run.workload),
       costs_(plan.cost_model()),
       compute_(plan.model, std::move(shard), limits_of(plan, options)),
       pacer_(pacer_options(plan, options, costs_)),
@@ -91,9 +100,24 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                  decode_steps * runtime_.records(graphs_.decode()));
 }
 
+void DeviceRun::warm_up() {
+  constexpr std::int32_t kSteps = 2;
+  const bool embeds = plan_->devices[static_cast<std::size_t>(options_.self)].share.embedding;
+  TimeLog forgotten;
+  for (std::int32_t i = 0; i < kSteps; ++i) {
+    if (embeds) compute_.set_tokens(std::array{std::int32_t{0}});
+    static_cast<void>(runtime_.step(
+        i, graphs_.first_token(), [](std::span<const float>) { return 0; }, forgotten));
+  }
+  compute_.reset();
+  runtime_.forget_bytes_sent();
+  pacer_ = Pacer(pacer_options(*plan_, options_, costs_));
+}
+
 std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> tokens,
                              const SampleToken& sample) {
   if (!tokens.empty()) compute_.set_tokens(tokens);
+  if (i == 0) pacer_.available(Clock::now());  // the schedule begins with the run
   return runtime_.step(i, graphs_.at(i), sample, times_);
 }
 

@@ -39,6 +39,8 @@ class StepGraphs {
   [[nodiscard]] std::int32_t count() const;
   // Of step `i`: 0 the prompt, then one token each. Valid until the next call.
   [[nodiscard]] const model::TaskGraph& at(std::int32_t i);
+  // Of one token with nothing before it. Valid until the next call.
+  [[nodiscard]] const model::TaskGraph& first_token();
   [[nodiscard]] const model::TaskGraph& prompt() const { return prompt_; }
   [[nodiscard]] const model::TaskGraph& decode() const { return decode_; }
 
@@ -77,6 +79,9 @@ class DeviceRun {
             Transport* transport);
 
   [[nodiscard]] StepGraphs& graphs() { return graphs_; }
+  // Executes a token's step twice, together with all other devices, and forgets it: caches, pages,
+  // connections and links are then as they are in the middle of a run.
+  void warm_up();
   // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);
@@ -88,6 +93,8 @@ class DeviceRun {
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
 
  private:
+  const planner::Plan* plan_;
+  DeviceRunOptions options_;
   StepGraphs graphs_;
   model::CostModel costs_;
   Compute compute_;

@@ -58,6 +58,7 @@ class Runtime {
   [[nodiscard]] double allocated_bytes() const;
   // Payload bytes sent so far.
   [[nodiscard]] double bytes_sent() const { return bytes_sent_; }
+  void forget_bytes_sent() { bytes_sent_ = 0.0; }
   // Records that a step of this graph appends.
   [[nodiscard]] std::size_t records(const model::TaskGraph& graph) const;
 
