@@ -38,8 +38,9 @@ MessageTag stamp_tag(MessageTag tag) { return {.step = tag.step, .task = ~tag.ta
 struct LedgerTransport::Way {
   std::vector<model::Hop> hops;
   Clock::duration latency{};
-  Clock::time_point free{};        // sending: when the channel had sent the message before
-  Clock::time_point returned{};    // sending: when that call of send returned
+  // When the message before had been sent or had arrived.
+  Clock::time_point free{};
+  Clock::time_point returned{};    // sending: when the last call of send returned
   std::vector<std::byte> stamped;  // stamp and payload of a short message
 };
 
@@ -149,8 +150,11 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
                 "give the link more bandwidth");
   }
   sleep_until(due);
-  // Who asks after it was due finds it there; who waits may be woken a little late.
-  const Clock::time_point arrived = due < began ? due : std::max(due, Clock::now());
+  // Who asks after it was due finds it there; who waits may be woken a little late, and then the
+  // messages behind it, due meanwhile, are not there before it.
+  const Clock::time_point seen = due < began ? due : std::max(due, Clock::now());
+  const Clock::time_point arrived = std::max(seen, channel.free);
+  channel.free = arrived;
   return {.sent = arrived, .arrived = arrived};
 }
 
