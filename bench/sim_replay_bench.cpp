@@ -59,7 +59,7 @@ void generation(benchmark::State& state, Evaluate evaluate) {
   const planner::Plan plan = plan_for(state.range(0));
   std::int64_t tasks = 0;
   double predicted_s = 0.0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     planner::GenerationSteps steps(plan);
     model::RunRecorder recorder(plan.cluster, plan.master, false);
     evaluate(plan.cluster, plan.cost_model(), steps, recorder);
@@ -81,7 +81,7 @@ void analytic(benchmark::State& state) {
   generation(state, [](auto&&... args) { model::evaluate_analytic(args...); });
 }
 void platform(benchmark::State& state) {
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(
         sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml"));
   }

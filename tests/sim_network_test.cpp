@@ -16,8 +16,8 @@ namespace {
 using model::Direction;
 using model::Sharing;
 
-constexpr double kTau = 1e-3;              // klonet8: latency of a link
-constexpr double kBandwidth_Bps = 37.5e6;  // 300 Mbps
+constexpr double kTau = 1e-3;          // klonet8: latency of a link
+constexpr double kBandwidth = 37.5e6;  // bytes a second: 300 Mbps
 
 const model::Cluster& klonet8() {
   static const model::Cluster cluster =
@@ -28,6 +28,7 @@ const model::Cluster& klonet8() {
 double star_time(std::int32_t columns) {
   TaskGraph graph(one_row());
   std::vector<planner::Participant> participants;
+  participants.reserve(klonet8().devices().size());
   for (DeviceIndex d = 0; d < klonet8().size(); ++d) participants.push_back({.device = d});
   planner::star_sum(graph, {.master = 0, .rows = {0, 1}, .columns = {0, columns}}, participants);
   return makespan(simulated(klonet8(), graph));
@@ -94,29 +95,29 @@ std::pair<double, double> pair_times(Sharing sharing, bool opposite) {
 }  // namespace
 
 TEST_CASE("sim/network: star all-reduce of 4 B on klonet8: 8 tau + 14 B / W = 8.0015 ms") {
-  CHECK(same(star_time(1), 8 * kTau + 14 * 4.0 / kBandwidth_Bps));
+  CHECK(same(star_time(1), 8 * kTau + 14 * 4.0 / kBandwidth));
   CHECK(star_time(1) == doctest::Approx(8.0015e-3).epsilon(1e-5));
 }
 
 TEST_CASE("sim/network: star all-reduce of 32 KiB on klonet8: 8 tau + 14 B / W = 20.2 ms") {
-  CHECK(same(star_time(8192), 8 * kTau + 14 * 32768.0 / kBandwidth_Bps));
+  CHECK(same(star_time(8192), 8 * kTau + 14 * 32768.0 / kBandwidth));
 }
 
 TEST_CASE("sim/network: star all-reduce of 1 MB on klonet8: 8 tau + 14 B / W = 381 ms") {
-  CHECK(same(star_time(250000), 8 * kTau + 14 * 1e6 / kBandwidth_Bps));
+  CHECK(same(star_time(250000), 8 * kTau + 14 * 1e6 / kBandwidth));
 }
 
 TEST_CASE("sim/network: tree all-reduce of depth 2 on klonet8: 16 tau + 9 B / W") {
   // Up, 2 has its two terms before 1 has its three, and sends while 1 waits: 3 + 1. Down: 2 + 3.
-  CHECK(same(tree_time(1), 16 * kTau + 9 * 4.0 / kBandwidth_Bps));         // 16.001 ms
-  CHECK(same(tree_time(8192), 16 * kTau + 9 * 32768.0 / kBandwidth_Bps));  // 23.9 ms
-  CHECK(same(tree_time(250000), 16 * kTau + 9 * 1e6 / kBandwidth_Bps));    // 256 ms
+  CHECK(same(tree_time(1), 16 * kTau + 9 * 4.0 / kBandwidth));         // 16.001 ms
+  CHECK(same(tree_time(8192), 16 * kTau + 9 * 32768.0 / kBandwidth));  // 23.9 ms
+  CHECK(same(tree_time(250000), 16 * kTau + 9 * 1e6 / kBandwidth));    // 256 ms
 }
 
 TEST_CASE("sim/network: ring all-reduce on klonet8: 14 (4 tau + B / (8 W))") {
-  CHECK(same(ring_time(8), 14 * (4 * kTau + 32.0 / 8 / kBandwidth_Bps)));
-  CHECK(same(ring_time(8192), 14 * (4 * kTau + 32768.0 / 8 / kBandwidth_Bps)));  // 57.5 ms
-  CHECK(same(ring_time(250000), 14 * (4 * kTau + 1e6 / 8 / kBandwidth_Bps)));    // 103 ms
+  CHECK(same(ring_time(8), 14 * (4 * kTau + 32.0 / 8 / kBandwidth)));
+  CHECK(same(ring_time(8192), 14 * (4 * kTau + 32768.0 / 8 / kBandwidth)));  // 57.5 ms
+  CHECK(same(ring_time(250000), 14 * (4 * kTau + 1e6 / 8 / kBandwidth)));    // 103 ms
 }
 
 TEST_CASE("sim/network: both directions share a shared link: 2 s instead of 1 s") {

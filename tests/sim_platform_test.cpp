@@ -12,7 +12,7 @@
 namespace tandem::sim {
 namespace {
 
-const std::string kScenarios = TANDEM_SOURCE_DIR "/scenarios/platforms/";
+const std::string scenarios_folder = TANDEM_SOURCE_DIR "/scenarios/platforms/";
 
 class TemporaryFile {
  public:
@@ -40,13 +40,13 @@ std::string error_of(const std::string& path) {
   return "none";
 }
 
-const std::string kDoctype =
+const std::string doctype =
     "<?xml version='1.0'?>\n"
     "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n";
 
 // Lines 3 to 5 are fixed, `body` begins on line 5.
 std::string zone(const std::string& body, const std::string& routing = "DijkstraCache") {
-  return kDoctype + "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"" + routing + "\">\n" +
+  return doctype + "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"" + routing + "\">\n" +
          body + "</zone>\n</platform>\n";
 }
 
@@ -87,7 +87,7 @@ std::vector<Bad> bad_files() {
        1, "control character"},
       {"not XML", "hello", 1, "well-formed"},
       {"cut off", Pair{}.text().substr(0, 250), 0, "well-formed"},
-      {"crossed tags", kDoctype + "<platform version=\"4.1\"><zone></platform></zone>", 3,
+      {"crossed tags", doctype + "<platform version=\"4.1\"><zone></platform></zone>", 3,
        "well-formed"},
       {"another top element", "<html/>", 1, "expected <platform>"},
       {"two top elements", Pair{}.text() + "<platform version=\"4.1\"/>", 11, "one top element"},
@@ -95,15 +95,15 @@ std::vector<Bad> bad_files() {
        "<!DOCTYPE platform [<!ENTITY a \"1\"><!ENTITY b \"&a;&a;\">]>\n<platform "
        "version=\"4.1\"/>",
        1, "definitions of its own"},
-      {"no zone", kDoctype + "<platform version=\"4.1\"/>", 3, "no <zone>"},
+      {"no zone", doctype + "<platform version=\"4.1\"/>", 3, "no <zone>"},
       {"two zones",
-       kDoctype + "<platform version=\"4.1\">\n<zone id=\"a\" routing=\"Full\"/>\n<zone id=\"b\" "
-                  "routing=\"Full\"/>\n</platform>",
+       doctype + "<platform version=\"4.1\">\n<zone id=\"a\" routing=\"Full\"/>\n<zone id=\"b\" "
+                 "routing=\"Full\"/>\n</platform>",
        5, "second zone"},
       {"zone in a zone", zone("<zone id=\"y\" routing=\"Full\"/>\n"), 5, "not supported"},
-      {"config", kDoctype + "<platform version=\"4.1\">\n<config/>\n</platform>", 4,
+      {"config", doctype + "<platform version=\"4.1\">\n<config/>\n</platform>", 4,
        "sets SimGrid's options itself"},
-      {"no version", kDoctype + "<platform><zone id=\"z\" routing=\"Full\"/></platform>", 3,
+      {"no version", doctype + "<platform><zone id=\"z\" routing=\"Full\"/></platform>", 3,
        "lacks attribute version"},
       {"unknown routing", Pair{}.text("Vivaldi"), 4, "expected DijkstraCache"},
       {"empty zone", zone(""), 4, "no <host>"},
@@ -252,11 +252,11 @@ std::vector<Bad> bad_files() {
        0, "in SimGrid but"}};
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "<zone id=\"z\" routing=\"Full\">";
-  files.push_back({"deep", kDoctype + "<platform version=\"4.1\">" + deep, 3, "well-formed"});
+  files.push_back({"deep", doctype + "<platform version=\"4.1\">" + deep, 3, "well-formed"});
   std::string closed = deep;
   for (int i = 0; i < 100000; ++i) closed += "</zone>";
   files.push_back({"deep and closed",
-                   kDoctype + "<platform version=\"4.1\">" + closed + "</platform>", 3,
+                   doctype + "<platform version=\"4.1\">" + closed + "</platform>", 3,
                    "not supported"});
   std::string hosts;
   for (int i = 0; i < 9000; ++i)
@@ -335,12 +335,12 @@ TEST_CASE("sim/platform: what a file says is what the cluster has") {
 TEST_CASE("sim/platform: every scenario loads") {
   for (const std::string name : {"home4", "klonet8", "laptops4", "plain", "single"}) {
     CAPTURE(name);
-    CHECK(error_of(kScenarios + name + ".xml") == "none");
+    CHECK(error_of(scenarios_folder + name + ".xml") == "none");
   }
 }
 
 TEST_CASE("sim/platform: klonet8 is 4 ms and 300 Mbps between any two devices") {
-  const model::Cluster cluster = read_platform(kScenarios + "klonet8.xml").cluster;
+  const model::Cluster cluster = read_platform(scenarios_folder + "klonet8.xml").cluster;
   REQUIRE(cluster.size() == 8);
   for (model::DeviceIndex a = 0; a < 8; ++a) {
     for (model::DeviceIndex b = 0; b < 8; ++b) {
@@ -352,7 +352,7 @@ TEST_CASE("sim/platform: klonet8 is 4 ms and 300 Mbps between any two devices") 
 }
 
 TEST_CASE("sim/platform: home4 can be emulated on two cores: 1 / slowdown sums to at most 1.3") {
-  const model::Cluster cluster = read_platform(kScenarios + "home4.xml").cluster;
+  const model::Cluster cluster = read_platform(scenarios_folder + "home4.xml").cluster;
   REQUIRE(cluster.size() == 4);
   double cores = 0.0;
   const model::Device& first = cluster.devices()[0];
@@ -368,7 +368,7 @@ TEST_CASE("sim/platform: home4 can be emulated on two cores: 1 / slowdown sums t
 }
 
 TEST_CASE("sim/platform: a plain SimGrid file has every default stated") {
-  const Platform platform = read_platform(kScenarios + "plain.xml");
+  const Platform platform = read_platform(scenarios_folder + "plain.xml");
   REQUIRE(platform.cluster.size() == 3);
   CHECK(platform.defaults.size() == 4);
   // Numbers without units are SimGrid's: flops and bytes a second, seconds.

@@ -38,6 +38,7 @@ class Dice {
 model::Cluster random_cluster(Dice& dice) {
   const int devices = dice.in(1, 6);
   std::vector<model::Device> list;
+  list.reserve(static_cast<std::size_t>(devices));
   std::vector<model::Link> links;
   std::vector<model::Edge> edges;
   for (int d = 0; d < devices; ++d) list.push_back(device("d" + std::to_string(d)));
@@ -165,7 +166,9 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of 
   Dice dice(7);
   const int devices = 5;
   std::vector<model::Device> list;
+  list.reserve(static_cast<std::size_t>(devices));
   std::vector<model::Link> links;
+  links.reserve(devices);
   std::vector<model::Edge> edges;
   for (int d = 0; d < devices; ++d) {
     list.push_back(device("d" + std::to_string(d)));
@@ -180,6 +183,7 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of 
   const model::Cluster cluster("ring", list, {}, links, edges);
   const model::CostModel costs = random_costs(dice, cluster);
   std::vector<TaskGraph> graphs;
+  graphs.reserve(200);
   for (int step = 0; step < 200; ++step) {
     TaskGraph graph(one_row());
     std::vector<TaskIndex> last(devices, -1);
