@@ -170,6 +170,7 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of 
   std::vector<model::Link> links;
   links.reserve(devices);
   std::vector<model::Edge> edges;
+  edges.reserve(devices);
   for (int d = 0; d < devices; ++d) {
     list.push_back(device("d" + std::to_string(d)));
     links.push_back(link("l" + std::to_string(d), 0.0123, 1e3 / 3.0, Sharing::split_duplex));
