@@ -31,7 +31,8 @@ say "5. The prediction: the plan on SimGrid"
 "$tandem" simulate "$out/plan.json" --out "$out/predicted.json" --trace "$out/predicted.trace.json"
 
 say "6. The real run: one process a device, TCP between them, emulated links and speeds"
-"$tandem" run "$out/plan.json" --weights "$out/model" --emulate --prompt "$prompt" --ignore-eos \
+"$tandem" run "$out/plan.json" --weights "$out/model" --emulate --allow-drift --prompt "$prompt" \
+  --ignore-eos \
   --out "$out/measured.json" --trace "$out/measured.trace.json"
 
 say "7. Predicted against measured"
