@@ -217,7 +217,8 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
 }
 
 void complete(model::Result& result, const planner::Plan& plan, const Mode& mode,
-              const exec::Generation& generation, const exec::GenerateOptions& run) {
+              const exec::Generation& generation, const exec::GenerateOptions& run,
+              const std::string& punctuality) {
   auto& environment = result.environment;
   environment["tandem"] = version();
   environment["machine"] = machine();
@@ -226,6 +227,7 @@ void complete(model::Result& result, const planner::Plan& plan, const Mode& mode
   environment["top_p"] = std::to_string(run.sampling.top_p);
   if (mode.emulate) {
     environment["transport"] = "link ledger over loopback TCP, TLS 1.3";
+    environment["scheduling"] = punctuality;
     environment["demand_cores"] = fixed(demand_in_cores(plan), 2);
   } else if (mode.hosts) {
     environment["transport"] = run.key ? "TCP, TLS 1.3" : "TCP, not encrypted";
@@ -267,15 +269,17 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
   GenerationView view(out, options.has("quiet"));
   std::unique_ptr<exec::LocalCluster> cluster;
+  std::string punctuality;
   if (mode.emulate) {
     view.stage("starting the emulated devices");
+    punctuality = exec::ask_for_punctuality();
     cluster = emulate(plan, run);
   }
   exec::Generation generation = show_generation(plan, run, *tokenizer, interrupt, view);
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
   model::Result& result = generation.run.result;
-  complete(result, plan, mode, generation, run);
+  complete(result, plan, mode, generation, run, punctuality);
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
     result.trace = std::filesystem::path(*trace_path).filename().string();

@@ -23,6 +23,11 @@ struct LocalClusterOptions {
   std::chrono::milliseconds start_time{10'000};  // until all listen
 };
 
+// Asks the kernel to wake the calling thread, and all that it will start, exactly when due and
+// before others. Returns what it got, for the result; without privileges the priority stays what it
+// is.
+[[nodiscard]] std::string ask_for_punctuality();
+
 // Owns the processes: none outlives it, nor this process, however it ends. Not thread-safe; to be
 // made by a thread that lives as long as the process (the workers die with that thread).
 class LocalCluster {

@@ -1,6 +1,7 @@
 #include "exec/emulation/pacer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <ctime>
@@ -15,6 +16,17 @@ timespec to_timespec(std::chrono::nanoseconds time) {
   result.tv_sec = static_cast<time_t>(time.count() / 1'000'000'000);
   result.tv_nsec = static_cast<long>(time.count() % 1'000'000'000);
   return result;
+}
+
+// What two readings of the CPU clock in a row are apart.
+std::chrono::nanoseconds overhead_of(LaneClock& clock) {
+  std::array<std::chrono::nanoseconds, 101> gaps;
+  for (auto& gap : gaps) {
+    const auto first = clock.cpu_time();
+    gap = clock.cpu_time() - first;
+  }
+  std::nth_element(gaps.begin(), gaps.begin() + gaps.size() / 2, gaps.end());
+  return gaps[gaps.size() / 2];
 }
 
 class SystemLaneClock : public LaneClock {
@@ -45,6 +57,7 @@ Pacer::Pacer(const PacerOptions& options, LaneClock& clock)
   require(options.pace != Pace::nominal || options.costs != nullptr,
           "Pacer: nominal pace needs a cost model");
   require(options.slowdown > 0.0, "Pacer: slowdown must be positive");
+  if (options.pace == Pace::measured) cpu_overhead_ = overhead_of(clock);
 }
 
 void Pacer::available(TimePoint when) { due_ = std::max(due_, when); }
@@ -59,11 +72,13 @@ void Pacer::begin() {
 
 Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   if (options_.pace == Pace::real) return {started_, clock_->now()};
-  const double seconds =
-      options_.pace == Pace::measured
-          ? std::chrono::duration<double>(clock_->cpu_time() - cpu_started_).count() *
-                options_.slowdown
-          : options_.costs->compute_time(batch, task).value();
+  double seconds = 0.0;
+  if (options_.pace == Pace::measured) {
+    const auto cpu = clock_->cpu_time() - cpu_started_ - cpu_overhead_;
+    seconds = std::max(0.0, std::chrono::duration<double>(cpu).count()) * options_.slowdown;
+  } else {
+    seconds = options_.costs->compute_time(batch, task).value();
+  }
   const TimePoint start = due_;
   due_ += std::chrono::nanoseconds(std::llround(seconds * 1e9));
   return {start, due_};

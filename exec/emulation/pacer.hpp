@@ -37,7 +37,8 @@ struct PacerOptions {
 
 // The schedule of one cpu lane. Each task moves the moment when the lane is due,
 //   due = max(due, when its inputs were available) + time
-//   time = slowdown * CPU time of the task (measured), or the cost model's (nominal)
+//   time = slowdown * CPU time of the task (measured; reading the clock is not charged),
+//          or the cost model's (nominal)
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
 // Used by the lane's thread only.
@@ -71,6 +72,7 @@ class Pacer {
   TimePoint due_;
   TimePoint started_;
   std::chrono::nanoseconds cpu_started_{0};
+  std::chrono::nanoseconds cpu_overhead_{0};  // of reading the clock once
   double late_s_ = 0.0;
   double max_late_s_ = 0.0;
   std::int64_t settled_ = 0;
