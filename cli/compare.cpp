@@ -69,26 +69,51 @@ std::string label(const Deviation& row) {
   return row.name.empty() ? text : row.name + ' ' + text;
 }
 
-// What the terminal shows of the rows; the CSV has all.
+// The device rows that the terminal shows; the CSV has all.
 bool shown(const Deviation& row) {
-  if (row.scope == "run") return true;
-  if (row.scope == "device")
-    return row.metric == "memory_total" || row.metric == "sent" ||
-           (row.metric == "loaded" && row.measured.value_or(0.0) > 0.0) ||
-           row.metric == "busy_cpu" || row.metric == "stall";
-  return row.scope == "task" && row.metric == "mean";
+  return row.metric == "memory_total" || row.metric == "sent" || row.metric == "busy_cpu" ||
+         row.metric == "stall" || (row.metric == "loaded" && row.measured.value_or(0.0) > 0.0);
+}
+
+std::vector<const Deviation*> rows_of(const Comparison& comparison, std::string_view scope) {
+  std::vector<const Deviation*> rows;
+  for (const Deviation& row : comparison.rows) {
+    if (row.scope == scope) rows.push_back(&row);
+  }
+  return rows;
+}
+
+// The kinds of task whose total times deviate most, in seconds.
+std::vector<const Deviation*> worst_tasks(const Comparison& comparison) {
+  constexpr std::size_t kShown = 5;
+  std::vector<const Deviation*> rows = rows_of(comparison, "task");
+  std::erase_if(rows, [](const Deviation* row) {
+    return row->metric != "total" || std::abs(row->absolute().value_or(0.0)) == 0.0;
+  });
+  std::stable_sort(rows.begin(), rows.end(), [](const Deviation* a, const Deviation* b) {
+    return std::abs(*a->absolute()) > std::abs(*b->absolute());
+  });
+  rows.resize(std::min(rows.size(), kShown));
+  return rows;
 }
 
 void print_comparison(const Comparison& comparison, std::ostream& out) {
-  std::string scope;
   Table table({"", "predicted", "measured", "deviation", "percent"});
-  for (const Deviation& row : comparison.rows) {
-    if (!shown(row)) continue;
-    if (!scope.empty() && row.scope != scope) table.add({"", "", "", "", ""});
-    scope = row.scope;
+  const auto add = [&](const Deviation& row) {
     table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
                signed_text(row.absolute(), row.unit), percent_text(row.percent())});
+  };
+  for (const Deviation* row : rows_of(comparison, "run")) add(*row);
+  std::string device;
+  for (const Deviation* row : rows_of(comparison, "device")) {
+    if (!shown(*row)) continue;
+    if (row->name != device) table.add({"", "", "", "", ""});
+    device = row->name;
+    add(*row);
   }
+  const std::vector<const Deviation*> tasks = worst_tasks(comparison);
+  if (!tasks.empty()) table.add({"", "", "", "", ""});
+  for (const Deviation* row : tasks) add(*row);
   table.print(out);
   for (const Deviation& row : comparison.rows) {
     if (row.scope != "token" || !comparison.worst_token ||

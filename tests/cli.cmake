@@ -2,6 +2,7 @@ tandem_tests(
   cli
   SOURCES
     cli_bad_input_test.cpp
+    cli_bad_run_test.cpp
     cli_bad_weights_test.cpp
     cli_commands_test.cpp
     cli_comparison_test.cpp

@@ -10,9 +10,8 @@
 
 namespace {
 
+using tandem::test::Kitchen;
 using tandem::test::Outcome;
-using tandem::test::source_file;
-using tandem::test::Workbench;
 using Json = nlohmann::ordered_json;
 
 std::string little_endian(std::uint64_t value) {
@@ -108,14 +107,9 @@ const struct {
 }  // namespace
 
 TEST_CASE("cli/bad input: weights") {
-  const Workbench bench;
-  bench.write("tiny.json", source_file("tests/data/good/tiny.json"));
-  bench.write("pair.xml", source_file("tests/data/good/pair.xml"));
-  REQUIRE(bench.run({"model", "random", "--config", "tiny.json", "--out", "tiny"}).code == 0);
-  REQUIRE(bench
-              .run({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "4",
-                    "--new-tokens", "2", "--out", "plan.json"})
-              .code == 0);
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
+  bench.plan();
   const std::string whole = bench.read("tiny/model.safetensors");
   const Weights weights = parse(whole);
   REQUIRE(weights.header.contains(kNorm));

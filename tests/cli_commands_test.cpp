@@ -11,31 +11,10 @@
 namespace {
 
 using Json = nlohmann::json;
+using tandem::test::Kitchen;
 using tandem::test::Outcome;
 using tandem::test::replaced;
-using tandem::test::source_file;
-using tandem::test::Workbench;
 using Words = std::vector<std::string>;
-
-class Kitchen : public Workbench {
- public:
-  Kitchen() {
-    write("tiny.json", source_file("tests/data/good/tiny.json"));
-    write("pair.xml", source_file("tests/data/good/pair.xml"));
-  }
-  // Standard output of a run that must succeed and say nothing else.
-  [[nodiscard]] std::string good(const Words& words) const {
-    const Outcome outcome = run(words);
-    CAPTURE(words);
-    REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
-    CHECK(outcome.err.empty());
-    return outcome.out;
-  }
-  void plan() const {
-    (void)good({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--prompt-tokens", "5",
-                "--new-tokens", "4", "--out", "plan.json"});
-  }
-};
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -75,10 +54,10 @@ TEST_CASE("cli/output: files are replaced whole, through links, and devices are 
   bench.plan();
   bench.write("real.json", "old");
   std::filesystem::create_symlink("real.json", bench.folder() / "link.json");
-  (void)bench.good({"simulate", "plan.json", "--out", "link.json", "--quiet"});
+  bench.must({"simulate", "plan.json", "--out", "link.json", "--quiet"});
   CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
   CHECK(contains(bench.read("real.json"), "tandem.result/1"));
-  (void)bench.good({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
+  bench.must({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
   CHECK(bench.listing() == Words{"link.json", "pair.xml", "plan.json", "real.json", "tiny.json"});
 }
 
@@ -138,8 +117,8 @@ TEST_CASE("cli/model: inspect counts what the geometry says") {
 TEST_CASE("cli/model: random weights depend on the seed alone, and serve as a model") {
   const Kitchen bench;
   for (const auto& [folder, seed] : {std::pair{"a", "7"}, {"b", "7"}, {"c", "8"}})
-    (void)bench.good({"model", "random", "--config", "tiny.json", "--seed", seed, "--dtype", "BF16",
-                      "--out", folder});
+    bench.must({"model", "random", "--config", "tiny.json", "--seed", seed, "--dtype", "BF16",
+                "--out", folder});
   CHECK(bench.read("a/model.safetensors") == bench.read("b/model.safetensors"));
   CHECK(bench.read("a/model.safetensors") != bench.read("c/model.safetensors"));
   CHECK(contains(bench.good({"model", "inspect", "a"}), "100160"));
@@ -148,7 +127,7 @@ TEST_CASE("cli/model: random weights depend on the seed alone, and serve as a mo
 TEST_CASE("cli/model: shards of a plan are one file a device") {
   const Kitchen bench;
   bench.plan();
-  (void)bench.good({"model", "random", "--config", "tiny.json", "--out", "tiny"});
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
   const std::string table =
       bench.good({"model", "shard", "plan.json", "--weights", "tiny", "--out", "cache"});
   CHECK(contains(table, "desk"));
@@ -204,8 +183,7 @@ TEST_CASE("cli/plan: the answer no is exit code 3, with the reason on standard o
 
 TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names") {
   const Kitchen bench;
-  (void)bench.good(
-      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "p.json", "--quiet"});
+  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "p.json", "--quiet"});
   const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--partition", "1:1"};
   const auto profiles = [&](const Words& flags) {
     Words all = words;
@@ -257,8 +235,8 @@ TEST_CASE("cli/simulate: the table names what the time goes to, and the network'
 TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   const Kitchen bench;
   bench.plan();
-  (void)bench.good({"simulate", "plan.json", "--out", "predicted.json", "--trace",
-                    "predicted.trace.json", "--quiet"});
+  bench.must({"simulate", "plan.json", "--out", "predicted.json", "--trace", "predicted.trace.json",
+              "--quiet"});
   bench.write("measured.json",
               replaced(replaced(bench.read("predicted.json"), "\"predicted\"", "\"measured\""),
                        "\"simgrid\"", "\"exec\""));

@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <utility>
 
 namespace tandem::test {
 namespace fs = std::filesystem;
@@ -26,6 +30,21 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   for (std::string& word : words) result.push_back(word.data());
   result.push_back(nullptr);
   return result;
+}
+
+// Exit status of `child`, which is killed if it takes longer than a minute.
+int wait_a_minute(pid_t child) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + std::chrono::minutes(1);
+  bool killed = false;
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended < 0) FAIL("the program cannot be waited for");
+    if (ended == child) return status;
+    if (Clock::now() > deadline && !std::exchange(killed, true)) ::kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace
@@ -71,8 +90,7 @@ Outcome Workbench::run_into(const std::string& path, const std::vector<std::stri
                                     pointers(words).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   REQUIRE(failure == 0);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
+  const int status = wait_a_minute(child);
   Outcome outcome;
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.err = contents(err);
@@ -97,6 +115,42 @@ std::vector<std::string> Workbench::listing() const {
     names.push_back(entry.path().lexically_relative(folder_).string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Kitchen::Kitchen() {
+  write("tiny.json", source_file("tests/data/good/tiny.json"));
+  write("pair.xml", source_file("tests/data/good/pair.xml"));
+}
+
+std::string Kitchen::good(const std::vector<std::string>& words) const {
+  const Outcome outcome = run(words);
+  CAPTURE(words);
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  CHECK(outcome.err.empty());
+  return outcome.out;
+}
+
+void Kitchen::plan() const {
+  must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--prompt-tokens", "5",
+        "--new-tokens", "4", "--out", "plan.json"});
+}
+
+void check_refused(const Workbench& bench, const std::vector<std::string>& words, int code,
+                   const std::string& expected) {
+  const std::vector<std::string> before = bench.listing();
+  const Outcome outcome = bench.run(words);
+  CAPTURE(words);
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == code);
+  CHECK(outcome.out.empty());
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.rfind("tandem", 0) == 0);
+  CHECK(outcome.err.size() > 20);
+  CHECK(outcome.err.size() < 700);
+  CHECK(outcome.err.find("internal error") == std::string::npos);
+  CHECK(outcome.err.find("json.exception") == std::string::npos);
+  CHECK_MESSAGE(outcome.err.find(expected) != std::string::npos, expected);
+  CHECK(bench.listing() == before);
 }
 
 std::string source_file(const std::string& path) {

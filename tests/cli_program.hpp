@@ -10,7 +10,7 @@
 namespace tandem::test {
 
 struct Outcome {
-  int code = -1;  // exit code; 128 + signal if one ended it
+  int code = -1;  // exit code; 128 + signal if one ended it, as after a minute
   std::string out;
   std::string err;
 };
@@ -39,6 +39,22 @@ class Workbench {
   std::filesystem::path folder_;   // of the program
   std::filesystem::path outputs_;  // of what it says
 };
+
+// A workbench with a good model (tiny.json) and platform (pair.xml: desk and sofa).
+class Kitchen : public Workbench {
+ public:
+  Kitchen();
+  // Standard output of a run that must succeed and say nothing else.
+  [[nodiscard]] std::string good(const std::vector<std::string>& words) const;
+  void must(const std::vector<std::string>& words) const { static_cast<void>(good(words)); }
+  // Makes plan.json: both devices, 5 prompt and 4 new tokens.
+  void plan() const;
+};
+
+// Runs the program and checks that it refuses: `code`, nothing on standard output, one clear line
+// with `expected` in it on standard error, no file more or less than before.
+void check_refused(const Workbench& bench, const std::vector<std::string>& words, int code,
+                   const std::string& expected);
 
 // Contents of a file of the source tree.
 [[nodiscard]] std::string source_file(const std::string& path);

@@ -1,0 +1,142 @@
+// Files and flags of `run` and `worker` that are wrong: refused before anything is started.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/cli_program.hpp"
+
+namespace {
+
+using tandem::test::check_refused;
+using tandem::test::Kitchen;
+using Words = std::vector<std::string>;
+
+// A kitchen with a plan and weights.
+class Stove : public Kitchen {
+ public:
+  Stove() {
+    plan();
+    must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+    write_key("good.key", std::string(64, 'a') + "\n");
+  }
+  void write_key(const std::string& name, const std::string& contents) const {
+    using std::filesystem::perms;
+    write(name, contents);
+    std::filesystem::permissions(folder() / name, perms::owner_read | perms::owner_write);
+  }
+};
+
+Words run_with(const Words& flags) {
+  Words words{"run", "plan.json", "--weights", "tiny", "--cache", "cache"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("cli/bad input: command lines of run and worker that make no sense exit with 2") {
+  const Stove bench;
+  bench.write("hosts", "sofa 127.0.0.1:7000\n");
+  bench.write("ids", "1 2 3 4 5\n");
+  const struct {
+    Words words;
+    const char* expected;
+  } table[] = {
+      {{"run"}, "missing argument plan.json"},
+      {{"run", "plan.json", "--emulate"}, "'--weights' is required"},
+      {run_with({}), "--emulate"},
+      {run_with({"--emulate", "--hosts", "hosts"}), "contradict"},
+      {run_with({"--hosts", "hosts", "--pace", "nominal"}), "'--emulate'"},
+      {run_with({"--emulate", "--key", "good.key"}), "'--hosts'"},
+      {run_with({"--emulate", "--prompt", "hello", "--prompt-ids", "ids"}), "contradict"},
+      {{"worker"}, "'--listen' is required"},
+      {{"worker", "--listen", "127.0.0.1:0", "--onec"}, "did you mean '--once'?"},
+  };
+  for (const auto& line : table) check_refused(bench, line.words, 2, line.expected);
+}
+
+TEST_CASE("cli/bad input: flag values of run and worker") {
+  const Stove bench;
+  bench.write("empty", "");
+  bench.write("words", "1 two 3");
+  bench.write("strange", "1 300");
+  bench.write("negative", "-1");
+  const struct {
+    Words flags;
+    const char* expected;
+  } table[] = {
+      {{"--pace", "fast"}, "nominal"},
+      {{"--temperature", "-1"}, "'-1'"},
+      {{"--temperature", "warm"}, "'warm'"},
+      {{"--top-p", "0"}, "top"},
+      {{"--top-p", "1.5"}, "'1.5'"},
+      {{"--seed", "0x10"}, "'0x10'"},
+      {{"--new-tokens", "0"}, "'0'"},
+      {{"--threads", "0"}, "'0'"},
+      {{"--max-drift", "-1"}, "'-1'"},
+      {{"--prompt-ids", "absent"}, "absent"},
+      {{"--prompt-ids", "empty"}, "no token ids"},
+      {{"--prompt-ids", "words"}, "'two'"},
+      {{"--prompt-ids", "strange"}, "300"},
+      {{"--prompt-ids", "negative"}, "'-1'"},
+      {{"--out", "no/such/result.json"}, "does not exist"},
+      {{"--trace", "."}, "is a folder"},
+  };
+  for (const auto& line : table) {
+    Words flags{"--emulate", "--quiet"};
+    flags.insert(flags.end(), line.flags.begin(), line.flags.end());
+    check_refused(bench, run_with(flags), 1, line.expected);
+  }
+  for (const char* address : {"nowhere", "127.0.0.1", "127.0.0.1:", ":7000x", "127.0.0.1:99999",
+                              "127.0.0.1:-1", "0.0.0.0:0"})
+    check_refused(bench, {"worker", "--listen", address, "--cache", "cache"}, 1, address);
+}
+
+TEST_CASE("cli/bad input: files of hosts") {
+  const Stove bench;
+  const struct {
+    const char* contents;
+    const char* expected;
+  } table[] = {
+      {"", "sofa"},
+      {"sofa\n", "host:port"},
+      {"sofa 127.0.0.1:7000 please\n", "host:port"},
+      {"moon 127.0.0.1:7000\n", "moon"},
+      {"sofa 127.0.0.1:7000\nsofa 127.0.0.1:7001\n", "already"},
+      {"sofa local\n", "local"},
+      {"desk 127.0.0.1:7000\nsofa 127.0.0.1:7001\n", "master"},
+      {"sofa 127.0.0.1\n", "127.0.0.1"},
+      {"sofa 127.0.0.1:0\n", "127.0.0.1:0"},
+      {"sofa 127.0.0.1:65536\n", "65536"},
+      {"sofa 127.0.0.1:http\n", "http"},
+      {"sofa :7000\n", ":7000"},
+      {"\x01\x02\xff\xfe\n", "hosts"},
+  };
+  for (const auto& line : table) {
+    CAPTURE(line.contents);
+    bench.write("hosts", line.contents);
+    check_refused(bench, run_with({"--hosts", "hosts", "--quiet"}), 1, line.expected);
+  }
+  check_refused(bench, run_with({"--hosts", "absent", "--quiet"}), 1, "absent");
+  check_refused(bench, run_with({"--hosts", "tiny", "--quiet"}), 1, "is a folder");
+}
+
+TEST_CASE("cli/bad input: keys") {
+  const Stove bench;
+  bench.write("hosts", "sofa 127.0.0.1:7000\n");
+  bench.write_key("empty", "");
+  bench.write_key("short", std::string(63, 'a') + "\n");
+  bench.write_key("long", std::string(65, 'a') + "\n");
+  bench.write_key("letters", std::string(64, 'g') + "\n");
+  bench.write_key("binary", std::string(64, '\0'));
+  bench.write("public", std::string(64, 'a') + "\n");
+  std::filesystem::permissions(bench.folder() / "public", std::filesystem::perms::owner_read |
+                                                              std::filesystem::perms::others_read);
+  for (const char* key :
+       {"absent", "empty", "short", "long", "letters", "binary", "public", "tiny"}) {
+    check_refused(bench, run_with({"--hosts", "hosts", "--key", key, "--quiet"}), 1, key);
+    check_refused(bench, {"worker", "--listen", "127.0.0.1:0", "--key", key, "--cache", "cache"}, 1,
+                  key);
+  }
+}
