@@ -14,6 +14,12 @@ using testing::has;
 
 constexpr const char* kBad = "\xEF\xBF\xBD";
 
+std::string replacements(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += kBad;
+  return text;
+}
+
 // What the decoder prints for these bytes, one push a byte.
 std::string decoded(const std::string& bytes) {
   const auto tokenizer = byte_tokenizer(256);
@@ -89,12 +95,12 @@ TEST_CASE("exec/decoder: what is no UTF-8 becomes U+FFFD and does not swallow wh
                 "a",
                 b + "a"},
            Case{"\xC3\xC3\xA9", b + "\xC3\xA9"},
-           Case{"\xE2\x82", b + b},                  // unfinished at the end
-           Case{"\xC0\xAF", b + b},                  // overlong
-           Case{"\xE0\x80\x80", b + b + b},          // overlong
-           Case{"\xED\xA0\x80", b + b + b},          // surrogate
-           Case{"\xF4\x90\x80\x80", b + b + b + b},  // beyond U+10FFFF
-           Case{"\xFF\xFE", b + b},
+           Case{"\xE2\x82", replacements(2)},          // unfinished at the end
+           Case{"\xC0\xAF", replacements(2)},          // overlong
+           Case{"\xE0\x80\x80", replacements(3)},      // overlong
+           Case{"\xED\xA0\x80", replacements(3)},      // surrogate
+           Case{"\xF4\x90\x80\x80", replacements(4)},  // beyond U+10FFFF
+           Case{"\xFF\xFE", replacements(2)},
            Case{"\xF4\x8F\xBF\xBD", "\xF4\x8F\xBF\xBD"},
        }) {
     CAPTURE(c.bytes);
@@ -106,7 +112,7 @@ TEST_CASE("exec/decoder: control characters cannot drive the terminal") {
   const std::string b = kBad;
   CHECK(decoded("a\n\tb") == "a\n\tb");
   CHECK(decoded("\x1b[2J") == b + "[2J");
-  CHECK(decoded(std::string("\0\r\x7f", 3)) == b + b + b);
+  CHECK(decoded(std::string("\0\r\x7f", 3)) == replacements(3));
   CHECK(decoded("\xC2\x9B") == b);  // C1: an escape sequence in one character
   CHECK(decoded("\xC2\xA0") == "\xC2\xA0");
 }

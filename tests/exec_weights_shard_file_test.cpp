@@ -24,7 +24,7 @@ using testing::small_llama;
 using testing::TemporaryFolder;
 using testing::write_text;
 
-const Share kShare{{0, 3}, {1, 4}, {5, 18}, false, false};
+constexpr Share kShare{{0, 3}, {1, 4}, {5, 18}, false, false};
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));

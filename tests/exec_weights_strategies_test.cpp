@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -17,7 +18,7 @@ using testing::plan_for;
 using testing::SerialExecutor;
 using testing::TemporaryFolder;
 
-const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110, 32, 97};
+constexpr std::array<std::int32_t, 11> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110, 32, 97};
 constexpr int kTokens = 24;
 
 // Seven devices need seven heads; heads * head_dim is not the hidden size.
@@ -68,9 +69,8 @@ TEST_CASE("exec/strategies: any number of devices and any shares generate the to
     const char* partition;
   };
   // kv_heads 1, 2 and 4: fewer than devices, so that neighbours hold the same key/value head.
-  for (const auto& [kv_heads, tied] :
-       {std::pair{std::int64_t{8}, false}, {2, false}, {4, true}, {1, false}}) {
-    const model::Transformer t = geometry(kv_heads, tied);
+  for (const std::int64_t kv_heads : {8, 2, 4, 1}) {
+    const model::Transformer t = geometry(kv_heads, kv_heads == 4);
     const TemporaryFolder folder;
     write_random_weights(t, 17, model::DType::f32, folder.path());
     const auto prompt = static_cast<std::int64_t>(kPrompt.size());
