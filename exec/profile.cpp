@@ -22,7 +22,7 @@ using model::TaskKind;
 
 // Bytes of weights between two visits to the same: several times the last-level cache.
 double beyond_cache() {
-  constexpr double kCaches = 4.0;
+  constexpr double kCaches = 8.0;
   constexpr double kAssumed = 32.0 * 1024 * 1024;  // where the kernel does not tell
   const auto cache = static_cast<double>(sysconf(_SC_LEVEL3_CACHE_SIZE));
   return kCaches * (cache > 0.0 ? cache : kAssumed);
@@ -104,10 +104,11 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   const double layer =
       model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
   const double fraction = std::min(1.0, kLargestLayer / layer);
+  const double stream_bytes = options.stream_bytes > 0.0 ? options.stream_bytes : beyond_cache();
   const auto rig = [&](double part) {
     return ProfileRig({.shape = shape,
                        .fraction = part,
-                       .layer_bytes = beyond_cache(),
+                       .layer_bytes = stream_bytes,
                        .max_rows = max_rows,
                        .max_positions = max_positions,
                        .threads = options.threads});

@@ -11,13 +11,17 @@ namespace tandem::exec {
 struct ProfileOptions {
   int threads = 1;
   double seconds = 20.0;  // about how long to measure
+  // Weights between two uses of the same; 0: several times the last-level cache. Less measures a
+  // cache, not memory.
+  double stream_bytes = 0.0;
   std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 };
 
-// This machine's seconds per streamed byte and overhead of each task kind, medians of repeated
-// runs of the executor's own kernels on matrices of `shape`'s sizes, weights well beyond the
-// last-level cache; transfer from messages over a loopback connection. Independent of any
-// emulation.
+// This machine's seconds per streamed byte and overhead of each task kind: medians over steps of
+// the executor itself on layers of `shape`'s sizes and of a quarter of its heads and columns (at
+// most 256 MiB a layer), prompts of `rows` and single tokens after several contexts; transfer from
+// messages over a loopback connection. CPU time of the thread with one thread, else time on the
+// wall. Independent of any emulation. Throws logic_error unless threads and rows are at least 1.
 [[nodiscard]] model::DeviceProfile measure_profile(const model::Transformer& shape,
                                                    const ProfileOptions& options);
 

@@ -41,7 +41,7 @@ inline constexpr std::int64_t kGatedRows = 8;  // tokens that it takes in one pa
 void many_row_product(const Product& p);
 
 // Up to this many tokens the first is chosen.
-inline constexpr std::int64_t kFewRows = 256;
+inline constexpr std::int64_t kFewRows = 512;
 
 inline void product(const Product& p) {
   if (p.tokens <= kFewRows) {
