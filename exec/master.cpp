@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
-#include "exec/runtime/process_memory.hpp"
+#include "exec/runtime/process_facts.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 
@@ -254,7 +254,7 @@ class MasterSession {
       decode_times(piece.bytes, source, account.times);
       last = piece.last;
     }
-    if (options_.ledger) return account;  // one machine, one clock
+    if (!account.report.boot.empty() && account.report.boot == boot_id()) return account;
     std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
     for (int i = 0; i < kClockPings; ++i) {
       const std::int64_t sent_ns = now_ns();

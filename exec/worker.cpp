@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "exec/runtime/process_memory.hpp"
+#include "exec/runtime/process_facts.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"

@@ -39,7 +39,8 @@ TEST_CASE("exec/report: a device's report survives the wire") {
       .bytes_sent = 6,
       .mean_late_s = 0.5,
       .max_late_s = 0.75,
-      .clock_ns = std::int64_t{1} << 60};
+      .clock_ns = std::int64_t{1} << 60,
+      .boot = "one"};
   CHECK(parse_device_report(to_json(report), "test") == report);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report("{}", "test")), Error);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report(R"({"weights_bytes": -1})", "test")),

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "exec/runtime/process_memory.hpp"
+#include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"

@@ -56,6 +56,7 @@ struct DeviceReport {
   double mean_late_s = 0.0;  // Pacer
   double max_late_s = 0.0;
   std::int64_t clock_ns = 0;  // the device's steady clock when it reported
+  std::string boot;           // of its machine: devices with equal ones share a steady clock
   bool operator==(const DeviceReport&) const = default;
 };
 [[nodiscard]] std::string to_json(const DeviceReport& report);

@@ -52,6 +52,12 @@ double number(const Json& object, const char* field, std::string_view source) {
   bad_field(source, field, object, "a number that is not negative");
 }
 
+std::string words(const Json& object, const char* field, std::string_view source) {
+  const auto found = object.find(field);
+  if (found != object.end() && found->is_string()) return found->get<std::string>();
+  bad_field(source, field, object, "a text");
+}
+
 void put(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xff));
 }
@@ -112,7 +118,8 @@ std::string to_json(const DeviceReport& report) {
               {"bytes_sent", report.bytes_sent},
               {"mean_late_s", report.mean_late_s},
               {"max_late_s", report.max_late_s},
-              {"clock_ns", report.clock_ns}}
+              {"clock_ns", report.clock_ns},
+              {"boot", report.boot}}
       .dump();
 }
 
@@ -126,7 +133,8 @@ DeviceReport parse_device_report(std::string_view text, std::string_view source)
           .bytes_sent = number(json, "bytes_sent", source),
           .mean_late_s = number(json, "mean_late_s", source),
           .max_late_s = number(json, "max_late_s", source),
-          .clock_ns = integer(json, "clock_ns", 0, std::int64_t{1} << 62, source)};
+          .clock_ns = integer(json, "clock_ns", 0, std::int64_t{1} << 62, source),
+          .boot = words(json, "boot", source)};
 }
 
 std::string encode_times(std::span<const TaskTime> times) {

@@ -1,4 +1,4 @@
-#include "exec/runtime/process_memory.hpp"
+#include "exec/runtime/process_facts.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -34,5 +34,12 @@ bool reset_peak_resident() {
 }
 
 double available_memory_bytes() { return field_bytes("/proc/meminfo", "MemAvailable:"); }
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
 
 }  // namespace tandem::exec

@@ -1,6 +1,8 @@
 #pragma once
 
-// What the kernel says about memory, from /proc.
+// What the kernel says about this process and machine, from /proc.
+
+#include <string>
 
 namespace tandem::exec {
 
@@ -10,5 +12,7 @@ namespace tandem::exec {
 bool reset_peak_resident();
 // Bytes that programs can still have without swapping (MemAvailable). Throws Error if unknown.
 [[nodiscard]] double available_memory_bytes();
+// A random name of this start of the machine; empty if unknown.
+[[nodiscard]] std::string boot_id();
 
 }  // namespace tandem::exec

@@ -1,0 +1,1 @@
+tandem_bench(exec_runtime_bench tandem::exec)
