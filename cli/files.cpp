@@ -168,7 +168,7 @@ fs::path find_platform(const std::string& name) {
   if (fs::exists(name, fault)) return name;
   // Only a bare name is looked up: a path that does not exist is a mistake, not a name.
   if (name.find('/') == std::string::npos) {
-    const fs::path file = resource_folder("scenarios") / "platforms" / (name + ".xml");
+    fs::path file = resource_folder("scenarios") / "platforms" / (name + ".xml");
     if (fs::is_regular_file(file, fault)) return file;
   }
   throw Error(name + ": no such platform file or scenario; known scenarios: " +

@@ -12,14 +12,14 @@ namespace {
 fs::path find_config(const std::string& name) {
   std::error_code fault;
   if (fs::is_directory(name, fault)) {
-    const fs::path config = fs::path(name) / "config.json";
+    fs::path config = fs::path(name) / "config.json";
     if (!fs::exists(config, fault))
       throw Error(name + ": folder without config.json; expected a Hugging Face model folder");
     return config;
   }
   if (fs::exists(name, fault)) return name;
   if (name.find('/') == std::string::npos) {
-    const fs::path file = resource_folder("scenarios") / "models" / (name + ".json");
+    fs::path file = resource_folder("scenarios") / "models" / (name + ".json");
     if (fs::is_regular_file(file, fault)) return file;
   }
   throw Error(name + ": no such model folder, config.json or known model; see 'tandem model list'");

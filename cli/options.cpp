@@ -58,6 +58,7 @@ po::options_description describe(const std::vector<Flag>& flags) {
 std::string unknown_flag(const std::string& token, const std::vector<Flag>& flags,
                          std::string_view command) {
   std::vector<std::string_view> names;
+  names.reserve(flags.size());
   for (const Flag& flag : flags) names.push_back(flag.name);
   const std::string word = token.substr(token.find_first_not_of('-') == std::string::npos
                                             ? token.size()

@@ -17,6 +17,7 @@
 #include "cli/hosts.hpp"
 #include "cli/interruption.hpp"
 #include "cli/options.hpp"
+#include "cli/report.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
 #include "exec/emulation/local_cluster.hpp"
@@ -282,7 +283,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   complete(result, plan, mode, generation, run, punctuality);
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
-    result.trace = std::filesystem::path(*trace_path).filename().string();
+    result.trace = trace_reference(*trace_path, result_path);
   }
   if (result_path) write_file(*result_path, model::to_json(result));
   if (!options.has("quiet")) print_summary(result);
