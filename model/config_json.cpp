@@ -19,7 +19,6 @@ constexpr double kPlainRopeTheta = 10000.0;
 // What one `model_type` calls its fields. Empty: it has no such field.
 struct Dialect {
   std::string_view model_type;
-  Family family;
   std::string_view layers;
   std::string_view hidden;
   std::string_view heads;
@@ -30,34 +29,44 @@ struct Dialect {
   std::string_view context;
   std::string_view epsilon;
   double default_epsilon;
+  Family family;
   bool tied_by_default;
 };
 
+// The field names that Hugging Face's Llama has and its successors share.
+constexpr Dialect llama_dialect(std::string_view model_type, Family family) {
+  return {model_type,
+          "num_hidden_layers",
+          "hidden_size",
+          "num_attention_heads",
+          "num_key_value_heads",
+          "head_dim",
+          "intermediate_size",
+          "vocab_size",
+          "max_position_embeddings",
+          "rms_norm_eps",
+          1e-6,
+          family,
+          false};
+}
+
 // As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
 constexpr Dialect kDialects[] = {
-    {"llama", Family::llama, "num_hidden_layers", "hidden_size", "num_attention_heads",
-     "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-     "max_position_embeddings", "rms_norm_eps", 1e-6, false},
-    {"mistral", Family::llama, "num_hidden_layers", "hidden_size", "num_attention_heads",
-     "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-     "max_position_embeddings", "rms_norm_eps", 1e-6, false},
-    {"internlm2", Family::llama, "num_hidden_layers", "hidden_size", "num_attention_heads",
-     "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-     "max_position_embeddings", "rms_norm_eps", 1e-6, false},
-    {"gpt2", Family::gpt2, "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size",
-     "n_positions", "layer_norm_epsilon", 1e-5, true},
-    {"opt", Family::opt, "num_hidden_layers", "hidden_size", "num_attention_heads", "", "",
-     "ffn_dim", "vocab_size", "max_position_embeddings", "", 1e-5, true},
-    {"bert", Family::bert, "num_hidden_layers", "hidden_size", "num_attention_heads", "", "",
-     "intermediate_size", "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, true},
-    {"distilbert", Family::bert, "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, true},
-    {"chatglm", Family::glm, "num_layers", "hidden_size", "num_attention_heads",
-     "multi_query_group_num", "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length",
-     "layernorm_epsilon", 1e-5, false},
-    {"glm", Family::glm, "num_hidden_layers", "hidden_size", "num_attention_heads",
-     "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-     "max_position_embeddings", "rms_norm_eps", 1e-6, false},
+    llama_dialect("llama", Family::llama),
+    llama_dialect("mistral", Family::llama),
+    llama_dialect("internlm2", Family::llama),
+    {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true},
+    {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true},
+    {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
+     "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true},
+    {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
+     "max_position_embeddings", "", 1e-12, Family::bert, true},
+    {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
+     "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
+     Family::glm, false},
+    llama_dialect("glm", Family::glm),
 };
 
 // The dialect that to_config_json writes.
