@@ -21,8 +21,8 @@ using namespace tandem;
 using namespace tandem::exec;
 using model::Direction;
 
-constexpr double kBandwidth_Bps = 300e6 / 8;
-constexpr double kLatency_s = 1e-3;
+constexpr double kBandwidth = 300e6 / 8;  // bytes per second
+constexpr double kLatency = 1e-3;         // seconds
 
 // `count` devices, each two links away from the core router.
 model::Cluster home(int count) {
@@ -42,8 +42,8 @@ model::Cluster home(int count) {
       hops.push_back(
           {.link = static_cast<model::LinkIndex>(links.size()), .direction = Direction::up});
       links.push_back({.name = name + part,
-                       .latency = model::Seconds{kLatency_s},
-                       .bandwidth = model::BytesPerSecond{kBandwidth_Bps}});
+                       .latency = model::Seconds{kLatency},
+                       .bandwidth = model::BytesPerSecond{kBandwidth}});
     }
     edges.push_back({.from = name, .to = "core", .hops = hops});
   }
@@ -102,10 +102,10 @@ void ledger(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(1));
   Emulated emulated(senders);
   const double expected =
-      4 * kLatency_s + static_cast<double>(senders) * static_cast<double>(bytes) / kBandwidth_Bps;
+      4 * kLatency + static_cast<double>(senders) * static_cast<double>(bytes) / kBandwidth;
   std::vector<double> seconds;
   int index = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (int i = 0; i < 20; ++i) seconds.push_back(emulated.round(bytes, index++));
   }
   const double median = model::quantile(seconds, 0.5);

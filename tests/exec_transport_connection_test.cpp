@@ -329,7 +329,7 @@ TEST_CASE("transport/connection: bytes altered on the way break an encrypted con
     address.sin_family = AF_INET;
     address.sin_port = htons(listener.endpoint().port);
     ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    ::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    if (::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) stop = true;
     std::array<char, 4096> bytes{};
     while (!stop) {
       for (const auto& [from, to] : {std::pair{client, server}, std::pair{server, client}}) {

@@ -27,7 +27,7 @@ std::unique_ptr<Control> control_of(model::DeviceIndex device, Connection connec
 
 // A master and its workers 1 .. n, all in this process.
 struct Home {
-  explicit Home(int count, ControlOptions options = {}) {
+  explicit Home(int count, const ControlOptions& options = {}) {
     std::vector<ControlPeer> peers;
     for (int i = 1; i <= count; ++i) {
       Connected pair = connect_pair(key, control_hello(i));

@@ -14,7 +14,7 @@ using namespace tandem::exec::test;
 
 namespace {
 
-const std::vector<ChannelId> kBothWays{{.from = 0, .to = 1}, {.from = 1, .to = 0}};
+const std::vector<ChannelId> both_ways{{.from = 0, .to = 1}, {.from = 1, .to = 0}};
 
 std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
   std::vector<std::byte> bytes(size);
@@ -31,7 +31,7 @@ Clock::time_point soon(int ms = 5000) { return Clock::now() + milliseconds(ms); 
 TEST_CASE("transport/tcp: payloads of any size arrive, in order, bit by bit") {
   for (const bool secure : {false, true}) {
     for (const bool spin : {false, true}) {
-      Mesh mesh = open_mesh(2, kBothWays, secure ? std::optional(random_key()) : std::nullopt);
+      Mesh mesh = open_mesh(2, both_ways, secure ? std::optional(random_key()) : std::nullopt);
       const std::vector<std::size_t> sizes{0,     1,     3,     17,     8192,
                                            16368, 16369, 65536, 100003, std::size_t{3} << 20};
       auto sending = std::async(std::launch::async, [&] {
@@ -58,7 +58,7 @@ TEST_CASE("transport/tcp: payloads of any size arrive, in order, bit by bit") {
 
 TEST_CASE("transport/tcp: another tag or size than expected names both") {
   const auto attempt = [](MessageTag sent, std::size_t bytes) {
-    Mesh mesh = open_mesh(2, kBothWays, random_key());
+    Mesh mesh = open_mesh(2, both_ways, random_key());
     mesh.devices[0]->send(1, sent, pattern(bytes, 0));
     std::vector<std::byte> payload(16);
     return error_of(
@@ -99,7 +99,7 @@ TEST_CASE("transport/tcp: a message cut at any byte is an error at once") {
 
 TEST_CASE("transport/tcp: nothing by the deadline is an error then, and not before") {
   for (const bool spin : {false, true}) {
-    Mesh mesh = open_mesh(2, kBothWays, random_key());
+    Mesh mesh = open_mesh(2, both_ways, random_key());
     std::vector<std::byte> payload(16);
     const Clock::time_point start = Clock::now();
     CHECK(contains(error_of([&] { mesh.devices[1]->receive(0, tag(0), payload, soon(100), spin); }),
@@ -110,7 +110,7 @@ TEST_CASE("transport/tcp: nothing by the deadline is an error then, and not befo
 }
 
 TEST_CASE("transport/tcp: cancelling wakes senders and receivers, and stays") {
-  Mesh mesh = open_mesh(2, kBothWays, random_key());
+  Mesh mesh = open_mesh(2, both_ways, random_key());
   const std::vector<std::byte> large(std::size_t{64} << 20);
   const Clock::time_point start = Clock::now();
   auto sending = std::async(std::launch::async, [&] {
@@ -135,7 +135,7 @@ TEST_CASE("transport/tcp: cancelling wakes senders and receivers, and stays") {
 TEST_CASE("transport/tcp: a peer that does not read for too long is late") {
   TcpOptions options;
   options.send_timeout = std::chrono::seconds(1);
-  Mesh mesh = open_mesh(2, kBothWays, random_key(), options);
+  Mesh mesh = open_mesh(2, both_ways, random_key(), options);
   const Clock::time_point start = Clock::now();
   const std::vector<std::byte> large(std::size_t{64} << 20);
   CHECK(contains(error_of([&] { mesh.devices[0]->send(1, tag(0), large); }),
@@ -144,7 +144,7 @@ TEST_CASE("transport/tcp: a peer that does not read for too long is late") {
 }
 
 TEST_CASE("transport/tcp: small messages go at once until too many are unread, and never block") {
-  Mesh mesh = open_mesh(2, kBothWays, random_key());
+  Mesh mesh = open_mesh(2, both_ways, random_key());
   TcpTransport& sender = *mesh.devices[0];
   CHECK(sender.sends_at_once(1, 8192));
   CHECK_FALSE(sender.sends_at_once(1, std::size_t{1} << 20));
@@ -243,7 +243,7 @@ TEST_CASE("transport/mesh: strangers of another session are dropped, missing cha
   MeshOptions options;
   options.self = 1;
   options.session = random_session();
-  options.channels = kBothWays;
+  options.channels = both_ways;
   options.key = key;
   auto stranger = std::async(std::launch::async, [&] {
     Hello hello = control_hello();

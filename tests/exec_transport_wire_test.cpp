@@ -49,7 +49,7 @@ Message decode(std::span<const std::byte> frame) {
 }
 
 // A frame of that type whose body is `body`.
-std::vector<std::byte> frame_of(std::uint8_t type, std::vector<std::uint8_t> body) {
+std::vector<std::byte> frame_of(std::uint8_t type, const std::vector<std::uint8_t>& body) {
   std::vector<std::byte> frame(kFrameHeaderBytes);
   frame[0] = static_cast<std::byte>(body.size());
   frame[4] = static_cast<std::byte>(type);

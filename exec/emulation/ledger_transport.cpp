@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr std::size_t kStampBytes = 8;  // due time, nanoseconds of the machine's steady clock
 constexpr std::chrono::microseconds kAtOnce{30};
-constexpr unsigned long kTimerSlack_ns = 1000;
+constexpr unsigned long kTimerSlack = 1000;  // nanoseconds
 
 using Stamp = std::array<std::byte, kStampBytes>;
 
@@ -78,7 +78,7 @@ LedgerTransport::Way& LedgerTransport::way(std::vector<std::unique_ptr<Way>>& wa
 void LedgerTransport::sleep_until(Clock::time_point time) const {
   if (time <= Clock::now()) return;
   // The kernel may otherwise wake us 50 us late. Per thread, and we do not know our threads.
-  ::prctl(PR_SET_TIMERSLACK, kTimerSlack_ns, 0, 0, 0);
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlack, 0, 0, 0);
   pollfd cancelled{.fd = cancellation_->descriptor(), .events = POLLIN, .revents = 0};
   for (;;) {
     cancellation_->check();

@@ -202,9 +202,9 @@ ListenSocket::~ListenSocket() {
 int ListenSocket::release() { return std::exchange(descriptor_, -1); }
 
 struct Listener::State {
-  State(ListenSocket socket, std::optional<Key> secret, ListenerOptions given)
+  State(ListenSocket socket, const std::optional<Key>& secret, ListenerOptions given)
       : endpoint(socket.endpoint()),
-        key(std::move(secret)),
+        key(secret),
         options(std::move(given)),
         acceptor(io),
         retry(io) {
@@ -280,8 +280,8 @@ struct Listener::State {
   asio::steady_timer retry;
 };
 
-Listener::Listener(ListenSocket socket, std::optional<Key> key, ListenerOptions options)
-    : state_(std::make_unique<State>(std::move(socket), std::move(key), std::move(options))) {}
+Listener::Listener(ListenSocket socket, const std::optional<Key>& key, ListenerOptions options)
+    : state_(std::make_unique<State>(std::move(socket), key, std::move(options))) {}
 Listener::Listener(Listener&&) noexcept = default;
 Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;

@@ -41,7 +41,7 @@ struct ListenerOptions {
 // connection and nothing else. One thread at a time; works only inside accept().
 class Listener {
  public:
-  Listener(ListenSocket socket, std::optional<Key> key, ListenerOptions options = {});
+  Listener(ListenSocket socket, const std::optional<Key>& key, ListenerOptions options = {});
   Listener(Listener&&) noexcept;
   Listener& operator=(Listener&&) noexcept;
   ~Listener();

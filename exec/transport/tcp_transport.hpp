@@ -20,7 +20,8 @@ struct ChannelEnd {
 struct TcpOptions {
   std::chrono::microseconds spin{60};      // before blocking in receive
   std::chrono::seconds send_timeout{120};  // without any progress, then the peer is late
-  std::size_t inline_bytes = 64 * 1024;    // up to here: sent and received by the computing thread
+  std::size_t inline_bytes = std::size_t{64}
+                             << 10;  // up to here: sent and received by the computing thread
 };
 
 // Payloads over TCP. No allocation a message.
