@@ -32,7 +32,8 @@ std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string
     std::string address;
     std::string more;
     if (!(words >> name)) continue;
-    if (!(words >> address) || (words >> more)) {
+    const bool two = (words >> address) && !(words >> more);
+    if (!two) {
       throw Error(where + ": " + shortened(line) +
                   ", expected 'device-name host:port'; give each device one line");
     }

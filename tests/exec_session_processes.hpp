@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +44,7 @@ inline bool eventually(const std::function<bool()>& done,
 // Runs `body` in a child; the process must have no other threads now.
 inline pid_t fork_child(const std::function<int()>& body) {
   const pid_t parent = getpid();
+  std::cout.flush();  // or the child would write it again
   const pid_t pid = fork();
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -119,6 +119,7 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
     words.insert(words.end(), {"--ledger-fd", std::to_string(options.ledger_fd)});
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const std::array<int, 3> inherited{key_fd, ends[1], options.ledger_fd};
