@@ -50,7 +50,9 @@ void check(const Case& c) {
       as_matrix(v, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
   // A score's error moves the weights by as much, relatively.
   const double score_error = static_cast<double>(c.spread) * testing::tolerance(c.head_dim);
-  check_close(attended(c, q, k, v), wanted, 2.0 * score_error + testing::tolerance(positions));
+  testing::for_every_target([&] {
+    check_close(attended(c, q, k, v), wanted, 2.0 * score_error + testing::tolerance(positions));
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "exec/kernels/many_row_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "kernel_test_support.hpp"
 
@@ -80,11 +81,15 @@ TEST_CASE("kernels/product: every kernel equals the sum of products, tolerance 2
     const Operands few(c);
     const Matrix wanted =
         times_transposed(as_matrix(few.x, c.tokens, c.depth), as_matrix(few.w, c.outputs, c.depth));
-    few_row_product(few.product);
-    check_close(few.result(), wanted, tolerance(c.depth));
-    const Operands many(c);
-    many_row_product(many.product);
-    check_close(many.result(), wanted, tolerance(c.depth));
+    testing::for_every_target([&] {
+      few_row_product(few.product);
+      check_close(few.result(), wanted, tolerance(c.depth));
+    });
+    for (const ManyRowProduct implementation : supported_many_row_products()) {
+      const Operands many(c);
+      implementation(many.product);
+      check_close(many.result(), wanted, tolerance(c.depth));
+    }
     const Operands chosen(c);
     product(chosen.product);
     check_close(chosen.result(), wanted, tolerance(c.depth));
@@ -100,10 +105,12 @@ TEST_CASE("kernels/product: the gated product is silu(x gate) (x up)") {
     const Matrix x = as_matrix(o.x, c.tokens, c.depth);
     const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
     const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
-    few_row_gated_product(o.product, o.wide_up.data());
     // Both factors grow with the square root of the depth.
     const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
-    check_close(o.result(), testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
+    testing::for_every_target([&] {
+      few_row_gated_product(o.product, o.wide_up.data());
+      check_close(o.result(), testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
+    });
   }
 }
 

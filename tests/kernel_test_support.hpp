@@ -10,9 +10,27 @@
 #include <span>
 #include <vector>
 
+#include "exec/kernels/targets.hpp"
 #include "reference_transformer.hpp"
 
+// After targets.hpp, which says what the kernels are compiled for.
+#include <hwy/highway.h>
+
 namespace tandem::testing {
+
+// Runs `body` once with each instruction set that the vector kernels were compiled for and that
+// this processor has.
+template <class Body>
+void for_every_target(const Body& body) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    CAPTURE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    body();
+    hwy::SetSupportedTargetsForTest(0);
+  }
+  hwy::GetChosenTarget().DeInit();
+}
 
 // Uniform in [-1, 1).
 inline std::vector<float> random_floats(std::int64_t n, std::uint32_t seed) {

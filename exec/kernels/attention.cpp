@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
 #include <cmath>
@@ -108,9 +109,9 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
 }
 
 // out_j = out_j * rescale_j + sum over p of scores[j][p] value_p, for C vectors of columns.
-template <int Q, int C, class Mask>
+template <int Q, int C, class Part>
 HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std::int64_t positions,
-                    std::int64_t head_dim, std::int64_t column, Mask mask,
+                    std::int64_t head_dim, std::int64_t column, Part part,
                     const float (*HWY_RESTRICT scores)[kBlock], const float* HWY_RESTRICT rescale) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -118,13 +119,13 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std:
   for (int j = 0; j < Q; ++j) {
     const V factor = hn::Set(d, rescale[j]);
     for (int c = 0; c < C; ++c) {
-      acc[j][c] = hn::Mul(factor, hn::MaskedLoad(mask, d, queries[j].out + column + c * lanes));
+      acc[j][c] = hn::Mul(factor, load(d, queries[j].out + column + c * lanes, part));
     }
   }
   for (std::int64_t p = 0; p < positions; ++p) {
     const float* row = values + p * head_dim + column;
     V value[C];
-    for (int c = 0; c < C; ++c) value[c] = hn::MaskedLoad(mask, d, row + c * lanes);
+    for (int c = 0; c < C; ++c) value[c] = load(d, row + c * lanes, part);
     for (int j = 0; j < Q; ++j) {
       const V weight = hn::Set(d, scores[j][p]);
       for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, value[c], acc[j][c]);
@@ -132,7 +133,7 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std:
   }
   for (int j = 0; j < Q; ++j) {
     for (int c = 0; c < C; ++c) {
-      hn::BlendedStore(acc[j][c], mask, d, queries[j].out + column + c * lanes);
+      store(acc[j][c], d, queries[j].out + column + c * lanes, part);
     }
   }
 }
@@ -141,7 +142,6 @@ template <int Q>
 void attend_queries(const Attention& a, Query* queries, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto full = hn::FirstN(d, static_cast<std::size_t>(lanes));
   const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
   alignas(64) float scores[Q][kBlock];
   float rescale[Q];
@@ -155,11 +155,14 @@ void attend_queries(const Attention& a, Query* queries, std::int64_t end) {
     const float* values = a.values + first * a.head_dim;
     std::int64_t column = 0;
     for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
-      mix<Q, kVectors>(queries, values, positions, a.head_dim, column, full, scores, rescale);
+      mix<Q, kVectors>(queries, values, positions, a.head_dim, column, Whole{}, scores, rescale);
     }
-    for (; column < a.head_dim; column += lanes) {
-      const auto mask = hn::FirstN(d, static_cast<std::size_t>(a.head_dim - column));
-      mix<Q, 1>(queries, values, positions, a.head_dim, column, mask, scores, rescale);
+    for (; column + lanes <= a.head_dim; column += lanes) {
+      mix<Q, 1>(queries, values, positions, a.head_dim, column, Whole{}, scores, rescale);
+    }
+    if (column < a.head_dim) {
+      mix<Q, 1>(queries, values, positions, a.head_dim, column, First{a.head_dim - column}, scores,
+                rescale);
     }
   }
   for (int j = 0; j < Q; ++j) {

@@ -13,6 +13,7 @@
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+#include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -26,7 +27,11 @@ using V = hn::Vec<Floats>;
 constexpr std::int64_t kLine = 64 / sizeof(float);
 // Row by row is fastest while the input stays in the first-level cache beside the weights.
 constexpr std::int64_t kLongRow = 3072;
+// Weight rows walked together, for up to two tokens and for up to four at a time: with 32 registers
+// or with 16.
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr int kPairRows = kManyRegisters ? 8 : 4;
+constexpr int kGroupRows = kManyRegisters ? 6 : 3;
 
 // Into the second-level cache: the first would lose what is in use.
 HWY_INLINE void prefetch(const float* p) { __builtin_prefetch(p, 0, 2); }
@@ -81,8 +86,8 @@ HWY_INLINE V single_dot(const float* HWY_RESTRICT w, const float* HWY_RESTRICT x
     a0 = hn::MulAdd(hn::LoadU(d, w + k), hn::LoadU(d, x + k), a0);
   }
   if (k < depth) {
-    const auto mask = hn::FirstN(d, static_cast<std::size_t>(depth - k));
-    a1 = hn::MulAdd(hn::MaskedLoad(mask, d, w + k), hn::MaskedLoad(mask, d, x + k), a1);
+    const First part{depth - k};
+    a1 = hn::MulAdd(load(d, w + k, part), load(d, x + k, part), a1);
   }
   return hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
 }
@@ -152,13 +157,13 @@ HWY_INLINE void dots(const Rows& p) {
     }
   }
   if (k < p.depth) {
-    const auto mask = hn::FirstN(d, static_cast<std::size_t>(p.depth - k));
+    const First part{p.depth - k};
     HWY_UNROLL(4)
     for (int t = 0; t < T; ++t) {
-      const V in = hn::MaskedLoad(mask, d, x + t * p.x_stride + k);
+      const V in = load(d, x + t * p.x_stride + k, part);
       HWY_UNROLL(8)
       for (int r = 0; r < R; ++r) {
-        const V weight = hn::MaskedLoad(mask, d, w + r * p.w_stride + k);
+        const V weight = load(d, w + r * p.w_stride + k, part);
         acc[t * R + r] = hn::MulAdd(weight, in, acc[t * R + r]);
       }
     }
@@ -232,7 +237,7 @@ void blocks(const Product& p, bool add) {
 void few_row_product(const Product& p) {
   if (p.tokens == 0) return;
   if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
-  if (p.tokens <= 2) return blocks < kManyRegisters ? 8 : 4 > (p, false);
+  if (p.tokens <= 2) return blocks<kPairRows>(p, false);
   // Pieces whose inputs stay in the second-level cache while all weights pass.
   constexpr std::int64_t kInputs = 64 * 1024;
   const std::int64_t depth = p.tokens > 8 && p.depth > kLongRow ? 2048 : p.depth;
@@ -247,7 +252,7 @@ void few_row_product(const Product& p) {
       piece.x += t * p.x_stride + k;
       piece.y += t * p.y_stride;
       piece.w += k;
-      blocks<kManyRegisters ? 6 : 3>(piece, k > 0);
+      blocks<kGroupRows>(piece, k > 0);
       k += depth;
     } while (k < p.depth);
   }

@@ -2,25 +2,25 @@
 
 namespace tandem::exec {
 
-void many_row_product(const Product& p) {
+std::vector<ManyRowProduct> supported_many_row_products() {
+  std::vector<ManyRowProduct> products;
 #if defined(TANDEM_X86_LEVELS)
-  using Implementation = void (*)(const Product&);
-  static const Implementation kBest = [] {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-      return &many_row_product_v4;
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2")) {
-      return &many_row_product_v3;
-    }
-    return &many_row_product_baseline;
-  }();
-  kBest(p);
-#else
-  many_row_product_baseline(p);
+  const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                  __builtin_cpu_supports("bmi2") != 0;
+  const bool v4 =
+      v3 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0;
+  if (v4) products.push_back(&many_row_product_v4);
+  if (v3) products.push_back(&many_row_product_v3);
 #endif
+  products.push_back(&many_row_product_baseline);
+  return products;
+}
+
+void many_row_product(const Product& p) {
+  static const ManyRowProduct kBest = supported_many_row_products().front();
+  kBest(p);
 }
 
 }  // namespace tandem::exec

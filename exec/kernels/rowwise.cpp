@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
 #include <cmath>
@@ -17,65 +18,53 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
-using Mask = hn::Mask<Floats>;
-
-// Calls body(i, mask) for every vector of [0, n); the mask is full except for the last.
-template <class Body>
-HWY_INLINE void for_vectors(std::int64_t n, const Body& body) {
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const Mask full = hn::FirstN(d, static_cast<std::size_t>(lanes));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) body(i, full);
-  if (i < n) body(i, hn::FirstN(d, static_cast<std::size_t>(n - i)));
-}
 
 void rms_norm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, std::int64_t n,
               float epsilon, float* HWY_RESTRICT y) {
   const Floats d;
   auto squares = hn::Zero(d);
-  for_vectors(n, [&](std::int64_t i, Mask mask) {
-    const auto v = hn::MaskedLoad(mask, d, x + i);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto v = load(d, x + i, part);
     squares = hn::MulAdd(v, v, squares);
   });
   const float mean = hn::GetLane(hn::SumOfLanes(d, squares)) / static_cast<float>(n);
   const auto scale = hn::Set(d, 1.0F / std::sqrt(mean + epsilon));
-  for_vectors(n, [&](std::int64_t i, Mask mask) {
-    const auto v = hn::Mul(hn::MaskedLoad(mask, d, x + i), scale);
-    hn::BlendedStore(hn::Mul(v, hn::MaskedLoad(mask, d, weight + i)), mask, d, y + i);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto v = hn::Mul(load(d, x + i, part), scale);
+    store(hn::Mul(v, load(d, weight + i, part)), d, y + i, part);
   });
 }
 
 void add(const float* x, std::int64_t n, float* y) {
   const Floats d;
-  for_vectors(n, [&](std::int64_t i, Mask mask) {
-    const auto sum = hn::Add(hn::MaskedLoad(mask, d, y + i), hn::MaskedLoad(mask, d, x + i));
-    hn::BlendedStore(sum, mask, d, y + i);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto sum = hn::Add(load(d, y + i, part), load(d, x + i, part));
+    store(sum, d, y + i, part);
   });
 }
 
 void gate_with(const float* HWY_RESTRICT up, std::int64_t n, float* HWY_RESTRICT gate) {
   const Floats d;
   const auto one = hn::Set(d, 1.0F);
-  for_vectors(n, [&](std::int64_t i, Mask mask) {
-    const auto z = hn::MaskedLoad(mask, d, gate + i);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto z = load(d, gate + i, part);
     // Exp is defined up to 104.
     const auto e = hn::Exp(d, hn::Min(hn::Neg(z), hn::Set(d, 88.0F)));
     const auto silu = hn::Div(z, hn::Add(one, e));
-    hn::BlendedStore(hn::Mul(silu, hn::MaskedLoad(mask, d, up + i)), mask, d, gate + i);
+    store(hn::Mul(silu, load(d, up + i, part)), d, gate + i, part);
   });
 }
 
 void rotate(const float* HWY_RESTRICT cosine, const float* HWY_RESTRICT sine, std::int64_t half,
             float* HWY_RESTRICT x) {
   const Floats d;
-  for_vectors(half, [&](std::int64_t i, Mask mask) {
-    const auto c = hn::MaskedLoad(mask, d, cosine + i);
-    const auto s = hn::MaskedLoad(mask, d, sine + i);
-    const auto a = hn::MaskedLoad(mask, d, x + i);
-    const auto b = hn::MaskedLoad(mask, d, x + half + i);
-    hn::BlendedStore(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), mask, d, x + i);
-    hn::BlendedStore(hn::MulAdd(a, s, hn::Mul(b, c)), mask, d, x + half + i);
+  for_vectors(d, half, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto c = load(d, cosine + i, part);
+    const auto s = load(d, sine + i, part);
+    const auto a = load(d, x + i, part);
+    const auto b = load(d, x + half + i, part);
+    store(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), d, x + i, part);
+    store(hn::MulAdd(a, s, hn::Mul(b, c)), d, x + half + i, part);
   });
 }
 
