@@ -135,6 +135,11 @@ class WorkerSession {
   void prepare() {
     Shard shard = Shard::read(shard_file_.path, plan_->model, device().share);
     const auto peers = control().expect<Peers>(hello_.device, session_->patience());
+    if (peers.addresses.size() != plan_->cluster.devices().size()) {
+      throw Error("master: " + std::to_string(peers.addresses.size()) + " addresses, expected " +
+                  std::to_string(plan_->cluster.size()) +
+                  "; install the same tandem on every device");
+    }
     std::shared_ptr<Ledger> ledger;
     if (options_.ledger_fd >= 0) {
       ledger = std::make_shared<Ledger>(plan_->cluster, options_.ledger_fd);

@@ -38,6 +38,12 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
        .key = ways.key},
       ways.listener,
       {.deadline = Clock::now() + times_.channels, .cancellation = cancellation_.get()});
+  for (ChannelEnd& end : ends) {
+    const auto peer = static_cast<std::size_t>(end.peer);
+    const std::string& address = ways.addresses.at(peer);
+    end.connection.rename(plan.cluster.devices()[peer].name +
+                          (address.empty() ? "" : " at " + printable(address)));
+  }
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {
     transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger, plan.cluster,
