@@ -61,6 +61,17 @@ Syntax syntax() {
                 {"quiet", "", "no progress and no remarks"}}};
 }
 
+// By device: whether the plan gives it work beside the master, so that it needs a process.
+std::vector<bool> workers_of(const planner::Plan& plan) {
+  std::vector<bool> works;
+  for (const planner::DevicePlan& device : plan.devices) {
+    const model::Share& share = device.share;
+    works.push_back(!share.layers.empty() || share.embedding || share.head);
+  }
+  works[static_cast<std::size_t>(plan.master)] = false;
+  return works;
+}
+
 struct Mode {
   bool emulate = false;
   std::optional<std::string> hosts;
@@ -71,9 +82,11 @@ Mode mode_of(const Options& options, const planner::Plan& plan) {
   Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
-  if (!mode.emulate && !mode.hosts && plan.cluster.size() > 1 && plan.strategy != "local")
-    throw Usage("the plan has " + std::to_string(plan.cluster.size()) +
-                " devices; give '--hosts FILE' or '--emulate'");
+  const std::vector<bool> workers = workers_of(plan);
+  const auto others = std::count(workers.begin(), workers.end(), true);
+  if (!mode.emulate && !mode.hosts && others > 0)
+    throw Usage("the plan has " + std::to_string(others + 1) +
+                " working devices; give '--hosts FILE' or '--emulate'");
   if (!mode.emulate) {
     for (const char* flag : {"pace", "max-drift", "allow-drift"}) {
       if (options.has(flag)) throw Usage("flag '--" + std::string(flag) + "' needs '--emulate'");
@@ -186,13 +199,11 @@ exec::GenerateOptions generate_options(const Options& options, const planner::Pl
 std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::GenerateOptions& run) {
   run.key = exec::random_key();
   run.ledger = std::make_shared<exec::Ledger>(plan.cluster);
-  std::vector<bool> wanted(plan.cluster.devices().size(), plan.strategy != "local");
-  wanted[static_cast<std::size_t>(plan.master)] = false;
   auto cluster = std::make_unique<exec::LocalCluster>(
       exec::LocalClusterOptions{.key = *run.key,
                                 .cache_dir = run.cache_dir,
                                 .ledger_fd = run.ledger->descriptor(),
-                                .wanted = std::move(wanted)});
+                                .wanted = workers_of(plan)});
   run.workers = cluster->endpoints();
   return cluster;
 }
