@@ -1,7 +1,9 @@
 // How near the executor comes to what this machine can do, within one run: a decode step against a
 // plain read of as many bytes, a prompt step against Eigen's large product. Reference and subject
-// alternate; counters are medians over the iterations, `ratio` the median of the pairs' ratios.
-// Times are CPU seconds of the process over its threads, so that other programs lengthen none.
+// alternate; counters are medians over the iterations, ratios the medians of the pairs' ratios.
+// Times are CPU seconds of the process over its threads, so that other programs lengthen none (but
+// with two threads that rarely run at once, on a busy machine, they include up to 50 us of waiting
+// a task); `wall_ratio` compares time on the wall, for quiet machines.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -24,17 +26,25 @@ using model::quantile;
 
 constexpr double kBytes = 1024.0 * 1024.0 * 1024.0;  // well beyond any last-level cache
 
-// CPU seconds a thread that body() takes.
+struct Times {
+  double cpu = 0.0;  // seconds a thread
+  double wall = 0.0;
+};
+
+double seconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// How long body() takes.
 template <class Body>
-double timed(int threads, const Body& body) {
-  const auto now = [] {
-    timespec t{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  };
-  const double start = now();
+Times timed(int threads, const Body& body) {
+  const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  const double wall = seconds_of(CLOCK_MONOTONIC);
   body();
-  return (now() - start) / threads;
+  return {(seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) / threads,
+          seconds_of(CLOCK_MONOTONIC) - wall};
 }
 
 // Reads memory in S streams at once and nothing else. Integers, so that the compiler may vectorise
@@ -89,13 +99,14 @@ exec::ProfileRig rig_of(const model::Transformer& shape, int threads, double byt
                            .threads = threads});
 }
 
-// Rates of subject and reference in `unit`s a second.
+// Subject and reference, each as an amount of work and the time it took.
 class Pairs {
  public:
-  void add(double subject, double reference) {
-    subject_.push_back(subject);
-    reference_.push_back(reference);
-    ratio_.push_back(subject / reference);
+  void add(double subject, Times subject_time, double reference, Times reference_time) {
+    subject_.push_back(subject / subject_time.cpu);
+    reference_.push_back(reference / reference_time.cpu);
+    ratio_.push_back(subject_.back() / reference_.back());
+    wall_ratio_.push_back(subject / subject_time.wall / (reference / reference_time.wall));
   }
   void report(benchmark::State& state, const char* subject, const char* reference) const {
     state.counters[subject] = quantile(subject_, 0.5);
@@ -103,10 +114,11 @@ class Pairs {
     state.counters["ratio"] = quantile(ratio_, 0.5);
     state.counters["ratio_p10"] = quantile(ratio_, 0.1);
     state.counters["ratio_p90"] = quantile(ratio_, 0.9);
+    state.counters["wall_ratio"] = quantile(wall_ratio_, 0.5);
   }
 
  private:
-  std::vector<double> subject_, reference_, ratio_;
+  std::vector<double> subject_, reference_, ratio_, wall_ratio_;
 };
 
 // One token through a gigabyte of layers, context 64. Reference: the fastest of 1, 2, 4 and 8
@@ -124,18 +136,18 @@ void decode(benchmark::State& state, const model::Transformer& shape) {
   Pairs pairs;
   rig.step(1, 63, clock, log);
   for (auto _ : state) {
-    double read = 0.0;
+    Times read{1e9, 1e9};
     for (const Read kernel : kReads) {
-      const double seconds = timed(threads, [&] {
+      const Times time = timed(threads, [&] {
         pool.parts(count, 4096, [&](std::int64_t begin, std::int64_t end, int) {
           benchmark::DoNotOptimize(kernel(words + begin, static_cast<std::size_t>(end - begin)));
         });
       });
-      read = std::max(read, kBytes / seconds);
+      read = {std::min(read.cpu, time.cpu), std::min(read.wall, time.wall)};
     }
-    const double seconds = timed(threads, [&] { rig.step(1, 63, clock, log); });
-    state.SetIterationTime(seconds);
-    pairs.add(rig.weight_bytes() / seconds * 1e-9, read * 1e-9);
+    const Times time = timed(threads, [&] { rig.step(1, 63, clock, log); });
+    state.SetIterationTime(time.cpu);
+    pairs.add(rig.weight_bytes() * 1e-9, time, kBytes * 1e-9, read);
   }
   pairs.report(state, "decode_GBps", "read_GBps");
 }
@@ -155,13 +167,13 @@ void prompt(benchmark::State& state, const model::Transformer& shape) {
   const double flops = 2.0 * rows * rig.weight_bytes() / sizeof(float);
   rig.step(rows, 0, clock, log);
   for (auto _ : state) {
-    const double reference = timed(threads, [&] {
+    const Times reference = timed(threads, [&] {
       pool.parts(threads, 1,
                  [&](std::int64_t, std::int64_t, int thread) { large.run(thread, threads); });
     });
-    const double seconds = timed(threads, [&] { rig.step(rows, 0, clock, log); });
-    state.SetIterationTime(seconds);
-    pairs.add(flops / seconds * 1e-9, large.flops() / reference * 1e-9);
+    const Times time = timed(threads, [&] { rig.step(rows, 0, clock, log); });
+    state.SetIterationTime(time.cpu);
+    pairs.add(flops * 1e-9, time, large.flops() * 1e-9, reference);
   }
   pairs.report(state, "prompt_GFLOPs", "eigen_GFLOPs");
 }
