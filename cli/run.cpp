@@ -61,17 +61,6 @@ Syntax syntax() {
                 {"quiet", "", "no progress and no remarks"}}};
 }
 
-// By device: whether the plan gives it work beside the master, so that it needs a process.
-std::vector<bool> workers_of(const planner::Plan& plan) {
-  std::vector<bool> works;
-  for (const planner::DevicePlan& device : plan.devices) {
-    const model::Share& share = device.share;
-    works.push_back(!share.layers.empty() || share.embedding || share.head);
-  }
-  works[static_cast<std::size_t>(plan.master)] = false;
-  return works;
-}
-
 struct Mode {
   bool emulate = false;
   std::optional<std::string> hosts;
@@ -82,7 +71,7 @@ Mode mode_of(const Options& options, const planner::Plan& plan) {
   Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
-  const std::vector<bool> workers = workers_of(plan);
+  const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);
   if (!mode.emulate && !mode.hosts && others > 0)
     throw Usage("the plan has " + std::to_string(others + 1) +
@@ -203,7 +192,7 @@ std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::Gen
       exec::LocalClusterOptions{.key = *run.key,
                                 .cache_dir = run.cache_dir,
                                 .ledger_fd = run.ledger->descriptor(),
-                                .wanted = workers_of(plan)});
+                                .wanted = exec::workers_of(plan)});
   run.workers = cluster->endpoints();
   return cluster;
 }

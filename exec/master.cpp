@@ -55,8 +55,9 @@ class MasterSession {
                           .new_tokens = options.new_tokens},
              .pace = options.pace},
         graphs_(plan, run_.workload) {
+    const std::vector<bool> workers = workers_of(plan);
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-      if (d != plan.master && takes_part(d)) peers_.push_back(d);
+      if (workers[static_cast<std::size_t>(d)]) peers_.push_back(d);
     }
   }
 
@@ -87,11 +88,6 @@ class MasterSession {
     if (options_.on_stage) options_.on_stage(text);
   }
 
-  // A device without a task in any graph has no process.
-  bool takes_part(model::DeviceIndex d) const {
-    return !channels_of(graphs_.prompt(), d).empty() || !channels_of(graphs_.decode(), d).empty();
-  }
-
   void connect() {
     stage("connecting");
     std::vector<ControlPeer> connections;
@@ -113,28 +109,36 @@ class MasterSession {
   }
 
   void offer() {
+    check_memory(plan_, plan_.master, run_.workload);
     const std::string text = planner::to_json(plan_);
     const std::string sha256 = planner::plan_sha256(plan_);
+    std::vector<ShardFile> files;
+    files.reserve(peers_.size());
     for (const model::DeviceIndex d : peers_) {
       stage("slicing the weights of " + name(d));
-      const ShardFile file =
-          make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir);
+      files.push_back(
+          make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir));
       control().send(d, PlanOffer{.sha256 = sha256,
                                   .plan = text,
                                   .options = to_json(run_),
-                                  .shard_sha256 = file.sha256,
-                                  .shard_bytes = file.bytes});
-      const auto answer = control().expect<PlanAnswer>(d, session_->patience());
-      switch (answer.verdict) {
-        case PlanVerdict::accepted:
-          break;
-        case PlanVerdict::needs_shard:
-          stage("sending the weights of " + name(d));
-          send(d, file);
-          break;
-        case PlanVerdict::refused:
-          throw Error(name(d) + ": " + printable(answer.reason));
-      }
+                                  .shard_sha256 = files.back().sha256,
+                                  .shard_bytes = files.back().bytes});
+    }
+    for (std::size_t i = 0; i < peers_.size(); ++i) answer(peers_[i], files[i]);
+  }
+
+  void answer(model::DeviceIndex d, const ShardFile& file) {
+    stage("waiting for " + name(d));
+    const auto answer = control().expect<PlanAnswer>(d, session_->patience());
+    switch (answer.verdict) {
+      case PlanVerdict::accepted:
+        break;
+      case PlanVerdict::needs_shard:
+        stage("sending the weights of " + name(d));
+        send(d, file);
+        break;
+      case PlanVerdict::refused:
+        throw Error(name(d) + ": " + printable(answer.reason));
     }
   }
 
@@ -159,6 +163,7 @@ class MasterSession {
       addresses[static_cast<std::size_t>(d)] =
           to_text(options_.workers[static_cast<std::size_t>(d)]);
     }
+    await_ready();  // to open channels
     for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
     stage("opening channels");
     session_->open_channels(plan_, graphs_,
@@ -173,6 +178,10 @@ class MasterSession {
         plan_, {.self = plan_.master, .run = run_, .threads = options_.threads}, std::move(shard));
     reset_peak_resident();
     if (options_.pace != Pace::real) device_run_->warm_up();
+    await_ready();  // to execute
+  }
+
+  void await_ready() {
     for (const model::DeviceIndex d : peers_) {
       static_cast<void>(control().expect<Ready>(d, session_->patience()));
     }
@@ -288,6 +297,17 @@ class MasterSession {
   DeviceRun* device_run_ = nullptr;  // the session's
   double clock_uncertainty_s_ = 0.0;
 };
+
+std::vector<bool> workers_of(const planner::Plan& plan) {
+  const StepGraphs graphs(plan, plan.workload);
+  std::vector<bool> workers;
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    const bool talks =
+        !channels_of(graphs.prompt(), d).empty() || !channels_of(graphs.decode(), d).empty();
+    workers.push_back(talks && d != plan.master);
+  }
+  return workers;
+}
 
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {

@@ -63,6 +63,10 @@ class Interrupt {
   std::function<void(const std::string&)> cancel_;
 };
 
+// By DeviceIndex: whether it exchanges anything with others, so that it needs a process of its own.
+// False for the master.
+[[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
+
 // Runs `plan`. Throws Error with one reason, which every reachable device has been told; no thread
 // and no connection is left behind.
 [[nodiscard]] Generation generate(const planner::Plan& plan, const GenerateOptions& options,

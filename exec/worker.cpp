@@ -7,8 +7,6 @@
 #include "exec/runtime/process_facts.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
-#include "model/quantity_text.hpp"
-#include "planner/lowering.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -69,7 +67,7 @@ class WorkerSession {
     }
     run_ = parse_run_options(offer.options, "offered run");
     run_.workload.validate(plan_->model);
-    check_memory();
+    check_memory(*plan_, self_, run_.workload);
     const std::uint64_t bytes = Shard::file_bytes(plan_->model, device().share);
     if (offer.shard_bytes != bytes) {
       throw Error("offered shard: " + std::to_string(offer.shard_bytes) + " bytes, expected " +
@@ -81,26 +79,6 @@ class WorkerSession {
 
   const planner::DevicePlan& device() const {
     return plan_->devices[static_cast<std::size_t>(self_)];
-  }
-
-  void check_memory() const {
-    // Not what the plan states: it comes from a peer.
-    const double need =
-        model::memory_use(plan_->model, device().share, run_.workload.prompt_tokens,
-                          run_.workload.positions(),
-                          planner::find_strategy(plan_->strategy).receive_slots(*plan_, self_),
-                          /*program=*/0.0)
-            .total();
-    const double available = available_memory_bytes();
-    if (need > available) {
-      throw Error("device " + name() + ": the plan needs " + model::to_text(model::Bytes{need}) +
-                  " of memory, but " + model::to_text(model::Bytes{available}) +
-                  " are available; close programs, or plan with a smaller budget for it");
-    }
-  }
-
-  std::string name() const {
-    return plan_->cluster.devices()[static_cast<std::size_t>(self_)].name;
   }
 
   void obtain_shard(const PlanOffer& offer) {
@@ -134,6 +112,7 @@ class WorkerSession {
 
   void prepare() {
     Shard shard = Shard::read(shard_file_.path, plan_->model, device().share);
+    control().send(hello_.device, Ready{});  // to open channels
     const auto peers = control().expect<Peers>(hello_.device, session_->patience());
     if (peers.addresses.size() != plan_->cluster.devices().size()) {
       throw Error("master: " + std::to_string(peers.addresses.size()) + " addresses, expected " +
@@ -157,7 +136,7 @@ class WorkerSession {
     graphs_.reset();
     reset_peak_resident();
     if (run_.pace != Pace::real) device_run_->warm_up();
-    control().send(hello_.device, Ready{});
+    control().send(hello_.device, Ready{});  // to execute
   }
 
   // Steps as they are announced; then a report for each Ready, until Goodbye.

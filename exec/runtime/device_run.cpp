@@ -60,6 +60,23 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
 
 }  // namespace
 
+void check_memory(const planner::Plan& plan, model::DeviceIndex self,
+                  const planner::Workload& workload) {
+  const double need =
+      model::memory_use(plan.model, plan.devices[static_cast<std::size_t>(self)].share,
+                        workload.prompt_tokens, workload.positions(),
+                        planner::find_strategy(plan.strategy).receive_slots(plan, self),
+                        /*program=*/0.0)
+          .total();
+  const double available = available_memory_bytes();
+  if (need > available) {
+    throw Error("device " + device_of(plan, self).name + ": the plan needs " +
+                model::to_text(model::Bytes{need}) + " of memory, but " +
+                model::to_text(model::Bytes{available}) +
+                " are available; close programs, or plan with a smaller budget for it");
+  }
+}
+
 StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload)
     : workload_(checked(plan, workload)),
       prompt_(planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(workload))),

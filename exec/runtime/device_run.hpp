@@ -31,6 +31,12 @@ struct RunOptions {
 [[nodiscard]] std::string to_json(const RunOptions& options);
 [[nodiscard]] RunOptions parse_run_options(std::string_view text, std::string_view source);
 
+// Throws Error unless this machine has the memory that device `self` of `plan` needs for
+// `workload`. Allocates nothing, and believes nothing that the plan says of memory: it may come
+// from a peer.
+void check_memory(const planner::Plan& plan, model::DeviceIndex self,
+                  const planner::Workload& workload);
+
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
  public:

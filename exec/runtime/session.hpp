@@ -24,7 +24,7 @@ struct SessionTimes {
   std::chrono::milliseconds connect{5'000};  // to reach a peer and shake hands
   std::chrono::milliseconds heartbeat{300};
   std::chrono::milliseconds silence{1'500};     // then a peer counts as gone
-  std::chrono::milliseconds channels{10'000};   // for all devices to open their channels
+  std::chrono::milliseconds channels{5'000};    // for all devices to open their channels
   std::chrono::milliseconds patience{600'000};  // for work of a peer that is alive
   std::chrono::milliseconds close{2'000};       // to part well
 };
