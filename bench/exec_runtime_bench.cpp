@@ -191,7 +191,7 @@ void all_reduce_in_decode(benchmark::State& state) {
 BENCHMARK(all_reduce_in_decode)
     ->ArgNames({"hidden", "tokens"})
     ->Args({256, 100})
-    ->Args({1024, 100})
+    ->Args({512, 100})
     ->Iterations(1)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
