@@ -27,7 +27,7 @@ std::string text(Range r) { return std::to_string(r.begin) + ".." + std::to_stri
 // Rows of a prompt that one thread attends for at a time.
 constexpr std::int64_t kAttendRows = 32;
 // A row's elementwise work is too short to hand to another thread below this many values.
-constexpr std::int64_t kElementwiseFloats = 16 * 1024;
+constexpr std::int64_t kElementwiseFloats = std::int64_t{16} * 1024;
 
 std::int64_t row_granule(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
@@ -269,7 +269,8 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   for_parts(batch, task.rows, [&](const Part& part) {
     items += (part.rows.size() + kAttendRows - 1) / kAttendRows * kv.size();
   });
-  const std::int64_t splits = std::min<std::int64_t>(group, (pool.threads() + items - 1) / items);
+  const std::int64_t splits = std::min<std::int64_t>(
+      group, (pool.threads() + items - 1) / std::max<std::int64_t>(items, 1));
   pool.parts(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
     for_parts(batch, task.rows, [&](const Part& part) {

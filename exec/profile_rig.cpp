@@ -167,7 +167,7 @@ void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog&
   std::vector<std::int32_t> ids;
   model::Batch batch;
   for (std::int32_t row = 0; row < rows; ++row) {
-    ids.push_back(static_cast<std::int32_t>((row * 7919) % transformer_.vocab));
+    ids.push_back(static_cast<std::int32_t>((std::int64_t{row} * 7919) % transformer_.vocab));
     batch.segments.push_back({row % sequences_, 0, 1});
   }
   compute_.set_tokens(ids);

@@ -239,7 +239,7 @@ void few_row_product(const Product& p) {
   if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
   if (p.tokens <= 2) return blocks<kPairRows>(p, false);
   // Pieces whose inputs stay in the second-level cache while all weights pass.
-  constexpr std::int64_t kInputs = 64 * 1024;
+  constexpr std::int64_t kInputs = std::int64_t{64} * 1024;
   const std::int64_t depth = p.tokens > 8 && p.depth > kLongRow ? 2048 : p.depth;
   const std::int64_t tokens =
       HWY_MAX(std::int64_t{8}, kInputs / HWY_MAX(depth, std::int64_t{1}) / 4 * 4);

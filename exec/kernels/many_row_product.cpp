@@ -19,8 +19,8 @@ std::vector<ManyRowProduct> supported_many_row_products() {
 }
 
 void many_row_product(const Product& p) {
-  static const ManyRowProduct kBest = supported_many_row_products().front();
-  kBest(p);
+  static const ManyRowProduct best = supported_many_row_products().front();
+  best(p);
 }
 
 }  // namespace tandem::exec

@@ -23,7 +23,7 @@ class RopeTable {
   [[nodiscard]] const std::vector<double>& frequencies() const { return frequency_; }
 
  private:
-  [[nodiscard]] const float* at(std::int32_t row) const { return table_ + row * 2 * half(); }
+  [[nodiscard]] const float* at(std::int32_t row) const { return table_ + 2 * half() * row; }
 
   std::vector<double> frequency_;       // [head_dim / 2], radians a position
   float* table_;                        // [max_rows, 2, head_dim / 2]

@@ -33,6 +33,8 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old,
         if (value.load(std::memory_order_acquire) != old) return;
         relax();
       }
+      // The other thread may be waiting for this very core.
+      std::this_thread::yield();
     } while (std::chrono::steady_clock::now() < give_up);
   }
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
@@ -41,15 +43,16 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old,
 }  // namespace
 
 struct ThreadPool::Shared {
-  std::chrono::nanoseconds spin{0};
-  // The job: written by the caller before `generation` grows, read by helpers after.
+  // A cache line that the caller writes: the job before `generation` grows, which helpers await.
+  alignas(64) std::atomic<std::uint32_t> generation{0};
+  int used = 0;
   Call call = nullptr;
   const void* body = nullptr;
-  int used = 0;
-  bool stop = false;
-  alignas(64) std::atomic<std::uint32_t> generation{0};
-  alignas(64) std::atomic<std::uint32_t> running{0};  // helpers that have not finished the job
+  std::chrono::nanoseconds spin{0};
   std::vector<std::jthread> helpers;
+  bool stop = false;
+  // And one that helpers write: how many have not finished the job.
+  alignas(64) std::atomic<std::uint32_t> running{0};
 
   void help(int thread) {
     std::uint32_t seen = 0;
