@@ -21,7 +21,8 @@ Syntax syntax() {
   return {.command = "worker",
           .summary = "Serves this device to masters, one after another.",
           .positionals = {},
-          .flags = {{"listen", "HOST:PORT", "address to listen on, port 0 for any (required)"},
+          .flags = {{"generate-key", "FILE", "write a new shared key, and leave"},
+                    {"listen", "HOST:PORT", "address to listen on, port 0 for any (required)"},
                     {"key", "FILE", "shared key; needed unless HOST is a loopback address"},
                     {"threads", "N", "computing threads [all cores]"},
                     {"cache", "DIR", "where weights are kept [~/.cache/tandem]"},
@@ -46,6 +47,16 @@ void tell_port(int descriptor, std::uint16_t port) {
 
 int worker_command(const Arguments& arguments, std::ostream& out) {
   const Options options(syntax(), arguments);
+  if (const auto file = options.text("generate-key")) {
+    for (const Flag& flag : syntax().flags) {
+      if (flag.name != "generate-key" && options.has(flag.name))
+        throw Usage("flag '--generate-key' makes a key and leaves; give it without '--" +
+                    std::string(flag.name) + "'");
+    }
+    exec::generate_key_file(*file);
+    out << *file << ": a new key; copy it to every device, readable by its owner only\n";
+    return 0;
+  }
   const exec::Endpoint listen =
       exec::parse_endpoint(options.required("listen"), "flag '--listen'", /*any_port=*/true);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));

@@ -258,6 +258,18 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   CHECK(rows["worst_percent"] == 0.0);
 }
 
+TEST_CASE("cli/worker: makes a key for its owner only, and never over another file") {
+  const Kitchen bench;
+  CHECK(contains(bench.good({"worker", "--generate-key", "home.key"}), "home.key"));
+  CHECK(bench.read("home.key").size() == 65);
+  const auto permissions = std::filesystem::status(bench.folder() / "home.key").permissions();
+  CHECK((permissions & std::filesystem::perms(077)) == std::filesystem::perms::none);
+  const std::string key = bench.read("home.key");
+  CHECK(bench.run({"worker", "--generate-key", "home.key"}).code == 1);
+  CHECK(bench.read("home.key") == key);
+  CHECK(bench.run({"worker", "--generate-key", "new.key", "--once"}).code == 2);
+}
+
 TEST_CASE("cli/profile: JSON on standard output equals the file") {
   const Kitchen bench;
   const std::string printed = bench.good(
