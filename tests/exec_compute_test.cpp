@@ -200,6 +200,7 @@ class Ensemble {
 std::vector<std::int32_t> some_tokens(const Transformer& t, std::int32_t count,
                                       std::int32_t seed = 3) {
   std::vector<std::int32_t> ids;
+  ids.reserve(static_cast<std::size_t>(count));
   for (std::int32_t i = 0; i < count; ++i) {
     ids.push_back((seed + i * 7 + i * i) % static_cast<std::int32_t>(t.vocab));
   }
@@ -346,7 +347,7 @@ TEST_CASE("compute: an LM head over rows of several sequences fills one row of l
                     .columns = {0, 53},
                     .input = kNormed,
                     .output = kLogits});
-  std::vector<float> logits(3 * 53);
+  std::vector<float> logits(std::size_t{3} * 53);
   c.read_rows(kLogits, {0, 3}, {0, 53}, logits);
   const Matrix head =
       testing::weight_matrix(RandomWeights{}, WeightName::head, -1, t.vocab, t.hidden);
@@ -546,9 +547,9 @@ TEST_CASE("compute: read_rows returns what write_rows wrote, a block of any buff
   for (const BufferRef ref :
        {kHidden, kNormed, kQuery, kAttention, kActivation, kPartial,
         BufferRef{BufferKind::receive, 0}, BufferRef{BufferKind::receive, 1}}) {
-    const auto all = testing::random_floats(5 * 44, ++seed);
+    const auto all = testing::random_floats(std::int64_t{5} * 44, ++seed);
     c.write_rows(ref, {0, 5}, {0, 44}, all);
-    std::vector<float> block(2 * 9);
+    std::vector<float> block(std::size_t{2} * 9);
     c.read_rows(ref, {2, 4}, {7, 16}, block);
     for (std::size_t row = 0; row < 2; ++row) {
       for (std::size_t column = 0; column < 9; ++column) {

@@ -42,11 +42,11 @@ TEST_CASE("kernels/thread pool: parts differ by at most one granule") {
   ThreadPool pool(3);
   std::mutex mutex;
   std::multiset<std::int64_t> sizes;
-  pool.parts(10 * 16, 16, [&](std::int64_t begin, std::int64_t end, int) {
+  pool.parts(160, 16, [&](std::int64_t begin, std::int64_t end, int) {
     const std::scoped_lock lock(mutex);
     sizes.insert(end - begin);
   });
-  CHECK(sizes == std::multiset<std::int64_t>{3 * 16, 3 * 16, 4 * 16});
+  CHECK(sizes == std::multiset<std::int64_t>{48, 48, 64});
 }
 
 TEST_CASE("kernels/thread pool: one thread is the caller") {
