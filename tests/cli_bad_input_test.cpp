@@ -266,7 +266,6 @@ TEST_CASE("cli/bad input: shares of a plan that do not make up the model") {
 
 TEST_CASE("cli/bad input: profiles") {
   const Kitchen bench;
-  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "profile.json"});
   const std::string good = bench.read("profile.json");
   check_spoilt(bench, good, "bad.json",
                {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "bad.json",

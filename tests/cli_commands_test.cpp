@@ -58,7 +58,8 @@ TEST_CASE("cli/output: files are replaced whole, through links, and devices are 
   CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
   CHECK(contains(bench.read("real.json"), "tandem.result/1"));
   bench.must({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
-  CHECK(bench.listing() == Words{"link.json", "pair.xml", "plan.json", "real.json", "tiny.json"});
+  CHECK(bench.listing() ==
+        Words{"link.json", "pair.xml", "plan.json", "profile.json", "real.json", "tiny.json"});
 }
 
 TEST_CASE("cli/model: list names every model of the scenarios, in a table and in JSON") {
@@ -183,7 +184,6 @@ TEST_CASE("cli/plan: the answer no is exit code 3, with the reason on standard o
 
 TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names") {
   const Kitchen bench;
-  bench.must({"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "p.json", "--quiet"});
   const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--partition", "1:1"};
   const auto profiles = [&](const Words& flags) {
     Words all = words;
@@ -192,8 +192,8 @@ TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names"
     return std::pair{plan["devices"][0]["profile"], plan["devices"][1]["profile"]};
   };
   const auto nominal = profiles({});
-  const auto common = profiles({"--profile", "p.json"});
-  const auto one = profiles({"--profile", "sofa=p.json"});
+  const auto common = profiles({"--profile", "profile.json"});
+  const auto one = profiles({"--profile", "sofa=profile.json"});
   CHECK(one.first == nominal.first);
   CHECK(one.second == common.second);
   CHECK(common.first != nominal.first);
@@ -273,7 +273,7 @@ TEST_CASE("cli/worker: makes a key for its owner only, and never over another fi
 TEST_CASE("cli/profile: JSON on standard output equals the file") {
   const Kitchen bench;
   const std::string printed = bench.good(
-      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "profile.json", "--json"});
-  CHECK(printed == bench.read("profile.json"));
+      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "measured.json", "--json"});
+  CHECK(printed == bench.read("measured.json"));
   CHECK(Json::parse(printed)["schema"] == "tandem.profile/1");
 }

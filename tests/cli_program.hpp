@@ -10,7 +10,7 @@
 namespace tandem::test {
 
 struct Outcome {
-  int code = -1;  // exit code; 128 + signal if one ended it, as after a minute
+  int code = -1;  // exit code; 128 + signal if one ended it, as after five minutes
   std::string out;
   std::string err;
 };
@@ -40,7 +40,8 @@ class Workbench {
   std::filesystem::path outputs_;  // of what it says
 };
 
-// A workbench with a good model (tiny.json) and platform (pair.xml: desk and sofa).
+// A workbench with a good model (tiny.json), platform (pair.xml: desk and sofa) and profile
+// (profile.json).
 class Kitchen : public Workbench {
  public:
   Kitchen();
