@@ -47,24 +47,6 @@ Times timed(int threads, const Body& body) {
           seconds_of(CLOCK_MONOTONIC) - wall};
 }
 
-// Reads memory in S streams at once and nothing else. Integers, so that the compiler may vectorise
-// the sums.
-template <int S>
-__attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), noinline)) std::uint64_t
-read_streams(const std::uint64_t* memory, std::size_t count) {
-  std::uint64_t sums[S] = {};
-  const std::size_t stream = count / S;
-  for (std::size_t i = 0; i < stream; ++i) {
-    for (int s = 0; s < S; ++s) sums[s] += memory[static_cast<std::size_t>(s) * stream + i];
-  }
-  std::uint64_t sum = 0;
-  for (const std::uint64_t part : sums) sum += part;
-  return sum;
-}
-
-using Read = std::uint64_t (*)(const std::uint64_t*, std::size_t);
-constexpr Read kReads[] = {read_streams<1>, read_streams<2>, read_streams<4>, read_streams<8>};
-
 model::Transformer tinyllama() {
   model::Transformer t;
   t.name = "tinyllama-1.1b";
@@ -135,9 +117,9 @@ void decode(benchmark::State& state, const model::Transformer& shape) {
   exec::ProfileLog log;
   Pairs pairs;
   rig.step(1, 63, clock, log);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     Times read{1e9, 1e9};
-    for (const Read kernel : kReads) {
+    for (const Read kernel : plain_reads()) {
       const Times time = timed(threads, [&] {
         pool.parts(count, 4096, [&](std::int64_t begin, std::int64_t end, int) {
           benchmark::DoNotOptimize(kernel(words + begin, static_cast<std::size_t>(end - begin)));
@@ -166,7 +148,7 @@ void prompt(benchmark::State& state, const model::Transformer& shape) {
   // Two operations a weight and row; norms are a thousandth of the weights.
   const double flops = 2.0 * rows * rig.weight_bytes() / sizeof(float);
   rig.step(rows, 0, clock, log);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const Times reference = timed(threads, [&] {
       pool.parts(threads, 1,
                  [&](std::int64_t, std::int64_t, int thread) { large.run(thread, threads); });

@@ -2,7 +2,10 @@
 
 // What the kernels' speed is compared with, in the same run.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 
 namespace tandem::bench {
 
@@ -19,5 +22,9 @@ class LargeProduct {
   std::unique_ptr<Matrices> matrices_;
   double flops_;
 };
+
+// Reads `count` words and returns a sum that depends on all of them; 1, 2, 4 and 8 streams.
+using Read = std::uint64_t (*)(const std::uint64_t* memory, std::size_t count);
+[[nodiscard]] std::span<const Read> plain_reads();
 
 }  // namespace tandem::bench
