@@ -97,6 +97,8 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       std::int64_t{limits.sequences} * share.layers.size() * kv_share.size();
   cache_memory = AlignedBuffer(static_cast<std::size_t>(cached_heads * (key_size + value_size)) *
                                sizeof(float));
+  for (AlignedBuffer* memory : {&activation_memory, &receive_memory, &cache_memory})
+    memory->populate();
 }
 
 float* Compute::State::keys(std::int32_t sequence, std::int32_t layer_index,

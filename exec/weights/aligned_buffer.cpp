@@ -38,4 +38,11 @@ AlignedBuffer::~AlignedBuffer() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
+void AlignedBuffer::populate() {
+  constexpr std::size_t kPageBytes = 4096;
+  for (std::size_t at = 0; at < size_; at += kPageBytes) {
+    *static_cast<volatile std::byte*>(data_ + at) = data_[at];
+  }
+}
+
 }  // namespace tandem::exec
