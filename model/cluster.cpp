@@ -182,10 +182,12 @@ struct Cluster::Network {
   [[nodiscard]] std::vector<Netpoint> shortest_paths(Netpoint source) const {
     const std::size_t size = boost::num_vertices(graph);
     std::vector<Distance> distance(size, kUnreachable);
+    std::vector<boost::default_color_type> color(size);
+    const auto index = boost::get(boost::vertex_index, graph);
     boost::dijkstra_shortest_paths(
         graph, static_cast<std::size_t>(source),
-        boost::distance_map(boost::make_iterator_property_map(
-                                distance.begin(), boost::get(boost::vertex_index, graph)))
+        boost::distance_map(boost::make_iterator_property_map(distance.begin(), index))
+            .color_map(boost::make_iterator_property_map(color.begin(), index))
             .distance_inf(kUnreachable)
             .distance_zero(Distance{})
             .distance_compare(std::less<Distance>{})
@@ -199,6 +201,16 @@ struct Cluster::Network {
     return before;
   }
 };
+
+namespace {
+
+[[noreturn]] void throw_unreachable(const std::string& cluster, const std::string& from,
+                                    const std::string& to) {
+  throw Error("cluster '" + cluster + "': no route from '" + from + "' to '" + to +
+              "', expected every device to reach every other; add a route");
+}
+
+}  // namespace
 
 Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std::string> routers,
                  std::vector<Link> links, std::vector<Edge> edges)
@@ -260,10 +272,9 @@ Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std:
     const std::vector<bool> seen = reached(network->graph, backwards);
     for (std::size_t i = 1; i < devices_.size(); ++i) {
       if (seen[i]) continue;
-      const std::string& a = backwards ? devices_[i].name : devices_[0].name;
-      const std::string& b = backwards ? devices_[0].name : devices_[i].name;
-      throw Error("cluster '" + name_ + "': no route from '" + a + "' to '" + b +
-                  "', expected every device to reach every other; add a route");
+      const auto [from, to] =
+          backwards ? std::pair{i, std::size_t{0}} : std::pair{std::size_t{0}, i};
+      throw_unreachable(name_, devices_[from].name, devices_[to].name);
     }
   }
   network_ = std::move(network);

@@ -24,10 +24,9 @@ double flops_per_byte(TaskKind kind) {
     case TaskKind::project_out:
     case TaskKind::ffn_up:
     case TaskKind::ffn_down:
-    case TaskKind::lm_head:
-      return 0.5;  // 2 flops an element of 4 bytes
-    case TaskKind::norm:
-      return 0.5;  // 4 flops an element, read and written
+    case TaskKind::lm_head:  // 2 flops an element of 4 bytes
+    case TaskKind::norm:     // 4 flops an element, read and written
+      return 0.5;
     case TaskKind::add:
       return 1.0 / 12.0;  // 1 flop an element, two read and one written
     case TaskKind::sample:

@@ -116,9 +116,11 @@ void JsonValue::expect_keys(std::initializer_list<std::string_view> keys) const 
       known += known.empty() ? "" : ", ";
       known += k;
     }
-    const std::string where = path_.empty() ? "" : " in '" + path_ + "'";
-    throw Error(document_->source() + ": unknown field " + shown(nlohmann::json(key)) + where +
-                ", expected only " + known + "; " + document_->remedy());
+    std::string message = document_->source();
+    message.append(": unknown field ").append(shown(nlohmann::json(key)));
+    if (!path_.empty()) message.append(" in '").append(path_).append("'");
+    throw Error(
+        message.append(", expected only ").append(known).append("; ").append(document_->remedy()));
   }
 }
 

@@ -64,7 +64,7 @@ double amount(const JsonValue& object, std::string_view key) {
 }
 
 std::string one_of(const JsonValue& field, std::initializer_list<std::string_view> words) {
-  const std::string word = field.text();
+  std::string word = field.text();
   std::string known;
   for (const std::string_view w : words) {
     if (w == word) return word;
