@@ -15,6 +15,10 @@ std::string shortened(const std::string& text) {
   return "'" + result + "'";
 }
 
+[[noreturn]] void fail(const std::string& where, const std::string& device, const char* fault) {
+  throw Error(where + ": device '" + device + "' " + fault);
+}
+
 }  // namespace
 
 std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string& source,
@@ -44,22 +48,22 @@ std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string
                   devices.front().name + "' to '" + devices.back().name +
                   "'; use the names that `tandem platform` prints");
     }
-    if (given[d]) throw Error(where + ": device '" + name + "' has a line already; remove one");
+    if (given[d]) fail(where, name, "has a line already; remove one");
     given[d] = true;
     const bool master = static_cast<model::DeviceIndex>(d) == plan.master;
     if (master != (address == "local")) {
-      throw Error(where + ": device '" + name + "' " +
-                  (master ? "is the master, which is this process, expected 'local'; leave its "
-                            "line out, or run on that machine"
-                          : "is 'local', expected host:port; only the master is local"));
+      fail(where, name,
+           master
+               ? "is the master, which is this process, expected 'local'; leave its line out, or "
+                 "run on that machine"
+               : "is 'local', expected host:port; only the master is local");
     }
     if (!master) endpoints[d] = exec::parse_endpoint(address, where);
   }
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (given[d] || static_cast<model::DeviceIndex>(d) == plan.master) continue;
-    throw Error(source + ": device '" + devices[d].name +
-                "' has no line, expected 'device-name host:port' for every device of the plan; add "
-                "it");
+    fail(source, devices[d].name,
+         "has no line, expected 'device-name host:port' for every device of the plan; add it");
   }
   return endpoints;
 }
