@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <variant>
 
 #include "model/error.hpp"
@@ -23,20 +24,18 @@ tandem::planner::Plan small_plan() {
                     .vocab = 8,
                     .max_context = 8};
   std::vector<Device> devices;
+  std::vector<Link> links;
   std::vector<Edge> edges;
   for (const char* name : {"desktop", "laptop", "board"}) {
     devices.push_back({.name = name,
                        .flop_rate = FlopsPerSecond{1e9},
                        .memory_bandwidth = BytesPerSecond{1e9},
                        .memory = Bytes{1e9}});
-    edges.push_back({.from = name, .to = "switch", .hops = {{0, Direction::up}}});
+    const auto port = static_cast<LinkIndex>(links.size());
+    links.push_back({.name = std::string("port-") + name, .latency = 1_ms, .bandwidth = 100_Mbps});
+    edges.push_back({.from = name, .to = "switch", .hops = {{port, Direction::up}}});
   }
-  const Cluster cluster("home", devices, {"switch"},
-                        {{.name = "port",
-                          .latency = Seconds{1e-3},
-                          .bandwidth = BytesPerSecond{1e6},
-                          .sharing = Sharing::fatpipe}},
-                        edges);
+  const Cluster cluster("home", devices, {"switch"}, links, edges);
   auto made = tandem::planner::make_plan({.model = llama,
                                           .cluster = cluster,
                                           .partition = "equal",
