@@ -185,13 +185,11 @@ struct Cluster::Network {
     std::vector<boost::default_color_type> color(size);
     const auto index = boost::get(boost::vertex_index, graph);
     boost::dijkstra_shortest_paths(
-        graph, static_cast<std::size_t>(source),
-        boost::distance_map(boost::make_iterator_property_map(distance.begin(), index))
-            .color_map(boost::make_iterator_property_map(color.begin(), index))
-            .distance_inf(kUnreachable)
-            .distance_zero(Distance{})
-            .distance_compare(std::less<Distance>{})
-            .distance_combine([](Distance a, Distance b) { return a + b; }));
+        graph, static_cast<std::size_t>(source), boost::dummy_property_map(),
+        boost::make_iterator_property_map(distance.begin(), index),
+        boost::get(boost::edge_weight, graph), index, std::less<Distance>{},
+        [](Distance a, Distance b) { return a + b; }, kUnreachable, Distance{},
+        boost::dijkstra_visitor<>(), boost::make_iterator_property_map(color.begin(), index));
     std::vector<Netpoint> before(size, kNoNetpoint);
     for_each_arc(graph, [&](std::size_t from, std::size_t to, const Arc& arc) {
       if (distance[from] == kUnreachable || distance[from] + arc.length != distance[to]) return;
