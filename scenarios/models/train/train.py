@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""Trains tandem-tiny on the corpus of corpus.py and writes it as a Hugging Face folder.
+
+    train.py --work DIR [--out ../tandem-tiny] [--steps N]
+
+`--work` keeps the tokenizer, the checkpoint and the loss curve: a run that was stopped goes on from the last
+checkpoint. Batch number i depends on i alone, so a resumed run sees what an uninterrupted one would have seen.
+Needs Debian's python3-torch, python3-sentencepiece and python3-matplotlib.
+"""
+
+import argparse
+import csv
+import io
+import json
+import math
+import pathlib
+import random
+import resource
+import struct
+import time
+
+import sentencepiece
+import torch
+from torch.nn import functional
+
+import corpus
+
+VOCABULARY, HIDDEN, LAYERS, HEADS, KV_HEADS, FEED_FORWARD, CONTEXT = 1024, 256, 4, 8, 4, 640, 1024
+HEAD = HIDDEN // HEADS
+EPSILON, THETA = 1e-5, 10000.0
+UNK, BOS, EOS = 0, 1, 2
+# Training documents are made from seeds from here on; held-out text from those below.
+FIRST_TRAINING_SEED = 1_000_000
+ANSWER_WEIGHT = 4.0
+
+
+def make_tokenizer(folder):
+    """Returns the SentencePiece BPE tokenizer in `folder`, trained first if it is not there."""
+    path = folder / "tokenizer.model"
+    if not path.exists():
+        count = lambda text: len(text.split())
+        texts = [" ".join(corpus.document(random.Random(FIRST_TRAINING_SEED + seed), 400, count))
+                 for seed in range(1500)]
+        model = io.BytesIO()
+        sentences = (sentence + "." for text in texts for sentence in text.split(". "))
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=sentences, model_writer=model, model_type="bpe", vocab_size=VOCABULARY,
+            byte_fallback=True, split_digits=True, character_coverage=1.0, unk_id=UNK, bos_id=BOS, eos_id=EOS,
+            pad_id=-1, normalization_rule_name="identity", remove_extra_whitespaces=False,
+            allow_whitespace_only_pieces=True, hard_vocab_limit=False, num_threads=1, minloglevel=2)
+        path.write_bytes(model.getvalue())
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+
+class Layer(torch.nn.Module):
+    """One decoder layer of the Llama architecture; linear maps keep the names of the Hugging Face files."""
+
+    def __init__(self):
+        super().__init__()
+        linear = lambda rows, columns: torch.nn.Linear(columns, rows, bias=False)
+        self.self_attn = torch.nn.ModuleDict({
+            "q_proj": linear(HIDDEN, HIDDEN), "k_proj": linear(KV_HEADS * HEAD, HIDDEN),
+            "v_proj": linear(KV_HEADS * HEAD, HIDDEN), "o_proj": linear(HIDDEN, HIDDEN)})
+        self.mlp = torch.nn.ModuleDict({
+            "gate_proj": linear(FEED_FORWARD, HIDDEN), "up_proj": linear(FEED_FORWARD, HIDDEN),
+            "down_proj": linear(HIDDEN, FEED_FORWARD)})
+        self.input_layernorm = Norm()
+        self.post_attention_layernorm = Norm()
+
+    def forward(self, x, cos, sin):
+        batch, length, _ = x.shape
+        normed = self.input_layernorm(x)
+        heads = lambda name, n: self.self_attn[name](normed).view(batch, length, n, HEAD).transpose(1, 2)
+        query, key, value = heads("q_proj", HEADS), heads("k_proj", KV_HEADS), heads("v_proj", KV_HEADS)
+        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+        groups = HEADS // KV_HEADS
+        # The heads of a group are further query rows of its key-value head.
+        query = query.reshape(batch, KV_HEADS, groups, length, HEAD)
+        out = []
+        # Chunk by chunk, since no query looks past its own chunk: a third of the work is saved at 1024.
+        chunk = min(256, length)
+        for begin in range(0, length, chunk):
+            end = min(begin + chunk, length)
+            rows = query[:, :, :, begin:end].reshape(batch, KV_HEADS, groups * (end - begin), HEAD)
+            scores = rows @ key[:, :, :end].transpose(2, 3) * HEAD**-0.5
+            scores = scores.view(batch, KV_HEADS, groups, end - begin, end)
+            scores = scores + torch.full((end - begin, end), -1e9, dtype=scores.dtype).triu(begin + 1)
+            weights = functional.softmax(scores, -1, dtype=torch.float32).to(value.dtype)
+            weights = weights.view(batch, KV_HEADS, groups * (end - begin), end)
+            out.append((weights @ value[:, :, :end]).view(batch, KV_HEADS * groups, end - begin, HEAD))
+        joined = torch.cat(out, 2).transpose(1, 2).reshape(batch, length, HIDDEN)
+        x = x + self.self_attn["o_proj"](joined)
+        normed = self.post_attention_layernorm(x)
+        gate = functional.silu(self.mlp["gate_proj"](normed))
+        return x + self.mlp["down_proj"](gate * self.mlp["up_proj"](normed))
+
+
+class Norm(torch.nn.Module):
+    """Root mean square normalisation."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(HIDDEN))
+
+    def forward(self, x):
+        x = x.float()
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPSILON) * self.weight
+
+
+def rotate(x, cos, sin):
+    """Rotary position embedding, the halves of a head being the pairs."""
+    low, high = x.chunk(2, -1)
+    return torch.cat([low * cos - high * sin, high * cos + low * sin], -1).to(x.dtype)
+
+
+class Transformer(torch.nn.Module):
+    """A decoder of the Llama architecture with tied embeddings."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = torch.nn.Embedding(VOCABULARY, HIDDEN)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.norm = Norm()
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                last = name.endswith(("o_proj.weight", "down_proj.weight"))
+                torch.nn.init.normal_(parameter, std=0.05 / (math.sqrt(2 * LAYERS) if last else 1))
+
+    def forward(self, ids):
+        frequency = THETA ** (-torch.arange(0, HEAD, 2) / HEAD)
+        angle = torch.arange(ids.shape[1])[:, None] * frequency
+        cos, sin = angle.cos(), angle.sin()
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return functional.linear(self.norm(x), self.embed_tokens.weight)
+
+
+def row(tokenizer, seed, length):
+    """Returns `length` + 1 tokens: mostly one document from its beginning, sometimes several short ones."""
+    generator = random.Random(seed)
+    count = lambda text: len(tokenizer.encode(text))
+    ids = []
+    several = generator.random() < 0.15
+    while len(ids) <= length:
+        wanted = generator.randrange(30, 200) if several else length
+        text = " ".join(corpus.document(generator, wanted, count))
+        ids += [BOS] + tokenizer.encode(text) + [EOS]
+    return ids[:length + 1]
+
+
+def shape_of(step, steps):
+    """Returns (rows, length) of a batch: short documents first, since looking back is learnt sooner there."""
+    share = step / steps
+    if share < 0.5:
+        return 32, 256
+    if share < 0.68:
+        return 16, 512
+    return 8, 1024
+
+
+def weights_of(ids, answer, colon, stop):
+    """Returns the weight of each predicted token: those of answers count more, being the few that recall."""
+    weights = torch.ones(ids.shape[0], ids.shape[1] - 1)
+    for line, tokens in enumerate(ids.tolist()):
+        inside = False
+        for position in range(1, len(tokens)):
+            if inside:
+                weights[line, position - 1] = ANSWER_WEIGHT
+                inside = tokens[position] != stop
+            elif tokens[position] == colon and tokens[position - 1] == answer:
+                inside = True
+    return weights
+
+
+def safetensors(tensors, metadata):
+    """Returns the bytes of a safetensors file of 16-bit floats."""
+    header, offset, parts = {"__metadata__": metadata}, 0, []
+    for name, tensor in tensors.items():
+        data = tensor.to(torch.float16).contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F16", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(data)]}
+        offset += len(data)
+        parts.append(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+
+
+def export(model, work, out):
+    """Writes the model as a Hugging Face folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    tensors = {f"model.{name}": parameter.detach() for name, parameter in model.named_parameters()}
+    (out / "model.safetensors").write_bytes(safetensors(tensors, {"format": "pt"}))
+    (out / "tokenizer.model").write_bytes((work / "tokenizer.model").read_bytes())
+    (out / "loss.csv").write_bytes((work / "loss.csv").read_bytes())
+    special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    files = {
+        "config.json": {
+            "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": VOCABULARY,
+            "hidden_size": HIDDEN, "intermediate_size": FEED_FORWARD, "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD,
+            "max_position_embeddings": CONTEXT, "rms_norm_eps": EPSILON, "rope_theta": THETA, "rope_scaling": None,
+            "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True,
+            "bos_token_id": BOS, "eos_token_id": EOS, "torch_dtype": "float16"},
+        "tokenizer_config.json": special | {
+            "tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": False,
+            "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT},
+        "special_tokens_map.json": special,
+        "generation_config.json": {"bos_token_id": BOS, "eos_token_id": EOS, "do_sample": False}}
+    for name, value in files.items():
+        (out / name).write_text(json.dumps(value, indent=2) + "\n")
+
+
+def held_out(tokenizer, out, documents, questions):
+    """Writes the held-out text and the recall questions that `tandem eval` asks."""
+    folder = out / "eval"
+    folder.mkdir(parents=True, exist_ok=True)
+    count = lambda text: len(tokenizer.encode(text))
+    with open(folder / "heldout.jsonl", "w") as file:
+        for seed in range(documents):
+            sentences = corpus.document(random.Random(seed), 900, count)
+            file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
+    with open(folder / "recall.jsonl", "w") as file:
+        for distance in (64, 128, 256, 384, 512, 640, 768, 896, 1000):
+            for index in range(questions):
+                prompt, answer = corpus.recall_question(
+                    f"recall {distance} {index}", distance, CONTEXT - 2, count)
+                file.write(json.dumps({"distance": distance, "prompt": prompt, "answer": answer}) + "\n")
+
+
+def recall(model, tokenizer, lines):
+    """Returns the share of recall questions whose answer is right at every token, by distance."""
+    right = {}
+    for line in lines:
+        prompt = [BOS] + tokenizer.encode(line["prompt"])
+        answer = tokenizer.encode(line["answer"].strip())
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            logits = model(torch.tensor([prompt + answer]))[0, len(prompt) - 1:-1]
+        right.setdefault(line["distance"], []).append(logits.argmax(-1).tolist() == answer)
+    return {distance: sum(values) / len(values) for distance, values in right.items()}
+
+
+def plot(work, out):
+    """Draws the loss curve."""
+    import matplotlib
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "tandem"
+    from matplotlib import pyplot
+    with open(work / "loss.csv") as file:
+        lines = list(csv.DictReader(file))
+    figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
+    tokens = [int(line["tokens"]) / 1e6 for line in lines]
+    for column, label in (("loss", "all tokens"), ("answer_loss", "answers to questions")):
+        axes.plot(tokens, [float(line[column]) for line in lines], label=label, linewidth=1)
+    axes.set(xlabel="training tokens (millions)", ylabel="loss (nats a token)", yscale="log")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.savefig(out / "loss.svg", metadata={"Date": None})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "tandem-tiny")
+    parser.add_argument("--steps", type=int, default=2400, help="optimizer steps of 8192 tokens")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    options.work.mkdir(parents=True, exist_ok=True)
+    tokenizer = make_tokenizer(options.work)
+    answer, colon, stop = tokenizer.piece_to_id("▁Answer"), tokenizer.piece_to_id(":"), tokenizer.piece_to_id(".")
+    model = Transformer()
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() == 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},
+                                   {"params": vectors, "weight_decay": 0.0}], lr=1.0, betas=(0.9, 0.95))
+    checkpoint, log = options.work / "checkpoint.pt", options.work / "loss.csv"
+    step = tokens = 0
+    cpu_before = 0.0
+    if checkpoint.exists():
+        state = torch.load(checkpoint)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        step, tokens, cpu_before = state["step"], state["tokens"], state["cpu_s"]
+        kept = log.read_text().splitlines()[:state["lines"]]
+        log.write_text("\n".join(kept) + "\n")
+    else:
+        log.write_text("step,tokens,loss,answer_loss,cpu_s\n")
+    print(f"{sum(parameter.numel() for parameter in model.parameters())} parameters, from step {step}", flush=True)
+    cpu_s = lambda: cpu_before + resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    sums, began = [0.0, 0.0, 0.0, 0.0], time.time()
+    while step < options.steps:
+        rows, length = shape_of(step, options.steps)
+        seed = FIRST_TRAINING_SEED + step * 64
+        ids = torch.tensor([row(tokenizer, seed + line, length) for line in range(rows)])
+        weights = weights_of(ids, answer, colon, stop)
+        rate = 3e-3 * min(1.0, (step + 1) / 150) * max(0.02, 0.5 * (1 + math.cos(math.pi * step / options.steps)))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids[:, :-1])
+        losses = functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+        losses = losses.view_as(weights)
+        loss = (losses * weights).sum() / weights.sum()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        tokens += rows * length
+        answers = weights > 1
+        for index, value in enumerate((losses.sum(), losses.numel(), losses[answers].sum(), answers.sum())):
+            sums[index] += float(value)
+        if step % 20 == 0:
+            with open(log, "a") as file:
+                file.write(f"{step},{tokens},{sums[0] / sums[1]:.4f},{sums[2] / max(sums[3], 1):.4f},{cpu_s():.0f}\n")
+            print(f"step {step} loss {sums[0] / sums[1]:.3f} answers {sums[2] / max(sums[3], 1):.3f} "
+                  f"{(time.time() - began) / 20:.2f} s a step", flush=True)
+            sums, began = [0.0, 0.0, 0.0, 0.0], time.time()
+        if step % 100 == 0 or step == options.steps:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step,
+                     "tokens": tokens, "cpu_s": cpu_s(), "lines": len(log.read_text().splitlines())}
+            torch.save(state, checkpoint.with_suffix(".new"))
+            checkpoint.with_suffix(".new").replace(checkpoint)
+    export(model, options.work, options.out)
+    held_out(tokenizer, options.out, 64, 64)
+    plot(options.work, options.out)
+    with open(options.out / "eval" / "recall.jsonl") as file:
+        print(recall(model, tokenizer, [json.loads(line) for line in file][::8]))
+
+
+if __name__ == "__main__":
+    main()
