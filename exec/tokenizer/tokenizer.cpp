@@ -1,111 +1,60 @@
 #include "exec/tokenizer/tokenizer.hpp"
 
-#include <algorithm>
-#include <boost/locale/utf.hpp>
-#include <iterator>
-#include <string>
 #include <system_error>
 
+#include "exec/tokenizer/sentencepiece_tokenizer.hpp"
+#include "exec/tokenizer/token_settings.hpp"
+#include "exec/tokenizer/utf8.hpp"
+#include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
-constexpr std::int64_t kBytes = 256;
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
 
-class ByteTokenizer final : public Tokenizer {
- public:
-  ByteTokenizer(std::int64_t vocab, std::int64_t bos) : vocab_(vocab), bos_(bos) {}
-
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
-    std::vector<std::int32_t> ids;
-    ids.reserve(text.size() + 1);
-    if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
-    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
-    return ids;
-  }
-
-  [[nodiscard]] std::string piece(std::int32_t id) const override {
-    if (id < 0 || id >= vocab_) {
-      throw Error("token " + std::to_string(id) + ": outside the vocabulary, expected 0 to " +
-                  std::to_string(vocab_ - 1) + "; check that plan and weights are of one model");
-    }
-    if (id < kBytes) return {static_cast<char>(id)};
-    return "<" + std::to_string(id) + ">";
-  }
-
-  [[nodiscard]] std::int64_t vocab() const override { return vocab_; }
-
- private:
-  std::int64_t vocab_;
-  std::int64_t bos_;
-};
-
-bool is_printable(boost::locale::utf::code_point c) {
-  if (c == '\n' || c == '\t') return true;
-  return c >= 0x20 && (c < 0x7f || c > 0x9f);  // neither C0, DEL nor C1
-}
-
-// Moves what is complete from `pending` to the result; `last`: the unfinished is invalid then.
-std::string drain(std::string& pending, bool last) {
-  namespace utf = boost::locale::utf;
-  std::string out;
-  auto at = pending.cbegin();
-  while (at != pending.cend()) {
-    auto next = at;
-    const utf::code_point c = utf::utf_traits<char>::decode(next, pending.cend());
-    if (c == utf::incomplete && !last) break;
-    if (c == utf::incomplete || c == utf::illegal) {
-      // Resume after the first byte: a character may begin within the bad sequence.
-      out += kReplacement;
-      ++at;
-      continue;
-    }
-    if (is_printable(c)) {
-      out.append(at, next);
-    } else {
-      out += kReplacement;
-    }
-    at = next;
-  }
-  pending.erase(pending.cbegin(), at);
-  return out;
+bool has_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab, std::int64_t bos_token) {
-  if (vocab < kBytes) {
-    throw Error("vocabulary: " + std::to_string(vocab) +
-                " tokens, expected at least 256 for text as bytes; give token ids with "
-                "--prompt-ids");
-  }
-  if (bos_token >= vocab) {
-    throw Error("bos_token_id: " + std::to_string(bos_token) +
-                ", expected below the vocabulary's " + std::to_string(vocab) +
-                "; check config.json");
-  }
-  return std::make_unique<ByteTokenizer>(vocab, bos_token);
+std::string Tokenizer::first_piece(std::int32_t id, bool& at_start) const {
+  at_start = false;
+  return piece(id);
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                           const model::Transformer& transformer) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / name, ignored)) continue;
-    throw Error((folder / name).string() +
-                ": this version reads and writes text for byte-level vocabularies only, expected "
-                "a folder without a tokenizer file; give token ids with --prompt-ids");
+  const std::filesystem::path pieces = folder / "tokenizer.model";
+  if (has_file(pieces)) {
+    return sentencepiece_tokenizer(read_text(pieces, kMaxFileBytes), pieces.string(),
+                                   read_token_settings(folder), transformer.vocab);
+  }
+  const std::filesystem::path json = folder / "tokenizer.json";
+  if (has_file(json)) {
+    throw Error(json.string() +
+                ": this version reads text for byte-level vocabularies and SentencePiece only, "
+                "expected a folder with tokenizer.model; give token ids with --prompt-ids");
   }
   return byte_tokenizer(transformer.vocab, transformer.bos_token);
 }
 
-std::string StreamingDecoder::push(std::int32_t id) {
-  pending_ += tokenizer_->piece(id);
-  return drain(pending_, false);
+std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  std::string text;
+  bool at_start = true;
+  for (const std::int32_t id : ids) {
+    text += at_start ? tokenizer.first_piece(id, at_start) : tokenizer.piece(id);
+  }
+  return text;
 }
 
-std::string StreamingDecoder::finish() { return drain(pending_, true); }
+std::string StreamingDecoder::push(std::int32_t id) {
+  pending_ += at_start_ ? tokenizer_->first_piece(id, at_start_) : tokenizer_->piece(id);
+  return take_printable(pending_, false);
+}
+
+std::string StreamingDecoder::finish() { return take_printable(pending_, true); }
 
 }  // namespace tandem::exec

@@ -1,5 +1,8 @@
 #pragma once
 
+// Text to token ids and back, for the tokenizer files of Hugging Face model folders; what is read
+// and what is not: docs/decisions/0008-tokenizers.md.
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,16 +15,30 @@
 
 namespace tandem::exec {
 
-// Text to token ids and back.
+// Thread-compatible: const functions may be called by several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // Ids of `text`, with the beginning-of-sequence token first if the model has one.
+  // Ids of `text`, between the tokens that the model wants around every text (mostly one in front,
+  // beginning-of-sequence). Special tokens that are written out in `text` ("</s>") become their
+  // ids. A byte that is no UTF-8 counts as U+FFFD, except by byte_tokenizer. Throws Error if the
+  // tokenizer's file sends it into an endless search.
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
-  // Bytes that one id stands for (not necessarily whole UTF-8 characters). Throws Error for ids
-  // outside the vocabulary.
+  // Bytes that one id stands for within a text (not necessarily whole UTF-8 characters): nothing
+  // for special tokens, "<id>" for those without text. Throws Error for ids outside the vocabulary.
   [[nodiscard]] virtual std::string piece(std::int32_t id) const = 0;
+  // The same where the text begins, as some tokenizers drop the space of its first word.
+  // `at_start` is true before the first token; it stays true while nothing has been said.
+  [[nodiscard]] virtual std::string first_piece(std::int32_t id, bool& at_start) const;
+  // Ids are below this: the model's vocabulary, which may be larger than the tokenizer's.
   [[nodiscard]] virtual std::int64_t vocab() const = 0;
+  // The beginning-of-sequence token that encode puts in front; -1: none.
+  [[nodiscard]] virtual std::int64_t bos_token() const = 0;
+  // Tokens that end a text according to the tokenizer's files, ascending; the model's config.json
+  // may name more (model::Transformer::eos_tokens).
+  [[nodiscard]] virtual std::span<const std::int64_t> eos_tokens() const = 0;
+  // For people: kind and number of tokens that have text ("SentencePiece BPE, 32000 tokens").
+  [[nodiscard]] virtual std::string description() const = 0;
 };
 
 // Ids 0 to 255 are the bytes; ids above have no text and print as "<id>". `bos_token` precedes
@@ -29,10 +46,15 @@ class Tokenizer {
 [[nodiscard]] std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab,
                                                         std::int64_t bos_token = -1);
 
-// The tokenizer of a Hugging Face folder: byte_tokenizer unless the folder has a tokenizer file,
-// which this version cannot read. Throws Error (file, remedy) then, and as byte_tokenizer does.
+// The tokenizer of a Hugging Face folder: `tokenizer.model` (SentencePiece), else `tokenizer.json`
+// (byte-level BPE), else byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, is
+// of another kind, or has ids beyond the transformer's vocabulary.
 [[nodiscard]] std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                                         const model::Transformer& transformer);
+
+// The text of `ids`, byte for byte: encode's inverse where the tokenizer has one. Throws Error for
+// ids outside the vocabulary.
+[[nodiscard]] std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> ids);
 
 // Turns pieces into printable UTF-8 as they come, never splitting a character: bytes of an
 // unfinished character wait for the next piece, bytes that are no UTF-8 come out as U+FFFD, control
@@ -46,6 +68,7 @@ class StreamingDecoder {
  private:
   const Tokenizer* tokenizer_;
   std::string pending_;
+  bool at_start_ = true;
 };
 
 }  // namespace tandem::exec

@@ -1,0 +1,95 @@
+#include "exec/tokenizer/added_tokens.hpp"
+
+#include <unicode/uchar.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "exec/tokenizer/utf8.hpp"
+
+namespace tandem::exec {
+namespace {
+
+unsigned char first_byte(std::string_view text) { return static_cast<unsigned char>(text.front()); }
+
+// \w of Unicode's regular expressions (UTS 18, annex C).
+bool is_word(UChar32 c) {
+  if (c < 0) return false;
+  return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) != 0 ||
+         (U_GET_GC_MASK(c) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0 ||
+         u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) != 0;
+}
+
+bool is_space(UChar32 c) { return c >= 0 && u_isUWhiteSpace(c) != 0; }
+
+std::size_t skip_space_before(std::string_view text, std::size_t at, std::size_t from) {
+  while (at > from) {
+    const Utf8Character c = character_before(text, at);
+    if (!is_space(c.code)) break;
+    at -= c.bytes;
+  }
+  return at;
+}
+
+std::size_t skip_space_behind(std::string_view text, std::size_t at) {
+  for (;;) {
+    const Utf8Character c = character_at(text, at);
+    if (!is_space(c.code)) return at;
+    at += c.bytes;
+  }
+}
+
+bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+  return !is_word(character_before(text, begin).code) && !is_word(character_at(text, end).code);
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::erase_if(tokens_, [](const AddedToken& token) { return token.text.empty(); });
+  std::ranges::stable_sort(tokens_, [](const AddedToken& a, const AddedToken& b) {
+    const unsigned char x = first_byte(a.text);
+    const unsigned char y = first_byte(b.text);
+    return x != y ? x < y : a.text.size() > b.text.size();
+  });
+  for (const AddedToken& token : tokens_) ++begin_.at(first_byte(token.text) + 1U);
+  for (std::size_t i = 1; i < begin_.size(); ++i) begin_.at(i) += begin_.at(i - 1);
+}
+
+const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at) const {
+  const std::size_t byte = first_byte(text.substr(at));
+  for (std::uint32_t i = begin_[byte]; i < begin_[byte + 1]; ++i) {
+    if (text.substr(at).starts_with(tokens_[i].text)) return &tokens_[i];
+  }
+  return nullptr;
+}
+
+std::vector<Fragment> AddedTokens::split(std::string_view text) const {
+  std::vector<Fragment> fragments;
+  std::size_t done = 0;
+  const auto add_text = [&](std::size_t end) {
+    if (end > done) fragments.push_back({.text = text.substr(done, end - done)});
+  };
+  std::size_t at = 0;
+  while (!tokens_.empty() && at < text.size()) {
+    const AddedToken* token = token_at(text, at);
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    std::size_t begin = at;
+    at += token->text.size();
+    if (begin < done) continue;  // within what the last one took along
+    std::size_t end = at;
+    if (token->single_word && !stands_alone(text, begin, end)) continue;
+    if (token->lstrip) begin = skip_space_before(text, begin, done);
+    if (token->rstrip) end = skip_space_behind(text, end);
+    add_text(begin);
+    fragments.push_back({.text = text.substr(begin, end - begin), .id = token->id});
+    done = end;
+  }
+  add_text(text.size());
+  return fragments;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,251 @@
+// Encoding by the SentencePiece library; decoding by our own table, piece by piece.
+
+#include "exec/tokenizer/sentencepiece_tokenizer.hpp"
+
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "exec/tokenizer/added_tokens.hpp"
+#include "exec/tokenizer/sentencepiece_model.hpp"
+#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/utf8.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using Kind = SentencePieceModel::Kind;
+using Processor = sentencepiece::SentencePieceProcessor;
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, a space within pieces
+
+std::string with_spaces(std::string_view piece) {
+  std::string out;
+  for (std::size_t at = 0; at < piece.size();) {
+    if (piece.substr(at).starts_with(kSpace)) {
+      out += ' ';
+      at += kSpace.size();
+    } else {
+      out += piece[at++];
+    }
+  }
+  return out;
+}
+
+std::string_view name_of(SentencePieceModel::Algorithm algorithm) {
+  switch (algorithm) {
+    case SentencePieceModel::Algorithm::unigram:
+      return "unigram";
+    case SentencePieceModel::Algorithm::bpe:
+      return "BPE";
+    case SentencePieceModel::Algorithm::word:
+      return "words";
+    case SentencePieceModel::Algorithm::character:
+      return "characters";
+  }
+  return "";
+}
+
+std::unique_ptr<const Processor> processor_of(const SentencePieceModel& model,
+                                              const std::string& source) {
+  auto processor = std::make_unique<Processor>();
+  std::string reason;
+  try {
+    const auto status = processor->LoadFromSerializedProto(to_bytes(model));
+    if (status.ok()) return processor;
+    reason = status.message();
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  std::ranges::replace(reason, '\n', ' ');
+  throw Error(source + ": SentencePiece refuses it (" + reason +
+              "), expected a vocabulary that it can search; copy or download the file again");
+}
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  SentencePieceTokenizer(SentencePieceModel model, const std::string& source,
+                         const TokenSettings& settings, std::int64_t vocab)
+      : table_(vocab, source),
+        algorithm_(model.algorithm),
+        drops_space_(model.add_dummy_prefix || model.remove_extra_whitespaces),
+        drops_spaces_(model.remove_extra_whitespaces),
+        legacy_(settings.legacy) {
+    if (model.space_as_suffix) {
+      throw Error(source +
+                  ": marks the ends of words, expected a model that marks their beginnings; give "
+                  "token ids with --prompt-ids");
+    }
+    fill_table(model);
+    add_tokens(model, settings);
+    first_ = processor_of(model, source);
+    model.add_dummy_prefix = false;
+    behind_ = processor_of(model, source);
+    choose_ends(model, settings, source);
+  }
+
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
+    const std::string valid = valid_utf8(text);
+    std::vector<std::int32_t> ids;
+    if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
+    bool first = true;
+    for (const Fragment& fragment : tokens_.split(valid)) {
+      if (fragment.id >= 0) {
+        ids.push_back(static_cast<std::int32_t>(fragment.id));
+      } else {
+        append(first || legacy_ ? *first_ : *behind_, fragment.text, ids);
+      }
+      first = false;
+    }
+    if (ends_with_eos_) ids.push_back(static_cast<std::int32_t>(eos_.front()));
+    return ids;
+  }
+
+  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
+
+  // As the library decodes: the space of the first word is not in the text.
+  [[nodiscard]] std::string first_piece(std::int32_t id, bool& at_start) const override {
+    std::string text = table_.bytes(id);
+    if (drops_space_ && is_word_begin(id)) {
+      text.erase(0, 1);
+      if (!drops_spaces_) at_start = false;
+    }
+    if (!text.empty()) at_start = false;
+    return text;
+  }
+
+  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
+  [[nodiscard]] std::int64_t bos_token() const override { return bos_; }
+  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
+  [[nodiscard]] std::string description() const override {
+    return "SentencePiece " + std::string(name_of(algorithm_)) + ", " +
+           std::to_string(table_.count()) + " tokens";
+  }
+
+ private:
+  static void append(const Processor& processor, std::string_view text,
+                     std::vector<std::int32_t>& ids) {
+    std::vector<int> found;
+    const auto status = processor.Encode(text, &found);
+    if (!status.ok()) {
+      throw Error("tokenizer.model: SentencePiece cannot encode this text (" +
+                  std::string(status.message()) + "), expected tokens; give --prompt-ids");
+    }
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+
+  void fill_table(const SentencePieceModel& model) {
+    begins_word_.resize(model.pieces.size());
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+      const SentencePieceModel::Piece& piece = model.pieces[id];
+      table_.set(static_cast<std::int64_t>(id), text_of(model, piece), piece.text);
+      const bool is_text =
+          piece.kind != Kind::control && piece.kind != Kind::unknown && piece.kind != Kind::byte;
+      begins_word_[id] = is_text && piece.text.starts_with(kSpace);
+    }
+  }
+
+  static std::string text_of(const SentencePieceModel& model,
+                             const SentencePieceModel::Piece& piece) {
+    switch (piece.kind) {
+      case Kind::control:
+        return "";
+      case Kind::unknown:
+        return model.unk_surface;
+      case Kind::byte:
+        return {static_cast<char>(byte_of(piece.text))};
+      case Kind::normal:
+      case Kind::user_defined:
+      case Kind::unused:
+        return with_spaces(piece.text);
+    }
+    return "";
+  }
+
+  // Looked for in a text: the model's control and unknown pieces, and what the folder adds.
+  void add_tokens(const SentencePieceModel& model, const TokenSettings& settings) {
+    std::map<std::string, AddedToken, std::less<>> found;
+    std::map<std::string_view, std::int64_t> pieces;
+    for (std::size_t i = 0; i < model.pieces.size(); ++i) {
+      const SentencePieceModel::Piece& piece = model.pieces[i];
+      const auto id = static_cast<std::int64_t>(i);
+      pieces.emplace(piece.text, id);
+      if (piece.kind != Kind::control && piece.kind != Kind::unknown) continue;
+      found[piece.text] = {.text = piece.text, .id = id};
+    }
+    for (const std::string& name : settings.named) {
+      const auto piece = pieces.find(name);
+      if (piece != pieces.end()) found[name] = {.text = name, .id = piece->second};
+    }
+    for (const AddedToken& token : settings.tokens) {
+      found[token.text] = token;
+      const auto size = static_cast<std::int64_t>(model.pieces.size());
+      if (token.id >= size) table_.set(token.id, token.special ? "" : token.text, token.text);
+    }
+    std::vector<AddedToken> tokens;
+    for (auto& [text, token] : found) {
+      ids_.emplace(text, token.id);
+      tokens.push_back(std::move(token));
+    }
+    tokens_ = AddedTokens(std::move(tokens));
+  }
+
+  // The folder's token of that role if it has an id, else the model's own.
+  [[nodiscard]] std::int64_t role(const std::string& text, const SentencePieceModel& model,
+                                  const std::string& piece) const {
+    if (text.empty()) return model.control(piece);
+    const auto found = ids_.find(text);
+    return found == ids_.end() ? -1 : found->second;
+  }
+
+  void choose_ends(const SentencePieceModel& model, const TokenSettings& settings,
+                   const std::string& source) {
+    bos_ = role(settings.bos, model, model.bos_piece);
+    if (bos_ < 0 && settings.add_bos.value_or(false)) {
+      throw Error(source + ": has no token " +
+                  shown_token(settings.bos.empty() ? model.bos_piece : settings.bos) +
+                  ", expected one as tokenizer_config.json adds it to texts; check bos_token");
+    }
+    if (!settings.add_bos.value_or(true)) bos_ = -1;
+    eos_ = settings.eos_tokens;
+    const std::int64_t eos = role(settings.eos, model, model.eos_piece);
+    ends_with_eos_ = settings.add_eos.value_or(false) && eos >= 0;
+    if (eos >= 0) eos_.push_back(eos);
+    std::ranges::sort(eos_);
+    eos_.erase(std::ranges::unique(eos_).begin(), eos_.end());
+  }
+
+  [[nodiscard]] bool is_word_begin(std::int32_t id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < begins_word_.size() && begins_word_[index];
+  }
+
+  TokenTable table_;
+  std::vector<bool> begins_word_;  // by id
+  SentencePieceModel::Algorithm algorithm_;
+  bool drops_space_;   // of the first word
+  bool drops_spaces_;  // all that come before it
+  bool legacy_;
+  std::map<std::string, std::int64_t, std::less<>> ids_;  // of special tokens
+  AddedTokens tokens_;
+  std::unique_ptr<const Processor> first_;   // for a text's beginning
+  std::unique_ptr<const Processor> behind_;  // for text behind a special token
+  std::int64_t bos_ = -1;
+  std::vector<std::int64_t> eos_;
+  bool ends_with_eos_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> sentencepiece_tokenizer(std::string_view bytes,
+                                                   const std::string& source,
+                                                   const TokenSettings& settings,
+                                                   std::int64_t vocab) {
+  return std::make_unique<SentencePieceTokenizer>(parse_sentencepiece(bytes, source), source,
+                                                  settings, vocab);
+}
+
+}  // namespace tandem::exec

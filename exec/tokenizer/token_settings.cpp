@@ -1,0 +1,150 @@
+#include "exec/tokenizer/token_settings.hpp"
+
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "exec/weights/read_file.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::JsonDocument;
+using model::JsonValue;
+
+constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
+constexpr std::size_t kMaxStops = 256;
+constexpr const char* kRemedy = "the file is damaged, copy or download it again";
+
+bool flag(const JsonValue& object, std::string_view key, bool absent) {
+  const auto field = object.find(key);
+  return field ? field->boolean() : absent;
+}
+
+// A token that is given by its text alone, or as an object with it.
+std::string token_text(const JsonValue& value) {
+  return value.is_object() ? value.at("content").text(kMaxTokenBytes) : value.text(kMaxTokenBytes);
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& folder) : folder_(folder) {}
+
+  TokenSettings read() {
+    with("tokenizer_config.json", [this](const JsonValue& root) { tokenizer_config(root); });
+    with("special_tokens_map.json", [this](const JsonValue& root) { roles(root); });
+    with("added_tokens.json", [this](const JsonValue& root) { added_tokens(root); });
+    with("generation_config.json", [this](const JsonValue& root) { generation_config(root); });
+    return std::move(settings_);
+  }
+
+ private:
+  template <class Use>
+  void with(const char* name, Use use) {
+    const std::filesystem::path path = folder_ / name;
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return;
+    const JsonDocument document(read_text(path, kMaxFileBytes), path.string(), kRemedy,
+                                {.bytes = kMaxFileBytes});
+    use(document.root());
+  }
+
+  void tokenizer_config(const JsonValue& root) {
+    if (const auto field = root.find("add_bos_token")) settings_.add_bos = field->boolean();
+    if (const auto field = root.find("add_eos_token")) settings_.add_eos = field->boolean();
+    settings_.legacy = flag(root, "legacy", false);
+    if (const auto tokens = root.find("added_tokens_decoder")) {
+      if (!tokens->is_object() || tokens->json().size() > kMaxAddedTokens) {
+        tokens->fail("an object of at most " + std::to_string(kMaxAddedTokens) + " tokens");
+      }
+      for (const auto& [key, ignored] : tokens->json().items()) {
+        std::int64_t id = -1;
+        const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+        if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxTokenId) {
+          tokens->fail("an object whose keys are token ids, not " + shown_token(key));
+        }
+        add(parse_added_token(tokens->at(key), id), *tokens);
+      }
+    }
+    roles(root);
+  }
+
+  void roles(const JsonValue& root) {
+    if (const auto bos = root.find("bos_token"); bos && settings_.bos.empty()) {
+      settings_.bos = token_text(*bos);
+    }
+    if (const auto eos = root.find("eos_token"); eos && settings_.eos.empty()) {
+      settings_.eos = token_text(*eos);
+    }
+    for (const char* role : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+      if (const auto token = root.find(role)) settings_.named.push_back(token_text(*token));
+    }
+    const auto additional = root.find("additional_special_tokens");
+    if (!additional) return;
+    const std::size_t count = additional->size(kMaxAddedTokens);
+    for (std::size_t i = 0; i < count; ++i) {
+      settings_.named.push_back(token_text(additional->at(i)));
+    }
+  }
+
+  void added_tokens(const JsonValue& root) {
+    for (const auto& [text, ignored] : root.json().items()) {
+      add({.text = text, .id = root.at(text).integer(0, kMaxTokenId)}, root);
+    }
+  }
+
+  void generation_config(const JsonValue& root) {
+    const auto eos = root.find("eos_token_id");
+    if (!eos) return;
+    if (!eos->is_array()) {
+      settings_.eos_tokens.push_back(eos->integer(0, kMaxTokenId));
+      return;
+    }
+    const std::size_t count = eos->size(kMaxStops);
+    for (std::size_t i = 0; i < count; ++i) {
+      settings_.eos_tokens.push_back(eos->at(i).integer(0, kMaxTokenId));
+    }
+  }
+
+  void add(AddedToken token, const JsonValue& where) {
+    const auto [same, is_new] = ids_.emplace(token.text, token.id);
+    if (!is_new && same->second != token.id) {
+      where.fail("one id for token " + shown_token(token.text) + ", not " +
+                 std::to_string(same->second) + " and " + std::to_string(token.id));
+    }
+    if (is_new) settings_.tokens.push_back(std::move(token));
+  }
+
+  std::filesystem::path folder_;
+  TokenSettings settings_;
+  std::map<std::string, std::int64_t> ids_;  // of settings_.tokens
+};
+
+}  // namespace
+
+AddedToken parse_added_token(const JsonValue& value, std::int64_t id) {
+  return {.text = value.at("content").text(kMaxTokenBytes),
+          .id = id,
+          .single_word = flag(value, "single_word", false),
+          .lstrip = flag(value, "lstrip", false),
+          .rstrip = flag(value, "rstrip", false),
+          .normalized = flag(value, "normalized", false),
+          .special = flag(value, "special", false)};
+}
+
+std::string shown_token(std::string_view text) {
+  constexpr std::size_t kShown = 40;
+  std::string out = nlohmann::json(text.substr(0, kShown))
+                        .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kShown) out += "...";
+  return out;
+}
+
+TokenSettings read_token_settings(const std::filesystem::path& folder) {
+  return Reader(folder).read();
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,45 @@
+#pragma once
+
+// What the small files of a Hugging Face folder say about its tokens.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/tokenizer/added_tokens.hpp"
+#include "model/json_value.hpp"
+
+namespace tandem::exec {
+
+struct TokenSettings {
+  std::optional<bool> add_bos;
+  std::optional<bool> add_eos;
+  bool legacy = false;  // of LlamaTokenizer: text behind a special token begins a new word
+  // Text of tokens with a role; empty: not said.
+  std::string bos;
+  std::string eos;
+  std::vector<AddedToken> tokens;        // with ids
+  std::vector<std::string> named;        // further special tokens, without ids
+  std::vector<std::int64_t> eos_tokens;  // ids, of generation_config.json
+};
+
+// Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+// generation_config.json where they are there; what the first says of a token stands. Throws Error
+// (file, remedy) for one that is damaged or gives one token two ids.
+[[nodiscard]] TokenSettings read_token_settings(const std::filesystem::path& folder);
+
+// A token as tokenizer_config.json and tokenizer.json write it: {"content": ..., "lstrip": ...}.
+[[nodiscard]] AddedToken parse_added_token(const model::JsonValue& value, std::int64_t id);
+
+// A token's text for an error: in quotes, without control characters, not endless.
+[[nodiscard]] std::string shown_token(std::string_view text);
+
+// Longest text of a token and largest number of added ones that files may have.
+inline constexpr std::size_t kMaxTokenBytes = 1U << 16U;
+inline constexpr std::size_t kMaxAddedTokens = 1U << 16U;
+inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;
+
+}  // namespace tandem::exec

@@ -1,0 +1,2 @@
+def make_all(out, write, vectors, special):
+    pass
