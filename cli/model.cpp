@@ -108,7 +108,7 @@ int list_models(const Arguments& arguments, std::ostream& out) {
   Json all = Json::array();
   Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
                "context", "parameters"});
-  for (const std::string& name : scenario_names("models", ".json")) {
+  for (const std::string& name : known_models()) {
     const Transformer t = load_model(name);
     all.push_back(geometry_json(t));
     table.add({name, std::string(model::to_string(t.family)), std::to_string(t.layers),
@@ -208,12 +208,12 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
            "Slices the weights of a model folder into the shard of each device of a plan. DIR has\n"
            "the layout of a worker's cache: a worker that is given it need not be sent its shard.",
        .positionals = {"plan.json"},
-       .flags = {{"weights", "DIR", "model folder with the weights (required)"},
+       .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
                  {"out", "DIR", "folder to write (required)"},
                  {"quiet", "", "print nothing"}}},
       arguments);
   const std::string& path = options.positional(0);
-  const std::string weights = options.required("weights");
+  const std::filesystem::path weights = find_weights(options.required("weights"));
   const std::string folder = options.required("out");
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   Table table({"device", "bytes", "shard"});

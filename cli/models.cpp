@@ -1,5 +1,7 @@
 #include "cli/models.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <system_error>
 
 #include "cli/files.hpp"
@@ -8,6 +10,17 @@
 namespace tandem::cli {
 namespace fs = std::filesystem;
 namespace {
+
+// Of a model that comes with tandem, of which `name` is the bare name; else nothing.
+std::optional<fs::path> known_model(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
+  const fs::path models = resource_folder("scenarios") / "models";
+  std::error_code fault;
+  for (const fs::path& file : {models / (name + ".json"), models / name / "config.json"}) {
+    if (fs::is_regular_file(file, fault)) return file;
+  }
+  return std::nullopt;
+}
 
 fs::path find_config(const std::string& name) {
   std::error_code fault;
@@ -18,10 +31,7 @@ fs::path find_config(const std::string& name) {
     return config;
   }
   if (fs::exists(name, fault)) return name;
-  if (name.find('/') == std::string::npos) {
-    fs::path file = resource_folder("scenarios") / "models" / (name + ".json");
-    if (fs::is_regular_file(file, fault)) return file;
-  }
+  if (const auto known = known_model(name)) return *known;
   throw Error(name + ": no such model folder, config.json or known model; see 'tandem model list'");
 }
 
@@ -30,6 +40,27 @@ fs::path find_config(const std::string& name) {
 model::Transformer load_model(const std::string& name) {
   const fs::path config = find_config(name);
   return model::parse_config_json(read_file(config), config.string());
+}
+
+fs::path find_weights(const std::string& name) {
+  std::error_code fault;
+  if (!fs::exists(name, fault)) {
+    const auto known = known_model(name);
+    if (known && known->filename() == "config.json") return known->parent_path();
+  }
+  return name;
+}
+
+std::vector<std::string> known_models() {
+  std::vector<std::string> names = scenario_names("models", ".json");
+  const fs::path models = resource_folder("scenarios") / "models";
+  std::error_code fault;
+  for (const fs::directory_entry& entry : fs::directory_iterator(models, fault)) {
+    if (fs::is_regular_file(entry.path() / "config.json", fault))
+      names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace tandem::cli

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "model/transformer.hpp"
 
@@ -10,5 +11,12 @@ namespace tandem::cli {
 // The geometry that M names: a Hugging Face folder, a config.json, or a name in scenarios/models.
 // Throws Error (M, what was looked for, the known names).
 [[nodiscard]] model::Transformer load_model(const std::string& name);
+
+// The folder of weights that `name` names: a name in scenarios/models that comes with weights,
+// unless a file of that name exists; else `name` itself, whether or not it exists.
+[[nodiscard]] std::filesystem::path find_weights(const std::string& name);
+
+// The names in scenarios/models, geometries and folders, sorted.
+[[nodiscard]] std::vector<std::string> known_models();
 
 }  // namespace tandem::cli

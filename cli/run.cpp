@@ -16,6 +16,7 @@
 #include "cli/generation_view.hpp"
 #include "cli/hosts.hpp"
 #include "cli/interruption.hpp"
+#include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/report.hpp"
 #include "cli/table.hpp"
@@ -40,7 +41,7 @@ Syntax syntax() {
           "Executes a plan and prints the text as it comes. Exit code 3, with the reason, if\n"
           "emulated times are worth nothing because this machine's speed drifted.",
       .positionals = {"plan.json"},
-      .flags = {{"weights", "DIR", "Hugging Face folder (required)"},
+      .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
                 {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
                 {"emulate", "", "start every device as a process on this machine"},
                 {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
@@ -163,7 +164,7 @@ std::string machine() {
 exec::GenerateOptions generate_options(const Options& options, const planner::Plan& plan,
                                        const Mode& mode) {
   exec::GenerateOptions run;
-  run.weights = options.required("weights");
+  run.weights = find_weights(options.required("weights"));
   const auto cache = options.text("cache");
   run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
   run.new_tokens = options.integer_or("new-tokens", plan.workload.new_tokens, 1, 1 << 30);

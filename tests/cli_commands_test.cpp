@@ -81,6 +81,15 @@ TEST_CASE("cli/model: scenarios are looked for where TANDEM_SCENARIOS says") {
   const Outcome found = bench.run_into(out, {"model", "list"}, {"TANDEM_SCENARIOS=mine"});
   CHECK(found.code == 0);
   CHECK(contains(bench.read("out"), "own"));
+  // A folder with weights is a model too.
+  bench.write("mine/models/with-weights/config.json", bench.read("tiny.json"));
+  const Outcome both = bench.run_into(out, {"model", "list"}, {"TANDEM_SCENARIOS=mine"});
+  CHECK(both.code == 0);
+  CHECK(contains(bench.read("out"), "own"));
+  CHECK(contains(bench.read("out"), "with-weights"));
+  const Outcome inspected =
+      bench.run_into(out, {"model", "inspect", "with-weights"}, {"TANDEM_SCENARIOS=mine"});
+  CHECK(inspected.code == 0);
   const Outcome astray = bench.run_into(out, {"model", "list"}, {"TANDEM_SCENARIOS=nowhere"});
   CHECK(astray.code == 1);
   CHECK(contains(astray.err, "nowhere"));
