@@ -152,9 +152,9 @@ def row(tokenizer, seed, length):
 def shape_of(step, steps):
     """Returns (rows, length) of a batch: short documents first, since looking back is learnt sooner there."""
     share = step / steps
-    if share < 0.5:
-        return 32, 256
     if share < 0.68:
+        return 32, 256
+    if share < 0.84:
         return 16, 512
     return 8, 1024
 
@@ -262,7 +262,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "tandem-tiny")
-    parser.add_argument("--steps", type=int, default=2400, help="optimizer steps of 8192 tokens")
+    parser.add_argument("--steps", type=int, default=2800, help="optimizer steps of 8192 tokens")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
