@@ -18,7 +18,9 @@ using nlohmann::json;
 
 const std::filesystem::path kFolder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/tokenizers";
 
-constexpr const char* kNames[] = {"sp-bpe", "sp-bpe-legacy", "sp-unigram", "sp-unigram-bytes"};
+constexpr const char* kNames[] = {"sp-bpe",           "sp-bpe-legacy", "sp-unigram",
+                                  "sp-unigram-bytes", "bpe-gpt2",      "bpe-prefix",
+                                  "bpe-llama3",       "bpe-qwen2",     "bpe-steps"};
 
 struct Vectors {
   json cases;

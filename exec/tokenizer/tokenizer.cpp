@@ -2,11 +2,11 @@
 
 #include <system_error>
 
+#include "exec/tokenizer/byte_level_tokenizer.hpp"
 #include "exec/tokenizer/sentencepiece_tokenizer.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "exec/weights/read_file.hpp"
-#include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -34,9 +34,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
   }
   const std::filesystem::path json = folder / "tokenizer.json";
   if (has_file(json)) {
-    throw Error(json.string() +
-                ": this version reads text for byte-level vocabularies and SentencePiece only, "
-                "expected a folder with tokenizer.model; give token ids with --prompt-ids");
+    return byte_level_tokenizer(parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
+                                json.string(), read_token_settings(folder), transformer.vocab);
   }
   return byte_tokenizer(transformer.vocab, transformer.bos_token);
 }

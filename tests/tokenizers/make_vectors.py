@@ -150,7 +150,7 @@ def make_all(out):
     make_sentencepiece(
         out / "sp-unigram-bytes", {"add_bos_token": False}, vocab_size=600, model_type="unigram", byte_fallback=True,
         normalization_rule_name="nfkc", add_dummy_prefix=False, remove_extra_whitespaces=False)
-    byte_level.make_all(out, write, vectors, special)
+    byte_level.make_all(out, write, vectors, special, replaced)
 
 
 def main():

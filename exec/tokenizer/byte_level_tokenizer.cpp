@@ -1,0 +1,206 @@
+#include "exec/tokenizer/byte_level_tokenizer.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "exec/tokenizer/byte_alphabet.hpp"
+#include "exec/tokenizer/byte_pairs.hpp"
+#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/utf8.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+class ByteLevelTokenizer final : public Tokenizer {
+ public:
+  ByteLevelTokenizer(TokenizerJson json, const std::string& source, const TokenSettings& settings,
+                     std::int64_t vocab)
+      : table_(vocab, source),
+        unknown_(json.unknown),
+        forms_(std::move(json.forms)),
+        steps_(std::move(json.steps)),
+        front_(std::move(json.front)),
+        back_(std::move(json.back)) {
+    fill_table(json);
+    merges_.reserve(json.merges.size());
+    for (std::size_t rank = 0; rank < json.merges.size(); ++rank) {
+      const TokenizerJson::Merge& merge = json.merges[rank];
+      merges_.add_merge(merge.left, merge.right, merge.merged, static_cast<std::uint32_t>(rank));
+    }
+    add_tokens(json, settings, source);
+    choose_ends(json, settings, source);
+  }
+
+  [[nodiscard]] Ids encode(std::string_view text) const override {
+    const std::string valid = valid_utf8(text);
+    Ids ids = front_;
+    Words words;
+    for (const Fragment& fragment : tokens_.split(valid)) {
+      if (fragment.id >= 0) {
+        ids.push_back(static_cast<std::int32_t>(fragment.id));
+      } else if (forms_.empty()) {
+        encode_normalized(fragment.text, words, ids);
+      } else {
+        std::string changed(fragment.text);
+        for (const UnicodeForm form : forms_) changed = normalized(changed, form);
+        encode_normalized(changed, words, ids);
+      }
+    }
+    ids.insert(ids.end(), back_.begin(), back_.end());
+    return ids;
+  }
+
+  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
+  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
+  [[nodiscard]] std::int64_t bos_token() const override {
+    return front_.empty() ? -1 : front_.front();
+  }
+  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
+  [[nodiscard]] std::string description() const override {
+    return "byte-level BPE, " + std::to_string(table_.count()) + " tokens";
+  }
+
+ private:
+  using Words = std::unordered_map<std::string, Ids>;  // of one text: most words come again
+
+  void fill_table(const TokenizerJson& json) {
+    for (unsigned byte = 0; byte < 256; ++byte)
+      merges_.set_byte(static_cast<unsigned char>(byte), -1);
+    for (const auto& [token, id] : json.vocab) {
+      const auto bytes = bytes_of_letters(token);
+      table_.set(id, bytes.value_or(token), token);
+      if (!bytes) continue;
+      if (bytes->size() == 1) merges_.set_byte(static_cast<unsigned char>(bytes->front()), id);
+      if (json.ignore_merges) whole_words_.emplace(*bytes, id);
+    }
+  }
+
+  void add_tokens(TokenizerJson& json, const TokenSettings& settings, const std::string& source) {
+    std::unordered_set<std::string> listed;
+    for (const AddedToken& token : json.added) {
+      listed.insert(token.text);
+      json.vocab.emplace(token.text, static_cast<std::int32_t>(token.id));
+    }
+    for (const AddedToken& token : settings.tokens) {
+      const auto [place, is_new] =
+          json.vocab.emplace(token.text, static_cast<std::int32_t>(token.id));
+      if (place->second != token.id) {
+        throw Error(source + ": token " + shown_token(token.text) + " has id " +
+                    std::to_string(place->second) + ", expected that of tokenizer_config.json, " +
+                    std::to_string(token.id) + "; take both files from one model");
+      }
+      if (!listed.contains(token.text)) json.added.push_back(token);
+    }
+    std::vector<AddedToken> raw;
+    std::vector<AddedToken> in_form;
+    for (AddedToken& token : json.added) {
+      const bool hidden =
+          token.special || std::ranges::find(settings.named, token.text) != settings.named.end();
+      table_.set(token.id, hidden ? "" : token.text, token.text);
+      if (!token.normalized) {
+        raw.push_back(std::move(token));
+        continue;
+      }
+      for (const UnicodeForm form : forms_) token.text = normalized(token.text, form);
+      in_form.push_back(std::move(token));
+    }
+    tokens_ = AddedTokens(std::move(raw));
+    normalized_tokens_ = AddedTokens(std::move(in_form));
+  }
+
+  void choose_ends(const TokenizerJson& json, const TokenSettings& settings,
+                   const std::string& source) {
+    const auto id_of = [&](const std::string& token) {
+      const auto found = json.vocab.find(token);
+      return found == json.vocab.end() || token.empty() ? -1 : found->second;
+    };
+    const std::int32_t bos = id_of(settings.bos);
+    const std::int32_t eos = id_of(settings.eos);
+    if (settings.add_bos) put(front_, *settings.add_bos, bos, "bos_token", source);
+    if (settings.add_eos) put(back_, *settings.add_eos, eos, "eos_token", source);
+    for (const Ids& side : {front_, back_}) {
+      for (const std::int32_t id : side) check_token(id, table_.vocab());
+    }
+    eos_ = settings.eos_tokens;
+    if (eos >= 0) eos_.push_back(eos);
+    std::ranges::sort(eos_);
+    eos_.erase(std::ranges::unique(eos_).begin(), eos_.end());
+  }
+
+  // tokenizer_config.json may put a token at the ends of texts, or take the template's away.
+  static void put(Ids& side, bool wanted, std::int32_t id, const char* role,
+                  const std::string& source) {
+    if (wanted && id < 0) {
+      throw Error(source + ": has no " + role +
+                  ", expected one as tokenizer_config.json adds it to texts; check that file");
+    }
+    const auto there = std::ranges::find(side, id);
+    if (wanted && there == side.end()) side.push_back(id);
+    if (!wanted && there != side.end()) side.erase(there);
+  }
+
+  void encode_normalized(std::string_view text, Words& words, Ids& ids) const {
+    for (const Fragment& fragment : normalized_tokens_.split(text)) {
+      if (fragment.id >= 0) {
+        ids.push_back(static_cast<std::int32_t>(fragment.id));
+      } else {
+        encode_text(fragment.text, words, ids);
+      }
+    }
+  }
+
+  void encode_text(std::string_view text, Words& words, Ids& ids) const {
+    std::vector<std::string_view> parts{text};
+    std::deque<std::string> changed;  // parts that are not of the text
+    for (const TokenizerJson::Step& step : steps_) {
+      if (step.add_prefix_space) {
+        for (std::string_view& part : parts) {
+          if (!part.starts_with(' ')) part = changed.emplace_back(" ").append(part);
+        }
+      }
+      if (step.pattern) parts = step.pattern->split(parts);
+    }
+    for (const std::string_view part : parts) encode_word(part, words, ids);
+  }
+
+  void encode_word(std::string_view word, Words& words, Ids& ids) const {
+    const auto [place, is_new] = words.try_emplace(std::string(word));
+    Ids& found = place->second;
+    if (is_new) {
+      const auto whole = whole_words_.find(place->first);
+      if (whole != whole_words_.end()) {
+        found.push_back(whole->second);
+      } else {
+        merges_.encode(word, unknown_, found);
+      }
+    }
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+
+  TokenTable table_;
+  BytePairs merges_;
+  std::unordered_map<std::string, std::int32_t> whole_words_;  // if merges are ignored for them
+  std::int32_t unknown_;
+  std::vector<UnicodeForm> forms_;
+  std::vector<TokenizerJson::Step> steps_;
+  AddedTokens tokens_;             // looked for in the text as it is
+  AddedTokens normalized_tokens_;  // and in normalised text
+  Ids front_;
+  Ids back_;
+  std::vector<std::int64_t> eos_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> byte_level_tokenizer(TokenizerJson json, const std::string& source,
+                                                const TokenSettings& settings, std::int64_t vocab) {
+  return std::make_unique<ByteLevelTokenizer>(std::move(json), source, settings, vocab);
+}
+
+}  // namespace tandem::exec

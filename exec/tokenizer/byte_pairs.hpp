@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tandem::exec {
+
+// Byte-pair encoding of one word: of all neighbours that have a merge, the pair of the lowest rank
+// (of equal ones the leftmost) becomes one token, until none has (Sennrich et al., ACL 2016).
+class BytePairs {
+ public:
+  // Tokens of single bytes; negative: that byte has none and cannot be encoded.
+  void set_byte(unsigned char byte, std::int32_t token) { bytes_[byte] = token; }
+  // Neighbours `left` and `right` become `merged`; a later merge of the same two replaces it.
+  void add_merge(std::int32_t left, std::int32_t right, std::int32_t merged, std::uint32_t rank);
+  void reserve(std::size_t merges) { merges_.reserve(merges); }
+  [[nodiscard]] std::size_t merges() const { return merges_.size(); }
+
+  // Appends the tokens of `word`; O(n log n) in its length. `unknown` stands for bytes without a
+  // token.
+  void encode(std::string_view word, std::int32_t unknown, std::vector<std::int32_t>& tokens) const;
+
+ private:
+  struct Merge {
+    std::uint32_t rank = 0;
+    std::int32_t token = 0;
+  };
+  [[nodiscard]] const Merge* merge_of(std::int32_t left, std::int32_t right) const;
+
+  std::array<std::int32_t, 256> bytes_{};
+  std::unordered_map<std::uint64_t, Merge> merges_;  // by both tokens
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::exec {
+
+// A regular expression that cuts texts into words, run by PCRE2 with Unicode's classes. White space
+// (\s) is Unicode's property White_Space, as in the engines that vocabularies were trained with.
+// Const functions may be called by several threads at once.
+class SplitPattern {
+ public:
+  enum class Gaps { keep, drop };  // what lies between matches
+
+  // `literal`: the pattern is a text, not an expression. `source` begins errors. Throws Error
+  // unless the pattern can be compiled.
+  SplitPattern(const std::string& pattern, bool literal, Gaps gaps, std::string source);
+
+  // The parts of each of `texts`, valid UTF-8, from left to right: every match, and what lies
+  // between them if it is kept; empty parts are left out. Throws Error if the search takes more
+  // steps than honest patterns need.
+  [[nodiscard]] std::vector<std::string_view> split(std::span<const std::string_view> texts) const;
+
+ private:
+  class Search;
+  struct Free {
+    void operator()(void* code) const;
+  };
+  std::string source_;
+  Gaps gaps_;
+  std::unique_ptr<void, Free> code_;
+};
+
+}  // namespace tandem::exec
