@@ -12,7 +12,8 @@ JOBS ?= $(shell nproc)
 
 BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev libboost-dev \
   libboost-program-options-dev libeigen3-dev libhwy-dev libpugixml-dev nlohmann-json3-dev \
-  libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev doctest-dev libbenchmark-dev
+  libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev liburing-dev \
+  doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch python3-sentencepiece python3-regex
 CHECK_PACKAGES := $(TEST_PACKAGES) clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev

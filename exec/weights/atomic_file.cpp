@@ -61,13 +61,15 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : folder_(std::move(other.folder_)),
       temporary_(std::exchange(other.temporary_, {})),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      written_(other.written_) {}
+      written_(other.written_),
+      settled_(other.settled_) {}
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(temporary_, other.temporary_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(written_, other.written_);
+  std::swap(settled_, other.settled_);
   return *this;
 }
 
@@ -88,6 +90,20 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 
 void AtomicFile::write(std::string_view text) {
   write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void AtomicFile::settle() {
+  const auto at = static_cast<off_t>(settled_);
+  const auto bytes = static_cast<off_t>(written_ - settled_);
+  // File systems without it (EINVAL, ENOSYS) write when they like; what the disk refuses is told.
+  constexpr unsigned kThrough =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  if (sync_file_range(descriptor_, at, bytes, kThrough) != 0 && errno != EINVAL &&
+      errno != ENOSYS && errno != ESPIPE) {
+    fail(folder_, "cannot write after " + std::to_string(settled_) + " bytes", errno);
+  }
+  posix_fadvise(descriptor_, at, bytes, POSIX_FADV_DONTNEED);
+  settled_ = written_;
 }
 
 void AtomicFile::commit(const fs::path& name) {

@@ -24,6 +24,9 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   [[nodiscard]] std::uint64_t written() const { return written_; }
+  // Has what was written go to the disk and leave the page cache: for large files, on devices with
+  // little memory.
+  void settle();
   // Becomes `folder`/`name`, replacing a file of that name.
   void commit(const std::filesystem::path& name);
 
@@ -32,6 +35,7 @@ class AtomicFile {
   std::filesystem::path temporary_;  // empty: nothing to remove
   int descriptor_ = -1;
   std::uint64_t written_ = 0;
+  std::uint64_t settled_ = 0;
 };
 
 }  // namespace tandem::exec

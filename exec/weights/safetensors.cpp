@@ -331,7 +331,7 @@ void SafetensorsFolder::read(const std::string& tensor, std::span<const std::int
   const std::size_t first_byte = static_cast<std::size_t>(columns.begin) * element;
   const auto row_count = static_cast<std::size_t>(rows.size());
   // A piece of whole rows is contiguous in the file; without its last row's unused columns.
-  constexpr std::size_t kPiece = std::size_t{4} << 20U;
+  constexpr std::size_t kPiece = std::size_t{1} << 20U;
   const std::size_t rows_at_once = std::clamp<std::size_t>(kPiece / row_bytes, 1, row_count);
   std::vector<std::byte> piece(std::min(rows_at_once, row_count) * row_bytes);
   for (std::size_t row = 0; row < row_count; row += rows_at_once) {

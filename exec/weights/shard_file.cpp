@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kDigestCharacters = 64;
 constexpr std::size_t kChunk = std::size_t{1} << 20U;
+// Written bytes that may wait in the page cache.
+constexpr std::uint64_t kSettleBytes = std::uint64_t{16} << 20U;
 
 bool is_digest(const std::string& text) {
   return text.size() == kDigestCharacters && std::ranges::all_of(text, [](char c) {
@@ -88,7 +90,8 @@ fs::path default_cache_dir() {
 }
 
 ShardFile make_shard_file(const fs::path& weights, const model::Transformer& transformer,
-                          const model::Share& share, const fs::path& cache_dir) {
+                          const model::Share& share, const fs::path& cache_dir,
+                          const ShardProgress& progress) {
   const SafetensorsFolder folder(weights);
   const ShardLayout layout = layout_of(transformer, share);
   const std::vector<std::byte> header = shard_header(transformer, share, layout);
@@ -99,19 +102,17 @@ ShardFile make_shard_file(const fs::path& weights, const model::Transformer& tra
 
   AtomicFile file(shards_folder(cache_dir));
   DigestStream digest;
+  std::uint64_t settled = 0;
   const auto put = [&](std::span<const std::byte> piece) {
     digest.update(piece);
     file.write(piece);
+    if (file.written() - settled < kSettleBytes) return;
+    file.settle();
+    settled = file.written();
+    if (progress) progress(settled, bytes);
   };
   put(header);
-  std::vector<float> floats;
-  for (const LayoutBlock& block : layout.blocks) {
-    const std::uint64_t padded =
-        (block.bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-    floats.assign(padded / sizeof(float), 0.0F);
-    slice_block(folder, block, floats);
-    put(std::as_bytes(std::span(floats)));
-  }
+  for (const LayoutBlock& block : layout.blocks) stream_block(folder, block, put);
   const std::string sha256 = digest.hex();
   // Weights that changed while they were read must not be remembered under their old fingerprint.
   if (index_key(weights, folder, header) != key) {
@@ -160,13 +161,14 @@ struct ShardReceiver::State {
   std::uint64_t bytes = 0;
   AtomicFile file;
   DigestStream digest;
+  std::uint64_t settled = 0;
 };
 
 ShardReceiver::ShardReceiver(const fs::path& cache_dir, const std::string& sha256,
                              std::uint64_t bytes) {
   check_digest(sha256);
   const fs::path folder = shards_folder(cache_dir);
-  state_ = std::make_unique<State>(State{folder, sha256, bytes, AtomicFile(folder), {}});
+  state_ = std::make_unique<State>(State{folder, sha256, bytes, AtomicFile(folder), {}, 0});
 }
 ShardReceiver::~ShardReceiver() = default;
 ShardReceiver::ShardReceiver(ShardReceiver&&) noexcept = default;
@@ -180,6 +182,9 @@ void ShardReceiver::append(std::span<const std::byte> chunk) {
   }
   state_->digest.update(chunk);
   state_->file.write(chunk);
+  if (received() - state_->settled < kSettleBytes) return;
+  state_->file.settle();
+  state_->settled = received();
 }
 
 std::uint64_t ShardReceiver::received() const { return state_->file.written(); }

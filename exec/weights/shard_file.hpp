@@ -30,14 +30,19 @@ struct ShardFile {
 // $XDG_CACHE_HOME/tandem, else ~/.cache/tandem. Throws Error if neither variable is set.
 [[nodiscard]] std::filesystem::path default_cache_dir();
 
-// The shard file of `share`, sliced out of the Hugging Face folder `weights` block by block
-// (memory: one block), or found in the cache if the folder's files (names, sizes, times of change),
-// geometry and share are those of an earlier call. Read it with Shard::read or send_shard. Throws
-// Error: file, tensor, value, expected, remedy.
+// Bytes of a shard file that are written, of all of its bytes.
+using ShardProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+// The shard file of `share`, sliced out of the Hugging Face folder `weights` piece by piece (a few
+// MiB of memory, whatever the model), or found in the cache if the folder's files (names, sizes,
+// times of change), geometry and share are those of an earlier call; then its content is not read.
+// `progress`, if any, is called now and then while slicing. Read it with Shard::read or
+// send_shard. Throws Error: file, tensor, value, expected, remedy; leaves no partial file behind.
 [[nodiscard]] ShardFile make_shard_file(const std::filesystem::path& weights,
                                         const model::Transformer& transformer,
                                         const model::Share& share,
-                                        const std::filesystem::path& cache_dir);
+                                        const std::filesystem::path& cache_dir,
+                                        const ShardProgress& progress = {});
 
 // The cached shard of that digest. The file is read and its digest verified; a file that is not
 // what its name says is removed and not found. Throws Error if `sha256` is not 64 lower-case

@@ -1,6 +1,7 @@
 #include "exec/weights/shard_format.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -92,6 +93,32 @@ void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std
     weights.read(part.tensor, part.shape, part.rows, part.columns,
                  out.subspan(part.offset / sizeof(float), part.elements()));
   }
+}
+
+void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
+                  const std::function<void(std::span<const std::byte>)>& sink) {
+  constexpr std::size_t kPieceFloats = std::size_t{1} << 18U;
+  const std::array<std::byte, kBlockAlignment> zeros{};
+  std::vector<float> piece;
+  std::uint64_t at = 0;
+  const auto pad_to = [&](std::uint64_t offset) {
+    sink(std::span(zeros).first(offset - at));
+    at = offset;
+  };
+  for (const TensorPart& part : block.parts) {
+    pad_to(part.offset);
+    const auto width = static_cast<std::size_t>(part.columns.size());
+    const auto rows_at_once = static_cast<std::int32_t>(
+        std::max<std::size_t>(1, kPieceFloats / std::max<std::size_t>(width, 1)));
+    for (std::int32_t row = part.rows.begin; row < part.rows.end; row += rows_at_once) {
+      const model::Range rows{row, std::min(row + rows_at_once, part.rows.end)};
+      piece.resize(static_cast<std::size_t>(rows.size()) * width);
+      weights.read(part.tensor, part.shape, rows, part.columns, piece);
+      sink(std::as_bytes(std::span(piece)));
+    }
+    at += part.elements() * sizeof(float);
+  }
+  pad_to((block.bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment);
 }
 
 }  // namespace tandem::exec

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,5 +28,10 @@ void check_shard_header(std::span<const std::byte> actual, std::span<const std::
 
 // Reads the parts of `block` into `out`, the block's bytes / 4 floats; padding is left as it is.
 void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out);
+
+// Calls `sink` with all bytes of `block` as they are in a shard file, padding included, in pieces
+// of about 1 MiB: a block may be larger than memory.
+void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
+                  const std::function<void(std::span<const std::byte>)>& sink);
 
 }  // namespace tandem::exec

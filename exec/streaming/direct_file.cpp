@@ -1,0 +1,122 @@
+#include "exec/streaming/direct_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "exec/weights/aligned_buffer.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Some file systems accept the flag and refuse the reads.
+bool reads_directly(int descriptor) {
+  AlignedBuffer probe(kDirectAlignment);
+  return pread(descriptor, probe.data(), probe.size(), 0) >= 0;
+}
+
+}  // namespace
+
+DirectFile::DirectFile(const std::filesystem::path& path, const DirectFileOptions& options)
+    : path_(path) {
+  if (options.direct) {
+    descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    direct_ = descriptor_ >= 0 && reads_directly(descriptor_);
+    if (descriptor_ >= 0 && !direct_) close(std::exchange(descriptor_, -1));
+  }
+  if (descriptor_ < 0) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    if (descriptor_ >= 0) close(descriptor_);
+    throw Error(path.string() + ": cannot open: " + std::strerror(error) +
+                "; check the path and its permissions");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    throw Error(path.string() + ": not a regular file, expected one; check the path");
+  }
+  stamp_ = stamp();
+}
+
+DirectFile::DirectFile(DirectFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      direct_(other.direct_),
+      stamp_(other.stamp_) {}
+
+DirectFile& DirectFile::operator=(DirectFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(direct_, other.direct_);
+  std::swap(stamp_, other.stamp_);
+  return *this;
+}
+
+DirectFile::~DirectFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+DirectFile::Stamp DirectFile::stamp() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail(0, errno);
+  return {.size = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = nanoseconds(status.st_mtim),
+          .changed_ns = nanoseconds(status.st_ctim)};
+}
+
+void DirectFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  require(offset % kDirectAlignment == 0 && bytes.size() % kDirectAlignment == 0 &&
+              reinterpret_cast<std::uintptr_t>(bytes.data()) % kDirectAlignment == 0,
+          "DirectFile: an aligned read");
+  const std::uint64_t first = offset;
+  while (!bytes.empty()) {
+    const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(offset, errno);
+    // A direct read ends off the grid at the end of the file only.
+    if (n == 0 || static_cast<std::uint64_t>(n) % kDirectAlignment != 0) {
+      fail_short(offset + static_cast<std::uint64_t>(n),
+                 bytes.size() - static_cast<std::size_t>(n));
+    }
+    offset += static_cast<std::uint64_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  forget(first, offset - first);
+}
+
+void DirectFile::check_unchanged() const {
+  const Stamp now = stamp();
+  if (now == stamp_) return;
+  throw Error(path_.string() + ": changed while it was in use (" + std::to_string(now.size) +
+              " bytes, " + std::to_string(stamp_.size) +
+              " when it was opened); let nothing write to it and start again");
+}
+
+void DirectFile::forget(std::uint64_t offset, std::uint64_t bytes) const {
+  if (direct_) return;
+  posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                POSIX_FADV_DONTNEED);
+}
+
+void DirectFile::fail(std::uint64_t offset, int error) const {
+  throw Error(path_.string() + ": cannot read at byte " + std::to_string(offset) + ": " +
+              std::strerror(error) + "; check the disk");
+}
+
+void DirectFile::fail_short(std::uint64_t offset, std::uint64_t wanted) const {
+  throw Error(path_.string() + ": ends at byte " + std::to_string(offset) + ", expected " +
+              std::to_string(wanted) + " more; the file was cut short, remove it and start again");
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,100 @@
+#pragma once
+
+// Reading files past the page cache: what is streamed once is not worth keeping, and cached pages
+// would count as memory that a device does not have.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace tandem::exec {
+
+// Offsets, sizes and addresses of direct reads are multiples of this: the logical block size of
+// all common disks divides it.
+inline constexpr std::uint64_t kDirectAlignment = 4096;
+
+[[nodiscard]] constexpr std::uint64_t direct_floor(std::uint64_t byte) {
+  return byte / kDirectAlignment * kDirectAlignment;
+}
+[[nodiscard]] constexpr std::uint64_t direct_ceiling(std::uint64_t byte) {
+  return direct_floor(byte + kDirectAlignment - 1);
+}
+
+struct DirectFileOptions {
+  bool direct = true;  // O_DIRECT where the file system has it
+};
+
+// An open file. Thread-safe. Move-only.
+class DirectFile {
+ public:
+  // Throws Error (path, the system's reason, remedy) unless `path` is a regular file that opens.
+  explicit DirectFile(const std::filesystem::path& path, const DirectFileOptions& options = {});
+  DirectFile(DirectFile&& other) noexcept;
+  DirectFile& operator=(DirectFile&& other) noexcept;
+  ~DirectFile();
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::uint64_t size() const { return stamp_.size; }  // when it was opened
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  // False: reads go through the page cache, which is told to forget them.
+  [[nodiscard]] bool direct() const { return direct_; }
+
+  // Fills `bytes`; offset, size and address are multiples of kDirectAlignment, else logic_error.
+  // Throws Error if the file cannot be read or ends before.
+  void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+  // Throws Error if the file is no longer the one that was opened: another size or time of change.
+  void check_unchanged() const;
+  // Where the page cache is used: forgets these pages.
+  void forget(std::uint64_t offset, std::uint64_t bytes) const;
+
+  // The errors of a read of `wanted` bytes at `offset`: the system's, or the file's end.
+  [[noreturn]] void fail(std::uint64_t offset, int error) const;
+  [[noreturn]] void fail_short(std::uint64_t offset, std::uint64_t wanted) const;
+
+ private:
+  struct Stamp {
+    std::uint64_t size = 0;
+    std::int64_t modified_ns = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  [[nodiscard]] Stamp stamp() const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  bool direct_ = false;
+  Stamp stamp_;
+};
+
+struct DirectReaderOptions {
+  bool uring = true;  // io_uring where the kernel permits it
+};
+
+// Sequential reads with several requests in flight (io_uring), else one at a time (pread). Used by
+// one thread. Allocates nothing after construction.
+class DirectReader {
+ public:
+  // `file` outlives the reader.
+  explicit DirectReader(const DirectFile& file, const DirectReaderOptions& options = {});
+  ~DirectReader();
+  DirectReader(const DirectReader&) = delete;
+  DirectReader& operator=(const DirectReader&) = delete;
+
+  // As DirectFile::read_at. Throws Error soon after `stop` becomes true.
+  void read(std::uint64_t offset, std::span<std::byte> bytes, const std::atomic<bool>& stop);
+  // "O_DIRECT, io_uring" and so on, for results.
+  [[nodiscard]] std::string method() const;
+
+ private:
+  struct Ring;
+  void read_by_ring(std::uint64_t offset, std::span<std::byte> bytes,
+                    const std::atomic<bool>& stop);
+  const DirectFile* file_;
+  std::unique_ptr<Ring> ring_;  // null: pread
+};
+
+}  // namespace tandem::exec
