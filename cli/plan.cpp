@@ -10,6 +10,7 @@
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/table.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
@@ -111,24 +112,40 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
 }
 
 Syntax syntax() {
-  return {.command = "plan",
-          .summary =
-              "Places a model on a platform and writes the plan, to standard output without\n"
-              "--out. Exit code 3, with the reason, if the platform cannot hold the model.",
-          .positionals = {},
-          .flags = {{"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
-                    {"model", "M", "model folder, config.json, or known name (required)"},
-                    {"strategy", "S", "tensor or local [tensor]"},
-                    {"partition", "HOW", "galaxy, equal, or proportions A:B:C [galaxy]"},
-                    {"prompt-tokens", "N", "tokens of the prompt [64]"},
-                    {"new-tokens", "N", "tokens to generate [32]"},
-                    {"allreduce", "HOW", "star [star]"},
-                    {"master", "NAME", "device with prompt, embedding and head [the first]"},
-                    {"profile", "[NAME=]FILE",
-                     "measured speed of every device, or of one [nominal]", true},
-                    {"out", "FILE", "where the plan goes; a summary then goes to stdout"},
-                    {"json", "", "print the summary as JSON (with --out)"},
-                    {"quiet", "", "print no summary"}}};
+  return {
+      .command = "plan",
+      .summary =
+          "Places a model on a platform and writes the plan, to standard output without\n"
+          "--out. Exit code 3, with the reason, if the platform cannot hold the model.",
+      .positionals = {},
+      .flags = {
+          {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
+          {"model", "M", "model folder, config.json, or known name (required)"},
+          {"strategy", "S", "tensor or local [tensor]"},
+          {"partition", "HOW", "galaxy, equal, or proportions A:B:C [galaxy]"},
+          {"prompt-tokens", "N", "tokens of the prompt [64]"},
+          {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
+          {"new-tokens", "N", "tokens to generate [32]"},
+          {"allreduce", "HOW", "star [star]"},
+          {"master", "NAME", "device with prompt, embedding and head [the first]"},
+          {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
+          {"out", "FILE", "where the plan goes; a summary then goes to stdout"},
+          {"json", "", "print the summary as JSON (with --out)"},
+          {"quiet", "", "print no summary"}}};
+}
+
+std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
+                           const model::Transformer& transformer) {
+  const std::optional<std::string> text = options.text("prompt");
+  if (!text) return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+  if (options.has("prompt-tokens"))
+    throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
+  const std::filesystem::path folder = find_weights(model_name);
+  if (!std::filesystem::is_directory(folder))
+    throw Error("model " + model_name +
+                ": has no tokenizer to count the prompt's tokens with, expected a model folder; "
+                "give '--prompt-tokens'");
+  return static_cast<std::int64_t>(exec::load_tokenizer(folder, transformer)->encode(*text).size());
 }
 
 }  // namespace
@@ -151,14 +168,15 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       throw Usage("flag '--" + std::string(flag) + "' says how to split the model, but strategy '" +
                   strategy + "' does not split it; leave it out");
   }
+  const model::Transformer transformer = load_model(model_name);
   planner::Request request{
-      .model = load_model(model_name),
+      .model = transformer,
       .cluster = sim::read_platform(find_platform(platform).string()).cluster,
       .strategy = strategy,
       .partition = options.text_or("partition", "galaxy"),
       .allreduce = options.choice_or("allreduce", "star", {"star"}),
       .master = options.text_or("master", ""),
-      .workload = {.prompt_tokens = options.integer_or("prompt-tokens", 64, 1, 1 << 30),
+      .workload = {.prompt_tokens = prompt_tokens(options, model_name, transformer),
                    .new_tokens = options.integer_or("new-tokens", 32, 1, 1 << 30)},
       .profiles = {}};
   request.profiles = device_profiles(request.cluster, options.all("profile"));

@@ -134,6 +134,14 @@ TEST_CASE("cli/model: random weights depend on the seed alone, and serve as a mo
   CHECK(contains(bench.good({"model", "inspect", "a"}), "100160"));
 }
 
+TEST_CASE("cli/plan: a prompt's tokens are counted by the model's tokenizer, 5 bytes here") {
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
+  const Json plan = Json::parse(
+      bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt", "hello"}));
+  CHECK(plan["workload"]["prompt_tokens"] == 5);
+}
+
 TEST_CASE("cli/model: shards of a plan are one file a device") {
   const Kitchen bench;
   bench.plan();
