@@ -1,13 +1,16 @@
 // tandem model: geometries, their sizes and work, and random weights for them.
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <system_error>
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/table.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
@@ -124,6 +127,19 @@ int list_models(const Arguments& arguments, std::ostream& out) {
   return 0;
 }
 
+// What kind of tokenizer the folder of model `name` has; empty: no folder. One that cannot be read
+// is no obstacle to the sizes.
+std::string tokenizer_text(const std::string& name, const Transformer& transformer) {
+  const std::filesystem::path folder = find_weights(name);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return "";
+  try {
+    return exec::load_tokenizer(folder, transformer)->description();
+  } catch (const Error& error) {
+    return std::string("none: ") + error.what();
+  }
+}
+
 int inspect_model(const Arguments& arguments, std::ostream& out) {
   const Options options(
       {.command = "model inspect",
@@ -133,7 +149,9 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
        .flags = {{"prompt-tokens", "N", "length of the prompt that work is stated for [512]"},
                  {"json", "", "print JSON"}}},
       arguments);
-  const Transformer t = load_model(options.positional(0));
+  const std::string& name = options.positional(0);
+  const Transformer t = load_model(name);
+  const std::string tokenizer = tokenizer_text(name, t);
   const auto prompt = static_cast<std::int32_t>(
       options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
@@ -151,6 +169,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
     json["prompt_tokens"] = prompt;
     json["prompt_flops_per_token"] = prompt_flops / prompt;
     json["decode_flops_per_token"] = decode_flops;
+    if (!tokenizer.empty()) json["tokenizer"] = tokenizer;
     out << json.dump(2) << '\n';
     return 0;
   }
@@ -170,6 +189,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       << prompt << " tokens)\n"
       << "new token        " << fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
       << " tokens\n";
+  if (!tokenizer.empty()) out << "tokenizer        " << tokenizer << '\n';
   return 0;
 }
 

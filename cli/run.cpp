@@ -112,6 +112,18 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
   return ids;
 }
 
+// The tokenizer of the weights. One that cannot be read is no obstacle to a prompt of token ids.
+std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options, const planner::Plan& plan,
+                                              const std::filesystem::path& weights) {
+  try {
+    return exec::load_tokenizer(weights, plan.model);
+  } catch (const Error& error) {
+    if (!options.text("prompt-ids")) throw;
+    if (!options.has("quiet")) std::cerr << "tandem: " << error.what() << "; printing token ids\n";
+    return exec::number_tokenizer(plan.model.vocab);
+  }
+}
+
 // As many tokens as were planned, of a text that says what it is.
 std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::int64_t tokens) {
   std::string text;
@@ -264,8 +276,12 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
 
   exec::GenerateOptions run = generate_options(options, plan, mode);
-  const auto tokenizer = exec::byte_tokenizer(plan.model.vocab);
+  const auto tokenizer = tokenizer_of(options, plan, run.weights);
   run.prompt = prompt_of(options, *tokenizer, plan);
+  if (!options.has("ignore-eos")) {
+    const auto stops = tokenizer->eos_tokens();
+    run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
+  }
 
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });

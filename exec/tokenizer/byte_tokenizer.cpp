@@ -37,6 +37,26 @@ class ByteTokenizer final : public Tokenizer {
   std::int64_t bos_;
 };
 
+class NumberTokenizer final : public Tokenizer {
+ public:
+  explicit NumberTokenizer(std::int64_t vocab) : vocab_(vocab) {}
+
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view) const override {
+    throw Error("text: this vocabulary has no text, expected token ids; give --prompt-ids");
+  }
+  [[nodiscard]] std::string piece(std::int32_t id) const override {
+    check_token(id, vocab_);
+    return without_text(id);
+  }
+  [[nodiscard]] std::int64_t vocab() const override { return vocab_; }
+  [[nodiscard]] std::int64_t bos_token() const override { return -1; }
+  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return {}; }
+  [[nodiscard]] std::string description() const override { return "token ids without text"; }
+
+ private:
+  std::int64_t vocab_;
+};
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab, std::int64_t bos_token) {
@@ -51,6 +71,10 @@ std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab, std::int64_t bos_t
                 "; check config.json");
   }
   return std::make_unique<ByteTokenizer>(vocab, bos_token);
+}
+
+std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab) {
+  return std::make_unique<NumberTokenizer>(vocab);
 }
 
 }  // namespace tandem::exec

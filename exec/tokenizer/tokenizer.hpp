@@ -46,6 +46,9 @@ class Tokenizer {
 [[nodiscard]] std::unique_ptr<Tokenizer> byte_tokenizer(std::int64_t vocab,
                                                         std::int64_t bos_token = -1);
 
+// Every id prints as "<id>"; encode throws Error. For vocabularies that cannot be read.
+[[nodiscard]] std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab);
+
 // The tokenizer of a Hugging Face folder: `tokenizer.model` (SentencePiece), else `tokenizer.json`
 // (byte-level BPE), else byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, is
 // of another kind, or has ids beyond the transformer's vocabulary.
