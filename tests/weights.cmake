@@ -2,6 +2,7 @@ tandem_tests(
   weights
   SOURCES
     exec_sampling_test.cpp
+    exec_tokenizer_bad_files_test.cpp
     exec_tokenizer_test.cpp
     exec_tokenizer_vectors_test.cpp
     exec_weights_convert_test.cpp

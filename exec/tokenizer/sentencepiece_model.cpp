@@ -49,6 +49,9 @@ class Parser {
       if (f.number == field::kNormalizer) normalizer(bytes_of(f));
     });
     if (model_.pieces.empty()) fail("no pieces, expected a vocabulary");
+    if (!has_trainer_ || !has_normalizer_) {
+      fail("ends early, expected how it was trained and how it normalises");
+    }
     check_special_pieces();
     check_charsmap(model_.charsmap, source_);
     return std::move(model_);
@@ -115,6 +118,7 @@ class Parser {
   }
 
   void trainer(std::string_view message) {
+    has_trainer_ = true;
     each(message, [this](const WireField& f) {
       if (f.number == field::kAlgorithm) {
         const std::uint64_t algorithm = number_of(f, 4);
@@ -131,6 +135,7 @@ class Parser {
   }
 
   void normalizer(std::string_view message) {
+    has_normalizer_ = true;
     each(message, [this](const WireField& f) {
       if (f.number == field::kCharsmap) model_.charsmap = bytes_of(f);
       if (f.number == field::kDummyPrefix) model_.add_dummy_prefix = flag_of(f);
@@ -163,6 +168,8 @@ class Parser {
 
   const std::string& source_;
   SentencePieceModel model_;
+  bool has_trainer_ = false;
+  bool has_normalizer_ = false;
   std::unordered_set<std::string> texts_;
 };
 
