@@ -2,16 +2,13 @@ tandem_tests(
   weights
   SOURCES
     exec_sampling_test.cpp
-    exec_tokenizer_bad_files_test.cpp
-    exec_tokenizer_test.cpp
-    exec_tokenizer_vectors_test.cpp
     exec_weights_convert_test.cpp
     exec_weights_random_test.cpp
     exec_weights_safetensors_test.cpp
     exec_weights_shard_file_test.cpp
     exec_weights_shard_test.cpp
     exec_weights_strategies_test.cpp
-  LIBRARIES tandem::exec nlohmann_json::nlohmann_json)
+  LIBRARIES tandem::exec)
 
 # Against PyTorch. Debian's Python, not one that the user's PATH may find first: it has the package
 # python3-torch.

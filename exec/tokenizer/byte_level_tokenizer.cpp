@@ -127,10 +127,7 @@ class ByteLevelTokenizer final : public Tokenizer {
     for (const Ids& side : {front_, back_}) {
       for (const std::int32_t id : side) check_token(id, table_.vocab());
     }
-    eos_ = settings.eos_tokens;
-    if (eos >= 0) eos_.push_back(eos);
-    std::ranges::sort(eos_);
-    eos_.erase(std::ranges::unique(eos_).begin(), eos_.end());
+    eos_ = settings.end_tokens(eos);
   }
 
   // tokenizer_config.json may put a token at the ends of texts, or take the template's away.

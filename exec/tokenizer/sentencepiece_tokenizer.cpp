@@ -100,7 +100,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       }
       first = false;
     }
-    if (ends_with_eos_) ids.push_back(static_cast<std::int32_t>(eos_.front()));
+    if (last_ >= 0) ids.push_back(static_cast<std::int32_t>(last_));
     return ids;
   }
 
@@ -210,12 +210,9 @@ class SentencePieceTokenizer final : public Tokenizer {
                   ", expected one as tokenizer_config.json adds it to texts; check bos_token");
     }
     if (!settings.add_bos.value_or(true)) bos_ = -1;
-    eos_ = settings.eos_tokens;
     const std::int64_t eos = role(settings.eos, model, model.eos_piece);
-    ends_with_eos_ = settings.add_eos.value_or(false) && eos >= 0;
-    if (eos >= 0) eos_.push_back(eos);
-    std::ranges::sort(eos_);
-    eos_.erase(std::ranges::unique(eos_).begin(), eos_.end());
+    if (settings.add_eos.value_or(false)) last_ = eos;
+    eos_ = settings.end_tokens(eos);
   }
 
   [[nodiscard]] bool is_word_begin(std::int32_t id) const {
@@ -235,7 +232,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::unique_ptr<const Processor> behind_;  // for text behind a special token
   std::int64_t bos_ = -1;
   std::vector<std::int64_t> eos_;
-  bool ends_with_eos_ = false;
+  std::int64_t last_ = -1;  // behind every text; -1: nothing
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -100,12 +101,12 @@ class Reader {
     const auto eos = root.find("eos_token_id");
     if (!eos) return;
     if (!eos->is_array()) {
-      settings_.eos_tokens.push_back(eos->integer(0, kMaxTokenId));
+      settings_.stops.push_back(eos->integer(0, kMaxTokenId));
       return;
     }
     const std::size_t count = eos->size(kMaxStops);
     for (std::size_t i = 0; i < count; ++i) {
-      settings_.eos_tokens.push_back(eos->at(i).integer(0, kMaxTokenId));
+      settings_.stops.push_back(eos->at(i).integer(0, kMaxTokenId));
     }
   }
 
@@ -124,6 +125,12 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> TokenSettings::end_tokens(std::int64_t end) const {
+  std::set<std::int64_t> all(stops.begin(), stops.end());
+  if (end >= 0) all.insert(end);
+  return {all.begin(), all.end()};
+}
 
 AddedToken parse_added_token(const JsonValue& value, std::int64_t id) {
   return {.text = value.at("content").text(kMaxTokenBytes),

@@ -21,9 +21,12 @@ struct TokenSettings {
   // Text of tokens with a role; empty: not said.
   std::string bos;
   std::string eos;
-  std::vector<AddedToken> tokens;        // with ids
-  std::vector<std::string> named;        // further special tokens, without ids
-  std::vector<std::int64_t> eos_tokens;  // ids, of generation_config.json
+  std::vector<AddedToken> tokens;   // with ids
+  std::vector<std::string> named;   // further special tokens, without ids
+  std::vector<std::int64_t> stops;  // ids, of generation_config.json
+
+  // `stops` and `end` (-1: none), ascending.
+  [[nodiscard]] std::vector<std::int64_t> end_tokens(std::int64_t end) const;
 };
 
 // Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and

@@ -1,0 +1,1 @@
+tandem_bench(exec_tokenizer_bench tandem::exec)
