@@ -251,6 +251,11 @@ TEST_CASE("exec/tokenizer: the small files of a folder are checked") {
   }
 }
 
+TEST_CASE("exec/tokenizer: vocabularies of other kinds are not taken for bytes") {
+  CHECK(has(refusal({{"vocab.json", "{}"}, {"merges.txt", ""}}), "vocab.json: a vocabulary of a"));
+  CHECK(has(refusal({{"vocab.txt", "[PAD]"}}), "expected tokenizer.model or tokenizer.json"));
+}
+
 TEST_CASE("exec/tokenizer.model: a small one, and tokens that the folder adds") {
   const testing::TemporaryFolder folder;
   testing::write_text(folder.path() / "tokenizer.model", to_bytes(small_pieces()));
@@ -266,6 +271,8 @@ TEST_CASE("exec/tokenizer.model: a small one, and tokens that the folder adds") 
   CHECK(has(error_of([&] { const auto t = load(folder, 6); }),
             "token \"<tool>\" has id 6, expected less than the vocabulary of the model, 6"));
   CHECK(has(error_of([&] { const auto t = load(folder, 5); }), "has id 5"));
+  testing::write_text(folder.path() / "added_tokens.json", R"({"<tool>": 4})");
+  CHECK(has(error_of([&] { const auto t = load(folder); }), "token 4 is \"a\", expected"));
 }
 
 TEST_CASE("exec/tokenizer.model: what it writes it reads") {

@@ -80,7 +80,7 @@ class SentencePieceTokenizer final : public Tokenizer {
                   "token ids with --prompt-ids");
     }
     fill_table(model);
-    add_tokens(model, settings);
+    add_tokens(model, settings, source);
     first_ = processor_of(model, source);
     model.add_dummy_prefix = false;
     behind_ = processor_of(model, source);
@@ -166,7 +166,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   // Looked for in a text: the model's control and unknown pieces, and what the folder adds.
-  void add_tokens(const SentencePieceModel& model, const TokenSettings& settings) {
+  void add_tokens(const SentencePieceModel& model, const TokenSettings& settings,
+                  const std::string& source) {
     std::map<std::string, AddedToken, std::less<>> found;
     std::map<std::string_view, std::int64_t> pieces;
     for (std::size_t i = 0; i < model.pieces.size(); ++i) {
@@ -182,8 +183,15 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     for (const AddedToken& token : settings.tokens) {
       found[token.text] = token;
-      const auto size = static_cast<std::int64_t>(model.pieces.size());
-      if (token.id >= size) table_.set(token.id, token.special ? "" : token.text, token.text);
+      const auto index = static_cast<std::size_t>(token.id);
+      if (index >= model.pieces.size()) {
+        table_.set(token.id, token.special ? "" : token.text, token.text);
+      } else if (model.pieces[index].text != token.text) {
+        throw Error(source + ": token " + std::to_string(index) + " is " +
+                    shown_token(model.pieces[index].text) + ", expected " +
+                    shown_token(token.text) +
+                    " as tokenizer_config.json says; take both files from one model");
+      }
     }
     std::vector<AddedToken> tokens;
     for (auto& [text, token] : found) {

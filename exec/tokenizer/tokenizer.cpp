@@ -7,6 +7,7 @@
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "exec/weights/read_file.hpp"
+#include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -36,6 +37,13 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
   if (has_file(json)) {
     return byte_level_tokenizer(parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
                                 json.string(), read_token_settings(folder), transformer.vocab);
+  }
+  for (const char* other : {"vocab.json", "vocab.txt", "merges.txt", "tekken.json"}) {
+    if (!has_file(folder / other)) continue;
+    throw Error((folder / other).string() +
+                ": a vocabulary of a kind that is not read, expected tokenizer.model or "
+                "tokenizer.json beside it; have Hugging Face's transformers save the tokenizer, or "
+                "give token ids with --prompt-ids");
   }
   return byte_tokenizer(transformer.vocab, transformer.bos_token);
 }

@@ -50,8 +50,8 @@ class Tokenizer {
 [[nodiscard]] std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab);
 
 // The tokenizer of a Hugging Face folder: `tokenizer.model` (SentencePiece), else `tokenizer.json`
-// (byte-level BPE), else byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, is
-// of another kind, or has ids beyond the transformer's vocabulary.
+// (byte-level BPE), else byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, of
+// another kind, or has ids beyond the transformer's vocabulary.
 [[nodiscard]] std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                                         const model::Transformer& transformer);
 

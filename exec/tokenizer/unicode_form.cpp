@@ -8,6 +8,8 @@
 namespace tandem::exec {
 namespace {
 
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30U;  // ICU counts in 32 bits
+
 const icu::Normalizer2* normalizer_of(UnicodeForm form, UErrorCode& status) {
   switch (form) {
     case UnicodeForm::nfc:
@@ -36,6 +38,7 @@ std::string normalized(std::string_view text, UnicodeForm form) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* const normalizer = normalizer_of(form, status);
   std::string out;
+  if (text.size() > kMaxBytes) status = U_BUFFER_OVERFLOW_ERROR;
   if (U_SUCCESS(status) && normalizer != nullptr) {
     icu::StringByteSink<std::string> sink(&out, static_cast<std::int32_t>(text.size()));
     normalizer->normalizeUTF8(0,
