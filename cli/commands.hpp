@@ -33,6 +33,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out);
 int run_command(const Arguments& arguments, std::ostream& out);
 int worker_command(const Arguments& arguments, std::ostream& out);
 int compare_command(const Arguments& arguments, std::ostream& out);
+int propositions_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
 
 }  // namespace tandem::cli
