@@ -141,7 +141,10 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
 
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
-    if (kind == TaskKind::transfer || kind == TaskKind::load || kind == TaskKind::release) continue;
+    if (kind == TaskKind::transfer || kind == TaskKind::fetch || kind == TaskKind::load ||
+        kind == TaskKind::release) {
+      continue;
+    }
     rate(kind) = fit_rate(log.samples(kind));
   }
   return profile;

@@ -27,13 +27,26 @@ class Evaluator {
     update_costs(graph);
     const std::vector<Task>& tasks = graph.tasks();
     done_.resize(tasks.size());
+    const bool first = !has_step_;
+    has_step_ = true;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const Cost& cost = cost_[i];
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
       double start = lane_free;
+      double loaded = 0.0;
       for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
-        start = std::max(start, done_[static_cast<std::size_t>(d)]);
+        const auto dependency = static_cast<std::size_t>(d);
+        double& latest = tasks[dependency].kind == TaskKind::load ? loaded : start;
+        latest = std::max(latest, done_[dependency]);
       }
+      for (const std::int32_t mark : graph.carried_dependencies(static_cast<TaskIndex>(i))) {
+        if (first) break;
+        const auto m = static_cast<std::size_t>(mark);
+        require(m < marks_.size(), "evaluate_analytic: a mark that the step before does not carry");
+        start = std::max(start, marks_[m]);
+      }
+      const double stall = std::max(0.0, loaded - start);
+      start = std::max(start, loaded);
       lane_free = start + cost.occupied_s;
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
@@ -48,8 +61,12 @@ class Evaluator {
                        .start = start,
                        .end = end,
                        .bytes = cost.bytes,
-                       .flops = cost.flops});
+                       .flops = cost.flops,
+                       .stall = stall});
     }
+    marks_.clear();
+    for (const TaskIndex mark : graph.carried())
+      marks_.push_back(done_[static_cast<std::size_t>(mark)]);
   }
 
  private:
@@ -79,19 +96,12 @@ class Evaluator {
     switch (task.lane) {
       case LaneKind::cpu:
         cost.bytes = work.streamed_bytes;
-        if (task.kind != TaskKind::release) {
-          cost.occupied_s = costs_.compute_time(task.device, task.kind, work).value();
-        }
+        cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
         break;
-      case LaneKind::disk: {
+      case LaneKind::disk:
         cost.bytes = work.bytes_disk;
-        if (task.kind == TaskKind::release) break;
-        const BytesPerSecond rate =
-            cluster_.devices()[static_cast<std::size_t>(task.device)].disk_bandwidth;
-        require(rate.value() > 0.0, "evaluate_analytic: a load on a device without a disk");
-        cost.occupied_s = (Bytes{work.bytes_disk} / rate).value();
+        cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
         break;
-      }
       case LaneKind::channel: {
         cost.bytes = work.bytes_wire;
         const Route& route = cluster_.route(task.device, task.peer);
@@ -119,9 +129,11 @@ class Evaluator {
   const Cluster& cluster_;
   const CostModel& costs_;
   std::unordered_map<std::int64_t, std::int32_t> lanes_;
-  std::vector<double> free_;  // when each lane is free; lasts across steps
-  std::vector<double> done_;  // when each task of the step is done
-  std::vector<Cost> cost_;    // of the tasks of the graph of shape_
+  std::vector<double> free_;   // when each lane is free; lasts across steps
+  std::vector<double> done_;   // when each task of the step is done
+  std::vector<double> marks_;  // when those of the step before were
+  bool has_step_ = false;
+  std::vector<Cost> cost_;  // of the tasks of the graph of shape_
   std::vector<std::size_t> attends_;
   std::shared_ptr<const char> shape_;
 };

@@ -20,7 +20,8 @@ class Steps {
 };
 
 // Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
-//   cpu task:  start = max(lane free, dependencies done); end = start + compute_time
+//   cpu, disk: start = max(lane free, dependencies and awaited marks done); end = start + lane_time
+//              stall = start - what it would have been without the loads it depends on
 //   transfer:  start likewise; the channel is free at
 //              start + message_overhead + bytes / route bandwidth; done one route latency later
 // Exact where nothing contends for a link; a lower bound on the contended time otherwise.

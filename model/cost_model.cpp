@@ -9,8 +9,10 @@ namespace tandem::model {
 
 namespace {
 
-// Kinds that the profile has rates for: all but loads and releases.
-bool is_rated(TaskKind kind) { return kind != TaskKind::load && kind != TaskKind::release; }
+// Kinds that the profile has rates for: all but what the memory scheduler adds.
+bool is_rated(TaskKind kind) {
+  return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release;
+}
 
 // f of compute_time. Profiles have about ten points: a linear search beats a binary one.
 double seconds_per_byte(const std::vector<RatePoint>& points, double reuse) {
@@ -52,6 +54,7 @@ Seconds CostModel::compute_time(const Batch& batch, const Task& task) const {
 Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& work) const {
   require(device >= 0 && static_cast<std::size_t>(device) < profiles_.size(),
           "compute_time: no profile for the device");
+  if (kind == TaskKind::fetch) kind = TaskKind::embed;
   require(is_rated(kind) && kind != TaskKind::transfer, "compute_time: not a compute task");
   const KindRate& rate =
       profiles_[static_cast<std::size_t>(device)].rate[static_cast<std::size_t>(kind)];
@@ -64,6 +67,18 @@ Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload) const {
   const KindRate& rate = profiles_[static_cast<std::size_t>(sender)]
                              .rate[static_cast<std::size_t>(TaskKind::transfer)];
   return Seconds{rate.overhead_s + payload.value() * seconds_per_byte(rate.points, 1.0)};
+}
+
+Seconds lane_time(const Cluster& cluster, const CostModel& costs, const Task& task,
+                  const Work& work) {
+  require(task.lane != LaneKind::channel, "lane_time: not a cpu or disk task");
+  if (task.kind == TaskKind::release) return Seconds{0.0};
+  Seconds time{0.0};
+  if (task.kind != TaskKind::load) time = costs.compute_time(task.device, task.kind, work);
+  if (task.kind != TaskKind::load && task.kind != TaskKind::fetch) return time;
+  const Device& device = cluster.devices()[static_cast<std::size_t>(task.device)];
+  require(device.disk_bandwidth.value() > 0.0, "lane_time: device without a disk");
+  return time + Bytes{work.bytes_disk} / device.disk_bandwidth;
 }
 
 }  // namespace tandem::model

@@ -13,14 +13,15 @@ namespace tandem::model {
 class CostModel {
  public:
   // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but
-  // load and release has at least one point, reuse positive and ascending.
+  // fetch, load and release has at least one point, reuse positive and ascending.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Seconds that a cpu task takes on its device:
   //   overhead + streamed_bytes * f(reuse)
   // f interpolates the kind's points linearly in reuse; beyond the last point it grows in
-  // proportion to reuse, before the first it is constant. A release takes no time. Throws
-  // logic_error for other lanes.
+  // proportion to reuse, before the first it is constant. A release takes no time; a fetch takes
+  // an embed's, and its disk's beside, which is not part of this. Throws logic_error for other
+  // lanes.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
   // The same for work that no task of a graph states (planner estimates).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
@@ -36,5 +37,11 @@ class CostModel {
   Transformer transformer_;
   std::vector<DeviceProfile> profiles_;
 };
+
+// Seconds that `task`, whose work is `work`, takes its cpu or disk lane: compute_time; of loads and
+// fetches, bytes / disk bandwidth (besides). Throws logic_error for channels, and for a device
+// without a disk.
+[[nodiscard]] Seconds lane_time(const Cluster& cluster, const CostModel& costs, const Task& task,
+                                const Work& work);
 
 }  // namespace tandem::model

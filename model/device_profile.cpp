@@ -32,6 +32,7 @@ double flops_per_byte(TaskKind kind) {
     case TaskKind::sample:
       return 0.25;  // 1 flop an element, read
     case TaskKind::embed:
+    case TaskKind::fetch:
     case TaskKind::load:
     case TaskKind::release:
     case TaskKind::transfer:
@@ -41,7 +42,8 @@ double flops_per_byte(TaskKind kind) {
 }
 
 bool is_compute(TaskKind kind) {
-  return kind != TaskKind::transfer && kind != TaskKind::load && kind != TaskKind::release;
+  return kind != TaskKind::transfer && kind != TaskKind::fetch && kind != TaskKind::load &&
+         kind != TaskKind::release;
 }
 
 KindRate read_rate(const JsonValue& json) {

@@ -32,7 +32,7 @@ struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
   // and bandwidth (system calls, encryption, wake-ups); streamed bytes are the payload, reuse 1.
-  // load and release are unused.
+  // fetch (embed's is used), load and release are unused.
   std::array<KindRate, kTaskKinds> rate{};
   double program_bytes = 0.0;  // resident memory of an idle tandem process
   bool operator==(const DeviceProfile&) const = default;

@@ -10,6 +10,8 @@ std::string_view to_string(TaskKind kind) {
   switch (kind) {
     case TaskKind::embed:
       return "embed";
+    case TaskKind::fetch:
+      return "fetch";
     case TaskKind::norm:
       return "norm";
     case TaskKind::project_qkv:
@@ -127,18 +129,22 @@ bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; 
 TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), shape_(fresh_shape()) {
   for (const Segment& segment : batch_.segments) {
     require(segment.rows >= 1, "segment: fewer than one row");
+    require(0 <= segment.sampled && segment.sampled <= segment.rows,
+            "segment: sampled rows are some of its rows");
     check_past(segment.past, segment.rows);
   }
   rows_ = batch_.rows();
 }
 
-TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependencies) {
+TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependencies,
+                         std::span<const std::int32_t> marks) {
   require(tasks_.size() < static_cast<std::size_t>(std::numeric_limits<TaskIndex>::max()),
           "task graph: too many tasks");
   const TaskIndex index = size();
   for (const TaskIndex dependency : dependencies) {
     require(dependency >= 0 && dependency < index, "task: depends on itself or a later task");
   }
+  for (const std::int32_t mark : marks) require(mark >= 0, "task: negative mark");
   require(lane_fits(task.kind, task.lane), "task: lane does not fit its kind");
   require(task.device >= 0, "task: negative device");
   const bool channel = task.lane == LaneKind::channel;
@@ -153,7 +159,15 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   tasks_.push_back(task);
   dependencies_.insert(dependencies_.end(), dependencies.begin(), dependencies.end());
   first_dependency_.push_back(dependencies_.size());
+  marks_.insert(marks_.end(), marks.begin(), marks.end());
+  first_mark_.push_back(marks_.size());
   return index;
+}
+
+void TaskGraph::carry(TaskIndex task) {
+  require(task >= 0 && task < size(), "carry: no such task");
+  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  carried_.push_back(task);
 }
 
 void TaskGraph::advance(std::span<const std::int32_t> past) {

@@ -11,6 +11,9 @@
 // A channel is occupied by a message while its bytes are being sent; the message is done (its
 // dependants may start) one route latency later. So consecutive messages of a channel overlap in
 // flight, as they do on a TCP connection, and never overtake each other.
+//
+// Lanes go on from one step to the next without a barrier. What a task of the next step must wait
+// for besides, a graph carries out: its `marks`, by number, as indices differ from graph to graph.
 
 #include <cstdint>
 #include <initializer_list>
@@ -31,6 +34,7 @@ using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the ste
 // What a task does. r: rows, [a:b): columns. x is `input`, y is `output`; both on task.device.
 enum class TaskKind : std::uint8_t {
   embed,        // y[r] = E[token of r]                                     y: hidden
+  fetch,        // the same, with each row read from the disk: E is not in memory
   norm,         // y[r] = norm(x[r]); the weight is that of `block`
   project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions
   attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`
@@ -44,7 +48,7 @@ enum class TaskKind : std::uint8_t {
   release,      // the memory of weight `block` of `layer`
   transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane)
 };
-inline constexpr int kTaskKinds = 13;
+inline constexpr int kTaskKinds = 14;
 [[nodiscard]] std::string_view to_string(TaskKind kind);
 
 enum class LaneKind : std::uint8_t { cpu, disk, channel };
@@ -81,6 +85,7 @@ struct Segment {
   std::int32_t sequence = 0;  // which key/value cache
   std::int32_t past = 0;      // positions already in the cache
   std::int32_t rows = 1;      // tokens of this step; positions past .. past + rows - 1
+  std::int32_t sampled = 1;   // of these, the last so many are sampled from
   bool operator==(const Segment&) const = default;
 };
 struct Batch {
@@ -112,16 +117,26 @@ struct Task {
 // same graph serves every later step of that shape through `advance`.
 class TaskGraph {
  public:
-  // Throws logic_error unless every segment has at least one row and a past of at least 0.
+  // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
+  // sampled rows than rows.
   explicit TaskGraph(Batch batch);
 
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
   // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
   // the batch, ranges not reversed).
-  TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies);
-  TaskIndex add(const Task& task, std::initializer_list<TaskIndex> dependencies) {
-    return add(task, std::span<const TaskIndex>(dependencies.begin(), dependencies.size()));
+  // `marks`: numbers of marks of the step before that it also waits for; none are awaited in step
+  // 0. Throws logic_error if one is negative.
+  TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies,
+                std::span<const std::int32_t> marks = {});
+  TaskIndex add(const Task& task, std::initializer_list<TaskIndex> dependencies,
+                std::initializer_list<std::int32_t> marks = {}) {
+    return add(task, std::span<const TaskIndex>(dependencies.begin(), dependencies.size()),
+               std::span<const std::int32_t>(marks.begin(), marks.size()));
   }
+
+  // Makes the end of `task` the next mark: tasks of the next step may wait for it. The graphs of
+  // one run have the same marks. Throws logic_error for a task that there is not.
+  void carry(TaskIndex task);
 
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] const std::vector<Task>& tasks() const { return tasks_; }
@@ -129,6 +144,14 @@ class TaskGraph {
   [[nodiscard]] std::span<const TaskIndex> dependencies(TaskIndex i) const {
     return {dependencies_.data() + first_dependency_[static_cast<std::size_t>(i)],
             dependencies_.data() + first_dependency_[static_cast<std::size_t>(i) + 1]};
+  }
+
+  // The tasks of the marks, by the marks' numbers.
+  [[nodiscard]] std::span<const TaskIndex> carried() const { return carried_; }
+  // Marks of the step before.
+  [[nodiscard]] std::span<const std::int32_t> carried_dependencies(TaskIndex i) const {
+    return {marks_.data() + first_mark_[static_cast<std::size_t>(i)],
+            marks_.data() + first_mark_[static_cast<std::size_t>(i) + 1]};
   }
 
   // Makes this the graph of a later step of the same shape: sets each segment's `past`.
@@ -145,6 +168,9 @@ class TaskGraph {
   std::vector<Task> tasks_;
   std::vector<TaskIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
+  std::vector<TaskIndex> carried_;
+  std::vector<std::int32_t> marks_;  // that tasks wait for
+  std::vector<std::size_t> first_mark_{0};
   std::shared_ptr<const char> shape_;
 };
 

@@ -30,6 +30,8 @@ struct Span {
   double end = 0.0;
   double bytes = 0.0;  // wire, disk, or streamed bytes
   double flops = 0.0;
+  // How long the task waited for a load, beyond everything else that it waited for.
+  double stall = 0.0;
 };
 
 struct Trace {

@@ -88,9 +88,8 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
 }
 
 // What a load brings: the block's parameters, e bytes each. `columns` are heads (attention), FFN
-// columns (ffn) or rows of the vocabulary (embedding, head; the final norm is part of the head).
+// columns (ffn) or rows of the vocabulary (embedding, head; the final norm stays in memory).
 double block_bytes(const Transformer& t, WeightBlock block, Range columns) {
-  const double norm = static_cast<double>(t.hidden);
   switch (block) {
     case WeightBlock::none:
       return 0.0;
@@ -99,9 +98,8 @@ double block_bytes(const Transformer& t, WeightBlock block, Range columns) {
     case WeightBlock::ffn:
       return kE * static_cast<double>(t.ffn_parameters(columns));
     case WeightBlock::embedding:
-      return kE * static_cast<double>(columns.size()) * static_cast<double>(t.hidden);
     case WeightBlock::head:
-      return kE * (static_cast<double>(columns.size()) * static_cast<double>(t.hidden) + norm);
+      return kE * static_cast<double>(columns.size()) * static_cast<double>(t.hidden);
   }
   throw std::logic_error("weight block out of range");
 }
@@ -117,6 +115,11 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   switch (task.kind) {
     case TaskKind::embed:  // copies r rows of the embedding
       return elementwise(0.0, kE * r * h, kE * r * h);
+    case TaskKind::fetch: {  // and reads them from the disk before
+      Work w = elementwise(0.0, kE * r * h, kE * r * h);
+      w.bytes_disk = kE * r * h;
+      return w;
+    }
     case TaskKind::norm:  // square, sum, scale by the norm, scale by the weight: 4 flops an element
       return elementwise(4.0 * r * h, kE * (r * h + h), kE * r * h);
     case TaskKind::project_qkv:  // [h, (H + 2 K) d]

@@ -15,9 +15,9 @@ struct Work {
   double bytes_read = 0.0;     // weights, cache, activations
   double bytes_written = 0.0;  // activations, cache
   double bytes_wire = 0.0;     // transfers: payload
-  double bytes_disk = 0.0;     // loads: as stored on disk
+  double bytes_disk = 0.0;     // loads and fetches: as stored on disk
   // What the cost model's rates are per: weight bytes (project_*, ffn_*, lm_head), key and value
-  // bytes of the mean row's context (attend), activation bytes (embed, norm, add, sample).
+  // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample).
   double streamed_bytes = 0.0;
   // Rows that reuse each streamed byte: rows of the batch; for attend, times the query heads a
   // key/value head serves.

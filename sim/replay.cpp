@@ -148,10 +148,18 @@ struct Step {
     Span span;  // start and end to be filled in
     Lane* lane = nullptr;
     double duration = 0.0;   // cpu and disk: of the task; channel: of what precedes the bytes
-    double ready = 0.0;      // latest end of the dependencies that have ended
+    double ready = 0.0;      // latest end of the dependencies that have ended, but loads
+    double loaded = 0.0;     // of the loads among them
     std::int32_t waits = 0;  // dependencies that have not
   };
+  struct Mark {
+    bool done = false;
+    double end = 0.0;
+    std::vector<TaskRef> waiting;  // tasks of the next step
+  };
   std::vector<State> tasks;
+  std::vector<Mark> marks;
+  std::unordered_map<TaskIndex, std::vector<std::size_t>> marks_of;  // of a task
   std::vector<TaskIndex> dependants;  // of task i: [first[i], first[i + 1])
   std::vector<std::size_t> first;
   std::size_t left = 0;
@@ -217,13 +225,11 @@ class Replay {
     switch (task.lane) {
       case model::LaneKind::cpu:
         state.span.bytes = work.streamed_bytes;
-        if (task.kind != model::TaskKind::release) {
-          state.duration = costs_->compute_time(task.device, task.kind, work).value();
-        }
+        state.duration = lane_time(*cluster_, *costs_, task, work).value();
         return;
       case model::LaneKind::disk:
         state.span.bytes = work.bytes_disk;
-        state.duration = disk_time(task, work.bytes_disk);
+        state.duration = lane_time(*cluster_, *costs_, task, work).value();
         return;
       case model::LaneKind::channel:
         state.span.bytes = work.bytes_wire;
@@ -231,14 +237,6 @@ class Replay {
             costs_->message_overhead(task.device, model::Bytes{work.bytes_wire}).value();
         return;
     }
-  }
-
-  [[nodiscard]] double disk_time(const Task& task, double bytes) const {
-    if (task.kind == model::TaskKind::release) return 0.0;
-    const model::Device& device = cluster_->devices()[static_cast<std::size_t>(task.device)];
-    require(device.disk_bandwidth.value() > 0.0,
-            "replay: a load on " + device.name + ", which has no disk");
-    return bytes / device.disk_bandwidth.value();
   }
 
   void take_up_step() {
@@ -266,6 +264,7 @@ class Replay {
       state.lane->tasks.push_back({index, i});
       if (state.lane->tasks.size() == 1) runnable_.push_back(state.lane);
       state.waits = static_cast<std::int32_t>(graph.dependencies(i).size());
+      if (index > 0) await_marks(graph.carried_dependencies(i), {index, i}, state);
       for (const TaskIndex d : graph.dependencies(i)) ++step.first[static_cast<std::size_t>(d) + 1];
     }
     for (std::size_t i = 0; i < size; ++i) step.first[i + 1] += step.first[i];
@@ -276,9 +275,28 @@ class Replay {
         step.dependants[next[static_cast<std::size_t>(d)]++] = i;
       }
     }
+    step.marks.resize(graph.carried().size());
+    for (std::size_t m = 0; m < step.marks.size(); ++m)
+      step.marks_of[graph.carried()[m]].push_back(m);
+    drop_done_steps();
     if (size == 0) {
-      drop_done_steps();
       request_step(s4u::Engine::get_clock());
+    }
+  }
+
+  // The task waits for marks of the step before its own, as far as they are not done.
+  void await_marks(std::span<const std::int32_t> marks, TaskRef ref, Step::State& state) {
+    Step& before = open_[static_cast<std::size_t>(ref.step - 1 - first_open_)];
+    for (const std::int32_t mark : marks) {
+      require(static_cast<std::size_t>(mark) < before.marks.size(),
+              "replay: a mark that the step before does not carry");
+      Step::Mark& awaited = before.marks[static_cast<std::size_t>(mark)];
+      if (awaited.done) {
+        state.ready = std::max(state.ready, awaited.end);
+      } else {
+        awaited.waiting.push_back(ref);
+        ++state.waits;
+      }
     }
   }
 
@@ -313,7 +331,7 @@ class Replay {
       const TaskRef ref = lane.tasks.front();
       const Step::State& state = state_of(ref);
       if (state.waits > 0) return;
-      const double start = std::max(lane.free, state.ready);
+      const double start = std::max({lane.free, state.ready, state.loaded});
       const double done = start + state.duration;
       if (state.span.lane == model::LaneKind::channel && state.span.bytes > 0.0) {
         send(lane, start, done, state.span.bytes);
@@ -353,24 +371,43 @@ class Replay {
   void leave(Lane& lane, double start, double time) {
     const TaskRef ref = lane.tasks.front();
     lane.tasks.pop_front();
-    lane.free = time;
     Step& step = step_of(ref);
     const auto task = static_cast<std::size_t>(ref.task);
+    const Step::State& state = step.tasks[task];
     Span& span = step.tasks[task].span;
+    span.stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
+    lane.free = time;
     span.start = start;
     span.end = time + lane.latency_s;
     spans_->add(span);
+    const auto end_wait = [&](Step::State& waiting, double& latest) {
+      latest = std::max(latest, span.end);
+      if (--waiting.waits == 0) runnable_.push_back(waiting.lane);
+    };
     for (std::size_t k = step.first[task]; k < step.first[task + 1]; ++k) {
       Step::State& waiting = step.tasks[static_cast<std::size_t>(step.dependants[k])];
-      waiting.ready = std::max(waiting.ready, span.end);
-      if (--waiting.waits == 0) runnable_.push_back(waiting.lane);
+      const bool load = span.kind == model::TaskKind::load;
+      end_wait(waiting, load ? waiting.loaded : waiting.ready);
+    }
+    if (const auto marks = step.marks_of.find(ref.task); marks != step.marks_of.end()) {
+      for (const std::size_t m : marks->second) {
+        Step::Mark& mark = step.marks[m];
+        mark.done = true;
+        mark.end = span.end;
+        for (const TaskRef waiter : mark.waiting) {
+          Step::State& waiting = state_of(waiter);
+          end_wait(waiting, waiting.ready);
+        }
+      }
     }
     --step.left;
     drop_done_steps();
   }
 
+  // The last step taken up stays until the next one knows its marks.
   void drop_done_steps() {
-    while (!open_.empty() && open_.front().left == 0) {
+    while (!open_.empty() && open_.front().left == 0 &&
+           (open_.size() > 1 || taken_up_ == steps_->count())) {
       open_.pop_front();
       ++first_open_;
     }

@@ -71,7 +71,10 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
     CHECK(profile.program_bytes > 0.0);
     for (int k = 0; k < model::kTaskKinds; ++k) {
       const auto kind = static_cast<model::TaskKind>(k);
-      if (kind == model::TaskKind::load || kind == model::TaskKind::release) continue;
+      if (kind == model::TaskKind::fetch || kind == model::TaskKind::load ||
+          kind == model::TaskKind::release) {
+        continue;
+      }
       CAPTURE(to_string(kind));
       const model::KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
       CHECK(rate.overhead_s >= 0.0);

@@ -79,7 +79,7 @@ Task random_task(Dice& dice, int devices, const model::Batch& batch) {
   constexpr std::array kCompute{TaskKind::embed,       TaskKind::norm,     TaskKind::project_qkv,
                                 TaskKind::attend,      TaskKind::add,      TaskKind::ffn_up,
                                 TaskKind::project_out, TaskKind::ffn_down, TaskKind::lm_head,
-                                TaskKind::sample,      TaskKind::release};
+                                TaskKind::sample,      TaskKind::release,  TaskKind::fetch};
   Task task;
   task.device = dice.in(0, devices - 1);
   task.rows = {0, dice.in(1, batch.rows())};
@@ -101,11 +101,12 @@ Task random_task(Dice& dice, int devices, const model::Batch& batch) {
   return task;
 }
 
-TaskGraph random_graph(Dice& dice, int devices, int step) {
+// `marks`: how many it carries. `awaited`: how many tasks may wait for.
+TaskGraph random_graph(Dice& dice, int devices, int step, int marks, int awaited) {
   const model::Batch batch{
       {{.sequence = 0, .past = step * 10, .rows = dice.in(1, 9)}, {.sequence = 1, .past = step}}};
   TaskGraph graph(batch);
-  const int tasks = dice.in(0, 60);
+  const int tasks = dice.in(marks == 0 ? 0 : 1, 60);
   for (int i = 0; i < tasks; ++i) {
     std::vector<TaskIndex> dependencies;
     for (int d = dice.in(0, std::min(i, 3)); d > 0; --d) dependencies.push_back(dice.in(0, i - 1));
@@ -115,8 +116,11 @@ TaskGraph random_graph(Dice& dice, int devices, int step) {
     if (dependencies.empty() && step > 1)
       task.kind = TaskKind::norm, task.lane = LaneKind::cpu, task.peer = -1,
       task.block = model::WeightBlock::none;
-    graph.add(task, dependencies);
+    std::vector<std::int32_t> waits;
+    if (awaited > 0 && dice.in(0, 4) == 0) waits.push_back(dice.in(0, awaited - 1));
+    graph.add(task, dependencies, waits);
   }
+  for (int m = 0; m < marks; ++m) graph.carry(dice.in(0, tasks - 1));
   return graph;
 }
 
@@ -129,10 +133,12 @@ int differences(const Spans& a, const Spans& b) {
   for (const auto& [id, span] : a) {
     const auto other = b.find(id);
     if (other == b.end() || !same(span.start, other->second.start) ||
-        !same(span.end, other->second.end) || span.bytes != other->second.bytes ||
-        span.flops != other->second.flops || span.device != other->second.device ||
-        span.peer != other->second.peer || span.kind != other->second.kind ||
-        span.lane != other->second.lane || span.layer != other->second.layer) {
+        !same(span.end, other->second.end) ||
+        std::abs(span.stall - other->second.stall) > 1e-9 * span.end ||
+        span.bytes != other->second.bytes || span.flops != other->second.flops ||
+        span.device != other->second.device || span.peer != other->second.peer ||
+        span.kind != other->second.kind || span.lane != other->second.lane ||
+        span.layer != other->second.layer) {
       ++count;
     }
   }
@@ -149,8 +155,9 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graph
     const model::Cluster cluster = random_cluster(dice);
     const model::CostModel costs = random_costs(dice, cluster);
     std::vector<TaskGraph> graphs;
+    const int marks = dice.in(0, 4);
     for (int step = dice.in(1, 5), i = 0; i < step; ++i) {
-      graphs.push_back(random_graph(dice, cluster.size(), i));
+      graphs.push_back(random_graph(dice, cluster.size(), i, marks, i == 0 ? 2 : marks));
     }
     GraphSteps steps(graphs);
     const Spans expected = analytic(cluster, costs, steps);
