@@ -8,6 +8,7 @@
 #include "exec/runtime/process_facts.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
+#include "planner/lowering.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -43,17 +44,16 @@ void Interrupt::leave() noexcept {
   cancel_ = nullptr;
 }
 
-// One generation. Devices other than the master are `peers`.
+// One session. Devices other than the master are `peers`.
 class MasterSession {
  public:
-  MasterSession(const planner::Plan& plan, const GenerateOptions& options, Interrupt& interrupt)
+  MasterSession(const planner::Plan& plan, const SessionOptions& options, const RunOptions& run,
+                Interrupt& interrupt)
       : plan_(plan),
         options_(options),
         interrupt_(interrupt),
         id_(random_session()),
-        run_{.workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
-                          .new_tokens = options.new_tokens},
-             .pace = options.pace},
+        run_(run),
         graphs_(plan, run_.workload) {
     const std::vector<bool> workers = workers_of(plan);
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
@@ -61,17 +61,40 @@ class MasterSession {
     }
   }
 
-  Generation generate() {
+  Generation generate(const GenerateOptions& options) {
+    return run([&] {
+      Generation generation = execute(options);
+      gather(generation, options);
+      return generation;
+    });
+  }
+
+  std::vector<PassageScores> score(const std::vector<Passage>& passages,
+                                   const ScoreOptions& options) {
+    return run([&] {
+      stage("");
+      std::vector<PassageScores> scores;
+      for (std::size_t i = 0; i < passages.size(); ++i) {
+        scores.push_back(score(static_cast<std::int32_t>(i), passages[i]));
+        if (options.on_passage) options.on_passage(i + 1);
+      }
+      return scores;
+    });
+  }
+
+ private:
+  // What `body` returns, between the session's beginning and its end.
+  template <class Body>
+  auto run(const Body& body) -> decltype(body()) {
     connect();
     interrupt_.watch([this](const std::string& reason) { session_->cancel(reason); });
     try {
       offer();
       prepare();
-      Generation generation = execute();
-      gather(generation);
+      auto result = body();
       if (!peers_.empty()) control().close(Clock::now() + options_.times.close);
       interrupt_.leave();
-      return generation;
+      return result;
     } catch (const std::exception& error) {
       interrupt_.leave();
       session_->cancel(error.what());
@@ -79,7 +102,6 @@ class MasterSession {
     }
   }
 
- private:
   Control& control() { return session_->control(); }
   const std::string& name(model::DeviceIndex d) const {
     return plan_.cluster.devices()[static_cast<std::size_t>(d)].name;
@@ -177,7 +199,7 @@ class MasterSession {
     device_run_ = &session_->prepare(
         plan_, {.self = plan_.master, .run = run_, .threads = options_.threads}, std::move(shard));
     reset_peak_resident();
-    if (options_.pace != Pace::real) device_run_->warm_up();
+    if (run_.pace != Pace::real) device_run_->warm_up();
     await_ready();  // to execute
   }
 
@@ -187,42 +209,60 @@ class MasterSession {
     }
   }
 
-  Generation execute() {
+  Generation execute(const GenerateOptions& options) {
     Generation generation;
     generation.tokens.reserve(static_cast<std::size_t>(graphs_.count()));
-    Sampler sampler(options_.sampling);
+    Sampler sampler(options.sampling);
     const SampleToken sample = [&](std::span<const float> logits) {
       return sampler.sample(logits);
     };
     std::optional<DriftWatch> drift;
-    if (options_.pace == Pace::measured) drift.emplace();
+    if (run_.pace == Pace::measured) drift.emplace();
     stage("");
-    std::vector<std::int32_t> tokens = options_.prompt;
+    std::vector<std::int32_t> tokens = options.prompt;
     for (std::int32_t i = 0; i < graphs_.count(); ++i) {
       session_->check();
-      announce(i, tokens);
+      announce(i, graphs_.at(i).batch(), tokens);
       const std::int32_t token = device_run_->step(i, tokens, sample);
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");
       generation.tokens.push_back(token);
       tokens.assign(1, token);
-      if (options_.on_token) options_.on_token(token);
+      if (options.on_token) options.on_token(token);
       if (drift && i % kDriftEvery == 0) drift->sample();
-      if (std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end()) break;
+      if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) break;
     }
     if (drift) generation.drift = drift->finish();
     return generation;
   }
 
-  void announce(std::int32_t i, const std::vector<std::int32_t>& tokens) {
+  PassageScores score(std::int32_t i, const Passage& passage) {
+    session_->check();
+    const std::vector<std::int32_t> rows(passage.tokens.begin(), passage.tokens.end() - 1);
+    const model::Batch batch =
+        planner::scored_batch(static_cast<std::int32_t>(rows.size()), passage.scored);
+    announce(i, batch, rows);
+    PassageScores scores;
+    auto expected = passage.tokens.end() - passage.scored;
+    device_run_->score(i, batch, rows, [&](std::span<const float> logits) {
+      require(expected != passage.tokens.end(), "as many rows are sampled as asked for");
+      scores.push_back(score_token(logits, *expected));
+      return *expected++;
+    });
+    require(expected == passage.tokens.end(), "as many rows are sampled as asked for");
+    return scores;
+  }
+
+  void announce(std::int32_t i, const model::Batch& batch,
+                const std::vector<std::int32_t>& tokens) {
     for (const model::DeviceIndex d : peers_) {
       control().send(
           d, StepBegin{.step = i,
-                       .batch = graphs_.at(i).batch(),
+                       .batch = batch,
                        .tokens = share_of(d).embedding ? tokens : std::vector<std::int32_t>{}});
     }
   }
 
-  void gather(Generation& generation) {
+  void gather(Generation& generation, const GenerateOptions& options) {
     std::vector<DeviceAccount> accounts(plan_.cluster.devices().size());
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
@@ -231,23 +271,23 @@ class MasterSession {
       accounts[static_cast<std::size_t>(d)] = account_of(d);
     }
     generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
-                           accounts, options_.keep_spans);
+                           accounts, options.keep_spans);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
-    if (options_.pace != Pace::real) result.pace = std::string(to_string(options_.pace));
+    if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
     double worst_mean_s = 0.0;
     double worst_s = 0.0;
     for (const DeviceAccount& account : accounts) {
       worst_mean_s = std::max(worst_mean_s, account.report.mean_late_s);
       worst_s = std::max(worst_s, account.report.max_late_s);
     }
-    if (options_.pace != Pace::real) {
+    if (run_.pace != Pace::real) {
       result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s);
       result.environment["pacing_late_max_s"] = std::to_string(worst_s);
       result.environment["warm_up"] = "two single-token steps";
     }
     result.environment["clock_uncertainty_s"] = std::to_string(clock_uncertainty_s_);
-    result.environment["seed"] = std::to_string(options_.sampling.seed);
+    result.environment["seed"] = std::to_string(options.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
   }
 
@@ -287,7 +327,7 @@ class MasterSession {
   }
 
   const planner::Plan& plan_;
-  const GenerateOptions& options_;
+  const SessionOptions& options_;
   Interrupt& interrupt_;
   SessionId id_;
   RunOptions run_;
@@ -311,7 +351,36 @@ std::vector<bool> workers_of(const planner::Plan& plan) {
 
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
-  return MasterSession(plan, options, interrupt).generate();
+  const RunOptions run{
+      .workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
+                   .new_tokens = options.new_tokens},
+      .pace = options.pace};
+  return MasterSession(plan, options, run, interrupt).generate(options);
+}
+
+std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& options,
+                                 const std::vector<Passage>& passages, Interrupt& interrupt) {
+  std::size_t longest = 0;
+  for (const Passage& passage : passages) {
+    const std::size_t tokens = passage.tokens.size();
+    if (passage.scored < 1 || static_cast<std::size_t>(passage.scored) >= tokens) {
+      throw Error("passage of " + std::to_string(tokens) +
+                  " tokens: " + std::to_string(passage.scored) +
+                  " scored, expected at least 1, and a token before them; lengthen it");
+    }
+    for (const std::int32_t token : passage.tokens) {
+      if (0 <= token && token < plan.model.vocab) continue;
+      throw Error("token " + std::to_string(token) + ": expected 0 to " +
+                  std::to_string(plan.model.vocab - 1) +
+                  ", the model's vocabulary; use the model's own tokenizer");
+    }
+    longest = std::max(longest, tokens);
+  }
+  if (passages.empty()) return {};
+  const RunOptions run{
+      .workload = {.prompt_tokens = static_cast<std::int64_t>(longest) - 1, .new_tokens = 1},
+      .scores = true};
+  return MasterSession(plan, options, run, interrupt).score(passages, options);
 }
 
 }  // namespace tandem::exec

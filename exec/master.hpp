@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/emulation/ledger.hpp"
+#include "exec/evaluation/scores.hpp"
 #include "exec/runtime/run_result.hpp"
 #include "exec/runtime/session.hpp"
 #include "exec/sampling.hpp"
@@ -22,24 +23,33 @@
 
 namespace tandem::exec {
 
-struct GenerateOptions {
-  std::filesystem::path weights;          // Hugging Face folder
-  std::filesystem::path cache_dir;        // of shard files
+// The devices, and what they compute with.
+struct SessionOptions {
+  std::filesystem::path weights;    // Hugging Face folder
+  std::filesystem::path cache_dir;  // of shard files
+  int threads = 1;
+  std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
+  std::optional<Key> key;
+  std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
+  SessionTimes times;
+  // What is being done before the first step ("slicing weights for phone"), for a progress line.
+  std::function<void(const std::string& stage)> on_stage;
+};
+
+struct GenerateOptions : SessionOptions {
   std::vector<std::int32_t> prompt;       // ids
   std::int64_t new_tokens = 0;            // at most
   std::vector<std::int64_t> stop_tokens;  // ends after one of these
   SamplingOptions sampling;
   Pace pace = Pace::real;
-  int threads = 1;
-  std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
-  std::optional<Key> key;
-  std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
   bool keep_spans = false;
-  SessionTimes times;
   // Each token as it is chosen; the callee may take its time only between tokens.
   std::function<void(std::int32_t token)> on_token;
-  // What is being done before the first token ("slicing weights for phone"), for a progress line.
-  std::function<void(const std::string& stage)> on_stage;
+};
+
+struct ScoreOptions : SessionOptions {
+  // After each passage: how many are done.
+  std::function<void(std::size_t done)> on_passage;
 };
 
 struct Generation {
@@ -71,5 +81,15 @@ class Interrupt {
 // and no connection is left behind.
 [[nodiscard]] Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                                   Interrupt& interrupt);
+
+// What `plan` expects after every token of each passage: one score for each of its scored tokens.
+// The prompt phase of the plan's strategy computes it, whatever that leaves out or rounds; true
+// tokens go in everywhere (teacher forcing), so greedy decoding would yield a run of tokens exactly
+// if each is its position's first choice. Weights are loaded once. Throws as generate() does, and
+// for a passage without scored tokens or longer than the model's context.
+[[nodiscard]] std::vector<PassageScores> score(const planner::Plan& plan,
+                                               const ScoreOptions& options,
+                                               const std::vector<Passage>& passages,
+                                               Interrupt& interrupt);
 
 }  // namespace tandem::exec

@@ -165,6 +165,13 @@ class WorkerSession {
   }
 
   void step(const StepBegin& begin, std::int32_t next) {
+    const SampleToken sample = [](std::span<const float>) -> std::int32_t {
+      throw Error("plan: samples on a worker, expected on the master only");
+    };
+    if (run_.scores && begin.step == next) {
+      device_run_->score(next, begin.batch, begin.tokens, sample);
+      return;
+    }
     StepGraphs& graphs = device_run_->graphs();
     if (begin.step != next || next >= graphs.count() || begin.batch != graphs.at(next).batch()) {
       throw Error("master: announced step " + std::to_string(begin.step) + " of " +
@@ -172,9 +179,7 @@ class WorkerSession {
                   std::to_string(next) + " of the plan's " + std::to_string(graphs.count()) +
                   "; install the same tandem on every device");
     }
-    device_run_->step(next, begin.tokens, [](std::span<const float>) -> std::int32_t {
-      throw Error("plan: samples on a worker, expected on the master only");
-    });
+    device_run_->step(next, begin.tokens, sample);
   }
 
   void send_times() {

@@ -28,6 +28,10 @@ model::Batch decode_batch(std::int32_t past) {
   return {{{.sequence = 0, .past = past, .rows = 1}}};
 }
 
+model::Batch scored_batch(std::int32_t rows, std::int32_t sampled) {
+  return {{{.sequence = 0, .past = 0, .rows = rows, .sampled = sampled}}};
+}
+
 GenerationSteps::GenerationSteps(const Plan& plan) : GenerationSteps(plan, plan.workload) {}
 
 GenerationSteps::GenerationSteps(const Plan& plan, Workload workload)

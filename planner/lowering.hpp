@@ -35,6 +35,8 @@ struct Strategy {
 // One sequence of `prompt_tokens` (step 0), or one new token after `past` positions.
 [[nodiscard]] model::Batch prompt_batch(const Workload& workload);
 [[nodiscard]] model::Batch decode_batch(std::int32_t past);
+// A text of `rows` tokens whose last `sampled` next tokens are asked for.
+[[nodiscard]] model::Batch scored_batch(std::int32_t rows, std::int32_t sampled);
 
 // The steps of a generation: step 0 is the prompt (workload.prompt_tokens rows), each later step
 // one new token. `plan` must outlive the result.

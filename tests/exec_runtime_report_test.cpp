@@ -13,20 +13,25 @@ namespace {
 
 TEST_CASE("exec/report: options of a run survive the wire") {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
-    const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3}, .pace = pace};
+    const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
+                             .pace = pace,
+                             .scores = pace == Pace::measured};
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
 }
 
 TEST_CASE("exec/report: bad options are one clear error") {
-  for (const char* text :
-       {"", "[]", "{}", R"({"prompt_tokens": 0, "new_tokens": 1, "pace": "real"})",
-        R"({"prompt_tokens": 1, "new_tokens": 1})",
-        R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "fast"})",
-        R"({"prompt_tokens": 1, "new_tokens": 1e30, "pace": "real"})",
-        R"({"prompt_tokens": 1, "new_tokens": 18446744073709551615, "pace": "real"})",
-        R"({"prompt_tokens": -1, "new_tokens": 1, "pace": "real"})",
-        R"({"prompt_tokens": "1", "new_tokens": 1, "pace": "real"})"}) {
+  for (
+      const char* text :
+      {"", "[]", "{}", R"({"prompt_tokens": 0, "new_tokens": 1, "pace": "real", "scores": false})",
+       R"({"prompt_tokens": 1, "new_tokens": 1})",
+       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "fast", "scores": false})",
+       R"({"prompt_tokens": 1, "new_tokens": 1e30, "pace": "real", "scores": false})",
+       R"({"prompt_tokens": 1, "new_tokens": 18446744073709551615, "pace": "real", "scores": false})",
+       R"({"prompt_tokens": -1, "new_tokens": 1, "pace": "real", "scores": false})",
+       R"({"prompt_tokens": "1", "new_tokens": 1, "pace": "real", "scores": false})",
+       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real"})",
+       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "scores": 1})"}) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(static_cast<void>(parse_run_options(text, "offered run")),
                          doctest::Contains("offered run"), Error);

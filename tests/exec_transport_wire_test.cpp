@@ -26,7 +26,8 @@ std::vector<Message> one_of_each() {
       .sha256 = digest, .plan = "{}", .options = "{\"threads\": 1}", .shard_sha256 = digest};
   offer.shard_bytes = std::uint64_t{1} << 40;
   StepBegin step{.step = 3};
-  step.batch.segments = {{.sequence = 0, .past = 17, .rows = 2}, {.sequence = 5, .rows = 1}};
+  step.batch.segments = {{.sequence = 0, .past = 17, .rows = 2, .sampled = 0},
+                         {.sequence = 5, .rows = 1}};
   step.tokens = {1, 2, 31999};
   return {hello,
           offer,
@@ -69,9 +70,9 @@ TEST_CASE("transport/wire: every message survives the way through bytes") {
 
 TEST_CASE("transport/wire: bytes are little-endian and pinned") {
   StepBegin step{.step = 0x01020304};
-  step.batch.segments = {{.sequence = 1, .past = 2, .rows = 3}};
-  const std::vector<std::byte> expected =
-      frame_of(9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0});
+  step.batch.segments = {{.sequence = 1, .past = 2, .rows = 4, .sampled = 3}};
+  const std::vector<std::byte> expected = frame_of(
+      9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0});
   CHECK(encode(step) == expected);
 }
 
@@ -138,10 +139,12 @@ TEST_CASE("transport/wire: values outside their range are refused") {
     std::vector<std::byte> frame;
   };
   const std::vector<std::uint8_t> minus{255, 255, 255, 255};
-  const auto step = [](std::vector<std::uint8_t> past, std::vector<std::uint8_t> rows) {
+  const auto step = [](std::vector<std::uint8_t> past, std::vector<std::uint8_t> rows,
+                       std::uint8_t sampled = 1) {
     std::vector<std::uint8_t> body{0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
     body.insert(body.end(), past.begin(), past.end());
     body.insert(body.end(), rows.begin(), rows.end());
+    body.insert(body.end(), {sampled, 0, 0, 0});
     body.insert(body.end(), 4, 0);
     return frame_of(9, body);
   };
@@ -154,6 +157,7 @@ TEST_CASE("transport/wire: values outside their range are refused") {
       {"no rows", step({0, 0, 0, 0}, {0, 0, 0, 0})},
       {"past + rows overflows", step({255, 255, 255, 127}, {1, 0, 0, 0})},
       {"too many rows", step({0, 0, 0, 0}, {255, 255, 255, 127})},
+      {"more sampled rows than rows", step({0, 0, 0, 0}, {1, 0, 0, 0}, 2)},
       {"verdict 4", frame_of(3, {4, 0, 0, 0, 0})},
       {"verdict 0", frame_of(3, {0, 0, 0, 0, 0})},
       {"digest too short", frame_of(4, {1, 0, 0, 0, 'a', 0, 0, 0, 0, 0, 0, 0, 0})},

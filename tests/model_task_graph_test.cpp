@@ -70,6 +70,15 @@ TEST_CASE("model/task_graph: a batch has rows and positions") {
   CHECK_THROWS_AS(TaskGraph(Batch{{{.past = 2147483647, .rows = 1}}}), std::logic_error);
 }
 
+TEST_CASE("model/task_graph: sampled rows are some of a segment's") {
+  for (const std::int32_t sampled : {0, 1, 3}) {
+    CHECK_NOTHROW(TaskGraph({{{.rows = 3, .sampled = sampled}}}));
+  }
+  for (const std::int32_t sampled : {-1, 4}) {
+    CHECK_THROWS_AS(TaskGraph({{{.rows = 3, .sampled = sampled}}}), std::logic_error);
+  }
+}
+
 TEST_CASE("model/task_graph: advance moves every segment and nothing else") {
   TaskGraph graph(three_rows());
   graph.add(add_task(), {});

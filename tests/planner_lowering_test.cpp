@@ -121,6 +121,27 @@ TEST_CASE("planner/lowering: random splits give the unsharded model's logits") {
   }
 }
 
+TEST_CASE("planner/lowering: as many of a text's last rows are sampled as asked for") {
+  const std::vector<int> text{3, 1, 4, 1, 5};
+  const auto length = static_cast<std::int32_t>(text.size());
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    const planner::Plan plan = plan_of("tensor", c.shape, c.master, c.split);
+    for (std::int32_t wanted = 0; wanted <= length; ++wanted) {
+      CAPTURE(wanted);
+      Interpreter interpreter(plan);
+      const auto sampled = interpreter.run(
+          planner::find_strategy("tensor").lower(plan, planner::scored_batch(length, wanted)),
+          text);
+      REQUIRE(sampled.size() == static_cast<std::size_t>(wanted));
+      for (std::int32_t row = length - wanted; row < length; ++row) {
+        check_close(sampled.at(row),
+                    reference_logits(plan.model, {text.begin(), text.begin() + row + 1}));
+      }
+    }
+  }
+}
+
 TEST_CASE("planner/lowering: several sequences share a step and do not see each other") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);

@@ -138,6 +138,25 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
   return runtime_.step(i, graphs_.at(i), sample, times_);
 }
 
+void DeviceRun::score(std::int32_t i, const model::Batch& batch,
+                      std::span<const std::int32_t> tokens, const SampleToken& sample) {
+  const std::int64_t most = options_.run.workload.prompt_tokens;
+  const bool one_text =
+      batch.segments.size() == 1 && batch.segments[0].sequence == 0 && batch.segments[0].past == 0;
+  if (!options_.run.scores || !one_text || batch.rows() > most) {
+    throw Error("step " + std::to_string(i) + " of " + std::to_string(batch.rows()) +
+                " rows: expected a text of at most " + std::to_string(most) +
+                " tokens to be scored; install the same tandem on every device");
+  }
+  const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
+  runtime_.prepare(graph);
+  if (!tokens.empty()) compute_.set_tokens(tokens);
+  TimeLog forgotten;
+  forgotten.reserve(runtime_.records(graph));
+  static_cast<void>(runtime_.step(i, graph, sample, forgotten));
+  runtime_.forget(graph);
+}
+
 DeviceReport DeviceRun::report() const {
   DeviceReport report;
   report.peak_memory = compute_.allocated();

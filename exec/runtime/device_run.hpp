@@ -23,6 +23,9 @@ namespace tandem::exec {
 struct RunOptions {
   planner::Workload workload;  // the actual prompt's length, and the most tokens to come
   Pace pace = Pace::real;
+  // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
+  // step of its own, with the strategy's graph for its length.
+  bool scores = false;
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
@@ -92,6 +95,10 @@ class DeviceRun {
   // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);
+  // The same for step `i` of a run that scores: the prompt of `batch`. Leaves no times. Throws
+  // Error unless the batch is one text, from its beginning, that fits the workload.
+  void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
+             const SampleToken& sample);
   // Any thread.
   void cancel(const std::string& reason) noexcept { runtime_.cancel(reason); }
 

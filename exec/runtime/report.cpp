@@ -89,7 +89,8 @@ std::string_view to_string(Pace pace) {
 std::string to_json(const RunOptions& options) {
   return Json{{"prompt_tokens", options.workload.prompt_tokens},
               {"new_tokens", options.workload.new_tokens},
-              {"pace", to_string(options.pace)}}
+              {"pace", to_string(options.pace)},
+              {"scores", options.scores}}
       .dump();
 }
 
@@ -99,6 +100,11 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   RunOptions options;
   options.workload.prompt_tokens = integer(json, "prompt_tokens", 1, kMost, source);
   options.workload.new_tokens = integer(json, "new_tokens", 1, kMost, source);
+  const auto scores = json.find("scores");
+  if (scores == json.end() || !scores->is_boolean()) {
+    bad_field(source, "scores", json, "true or false");
+  }
+  options.scores = scores->get<bool>();
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (json.value("pace", Json()) == to_string(pace)) {
       options.pace = pace;

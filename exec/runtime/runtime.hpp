@@ -42,6 +42,8 @@ class Runtime {
   // Works out the schedule of `graph` and of what it is advanced to, and makes room for it. Throws
   // Error if this device cannot execute the graph.
   void prepare(const model::TaskGraph& graph);
+  // Frees what prepare() worked out, for a graph that will not be executed again.
+  void forget(const model::TaskGraph& graph) { shapes_.erase(graph.shape()); }
 
   // Executes this device's tasks of one step of a prepared graph; returns when they are done and
   // all payloads are sent. Returns the token that it sampled, or -1 if the step samples elsewhere.

@@ -246,13 +246,14 @@ void write(Writer& w, const StepBegin& m) {
     w.i32(segment.sequence);
     w.i32(segment.past);
     w.i32(segment.rows);
+    w.i32(segment.sampled);
   }
   w.u32(static_cast<std::uint32_t>(m.tokens.size()));
   for (const std::int32_t token : m.tokens) w.i32(token);
 }
 void read(Reader& r, StepBegin& m) {
   m.step = r.natural("step");
-  const std::size_t segments = r.count("segments", kMaxSegments, 12);
+  const std::size_t segments = r.count("segments", kMaxSegments, 16);
   if (segments == 0) r.fail("segments", "0", "at least 1");
   m.batch.segments.reserve(segments);
   std::size_t rows = 0;
@@ -261,9 +262,14 @@ void read(Reader& r, StepBegin& m) {
     segment.sequence = r.natural("sequence");
     segment.past = r.natural("past");
     segment.rows = r.natural("rows");
+    segment.sampled = r.natural("sampled rows");
     rows += static_cast<std::size_t>(segment.rows);
     if (segment.rows == 0 || rows > kMaxTokens) {
       r.fail("rows", std::to_string(rows), "1 to " + std::to_string(kMaxTokens));
+    }
+    if (segment.sampled > segment.rows) {
+      r.fail("sampled rows", std::to_string(segment.sampled),
+             "at most its " + std::to_string(segment.rows) + " rows");
     }
     if (segment.past > std::numeric_limits<std::int32_t>::max() - segment.rows) {
       r.fail("past", std::to_string(segment.past), "a position that rows can follow");
@@ -308,7 +314,7 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"ShardEnd", 0},
     {"Ready", 0},
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
-    {"StepBegin", kMaxSegments * 12 + kMaxTokens * 4 + 16},
+    {"StepBegin", kMaxSegments * 16 + kMaxTokens * 4 + 16},
     {"Heartbeat", 0},
     {"Abort", kMaxReasonBytes + 16},
     {"Report", kMaxChunkBytes + 16},

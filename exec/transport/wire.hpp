@@ -20,7 +20,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint32_t kWireVersion = 2;
 
 inline constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;

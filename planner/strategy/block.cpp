@@ -38,16 +38,20 @@ Task with(Task task, BufferRef input, BufferRef output) {
   return task;
 }
 
-// The last row of every segment, adjacent ones joined.
-std::vector<Range> last_rows(const model::Batch& batch) {
+// The sampled rows of every segment, one run for each LM head: adjacent rows of different segments
+// are joined, those of one segment, which has one row of logits, are not.
+std::vector<Range> sampled_rows(const model::Batch& batch) {
   std::vector<Range> runs;
   std::int32_t end = 0;
   for (const model::Segment& segment : batch.segments) {
     end += segment.rows;
-    if (!runs.empty() && runs.back().end == end - 1) {
-      runs.back().end = end;
-    } else {
-      runs.push_back({end - 1, end});
+    for (std::int32_t row = end - segment.sampled; row < end; ++row) {
+      const bool first = row == end - segment.sampled;
+      if (first && !runs.empty() && runs.back().end == row) {
+        runs.back().end = row + 1;
+      } else {
+        runs.push_back({row, row + 1});
+      }
     }
   }
   return runs;
@@ -109,7 +113,7 @@ TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after, TaskInde
 
 TaskIndex DeviceTasks::sample(TaskIndex after) {
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
-  for (const Range run : last_rows(graph_->batch())) {
+  for (const Range run : sampled_rows(graph_->batch())) {
     after = norm(WeightBlock::head, -1, run, after);
     after = append(
         with(make(TaskKind::lm_head, WeightBlock::head, -1, run, vocabulary), kNormed, kLogits),

@@ -1,0 +1,333 @@
+// tandem eval: how well the model, as a plan executes it, expects held-out text and recalls facts.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <thread>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/generation_view.hpp"
+#include "cli/hosts.hpp"
+#include "cli/interruption.hpp"
+#include "cli/models.hpp"
+#include "cli/options.hpp"
+#include "cli/table.hpp"
+#include "cli/version.hpp"
+#include "exec/emulation/local_cluster.hpp"
+#include "exec/evaluation/questions.hpp"
+#include "exec/master.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "model/digest.hpp"
+#include "model/error.hpp"
+#include "planner/search.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Syntax syntax() {
+  return {
+      .command = "eval",
+      .summary =
+          "Scores a model on held-out text (bits per byte) and on questions about facts told a\n"
+          "known number of tokens before (recall), computed as a plan's prompts are. Without a\n"
+          "plan, this machine computes alone.",
+      .positionals = {},
+      .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
+                {"plan", "FILE", "the plan whose execution is scored"},
+                {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
+                {"emulate", "", "start its devices as processes on this machine, not paced"},
+                {"text", "FILE", "lines {\"text\": ...} [DIR/eval/heldout.jsonl]"},
+                {"recall", "FILE",
+                 "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
+                {"limit", "N", "the first N documents, and N questions of each distance"},
+                {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+                {"key", "FILE", "shared key of the devices (with --hosts)"},
+                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+                {"out", "FILE", "scores as JSON"},
+                {"json", "", "print the scores as JSON"},
+                {"quiet", "", "print nothing"}}};
+}
+
+// A file of the command line, or of the model's folder if it is there.
+struct Source {
+  std::string path;
+  std::string contents;
+};
+std::optional<Source> source_of(const Options& options, const char* flag,
+                                const std::filesystem::path& usual) {
+  if (const auto path = options.text(flag)) return Source{*path, read_file(*path)};
+  std::error_code ignored;
+  if (!std::filesystem::exists(usual, ignored)) return std::nullopt;
+  return Source{usual.string(), read_file(usual)};
+}
+
+planner::Plan local_plan(const model::Transformer& transformer) {
+  // The session compares what it needs with the memory that is available.
+  model::Device device{.name = "local",
+                       .flop_rate = model::FlopsPerSecond{1e9},
+                       .memory_bandwidth = model::BytesPerSecond{1e9},
+                       .memory = model::Bytes{1e15}};
+  auto made = planner::make_plan({.model = transformer,
+                                  .cluster = model::Cluster("local", {device}, {}, {}, {}),
+                                  .strategy = "local",
+                                  .workload = {.prompt_tokens = 1, .new_tokens = 1}});
+  if (const auto* infeasible = std::get_if<planner::Infeasible>(&made)) {
+    throw Error(infeasible->reason);
+  }
+  return std::get<planner::Plan>(std::move(made));
+}
+
+planner::Plan plan_of(const Options& options, const std::filesystem::path& weights) {
+  const auto path = options.text("plan");
+  if (!path) {
+    for (const char* flag : {"hosts", "emulate"}) {
+      if (options.has(flag)) throw Usage("flag '--" + std::string(flag) + "' needs '--plan'");
+    }
+  }
+  if (options.has("key") && !options.has("hosts")) {
+    throw Usage("flag '--key' needs '--hosts': emulated devices get a key of their own");
+  }
+  if (options.has("hosts") && options.has("emulate")) {
+    throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
+  }
+  if (!path) return local_plan(load_model(weights.string()));
+  planner::Plan plan = planner::parse_plan_json(read_file(*path), *path);
+  const std::vector<bool> workers = exec::workers_of(plan);
+  const auto others = std::count(workers.begin(), workers.end(), true);
+  if (others > 0 && !options.has("hosts") && !options.has("emulate")) {
+    throw Usage("the plan has " + std::to_string(others + 1) +
+                " working devices; give '--hosts FILE' or '--emulate'");
+  }
+  return plan;
+}
+
+exec::ScoreOptions score_options(const Options& options, const planner::Plan& plan,
+                                 const std::filesystem::path& weights) {
+  exec::ScoreOptions run;
+  run.weights = weights;
+  const auto cache = options.text("cache");
+  run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  run.threads =
+      static_cast<int>(options.integer_or("threads", options.has("emulate") ? 1 : cores, 1, 1024));
+  if (const auto hosts = options.text("hosts")) {
+    run.workers = parse_hosts(read_file(*hosts), *hosts, plan);
+    if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
+  }
+  return run;
+}
+
+// What is asked: passages of documents, then of questions.
+struct Examination {
+  std::vector<exec::Passage> passages;
+  std::size_t documents = 0;
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> distances;  // of the questions, in order
+};
+
+Examination examination(const std::optional<Source>& text, const std::optional<Source>& recall,
+                        const exec::Tokenizer& tokenizer, std::int64_t context,
+                        std::int64_t limit) {
+  Examination exam;
+  if (text) {
+    for (const exec::Document& document : exec::parse_documents(text->contents, text->path)) {
+      if (static_cast<std::int64_t>(exam.documents) == limit) break;
+      exec::DocumentPassage made = exec::passage_of(document, tokenizer, context, text->path);
+      exam.passages.push_back(std::move(made.passage));
+      exam.bytes += made.bytes;
+      ++exam.documents;
+    }
+    if (exam.bytes <= 0) {
+      throw Error(text->path + ": no bytes to score, expected longer documents");
+    }
+  }
+  if (recall) {
+    std::map<std::int64_t, std::int64_t> asked;  // by distance
+    for (const exec::Question& question : exec::parse_questions(recall->contents, recall->path)) {
+      if (asked[question.distance]++ >= limit) continue;
+      exam.passages.push_back(exec::passage_of(question, tokenizer, context, recall->path));
+      exam.distances.push_back(question.distance);
+    }
+  }
+  return exam;
+}
+
+struct Recall {
+  std::int64_t questions = 0;
+  std::int64_t right = 0;
+  [[nodiscard]] double accuracy() const {
+    return static_cast<double>(right) / static_cast<double>(questions);
+  }
+};
+
+struct Scores {
+  std::size_t documents = 0;
+  std::int64_t bytes = 0;
+  std::int64_t tokens = 0;
+  double bits = 0.0;
+  std::map<std::int64_t, Recall> recall{};  // by distance
+  double elapsed_s = 0.0;
+
+  [[nodiscard]] double bits_per_byte() const { return bits / static_cast<double>(bytes); }
+  [[nodiscard]] double perplexity() const { return std::exp2(bits / static_cast<double>(tokens)); }
+  [[nodiscard]] Recall total() const {
+    Recall sum;
+    for (const auto& [distance, part] : recall) {
+      sum.questions += part.questions;
+      sum.right += part.right;
+    }
+    return sum;
+  }
+};
+
+Scores summary(const Examination& exam, const std::vector<exec::PassageScores>& scored) {
+  Scores scores{.documents = exam.documents, .bytes = exam.bytes};
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    if (i < exam.documents) {
+      scores.tokens += static_cast<std::int64_t>(scored[i].size());
+      scores.bits += exec::bits_of(scored[i]);
+    } else {
+      Recall& part = scores.recall[exam.distances[i - exam.documents]];
+      ++part.questions;
+      if (exec::all_first_choices(scored[i])) ++part.right;
+    }
+  }
+  return scores;
+}
+
+Json recall_json(const Recall& recall) {
+  const exec::Interval interval = exec::wilson_interval(recall.right, recall.questions);
+  return {{"questions", recall.questions},
+          {"right", recall.right},
+          {"accuracy", recall.accuracy()},
+          {"accuracy_low", interval.low},
+          {"accuracy_high", interval.high}};
+}
+
+Json source_json(const Source& source) {
+  return {{"file", source.path}, {"sha256", model::sha256_hex(source.contents)}};
+}
+
+Json to_json(const Scores& scores, const planner::Plan& plan, const Options& options,
+             const std::optional<Source>& text, const std::optional<Source>& recall) {
+  Json json{{"schema", "tandem.eval/1"}, {"model", plan.model.name}};
+  json["plan"] = options.has("plan") ? Json{{"sha256", planner::plan_sha256(plan)},
+                                            {"strategy", plan.strategy},
+                                            {"platform", plan.cluster.name()}}
+                                     : Json();
+  json["text"] = nullptr;
+  json["recall"] = nullptr;
+  if (text) {
+    json["text"] = source_json(*text);
+    json["text"].update({{"documents", scores.documents},
+                         {"bytes", scores.bytes},
+                         {"tokens", scores.tokens},
+                         {"bits", scores.bits},
+                         {"bits_per_byte", scores.bits_per_byte()},
+                         {"perplexity", scores.perplexity()}});
+  }
+  if (recall) {
+    json["recall"] = source_json(*recall);
+    json["recall"].update(recall_json(scores.total()));
+    Json& distances = json["recall"]["distances"] = Json::array();
+    for (const auto& [distance, part] : scores.recall) {
+      Json entry{{"distance", distance}};
+      entry.update(recall_json(part));
+      distances.push_back(std::move(entry));
+    }
+  }
+  json["environment"] = {{"tandem", std::string(version())}};
+  json["elapsed_s"] = scores.elapsed_s;
+  return json;
+}
+
+std::vector<std::string> recall_row(std::string name, const Recall& recall) {
+  const exec::Interval interval = exec::wilson_interval(recall.right, recall.questions);
+  return {std::move(name), std::to_string(recall.questions), std::to_string(recall.right),
+          fixed(100.0 * recall.accuracy(), 1) + " %",
+          fixed(100.0 * interval.low, 1) + " to " + fixed(100.0 * interval.high, 1) + " %"};
+}
+
+void print(const Scores& scores, std::ostream& out) {
+  if (scores.documents > 0) {
+    Table table({"held-out text", "documents", "bytes", "tokens", "bits per byte", "perplexity"});
+    table.add({"", std::to_string(scores.documents), std::to_string(scores.bytes),
+               std::to_string(scores.tokens), fixed(scores.bits_per_byte(), 4),
+               fixed(scores.perplexity(), 3)});
+    table.print(out);
+  }
+  if (!scores.recall.empty()) {
+    if (scores.documents > 0) out << '\n';
+    Table table({"recall, tokens apart", "questions", "right", "accuracy", "95 % interval"});
+    for (const auto& [distance, part] : scores.recall) {
+      table.add(recall_row(std::to_string(distance), part));
+    }
+    if (scores.recall.size() > 1) table.add(recall_row("all", scores.total()));
+    table.print(out);
+  }
+}
+
+}  // namespace
+
+int eval_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(syntax(), arguments);
+  if (options.has("json") && options.has("quiet")) {
+    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  }
+  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::int64_t limit = options.integer_or("limit", 1 << 30, 1, 1 << 30);
+  const auto result_path = options.text("out");
+  if (result_path) check_writable(*result_path);
+  const planner::Plan plan = plan_of(options, weights);
+  exec::ScoreOptions run = score_options(options, plan, weights);
+
+  const auto text = source_of(options, "text", weights / "eval" / "heldout.jsonl");
+  const auto recall = source_of(options, "recall", weights / "eval" / "recall.jsonl");
+  if (!text && !recall) {
+    throw Error(weights.string() +
+                ": no eval/heldout.jsonl and no eval/recall.jsonl; give '--text' or '--recall'");
+  }
+  const auto tokenizer = exec::load_tokenizer(weights, plan.model);
+  const Examination exam = examination(text, recall, *tokenizer, plan.model.max_context, limit);
+
+  exec::Interrupt interrupt;
+  const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
+  GenerationView view(out, options.has("quiet") || options.has("json"));
+  std::unique_ptr<exec::LocalCluster> cluster;
+  if (options.has("emulate")) {
+    view.stage("starting the emulated devices");
+    run.key = exec::random_key();
+    cluster = std::make_unique<exec::LocalCluster>(exec::LocalClusterOptions{
+        .key = *run.key, .cache_dir = run.cache_dir, .wanted = exec::workers_of(plan)});
+    run.workers = cluster->endpoints();
+  }
+  run.on_stage = [&](const std::string& stage) { view.stage(stage); };
+  const std::string of = " of " + std::to_string(exam.passages.size()) + " texts scored";
+  run.on_passage = [&](std::size_t done) { view.stage(std::to_string(done) + of); };
+
+  const auto start = std::chrono::steady_clock::now();
+  Scores scores = summary(exam, exec::score(plan, run, exam.passages, interrupt));
+  scores.elapsed_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  view.finish();
+  if (cluster) cluster->wait(std::chrono::seconds(2));
+
+  const std::string json = to_json(scores, plan, options, text, recall).dump(2) + '\n';
+  if (result_path) write_file(*result_path, json);
+  if (options.has("json")) {
+    out << json;
+  } else if (!options.has("quiet")) {
+    print(scores, out);
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli

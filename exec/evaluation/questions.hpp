@@ -1,0 +1,50 @@
+#pragma once
+
+// What an evaluation asks: JSON Lines files, and how their texts become passages.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/evaluation/scores.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+
+namespace tandem::exec {
+
+// A held-out text: {"text": "..."}.
+struct Document {
+  std::string text;
+  std::int64_t line = 0;  // of the file, from 1
+};
+
+// A fact's recall, {"distance": 64, "prompt": "...", "answer": " Oslo."}: the answer follows the
+// prompt as it stands, and a fact `distance` tokens before it tells it.
+struct Question {
+  std::int64_t distance = 0;
+  std::string prompt;
+  std::string answer;
+  std::int64_t line = 0;
+};
+
+// One object a line; other keys and blank lines are ignored. Throws Error (source, line, what is
+// wrong, what is expected) for anything else, and if there is not even one.
+[[nodiscard]] std::vector<Document> parse_documents(std::string_view text, std::string_view source);
+[[nodiscard]] std::vector<Question> parse_questions(std::string_view text, std::string_view source);
+
+// A text's tokens, all scored but the first: the beginning-of-sequence token, or, where the
+// tokenizer has none, the first of the text, whose bytes then do not count.
+struct DocumentPassage {
+  Passage passage;
+  std::int64_t bytes = 0;  // of the text that scored tokens stand for
+};
+
+// Both throw Error (source, line, number of tokens, remedy) unless 2 tokens or more result, at
+// most `context`, and of an answer at least one.
+[[nodiscard]] DocumentPassage passage_of(const Document& document, const Tokenizer& tokenizer,
+                                         std::int64_t context, std::string_view source);
+// Scored are the tokens of prompt + answer that follow those it has in common with the prompt.
+[[nodiscard]] Passage passage_of(const Question& question, const Tokenizer& tokenizer,
+                                 std::int64_t context, std::string_view source);
+
+}  // namespace tandem::exec
