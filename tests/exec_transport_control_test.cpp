@@ -108,8 +108,8 @@ void lose_a_worker(const std::function<void(const Child&)>& harm, const std::str
   ControlOptions options;
   Cancellation cancellation;
   options.on_failure = [&](const std::string& reason) {
-    ++told;
     cancellation.cancel(reason);
+    ++told;
   };
   Control master(std::move(peers), options);
   std::this_thread::sleep_for(milliseconds(700));  // heartbeats keep it alive
@@ -122,6 +122,7 @@ void lose_a_worker(const std::function<void(const Child&)>& harm, const std::str
   CHECK(contains(text, "device 1"));
   CHECK(contains(text, expected));
   CHECK(second.wait(2.0 - std::min(seconds_since(start), 1.9)) == 0);
+  while (told == 0 && seconds_since(start) < 4.0) std::this_thread::sleep_for(milliseconds(1));
   CHECK(told == 1);
   CHECK(contains(error_of([&] { cancellation.check(); }), expected));
   first.signal(SIGCONT);
@@ -194,6 +195,28 @@ TEST_CASE("transport/control: a shard larger than every queue passes a slow read
     CHECK(chunk.bytes.back() == static_cast<std::byte>(i));
   }
   static_cast<void>(home.workers[0]->expect<ShardEnd>(0, soon()));
+  sending.get();
+}
+
+TEST_CASE("transport/control: what nobody takes fills a bounded queue, whatever it is made of") {
+  Home home(1);
+  StepBegin step;
+  step.batch.segments = {{.sequence = 0, .past = 0, .rows = kMaxTokens}};
+  step.tokens.assign(kMaxTokens, 1);  // 4 MiB a message, and 8 MiB wait at either end
+  constexpr int kSteps = 24;
+  std::atomic<int> sent = 0;
+  auto sending = std::async(std::launch::async, [&] {
+    for (; sent < kSteps; ++sent) home.master->send(1, step);
+  });
+  int before = -1;
+  while (before != sent) {
+    before = sent;
+    std::this_thread::sleep_for(milliseconds(500));
+  }
+  CHECK(sent < 10);
+  for (int i = 0; i < kSteps; ++i) {
+    CHECK(home.workers[0]->expect<StepBegin>(0, soon()).tokens.size() == kMaxTokens);
+  }
   sending.get();
 }
 

@@ -24,13 +24,10 @@ constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;  // a peer and dir
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::chrono::milliseconds kLinger{200};  // to hand out Aborts
 
-// What a queued message weighs, about.
-std::size_t weight_of(const Message& message) {
-  if (const auto* chunk = std::get_if<ShardChunk>(&message)) return chunk->bytes.size() + 64;
-  if (const auto* report = std::get_if<Report>(&message)) return report->bytes.size() + 64;
-  if (const auto* offer = std::get_if<PlanOffer>(&message)) return offer->plan.size() + 64;
-  return 256;
-}
+struct Received {
+  Message message;
+  std::size_t bytes = 0;  // what it takes in the queue, about
+};
 
 struct Watched {
   explicit Watched(ControlPeer peer)
@@ -40,7 +37,7 @@ struct Watched {
   Connection connection;
   Clock::time_point heard;  // when its last byte came
   FrameReader reader;
-  std::deque<Message> inbox;
+  std::deque<Received> inbox;
   std::size_t inbox_bytes = 0;
   std::vector<std::byte> outbox;
   std::size_t written = 0;  // of the outbox
@@ -154,8 +151,9 @@ struct Control::State {
       return;
     }
     if (std::holds_alternative<Goodbye>(message)) peer.got_goodbye = true;
-    peer.inbox_bytes += weight_of(message);
-    peer.inbox.push_back(std::move(message));
+    const std::size_t bytes = sizeof(Received) + peer.reader.bytes();
+    peer.inbox_bytes += bytes;
+    peer.inbox.push_back({.message = std::move(message), .bytes = bytes});
     changed.notify_all();
   }
 
@@ -318,12 +316,12 @@ Message Control::receive(model::DeviceIndex from, Clock::time_point deadline) {
       lock, deadline, [&] { return state_->failure || peer.dead || !peer.inbox.empty(); });
   state_->check();
   if (!peer.inbox.empty()) {
-    Message message = std::move(peer.inbox.front());
+    Received next = std::move(peer.inbox.front());
     peer.inbox.pop_front();
     const bool was_full = peer.full();
-    peer.inbox_bytes -= weight_of(message);
+    peer.inbox_bytes -= next.bytes;
     if (was_full && !peer.full()) state_->notify();
-    return message;
+    return std::move(next.message);
   }
   throw Error(
       peer.connection.peer() +

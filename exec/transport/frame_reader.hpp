@@ -28,10 +28,14 @@ class FrameReader {
     fill(bytes, std::span(body_).subspan(got_));
     if (got_ < body_.size()) return std::nullopt;
     Message message = parse_body(*header_, body_);
+    bytes_ = kFrameHeaderBytes + body_.size();
     header_.reset();
     got_ = 0;
     return message;
   }
+
+  // Of the message that next() returned last, on the wire.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
   void fill(std::span<const std::byte>& bytes, std::span<std::byte> room) {
@@ -45,6 +49,7 @@ class FrameReader {
   std::optional<FrameHeader> header_;
   std::vector<std::byte> body_;
   std::size_t got_ = 0;  // of the head, then of the body
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace tandem::exec
