@@ -141,6 +141,21 @@ TEST_CASE("exec/safetensors: a damaged header costs one clear error") {
   }
 }
 
+TEST_CASE(
+    "exec/safetensors: a header nested beyond all bounds is an error, not the end of the stack") {
+  constexpr std::size_t kDepth = 1'000'000;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const std::string header =
+      R"({"x":{"dtype":"F32","shape":[)" + deep + R"(],"data_offsets":[0,8]}})";
+  CHECK(has(error_of([&] {
+              const auto ignored = parse_safetensors_header(header, 8 + header.size() + 8, "f");
+            }),
+            "nested"));
+  const std::string index = R"({"weight_map":{"x":)" + deep + "}}";
+  CHECK(has(error_of([&] { const auto ignored = parse_safetensors_index(index, "index"); }),
+            "nested"));
+}
+
 TEST_CASE("exec/safetensors: names in messages carry no control characters and are not endless") {
   const std::string name = "\\u001b[31m\\n" + std::string(1000, 'x');
   const std::string error = error_of([&] {

@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxIndexBytes = 100'000'000;
+constexpr int kMaxDepth = 8;  // an entry's shape is at 3; what is written out is walked recursively
 constexpr const char* kAgain = "; the file is damaged, copy or download it again";
 
 std::uint64_t dtype_bytes(const std::string& dtype, const std::string& subject) {
@@ -47,7 +48,11 @@ std::uint64_t dtype_bytes(const std::string& dtype, const std::string& subject) 
 // Parses an object; a key that comes twice is an error, as it would make readers disagree.
 json parse_object(std::string_view text, const std::string& source) {
   std::vector<std::set<std::string>> keys;
-  const json::parser_callback_t check = [&](int, json::parse_event_t event, json& value) {
+  const json::parser_callback_t check = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > kMaxDepth) {
+      throw Error(source + ": JSON nested deeper than " + std::to_string(kMaxDepth) +
+                  " levels, expected fewer" + kAgain);
+    }
     switch (event) {
       case json::parse_event_t::object_start:
         keys.emplace_back();
