@@ -17,6 +17,7 @@ using model::BufferKind;
 using model::Range;
 
 constexpr std::int64_t kAlignment = 16;  // floats: a cache line, and the widest vector
+static_assert(kPanel == model::kKeyPanel);
 
 std::int64_t aligned(std::int64_t floats) {
   return (floats + kAlignment - 1) / kAlignment * kAlignment;

@@ -21,17 +21,17 @@ double weight_bytes(const Transformer& t, const Share& share) {
   return kElementBytes * static_cast<double>(elements);
 }
 
-//   kv_cache     e L positions 2 K d
+//   kv_cache     e L K d (positions + positions rounded up to whole panels of keys)
 //   activations  e rows (3 h        hidden, normed, partial
 //                      + 2 H d      query, attention
 //                      + m C)       gate and up side by side (m = 2), or up alone (m = 1)
 //              + e V                logits of one row, with the head only
 //              + e rows d           cosines and sines of the rows' positions
-//   buffers      e receive_slots rows h
-// The executor allocates exactly these.
+//   buffers      e row_buffers rows h
+// The executor allocates these, each aligned to 64 bytes.
 MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows,
-                     std::int64_t positions, std::int64_t receive_slots, double program) {
-  require(rows >= 0 && positions >= 0 && receive_slots >= 0, "memory_use: negative count");
+                     std::int64_t positions, std::int64_t row_buffers, double program) {
+  require(rows >= 0 && positions >= 0 && row_buffers >= 0, "memory_use: negative count");
   const auto n = [](std::int64_t value) { return static_cast<double>(value); };
   const double h = n(t.hidden);
   const double d = n(t.head_dim);
@@ -41,10 +41,11 @@ MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows
 
   MemoryUse use;
   use.weights = weight_bytes(t, share);
-  use.kv_cache = kElementBytes * share.layers.size() * n(positions) * 2.0 * kv_heads * d;
+  const std::int64_t key_positions = (positions + kKeyPanel - 1) / kKeyPanel * kKeyPanel;
+  use.kv_cache = kElementBytes * share.layers.size() * kv_heads * d * n(positions + key_positions);
   use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + d) +
                                      (share.head ? n(t.vocab) : 0.0));
-  use.buffers = kElementBytes * n(receive_slots) * n(rows) * h;
+  use.buffers = kElementBytes * n(row_buffers) * n(rows) * h;
   use.program = program;
   return use;
 }

@@ -28,14 +28,17 @@ struct MemoryUse {  // bytes
   bool operator==(const MemoryUse&) const = default;
 };
 
+// Positions of the key cache are kept in panels of this many (exec/kernels/attention.hpp).
+inline constexpr std::int64_t kKeyPanel = 16;
+
 // f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv of
 // its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
 
 // Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end,
-// and `receive_slots` receive buffers; `program` is passed through.
+// and `row_buffers` receive buffers and messages in flight; `program` is passed through.
 [[nodiscard]] MemoryUse memory_use(const Transformer& transformer, const Share& share,
                                    std::int64_t rows, std::int64_t positions,
-                                   std::int64_t receive_slots, double program);
+                                   std::int64_t row_buffers, double program);
 
 }  // namespace tandem::model

@@ -92,7 +92,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   std::vector<std::int64_t> slots;
   slots.reserve(plan.profiles.size());
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    slots.push_back(strategy.receive_slots(plan, d));
+    slots.push_back(strategy.row_buffers(plan, d));
   }
   const Budget budget(plan, std::move(slots));
   const Split split = find_split(plan, strategy, budget);

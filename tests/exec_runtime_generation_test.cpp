@@ -44,6 +44,36 @@ struct Generation {
   std::vector<std::string> errors;  // by device
 };
 
+TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by category") {
+  const TemporaryFolder folder;
+  model::Transformer t = geometry();
+  write_random_weights(t, 3, model::DType::f32, folder.path());
+  for (const auto& [devices, partition] : std::vector<std::pair<int, const char*>>{
+           {1, "equal"}, {2, "3:1"}, {3, "equal"}, {5, "4:1:1:1:1"}}) {
+    CAPTURE(devices);
+    const planner::Plan plan = plan_of(t, devices, partition);
+    testing::MemoryNetwork network({});
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+      CAPTURE(d);
+      const auto self = static_cast<model::DeviceIndex>(d);
+      testing::MemoryTransport transport(network, self);
+      const DeviceRun run(plan, {.self = self, .run = {.workload = plan.workload}},
+                          Shard::slice(folder.path(), t, plan.devices[d].share), &transport);
+      const model::MemoryUse got = run.report().peak_memory;
+      const model::MemoryUse& predicted = plan.devices[d].memory;
+      const auto within = [](double bytes, double predicted_bytes, double most_padding) {
+        CHECK(bytes >= predicted_bytes);
+        CHECK(bytes <= predicted_bytes + most_padding);
+      };
+      constexpr double kLine = 64.0;
+      within(got.weights, predicted.weights, 4096.0 * static_cast<double>(2 * t.layers + 2));
+      within(got.kv_cache, predicted.kv_cache, kLine * static_cast<double>(t.layers * t.kv_heads));
+      within(got.activations, predicted.activations, kLine * 9);
+      within(got.buffers, predicted.buffers, kLine * devices);
+    }
+  }
+}
+
 // Every device of `plan` on a thread. `disturb` is called with the runs before the first step.
 Generation generate(
     const planner::Plan& plan, const std::filesystem::path& weights,

@@ -11,7 +11,7 @@ namespace tandem::exec {
 // The keys of a head are stored in panels of kPanel positions, [positions / kPanel][head_dim]
 // [kPanel], so that both one query and many read them in vectors of positions without a sum
 // across lanes. The values are stored plainly, [positions][head_dim].
-inline constexpr std::int64_t kPanel = 16;
+inline constexpr std::int64_t kPanel = 16;  // model::kKeyPanel, which memory prediction knows
 inline constexpr std::int64_t kMaxHeadDim = 512;
 
 // Floats that the keys of `positions` take.

@@ -42,7 +42,7 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
     const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
     const double need =
         model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
-                          strategy.receive_slots(plan, d), device.memory.program)
+                          strategy.row_buffers(plan, d), device.memory.program)
             .total();
     const model::Bytes budget = device_of(plan, d).memory;
     const bool grew = workload.prompt_tokens > plan.workload.prompt_tokens ||
@@ -65,7 +65,7 @@ void check_memory(const planner::Plan& plan, model::DeviceIndex self,
   const double need =
       model::memory_use(plan.model, plan.devices[static_cast<std::size_t>(self)].share,
                         workload.prompt_tokens, workload.positions(),
-                        planner::find_strategy(plan.strategy).receive_slots(plan, self),
+                        planner::find_strategy(plan.strategy).row_buffers(plan, self),
                         /*program=*/0.0)
           .total();
   const double available = available_memory_bytes();

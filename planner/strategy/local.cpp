@@ -24,7 +24,7 @@ void check(const Plan& plan) {
   check_cover(plan, {plan.master});
 }
 
-std::int64_t receive_slots(const Plan& /*plan*/, model::DeviceIndex /*device*/) { return 0; }
+std::int64_t no_slots(const Plan& /*plan*/, model::DeviceIndex /*device*/) { return 0; }
 
 }  // namespace
 
@@ -33,7 +33,8 @@ Strategy local_strategy() {
           .summary = "the master computes alone",
           .lower = lower,
           .check = check,
-          .receive_slots = receive_slots};
+          .receive_slots = no_slots,
+          .message_slots = no_slots};
 }
 
 }  // namespace tandem::planner

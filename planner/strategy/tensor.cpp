@@ -121,6 +121,12 @@ std::int64_t receive_slots(const Plan& plan, DeviceIndex device) {
   return device == plan.master ? plan.cluster.size() - 1 : 0;
 }
 
+// Master and worker exchange two messages or more in each direction.
+std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
+  constexpr std::int64_t kOfOneWorker = 2 + 2;
+  return kOfOneWorker * (device == plan.master ? plan.cluster.size() - 1 : 1);
+}
+
 }  // namespace
 
 Strategy tensor_strategy() {
@@ -129,7 +135,8 @@ Strategy tensor_strategy() {
           .splits = true,
           .lower = lower,
           .check = check,
-          .receive_slots = receive_slots};
+          .receive_slots = receive_slots,
+          .message_slots = message_slots};
 }
 
 }  // namespace tandem::planner
