@@ -268,6 +268,10 @@ TEST_CASE("exec/tokenizer.model: a small one, and tokens that the folder adds") 
   CHECK(load(folder)->encode("<tool>a") == Ids{6, 4, 2});
   CHECK(load(folder)->eos_tokens().size() == 2);
   CHECK(load(folder)->eos_tokens().back() == 6);
+  CHECK(load(folder)->piece(6) == "<tool>");
+  testing::write_text(folder.path() / "special_tokens_map.json",
+                      R"({"additional_special_tokens": ["<tool>"]})");
+  CHECK(load(folder)->piece(6).empty());
   CHECK(has(error_of([&] { const auto t = load(folder, 6); }),
             "token \"<tool>\" has id 6, expected less than the vocabulary of the model, 6"));
   CHECK(has(error_of([&] { const auto t = load(folder, 5); }), "has id 5"));

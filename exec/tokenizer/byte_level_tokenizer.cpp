@@ -100,9 +100,7 @@ class ByteLevelTokenizer final : public Tokenizer {
     std::vector<AddedToken> raw;
     std::vector<AddedToken> in_form;
     for (AddedToken& token : json.added) {
-      const bool hidden =
-          token.special || std::ranges::find(settings.named, token.text) != settings.named.end();
-      table_.set(token.id, hidden ? "" : token.text, token.text);
+      table_.set(token.id, token.special ? "" : token.text, token.text);
       if (!token.normalized) {
         raw.push_back(std::move(token));
         continue;

@@ -32,25 +32,27 @@ std::string token_text(const JsonValue& value) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& folder) : folder_(folder) {}
-
-  TokenSettings read() {
-    with("tokenizer_config.json", [this](const JsonValue& root) { tokenizer_config(root); });
-    with("special_tokens_map.json", [this](const JsonValue& root) { roles(root); });
-    with("added_tokens.json", [this](const JsonValue& root) { added_tokens(root); });
-    with("generation_config.json", [this](const JsonValue& root) { generation_config(root); });
+  TokenSettings read(std::span<const SettingsFile> files) {
+    with(files, "tokenizer_config.json", [this](const JsonValue& root) { tokenizer_config(root); });
+    with(files, "special_tokens_map.json", [this](const JsonValue& root) { roles(root); });
+    with(files, "added_tokens.json", [this](const JsonValue& root) { added_tokens(root); });
+    with(files, "generation_config.json",
+         [this](const JsonValue& root) { generation_config(root); });
+    const std::set<std::string> special(settings_.named.begin(), settings_.named.end());
+    for (AddedToken& token : settings_.tokens) {
+      if (special.contains(token.text)) token.special = true;
+    }
     return std::move(settings_);
   }
 
  private:
   template <class Use>
-  void with(const char* name, Use use) {
-    const std::filesystem::path path = folder_ / name;
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return;
-    const JsonDocument document(read_text(path, kMaxFileBytes), path.string(), kRemedy,
-                                {.bytes = kMaxFileBytes});
-    use(document.root());
+  static void with(std::span<const SettingsFile> files, std::string_view name, Use use) {
+    for (const SettingsFile& file : files) {
+      if (std::filesystem::path(file.path).filename() != name) continue;
+      const JsonDocument document(file.text, file.path, kRemedy, {.bytes = kMaxFileBytes});
+      use(document.root());
+    }
   }
 
   void tokenizer_config(const JsonValue& root) {
@@ -93,7 +95,7 @@ class Reader {
 
   void added_tokens(const JsonValue& root) {
     for (const auto& [text, ignored] : root.json().items()) {
-      add({.text = text, .id = root.at(text).integer(0, kMaxTokenId)}, root);
+      add({.text = text, .id = root.at(text).integer(0, kMaxTokenId), .special = false}, root);
     }
   }
 
@@ -119,7 +121,6 @@ class Reader {
     if (is_new) settings_.tokens.push_back(std::move(token));
   }
 
-  std::filesystem::path folder_;
   TokenSettings settings_;
   std::map<std::string, std::int64_t> ids_;  // of settings_.tokens
 };
@@ -150,8 +151,20 @@ std::string shown_token(std::string_view text) {
   return out;
 }
 
+TokenSettings parse_token_settings(std::span<const SettingsFile> files) {
+  return Reader().read(files);
+}
+
 TokenSettings read_token_settings(const std::filesystem::path& folder) {
-  return Reader(folder).read();
+  std::vector<SettingsFile> files;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                           "generation_config.json"}) {
+    const std::filesystem::path path = folder / name;
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    files.push_back({.path = path.string(), .text = read_text(path, kMaxFileBytes)});
+  }
+  return parse_token_settings(files);
 }
 
 }  // namespace tandem::exec

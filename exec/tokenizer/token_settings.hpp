@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,17 @@ struct TokenSettings {
   [[nodiscard]] std::vector<std::int64_t> end_tokens(std::int64_t end) const;
 };
 
-// Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and
-// generation_config.json where they are there; what the first says of a token stands. Throws Error
-// (file, remedy) for one that is damaged or gives one token two ids.
+struct SettingsFile {
+  std::string path;
+  std::string text;
+};
+
+// What tokenizer_config.json, special_tokens_map.json, added_tokens.json and generation_config.json
+// say, as far as they are among `files`; what the first says of a token stands. Throws Error (file,
+// remedy) for one that is damaged or gives one token two ids.
+[[nodiscard]] TokenSettings parse_token_settings(std::span<const SettingsFile> files);
+
+// The same of the files in `folder`.
 [[nodiscard]] TokenSettings read_token_settings(const std::filesystem::path& folder);
 
 // A token as tokenizer_config.json and tokenizer.json write it: {"content": ..., "lstrip": ...}.
