@@ -302,6 +302,11 @@ class MasterSession {
       if (piece.kind != ReportKind::spans) throw Error(source + ": metrics twice, expected spans");
       decode_times(piece.bytes, source, account.times);
       last = piece.last;
+      if (account.times.size() > most_records() || (piece.bytes.empty() && !last)) {
+        throw Error(source + ": " + std::to_string(account.times.size()) +
+                    " records and no end, expected at most " + std::to_string(most_records()) +
+                    "; install the same tandem on every device");
+      }
     }
     if (!account.report.boot.empty() && account.report.boot == boot_id()) return account;
     std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
@@ -315,6 +320,13 @@ class MasterSession {
     }
     clock_uncertainty_s_ = std::max(clock_uncertainty_s_, static_cast<double>(best_ns) * 0.5e-9);
     return account;
+  }
+
+  // Of a run's tasks, that one device can report.
+  [[nodiscard]] std::size_t most_records() const {
+    return static_cast<std::size_t>(graphs_.prompt().size()) +
+           static_cast<std::size_t>(graphs_.count() - 1) *
+               static_cast<std::size_t>(graphs_.decode().size());
   }
 
   DeviceReport ask(model::DeviceIndex d) {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 
 #include "exec/runtime/device_run.hpp"
@@ -50,6 +51,17 @@ TEST_CASE("exec/report: a device's report survives the wire") {
   CHECK_THROWS_AS(static_cast<void>(parse_device_report("{}", "test")), Error);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report(R"({"weights_bytes": -1})", "test")),
                   Error);
+}
+
+TEST_CASE("exec/report: text nested beyond all bounds is an error, not the end of the stack") {
+  constexpr std::size_t kDepth = 400'000;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  for (const char* field : {"prompt_tokens", "pace", "weights_bytes", "boot"}) {
+    CAPTURE(field);
+    const std::string text = "{\"" + std::string(field) + "\": " + deep + "}";
+    CHECK_THROWS_AS(static_cast<void>(parse_run_options(text, "test")), Error);
+    CHECK_THROWS_AS(static_cast<void>(parse_device_report(text, "test")), Error);
+  }
 }
 
 TEST_CASE("exec/report: records survive the wire, half a record does not") {
@@ -126,6 +138,9 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   SUBCASE("a task does not exist") { accounts[1].times[3].task = 1 << 20; }
   SUBCASE("a task is negative") { accounts[1].times[3].task = -1; }
   SUBCASE("a step does not exist") { accounts[1].times.back().step = 2; }
+  SUBCASE("a time lies beyond all clocks") {
+    accounts[1].times[3].start_ns = std::numeric_limits<std::int64_t>::min();
+  }
   SUBCASE("records are out of order") {
     std::swap(accounts[1].times.front(), accounts[1].times.back());
   }

@@ -1,11 +1,11 @@
 // What devices tell each other about a run, as text and bytes.
 
-#include <array>
-#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "exec/runtime/device_run.hpp"
 #include "model/error.hpp"
+#include "model/json_value.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -14,48 +14,10 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kRecordBytes = 24;
 
-Json parse_object(std::string_view text, std::string_view source) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    throw Error(std::string(source) +
-                ": not a JSON object; use the same version of tandem on both "
-                "sides");
-  }
-  return json;
-}
+constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
-[[noreturn]] void bad_field(std::string_view source, const char* field, const Json& object,
-                            const char* expected) {
-  const auto found = object.find(field);
-  throw Error(std::string(source) + ": " + field + ": " +
-              (found == object.end() ? "missing" : found->dump().substr(0, 60)) + ", expected " +
-              expected + "; use the same version of tandem on both sides");
-}
-
-std::int64_t integer(const Json& object, const char* field, std::int64_t least, std::int64_t most,
-                     std::string_view source) {
-  const auto found = object.find(field);
-  if (found != object.end() && found->is_number_integer() &&
-      !(found->is_number_unsigned() && found->get<std::uint64_t>() > (std::uint64_t{1} << 62))) {
-    const auto value = found->get<std::int64_t>();
-    if (least <= value && value <= most) return value;
-  }
-  bad_field(source, field, object, "a whole number in range");
-}
-
-double number(const Json& object, const char* field, std::string_view source) {
-  const auto found = object.find(field);
-  if (found != object.end() && found->is_number()) {
-    const auto value = found->get<double>();
-    if (std::isfinite(value) && value >= 0.0) return value;
-  }
-  bad_field(source, field, object, "a number that is not negative");
-}
-
-std::string words(const Json& object, const char* field, std::string_view source) {
-  const auto found = object.find(field);
-  if (found != object.end() && found->is_string()) return found->get<std::string>();
-  bad_field(source, field, object, "a text");
+double amount(const model::JsonValue& object, std::string_view field) {
+  return object.at(field).number(0.0, std::numeric_limits<double>::max());
 }
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -95,23 +57,20 @@ std::string to_json(const RunOptions& options) {
 }
 
 RunOptions parse_run_options(std::string_view text, std::string_view source) {
-  const Json json = parse_object(text, source);
+  const model::JsonDocument document(text, source, kRemedy);
+  const model::JsonValue root = document.root();
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   RunOptions options;
-  options.workload.prompt_tokens = integer(json, "prompt_tokens", 1, kMost, source);
-  options.workload.new_tokens = integer(json, "new_tokens", 1, kMost, source);
-  const auto scores = json.find("scores");
-  if (scores == json.end() || !scores->is_boolean()) {
-    bad_field(source, "scores", json, "true or false");
-  }
-  options.scores = scores->get<bool>();
+  options.workload.prompt_tokens = root.at("prompt_tokens").integer(1, kMost);
+  options.workload.new_tokens = root.at("new_tokens").integer(1, kMost);
+  options.scores = root.at("scores").boolean();
+  const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
-    if (json.value("pace", Json()) == to_string(pace)) {
-      options.pace = pace;
-      return options;
-    }
+    if (given.text() != to_string(pace)) continue;
+    options.pace = pace;
+    return options;
   }
-  bad_field(source, "pace", json, "real, measured or nominal");
+  given.fail("real, measured or nominal");
 }
 
 std::string to_json(const DeviceReport& report) {
@@ -130,17 +89,18 @@ std::string to_json(const DeviceReport& report) {
 }
 
 DeviceReport parse_device_report(std::string_view text, std::string_view source) {
-  const Json json = parse_object(text, source);
-  return {.peak_memory = {.weights = number(json, "weights_bytes", source),
-                          .kv_cache = number(json, "kv_cache_bytes", source),
-                          .activations = number(json, "activations_bytes", source),
-                          .buffers = number(json, "buffers_bytes", source),
-                          .program = number(json, "program_bytes", source)},
-          .bytes_sent = number(json, "bytes_sent", source),
-          .mean_late_s = number(json, "mean_late_s", source),
-          .max_late_s = number(json, "max_late_s", source),
-          .clock_ns = integer(json, "clock_ns", 0, std::int64_t{1} << 62, source),
-          .boot = words(json, "boot", source)};
+  const model::JsonDocument document(text, source, kRemedy);
+  const model::JsonValue root = document.root();
+  return {.peak_memory = {.weights = amount(root, "weights_bytes"),
+                          .kv_cache = amount(root, "kv_cache_bytes"),
+                          .activations = amount(root, "activations_bytes"),
+                          .buffers = amount(root, "buffers_bytes"),
+                          .program = amount(root, "program_bytes")},
+          .bytes_sent = amount(root, "bytes_sent"),
+          .mean_late_s = amount(root, "mean_late_s"),
+          .max_late_s = amount(root, "max_late_s"),
+          .clock_ns = root.at("clock_ns").integer(0, std::int64_t{1} << 61),
+          .boot = root.at("boot").text()};
 }
 
 std::string encode_times(std::span<const TaskTime> times) {
@@ -158,8 +118,7 @@ std::string encode_times(std::span<const TaskTime> times) {
 void decode_times(std::string_view bytes, std::string_view source, TimeLog& into) {
   if (bytes.size() % kRecordBytes != 0) {
     throw Error(std::string(source) + ": " + std::to_string(bytes.size()) +
-                " bytes of spans, expected a multiple of 24; use the same version of tandem on "
-                "both sides");
+                " bytes of spans, expected a multiple of 24; " + std::string(kRemedy));
   }
   for (std::size_t at = 0; at < bytes.size(); at += kRecordBytes) {
     into.push_back({.step = static_cast<std::int32_t>(get(bytes, at, 4)),

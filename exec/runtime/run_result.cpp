@@ -24,6 +24,9 @@ class StepSpans {
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
     const auto i = static_cast<std::size_t>(time.task);
     if (time.task < 0 || time.task >= graph_.size()) fail(device, time.task);
+    for (const std::int64_t at : {time.start_ns, time.end_ns}) {
+      if (at < -kLatest || at > kLatest) fail(device, time.task);
+    }
     const model::Task& task = graph_.tasks()[i];
     const bool channel = task.lane == model::LaneKind::channel;
     if (task.device == device) {
@@ -70,6 +73,8 @@ class StepSpans {
 
  private:
   static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
+  // Of any clock, and so far from every limit that differences cannot overflow.
+  static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
 
   static double bytes_of(const model::Task& task, const model::Work& work) {
     switch (task.lane) {
@@ -87,9 +92,11 @@ class StepSpans {
     return plan_.cluster.devices()[static_cast<std::size_t>(device)].name;
   }
   [[noreturn]] void fail(model::DeviceIndex device, model::TaskIndex task) const {
-    throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
-                std::to_string(task) +
-                " is not a task of that device; install the same tandem on every device");
+    throw Error(
+        "report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
+        std::to_string(task) +
+        " is not a task of that device, or at an impossible time; install the same tandem on "
+        "every device");
   }
   [[noreturn]] void missing(model::DeviceIndex device, model::TaskIndex task) const {
     throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
