@@ -53,6 +53,18 @@ TEST_CASE("planner/search: every strategy and partition gives a valid plan") {
   }
 }
 
+TEST_CASE(
+    "planner/search: a profile by which computing takes no time is an Error, not a quotient") {
+  Request request = request_for({{}, {}});
+  for (const double seconds_per_byte : {0.0, 5e-324}) {
+    model::DeviceProfile free;
+    for (auto& rate : free.rate) rate.points = {{1.0, seconds_per_byte}};
+    request.profiles = {model::nominal_profile(request.cluster.devices()[0]), free};
+    CHECK_THROWS_WITH_AS(static_cast<void>(make_plan(request)),
+                         doctest::Contains("profile of device 'd1'"), Error);
+  }
+}
+
 TEST_CASE("planner/search: given proportions 3:1 split 4 heads and 6 columns 3 1, 5 1") {
   Request request = request_for({{}, {}});
   request.partition = "3:1";  // 4.5 and 1.5 columns: the odd one to the first
@@ -63,15 +75,16 @@ TEST_CASE("planner/search: given proportions 3:1 split 4 heads and 6 columns 3 1
   CHECK(plan.devices[1].share.columns == model::Range{5, 6});
 }
 
-TEST_CASE("planner/search: memory is predicted from share, workload and receive buffers") {
+TEST_CASE("planner/search: memory is predicted from share, workload and row buffers") {
   Request request = request_for({{}, {}, {}});
   request.partition = "equal";
   const Plan plan = std::get<Plan>(make_plan(request));
-  // Prompt 5 rows; 5 + 3 - 1 positions; the master receives from 2 workers.
+  // Prompt 5 rows; 5 + 3 - 1 positions; the master receives from 2 workers. Two messages wait in
+  // each direction between it and each of them.
   CHECK(plan.devices[0].memory ==
-        model::memory_use(plan.model, plan.devices[0].share, 5, 7, 2, 0.0));
+        model::memory_use(plan.model, plan.devices[0].share, 5, 7, 2 + 8, 0.0));
   CHECK(plan.devices[1].memory ==
-        model::memory_use(plan.model, plan.devices[1].share, 5, 7, 0, 0.0));
+        model::memory_use(plan.model, plan.devices[1].share, 5, 7, 4, 0.0));
 }
 
 TEST_CASE("planner/search: an infeasible cluster is told which device lacks how much") {

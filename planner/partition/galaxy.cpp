@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "model/error.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/strategy/block.hpp"
 
@@ -11,6 +12,8 @@ namespace tandem::planner {
 namespace {
 
 constexpr int kRounds = 3;
+// Less is no measurement, and capacities must have a finite sum.
+constexpr double kLeastSeconds = 1e-100;
 
 double block_seconds(const Plan& plan, const model::CostModel& costs, model::DeviceIndex device,
                      model::Segment segment) {
@@ -92,6 +95,11 @@ std::vector<double> capacities(const Plan& plan) {
       const auto past = static_cast<std::int32_t>(prompt + (decodes - 1) / 2);
       seconds +=
           static_cast<double>(decodes) * block_seconds(plan, costs, d, {.past = past, .rows = 1});
+    }
+    if (seconds < kLeastSeconds) {
+      throw Error("profile of device '" + plan.cluster.devices()[static_cast<std::size_t>(d)].name +
+                  "': its blocks of " + plan.model.name +
+                  " take no time, expected some; measure the profile again with `tandem profile`");
     }
     result.push_back(1.0 / seconds);
   }

@@ -10,6 +10,7 @@ namespace tandem::planner {
 //   V_d = 1 / (time of one whole attention block and one whole FFN block on d)
 // by the plan's cost model over its workload: once with the prompt's rows, and, which the paper's
 // single-shot inference does not have, new_tokens - 1 times with one row at the mean context.
+// Throws Error if that takes no time.
 [[nodiscard]] std::vector<double> capacities(const Plan& plan);
 
 // Galaxy's Algorithm 1: heads and columns in proportion to capacity; then, columns first, what
