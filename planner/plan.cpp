@@ -36,6 +36,29 @@ void check_bytes(const model::MemoryUse& memory, const std::string& subject) {
   }
 }
 
+// The blocks that the window counts are more than the window, or else nothing would be streamed.
+void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
+  const Window window = plan.devices[d].window;
+  if (window.blocks < 0 || window.retain < 0 || window.retain > plan.model.layers ||
+      (window.retain > 0 && !window.streams())) {
+    throw Error(subject + ": window of " + std::to_string(window.blocks) + " blocks, retain " +
+                std::to_string(window.retain) +
+                ": expected at least 0 blocks, and with a window 0 to " +
+                std::to_string(plan.model.layers) + " (layers) to retain" + kRemedy);
+  }
+  if (!window.streams()) return;
+  const std::size_t blocks = streamed_blocks(plan.model, plan.devices[d].share, window).size();
+  if (static_cast<std::size_t>(window.blocks) >= blocks) {
+    throw Error(subject + ": window of " + std::to_string(window.blocks) +
+                " blocks: expected fewer than the " + std::to_string(blocks) +
+                " that the device streams, or 0 for no streaming" + kRemedy);
+  }
+  if (plan.cluster.devices()[d].disk_bandwidth.value() > 0.0) return;
+  throw Error(subject +
+              ": streams weights, but has no disk: expected a positive "
+              "'tandem:disk_bandwidth' in the platform; give it one, or plan with '--window all'");
+}
+
 }  // namespace
 
 void Workload::validate(const model::Transformer& transformer) const {
@@ -87,6 +110,7 @@ void Plan::validate() const {
     check_within(share.heads, model.heads, subject + ": heads");
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
     check_bytes(devices[d].memory, subject);
+    check_window(*this, d, subject);
   }
   lowering.check(*this);
 }

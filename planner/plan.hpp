@@ -11,7 +11,9 @@
 #include "model/cost_model.hpp"
 #include "model/device_profile.hpp"
 #include "model/memory.hpp"
+#include "model/steady_state/schedule.hpp"
 #include "model/transformer.hpp"
+#include "planner/window.hpp"
 
 namespace tandem::planner {
 
@@ -28,6 +30,7 @@ struct Workload {
 struct DevicePlan {
   model::Share share;
   model::MemoryUse memory;  // predicted peak
+  Window window{};          // of the weights, if they do not stay in memory
   bool operator==(const DevicePlan&) const = default;
 };
 
@@ -44,13 +47,16 @@ struct Plan {
   Workload workload;
   std::vector<DevicePlan> devices;             // by DeviceIndex
   std::vector<model::DeviceProfile> profiles;  // by DeviceIndex, slowdown applied
+  // When a streamed block's memory is free: after its compute, or after the all-reduce that
+  // follows.
+  model::ReleaseRule release = model::ReleaseRule::early;
   // Throws Error (field, value, expected, remedy) unless the invariant holds.
   void validate() const;
   [[nodiscard]] model::CostModel cost_model() const { return {model, profiles}; }
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/1", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/2", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

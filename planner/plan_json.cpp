@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/1". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/2". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/1";
+constexpr std::string_view kSchema = "tandem.plan/2";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 // Bounds on what a peer may make us allocate.
@@ -38,6 +38,8 @@ constexpr std::array<std::pair<model::Direction, std::string_view>, 3> kDirectio
     {{model::Direction::none, "none"},
      {model::Direction::up, "up"},
      {model::Direction::down, "down"}}};
+constexpr std::array<std::pair<model::ReleaseRule, std::string_view>, 2> kReleases{
+    {{model::ReleaseRule::early, "early"}, {model::ReleaseRule::late, "late"}}};
 
 template <class Enum, std::size_t N>
 std::string_view name_of(const std::array<std::pair<Enum, std::string_view>, N>& names,
@@ -123,6 +125,7 @@ Json to_json(const std::string& name, const DevicePlan& device,
           {"columns", to_json(device.share.columns)},
           {"embedding", device.share.embedding},
           {"head", device.share.head},
+          {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
           {"memory_bytes", to_json(device.memory)},
           {"profile", Json::parse(model::to_json(profile))}};
 }
@@ -147,6 +150,14 @@ model::MemoryUse read_memory(const JsonValue& value) {
           .activations = bytes("activations"),
           .buffers = bytes("buffers"),
           .program = bytes("program")};
+}
+
+Window read_window(const JsonValue& value) {
+  value.expect_keys({"blocks", "retain"});
+  const auto count = [&](std::string_view key) {
+    return static_cast<std::int32_t>(value.at(key).integer(0, kMaxInt32));
+  };
+  return {.blocks = count("blocks"), .retain = count("retain")};
 }
 
 // Positive or not is the cluster's to say.
@@ -229,8 +240,8 @@ Workload read_workload(const JsonValue& value) {
 }
 
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
-  value.expect_keys(
-      {"name", "layers", "heads", "columns", "embedding", "head", "memory_bytes", "profile"});
+  value.expect_keys({"name", "layers", "heads", "columns", "embedding", "head", "window",
+                     "memory_bytes", "profile"});
   const std::size_t d = plan.devices.size();
   const std::string& expected = plan.cluster.devices()[d].name;
   if (value.at("name").text() != expected) {
@@ -241,14 +252,15 @@ void read_device_plan(const JsonValue& value, const std::string& subject, Plan& 
                                     .columns = read_range(value.at("columns")),
                                     .embedding = value.at("embedding").boolean(),
                                     .head = value.at("head").boolean()},
-                          .memory = read_memory(value.at("memory_bytes"))});
+                          .memory = read_memory(value.at("memory_bytes")),
+                          .window = read_window(value.at("window"))});
   plan.profiles.push_back(model::parse_profile_json(
       value.at("profile").json().dump(), subject + ": devices[" + std::to_string(d) + "].profile"));
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "model", "cluster", "master",
-                    "workload", "devices"});
+                    "workload", "release", "devices"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = root.at("allreduce").text(),
@@ -257,7 +269,8 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
             .master = 0,
             .workload = read_workload(root.at("workload")),
             .devices = {},
-            .profiles = {}};
+            .profiles = {},
+            .release = named(kReleases, root.at("release"))};
   plan.master = plan.cluster.find(root.at("master").text());
   const JsonValue devices = root.at("devices");
   if (devices.size(kMaxDevices) != plan.cluster.devices().size()) {
@@ -290,6 +303,7 @@ std::string to_json(const Plan& plan) {
        {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
        {"workload",
         {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
+       {"release", name_of(kReleases, plan.release)},
        {"devices", std::move(devices)}});
 }
 

@@ -12,7 +12,8 @@ model::Cluster star_cluster(const std::vector<DeviceSpec>& specs) {
                        .cores = 4,
                        .flop_rate = model::FlopsPerSecond{specs[i].flops_per_s},
                        .memory_bandwidth = model::BytesPerSecond{specs[i].flops_per_s * 10.0},
-                       .memory = model::Bytes{specs[i].memory_bytes}});
+                       .memory = model::Bytes{specs[i].memory_bytes},
+                       .disk_bandwidth = model::BytesPerSecond{specs[i].disk_bytes_per_s}});
     links.push_back({.name = std::string("l").append(std::to_string(i)),
                      .latency = model::Seconds{1e-3},
                      .bandwidth = model::BytesPerSecond{1e6}});

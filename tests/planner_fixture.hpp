@@ -15,6 +15,7 @@ namespace tandem::test {
 struct DeviceSpec {
   double flops_per_s = 1e9;
   double memory_bytes = 1e12;
+  double disk_bytes_per_s = 1e6;
 };
 
 // Devices "d0", "d1", ... each on its own split-duplex access link to one router.

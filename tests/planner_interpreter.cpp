@@ -1,11 +1,14 @@
 #include "planner_interpreter.hpp"
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
 #include "model/error.hpp"
+#include "planner/lowering.hpp"
 
 namespace tandem::test {
 namespace {
@@ -179,15 +182,50 @@ Row& Interpreter::row(model::DeviceIndex device, model::BufferRef buffer, int r)
 std::map<int, Row> Interpreter::run(const model::TaskGraph& graph, const std::vector<int>& tokens) {
   buffers_.clear();
   std::map<int, Row> sampled;
-  for (const Task& task : graph.tasks()) execute(graph.batch(), task, tokens, sampled);
+  for (const Task& task : graph.tasks()) {
+    keep_window(task);
+    execute(graph.batch(), task, tokens, sampled);
+  }
   return sampled;
+}
+
+void Interpreter::keep_window(const Task& task) {
+  const planner::DevicePlan& device = plan_->devices[static_cast<std::size_t>(task.device)];
+  if (!device.window.streams()) {
+    require(task.kind != TaskKind::load && task.kind != TaskKind::release,
+            "interpreter: a load or release on a device that holds all weights");
+    return;
+  }
+  require(task.kind != TaskKind::embed, "interpreter: the embedding is not in memory");
+  if (task.block == WeightBlock::none || task.block == WeightBlock::embedding) return;
+  if (task.block == WeightBlock::head && task.kind == TaskKind::norm) return;  // resident
+  if (task.block == WeightBlock::ffn && device.window.retains(task.layer)) {
+    require(task.kind != TaskKind::load && task.kind != TaskKind::release,
+            "interpreter: a load or release of a retained block");
+    return;
+  }
+  std::vector<Held>& held = held_[task.device];
+  const auto same = [&](const Held& block) {
+    return block.block == task.block && block.layer == task.layer &&
+           (task.kind == TaskKind::norm || block.columns == task.columns);
+  };
+  const auto found = std::find_if(held.begin(), held.end(), same);
+  if (task.kind == TaskKind::load) {
+    require(found == held.end(), "interpreter: a block is loaded that is in memory");
+    require(held.size() < static_cast<std::size_t>(device.window.blocks),
+            "interpreter: more blocks in memory than the window holds");
+    held.push_back({task.block, task.layer, task.columns});
+    return;
+  }
+  require(found != held.end(), "interpreter: a block is used that is not in memory");
+  if (task.kind == TaskKind::release) held.erase(found);
 }
 
 void Interpreter::execute(const model::Batch& batch, const Task& task,
                           const std::vector<int>& tokens, std::map<int, Row>& sampled) {
   const model::Share& share = plan_->devices[static_cast<std::size_t>(task.device)].share;
   for (int r = task.rows.begin; r < task.rows.end; ++r) {
-    if (task.kind == TaskKind::embed) {
+    if (task.kind == TaskKind::embed || task.kind == TaskKind::fetch) {
       require(share.embedding, "interpreter: embed without the embedding");
       Row& y = row(task.device, task.output, r);
       for (int i = 0; i < plan_->model.hidden; ++i) {
@@ -278,10 +316,12 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       elements_sent_ += columns.size();
       return;
     }
-    case TaskKind::embed:
-    case TaskKind::sample:
     case TaskKind::load:
     case TaskKind::release:
+      return;  // see keep_window
+    case TaskKind::embed:
+    case TaskKind::fetch:
+    case TaskKind::sample:
       break;
   }
   throw std::logic_error("interpreter: task kind that it does not know");
@@ -327,6 +367,31 @@ void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
         [&](int p) { return positions.at(static_cast<std::size_t>(p)).key; },
         [&](int p) { return positions.at(static_cast<std::size_t>(p)).value; });
     std::copy(out.begin(), out.end(), y.begin() + head * d);
+  }
+}
+
+void check_close(const Row& actual, const Row& expected) {
+  REQUIRE(actual.size() == expected.size());
+  int bad = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (!(std::abs(actual[i] - expected[i]) < 1e-10)) ++bad;  // NaN is bad
+  }
+  CHECK(bad == 0);
+}
+
+void check_generation(const planner::Plan& plan) {
+  const auto lower = planner::find_strategy(plan.strategy).lower;
+  Interpreter interpreter(plan);
+  std::vector<int> sequence{3, 1, 4, 1, 5};
+  auto sampled = interpreter.run(lower(plan, planner::prompt_batch({5, 1})), sequence);
+  REQUIRE(sampled.size() == 1);
+  check_close(sampled.at(4), reference_logits(plan.model, sequence));
+  for (const int token : {9, 2, 6}) {
+    const auto past = static_cast<std::int32_t>(sequence.size());
+    sequence.push_back(token);
+    sampled = interpreter.run(lower(plan, planner::decode_batch(past)), {token});
+    REQUIRE(sampled.size() == 1);
+    check_close(sampled.at(0), reference_logits(plan.model, sequence));
   }
 }
 

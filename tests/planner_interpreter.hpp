@@ -20,7 +20,8 @@ Row reference_logits(const model::Transformer& transformer, const std::vector<in
 
 // Executes graphs in index order. A device computes with the heads and columns of its share only,
 // attends only to the keys and values it has itself computed, and reads NaN from what nobody has
-// written in this step.
+// written in this step. Throws logic_error where a block is used that the memory scheduler has not
+// in memory.
 class Interpreter {
  public:
   explicit Interpreter(const planner::Plan& plan) : plan_(&plan) {}
@@ -38,6 +39,14 @@ class Interpreter {
   };
   using Buffer = std::map<int, Row>;  // by row of the batch
 
+  struct Held {  // a streamed block in memory
+    model::WeightBlock block;
+    std::int32_t layer;
+    model::Range columns;
+  };
+
+  // Throws logic_error if `task` uses a block outside [load, release], or overfills the window.
+  void keep_window(const model::Task& task);
   Row& row(model::DeviceIndex device, model::BufferRef buffer, int r);
   void execute(const model::Batch& batch, const model::Task& task, const std::vector<int>& tokens,
                std::map<int, Row>& sampled);
@@ -49,7 +58,12 @@ class Interpreter {
   std::map<std::tuple<int, model::BufferKind, int>, Buffer> buffers_;  // device, kind, slot
   // device, layer, sequence, key/value head: by position
   std::map<std::tuple<int, int, int, int>, std::vector<Position>> cache_;
+  std::map<int, std::vector<Held>> held_;  // device: over steps
   double elements_sent_ = 0.0;
 };
+
+// Checks (doctest) that `plan` gives the unsharded model's logits for a prompt and three tokens.
+void check_close(const Row& actual, const Row& expected);
+void check_generation(const planner::Plan& plan);
 
 }  // namespace tandem::test

@@ -48,31 +48,6 @@ std::vector<Case> cases() {
   };
 }
 
-void check_close(const Row& actual, const Row& expected) {
-  REQUIRE(actual.size() == expected.size());
-  int bad = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    if (!(std::abs(actual[i] - expected[i]) < 1e-10)) ++bad;  // NaN is bad
-  }
-  CHECK(bad == 0);
-}
-
-void check_generation(const planner::Plan& plan) {
-  const auto lower = planner::find_strategy(plan.strategy).lower;
-  Interpreter interpreter(plan);
-  std::vector<int> sequence{3, 1, 4, 1, 5};
-  auto sampled = interpreter.run(lower(plan, planner::prompt_batch({5, 1})), sequence);
-  REQUIRE(sampled.size() == 1);
-  check_close(sampled.at(4), reference_logits(plan.model, sequence));
-  for (const int token : {9, 2, 6}) {
-    const auto past = static_cast<std::int32_t>(sequence.size());
-    sequence.push_back(token);
-    sampled = interpreter.run(lower(plan, planner::decode_batch(past)), {token});
-    REQUIRE(sampled.size() == 1);
-    check_close(sampled.at(0), reference_logits(plan.model, sequence));
-  }
-}
-
 TEST_CASE("planner/lowering: tensor gives the unsharded model's logits, prompt and decode") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);

@@ -1,5 +1,7 @@
 #include "planner/strategy/block.hpp"
 
+#include <array>
+#include <span>
 #include <vector>
 
 namespace tandem::planner {
@@ -64,20 +66,41 @@ Range hidden_columns(const model::Transformer& transformer) {
 }
 
 DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
-                         model::DeviceIndex device)
-    : graph_(&graph), transformer_(&transformer), device_(device), rows_{0, graph.batch().rows()} {}
+                         model::DeviceIndex device, WindowTasks* window)
+    : graph_(&graph),
+      transformer_(&transformer),
+      device_(device),
+      window_(window),
+      rows_{0, graph.batch().rows()} {}
 
-TaskIndex DeviceTasks::append(Task task, TaskIndex after) {
+TaskIndex DeviceTasks::append(Task task, TaskIndex after, TaskIndex load) {
   task.device = device_;
-  return after < 0 ? graph_->add(task, {}) : graph_->add(task, {after});
+  std::array<TaskIndex, 2> dependencies{};
+  std::size_t count = 0;
+  for (const TaskIndex dependency : {after, load}) {
+    if (dependency >= 0) dependencies.at(count++) = dependency;
+  }
+  return graph_->add(task, std::span<const TaskIndex>(dependencies.data(), count));
 }
 
-TaskIndex DeviceTasks::norm(WeightBlock block, std::int32_t layer, Range rows, TaskIndex after) {
-  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, kNormed), after);
+TaskIndex DeviceTasks::load(WeightBlock block, std::int32_t layer, Range columns) {
+  return window_ == nullptr ? -1 : window_->load(device_, block, layer, columns);
+}
+
+TaskIndex DeviceTasks::computed(TaskIndex last) {
+  if (window_ != nullptr) window_->computed(device_, last);
+  return last;
+}
+
+TaskIndex DeviceTasks::norm(WeightBlock block, std::int32_t layer, Range rows, TaskIndex after,
+                            TaskIndex load) {
+  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, kNormed), after, load);
 }
 
 TaskIndex DeviceTasks::embed() {
-  const Task task = make(TaskKind::embed, WeightBlock::embedding, -1, rows_, {});
+  const bool fetches = window_ != nullptr && window_->fetches(device_);
+  const Task task =
+      make(fetches ? TaskKind::fetch : TaskKind::embed, WeightBlock::embedding, -1, rows_, {});
   return append(with(task, {}, kHidden), -1);
 }
 
@@ -86,38 +109,43 @@ TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex afte
   const auto step = [&](TaskKind kind, WeightBlock weights, BufferRef input, BufferRef output) {
     after = append(with(make(kind, weights, layer, rows_, heads), input, output), after);
   };
-  after = norm(block, layer, rows_, after);
+  after = norm(block, layer, rows_, after, load(block, layer, heads));
   step(TaskKind::project_qkv, block, kNormed, kQuery);
   step(TaskKind::attend, WeightBlock::none, kQuery, kAttention);
   step(TaskKind::project_out, block, kAttention, kPartial);
-  return after;
+  return computed(after);
 }
 
 TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::ffn;
-  after = norm(block, layer, rows_, after);
+  after = norm(block, layer, rows_, after, load(block, layer, columns));
   after = append(with(make(TaskKind::ffn_up, block, layer, rows_, columns), kNormed, kActivation),
                  after);
-  return append(with(make(TaskKind::ffn_down, block, layer, rows_, columns), kActivation, kPartial),
-                after);
+  after = append(
+      with(make(TaskKind::ffn_down, block, layer, rows_, columns), kActivation, kPartial), after);
+  return computed(after);
 }
 
 TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after, TaskIndex hidden_ready) {
-  Task task =
+  if (window_ != nullptr) window_->reduced(device_, after);
+  const Task task =
       with(make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_)),
            kPartial, kHidden);
-  if (hidden_ready < 0) return append(task, after);
-  task.device = device_;
-  return graph_->add(task, {after, hidden_ready});
+  return append(task, after, hidden_ready);
 }
 
 TaskIndex DeviceTasks::sample(TaskIndex after) {
+  constexpr WeightBlock block = WeightBlock::head;
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
+  const std::span<const Range> tiles =
+      window_ == nullptr ? std::span<const Range>(&vocabulary, 1) : window_->head_tiles(device_);
   for (const Range run : sampled_rows(graph_->batch())) {
-    after = norm(WeightBlock::head, -1, run, after);
-    after = append(
-        with(make(TaskKind::lm_head, WeightBlock::head, -1, run, vocabulary), kNormed, kLogits),
-        after);
+    after = norm(block, -1, run, after);
+    for (const Range tile : tiles) {
+      const TaskIndex loaded = load(block, -1, tile);
+      const Task task = make(TaskKind::lm_head, block, -1, run, tile);
+      after = computed(append(with(task, kNormed, kLogits), after, loaded));
+    }
     for (std::int32_t row = run.begin; row < run.end; ++row) {
       const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
       after = append(with(task, kLogits, {}), after);

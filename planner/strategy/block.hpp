@@ -4,6 +4,7 @@
 
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
+#include "planner/window_tasks.hpp"
 
 namespace tandem::planner {
 
@@ -11,8 +12,9 @@ namespace tandem::planner {
 // the task that the first one depends on (-1: none); the rest follow one another.
 class DeviceTasks {
  public:
+  // `window`: loads and releases what the device streams, for as long as this; null: nothing is.
   DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
-              model::DeviceIndex device);
+              model::DeviceIndex device, WindowTasks* window = nullptr);
 
   // hidden = embedding of the batch's tokens.
   model::TaskIndex embed();
@@ -20,7 +22,8 @@ class DeviceTasks {
   model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
   // partial = what the FFN columns `columns` add to hidden (norm, up, down).
   model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
-  // hidden += partial; also after `hidden_ready`, the task that wrote hidden, unless -1.
+  // hidden += partial, the sum that is there `after`; also after `hidden_ready`, the task that
+  // wrote hidden, unless -1.
   model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after,
                                model::TaskIndex hidden_ready = -1);
   // The next token of every segment: final norm, LM head and sampling of the segments' last rows.
@@ -28,13 +31,17 @@ class DeviceTasks {
   model::TaskIndex sample(model::TaskIndex after);
 
  private:
-  model::TaskIndex append(model::Task task, model::TaskIndex after);
+  // Also after `load`, unless -1.
+  model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
-                        model::TaskIndex after);
+                        model::TaskIndex after, model::TaskIndex load = -1);
+  model::TaskIndex load(model::WeightBlock block, std::int32_t layer, model::Range columns);
+  model::TaskIndex computed(model::TaskIndex last);
 
   model::TaskGraph* graph_;
   const model::Transformer* transformer_;
   model::DeviceIndex device_;
+  WindowTasks* window_;
   model::Range rows_;  // of the whole batch
 };
 

@@ -8,7 +8,8 @@ namespace {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch);
-  DeviceTasks master(graph, plan.model, plan.master);
+  WindowTasks window(graph, plan);
+  DeviceTasks master(graph, plan.model, plan.master, &window);
   const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
   model::TaskIndex last = master.embed();
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
@@ -16,6 +17,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
     last = master.add_partial(layer, master.ffn(layer, share.columns, last));
   }
   master.sample(last);
+  window.finish();
   return graph;
 }
 

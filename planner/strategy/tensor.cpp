@@ -17,9 +17,9 @@ using model::TaskIndex;
 class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch)
-      : plan_(&plan), graph_(batch), rows_{0, batch.rows()} {
+      : plan_(&plan), graph_(batch), window_(graph_, plan), rows_{0, batch.rows()} {
     for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
-      devices_.emplace_back(graph_, plan.model, device);
+      devices_.emplace_back(graph_, plan.model, device, &window_);
       participants_.push_back({.device = device});
     }
   }
@@ -35,6 +35,7 @@ class Lowering {
       ffn(layer, last);
     }
     devices_[master()].sample(participants_[master()].ready);
+    window_.finish();
     return std::move(graph_);
   }
 
@@ -101,6 +102,7 @@ class Lowering {
 
   const Plan* plan_;
   model::TaskGraph graph_;
+  WindowTasks window_;
   Range rows_;
   std::vector<DeviceTasks> devices_;       // by DeviceIndex
   std::vector<Participant> participants_;  // by DeviceIndex

@@ -1,0 +1,119 @@
+#include "planner/window.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/work.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::kElementBytes;
+using model::Range;
+using model::Share;
+using model::Transformer;
+using model::WeightBlock;
+
+double attention_bytes(const Transformer& t, Range heads) {
+  return kElementBytes * static_cast<double>(t.attention_parameters(heads));
+}
+
+double ffn_bytes(const Transformer& t, Range columns) {
+  return kElementBytes * static_cast<double>(t.ffn_parameters(columns));
+}
+
+double head_row_bytes(const Transformer& t) {
+  return kElementBytes * static_cast<double>(t.hidden);
+}
+
+std::int32_t tile_rows(const Transformer& t, const Share& share) {
+  double largest = 0.0;
+  if (!share.layers.empty()) {
+    largest = std::max(attention_bytes(t, share.heads), ffn_bytes(t, share.columns));
+  }
+  if (largest == 0.0) largest = ffn_bytes(t, {0, static_cast<std::int32_t>(t.intermediate)});
+  const double rows = std::floor(largest / head_row_bytes(t));
+  return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(t.vocab)));
+}
+
+double whole_pages(double bytes) { return std::ceil(bytes / kWindowPage) * kWindowPage; }
+
+bool is_ffn_class(const StreamedBlock& block) { return block.block != WeightBlock::attention; }
+
+// The most blocks of a class among any `window` in a row.
+std::int64_t most_in_a_row(const std::vector<StreamedBlock>& blocks, std::size_t window, bool ffn) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < window; ++i) count += is_ffn_class(blocks[i]) == ffn ? 1 : 0;
+  std::int64_t most = count;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    count -= is_ffn_class(blocks[i]) == ffn ? 1 : 0;
+    count += is_ffn_class(blocks[(i + window) % blocks.size()]) == ffn ? 1 : 0;
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& share,
+                                           Window window) {
+  std::vector<StreamedBlock> blocks;
+  if (!window.streams()) return blocks;
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+    if (!share.heads.empty()) {
+      blocks.push_back(
+          {WeightBlock::attention, layer, share.heads, attention_bytes(t, share.heads)});
+    }
+    if (!share.columns.empty() && !window.retains(layer)) {
+      blocks.push_back({WeightBlock::ffn, layer, share.columns, ffn_bytes(t, share.columns)});
+    }
+  }
+  if (!share.head) return blocks;
+  const auto vocab = static_cast<std::int32_t>(t.vocab);
+  const std::int32_t rows = tile_rows(t, share);
+  for (std::int32_t row = 0; row < vocab;) {
+    const Range tile{row, row + std::min(rows, vocab - row)};
+    blocks.push_back({WeightBlock::head, -1, tile, tile.size() * head_row_bytes(t)});
+    row = tile.end;
+  }
+  return blocks;
+}
+
+Window normalized(const Transformer& t, const Share& share, Window window) {
+  const std::size_t streamed = streamed_blocks(t, share, window).size();
+  return static_cast<std::size_t>(window.blocks) >= streamed ? Window{} : window;
+}
+
+//   resident = e (retained FFN blocks + final norm + what the embedding has beside its matrix)
+WindowMemory window_memory(const Transformer& t, const Share& share, Window window) {
+  WindowMemory memory;
+  const std::vector<StreamedBlock> blocks = streamed_blocks(t, share, window);
+  if (static_cast<std::size_t>(window.blocks) >= blocks.size()) {
+    memory.resident = model::weight_bytes(t, share);
+    return memory;
+  }
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+    if (window.retains(layer)) memory.resident += ffn_bytes(t, share.columns);
+  }
+  const std::int64_t matrix = t.vocab * t.hidden;
+  std::int64_t ends = 0;
+  if (share.embedding) ends += t.embedding_parameters() - matrix;
+  if (share.head) ends += t.head_parameters() - (t.tied_embeddings ? 0 : matrix);
+  memory.resident += kElementBytes * static_cast<double>(ends);
+
+  const auto width = static_cast<std::size_t>(window.blocks);
+  memory.attention.count = most_in_a_row(blocks, width, false);
+  memory.ffn.count = most_in_a_row(blocks, width, true);
+  for (const StreamedBlock& block : blocks) {
+    WindowSlots& slots = is_ffn_class(block) ? memory.ffn : memory.attention;
+    const double slack = block.block == WeightBlock::head ? kWindowPage : 0.0;
+    slots.bytes = std::max(slots.bytes, whole_pages(block.bytes) + slack);
+  }
+  return memory;
+}
+
+double weight_bytes(const Transformer& t, const Share& share, Window window) {
+  return window_memory(t, share, window).total();
+}
+
+}  // namespace tandem::planner

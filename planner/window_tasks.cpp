@@ -1,0 +1,116 @@
+#include "planner/window_tasks.hpp"
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+
+using model::DeviceIndex;
+using model::Range;
+using model::Task;
+using model::TaskIndex;
+using model::TaskKind;
+using model::WeightBlock;
+
+WindowTasks::WindowTasks(model::TaskGraph& graph, const Plan& plan) : graph_(&graph), plan_(&plan) {
+  const Range vocabulary{0, static_cast<std::int32_t>(plan.model.vocab)};
+  std::int32_t marks = 0;
+  for (const DevicePlan& device : plan.devices) {
+    Device& state = devices_.emplace_back();
+    state.window = device.window;
+    state.blocks = streamed_blocks(plan.model, device.share, device.window);
+    state.first_mark = marks;
+    marks += device.window.blocks;
+    for (const StreamedBlock& block : state.blocks) {
+      if (block.block == WeightBlock::head) state.tiles.push_back(block.columns);
+    }
+    if (state.tiles.empty()) state.tiles.push_back(vocabulary);
+  }
+}
+
+bool WindowTasks::fetches(DeviceIndex device) const {
+  const auto d = static_cast<std::size_t>(device);
+  return devices_[d].window.streams();
+}
+
+std::span<const Range> WindowTasks::head_tiles(DeviceIndex device) const {
+  return devices_[static_cast<std::size_t>(device)].tiles;
+}
+
+TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t layer,
+                            Range columns) {
+  Device& state = at(device);
+  if (!state.window.streams()) return -1;
+  if (block == WeightBlock::ffn && state.window.retains(layer)) return -1;
+  if (state.loads == state.blocks.size() && block == WeightBlock::head) fail_passes(device);
+  require(state.loads < state.blocks.size(), "window: more blocks than the device streams");
+  const StreamedBlock& next = state.blocks[state.loads];
+  require(next.block == block && next.layer == layer && next.columns == columns,
+          "window: not the device's next streamed block");
+
+  Task task;
+  task.kind = TaskKind::load;
+  task.lane = model::LaneKind::disk;
+  task.block = block;
+  task.device = device;
+  task.layer = layer;
+  task.columns = columns;
+  // The sum of the block before does not come to this device.
+  if (state.computed >= 0) reduced(device, state.computed);
+  const auto window = static_cast<std::size_t>(state.window.blocks);
+  const std::size_t number = state.loads++;
+  if (number < window) {
+    return graph_->add(task, {}, {state.first_mark + static_cast<std::int32_t>(number)});
+  }
+  return graph_->add(task, {state.releases[number - window]});
+}
+
+void WindowTasks::fail_passes(DeviceIndex device) const {
+  throw Error("device '" + plan_->cluster.devices()[static_cast<std::size_t>(device)].name +
+              "': streams the LM head, expected a step that needs it once, not to score several "
+              "rows of a text; make the plan with '--window all'");
+}
+
+void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
+  Device& state = at(device);
+  if (state.releases.size() == state.loads) return;  // resident
+  const bool summed = state.blocks[state.releases.size()].block != WeightBlock::head;
+  if (summed && plan_->release == model::ReleaseRule::late) {
+    state.computed = last;
+  } else {
+    release(device, last);
+  }
+}
+
+void WindowTasks::reduced(DeviceIndex device, TaskIndex sum) {
+  if (at(device).computed < 0) return;
+  at(device).computed = -1;
+  release(device, sum);
+}
+
+// Of the block loaded last.
+void WindowTasks::release(DeviceIndex device, TaskIndex after) {
+  Device& state = at(device);
+  const StreamedBlock& block = state.blocks[state.releases.size()];
+  Task task;
+  task.kind = TaskKind::release;
+  task.block = block.block;
+  task.device = device;
+  task.layer = block.layer;
+  task.columns = block.columns;
+  state.releases.push_back(graph_->add(task, {after}));
+}
+
+void WindowTasks::finish() {
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    Device& state = devices_[d];
+    if (!state.window.streams()) continue;
+    if (state.computed >= 0) reduced(static_cast<DeviceIndex>(d), state.computed);
+    if (state.releases.size() != state.blocks.size()) fail_passes(static_cast<DeviceIndex>(d));
+    for (std::size_t b = state.blocks.size() - static_cast<std::size_t>(state.window.blocks);
+         b < state.blocks.size(); ++b) {
+      graph_->carry(state.releases[b]);
+    }
+  }
+}
+
+}  // namespace tandem::planner
