@@ -150,6 +150,16 @@ Compute::~Compute() = default;
 Compute::Compute(Compute&&) noexcept = default;
 Compute& Compute::operator=(Compute&&) noexcept = default;
 
+const model::Transformer& Compute::transformer() const { return state_->transformer; }
+
+void Compute::bind(const LoadedBlock& block) { state_->shard.bind(block); }
+
+void Compute::unbind(const model::Task& release) {
+  state_->shard.unbind(release.block, release.layer);
+}
+
+void Compute::set_embedding_rows(EmbeddingRows& rows) { state_->embedding_rows = &rows; }
+
 void Compute::set_tokens(std::span<const std::int32_t> ids) {
   require(ids.size() <= state_->tokens.size(), "no more tokens than rows in the largest step");
   for (const std::int32_t id : ids) {

@@ -34,6 +34,14 @@ class Compute {
   Compute(Compute&&) noexcept;
   Compute& operator=(Compute&&) noexcept;
 
+  [[nodiscard]] const model::Transformer& transformer() const;
+
+  // Streamed weights: Shard::bind and Shard::unbind of what a release names.
+  void bind(const LoadedBlock& block);
+  void unbind(const model::Task& release);
+  // Where `fetch` tasks find the embedding; outlives the compute.
+  void set_embedding_rows(EmbeddingRows& rows);
+
   // Token ids of the coming step's rows (devices that embed). Throws Error if an id is not in the
   // vocabulary.
   void set_tokens(std::span<const std::int32_t> ids);

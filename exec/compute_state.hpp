@@ -39,6 +39,7 @@ struct Compute::State {
 
   // One a kind; the batch is checked already.
   void embed(const model::Task& task);
+  void fetch(const model::Task& task);
   void norm(const model::Task& task);
   void project_qkv(const model::Batch& batch, const model::Task& task);
   void attend(const model::Batch& batch, const model::Task& task);
@@ -55,6 +56,8 @@ struct Compute::State {
   [[nodiscard]] const LayerTensors& layer(const model::Task& task) const;
   void need_heads(const model::Task& task) const;
   void need_columns(const model::Task& task) const;
+  // A streamed block may not be in memory.
+  static void need_loaded(const MatrixView& weights, const model::Task& task);
 
   // The part of `task`'s rows in each segment, in order.
   template <class Body>
@@ -72,6 +75,7 @@ struct Compute::State {
 
   model::Transformer transformer;
   Shard shard;
+  EmbeddingRows* embedding_rows = nullptr;
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads
   ComputeLimits limits;

@@ -45,6 +45,8 @@ void Compute::State::execute(const model::Batch& batch, const Task& task) {
   switch (task.kind) {
     case TaskKind::embed:
       return embed(task);
+    case TaskKind::fetch:
+      return fetch(task);
     case TaskKind::norm:
       return norm(task);
     case TaskKind::project_qkv:
@@ -101,6 +103,11 @@ void Compute::State::need_heads(const Task& task) const {
   if (!share.heads.contains(task.columns)) lacks("heads " + text(task.columns));
 }
 
+void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
+  if (weights.data == nullptr && !task.columns.empty())
+    lacks("weights of layer " + std::to_string(task.layer));
+}
+
 void Compute::State::need_columns(const Task& task) const {
   if (!share.columns.contains(task.columns)) lacks("FFN columns " + text(task.columns));
 }
@@ -118,6 +125,16 @@ void Compute::State::embed(const Task& task) {
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
     const std::int64_t id = tokens[static_cast<std::size_t>(row)];
     std::copy_n(table.data + id * table.columns, table.columns, y.at(row));
+  }
+}
+
+void Compute::State::fetch(const Task& task) {
+  if (embedding_rows == nullptr) lacks("rows of the embedding");
+  require(task.rows.end <= token_count, "tokens set for every embedded row");
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    embedding_rows->read_row(tokens[static_cast<std::size_t>(row)],
+                             {y.at(row), static_cast<std::size_t>(transformer.hidden)});
   }
 }
 
@@ -153,6 +170,7 @@ void Compute::State::norm(const Task& task) {
 void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const LayerTensors& weights = layer(task);
   need_heads(task);
+  need_loaded(weights.qkv, task);
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer q = operand(task.output, task, query.width);
   // The attention buffer's columns of these rows and heads are free until attend writes them: keys
@@ -304,6 +322,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
 void Compute::State::project_out(const Task& task) {
   const MatrixView& w = layer(task).out;
   need_heads(task);
+  need_loaded(w, task);
   const std::int64_t d = transformer.head_dim;
   const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
   const Buffer x = operand(task.input, task, attention.width);
@@ -317,6 +336,7 @@ void Compute::State::project_out(const Task& task) {
 void Compute::State::ffn_up(const Task& task) {
   const MatrixView& w = layer(task).gate_up;
   need_columns(task);
+  need_loaded(w, task);
   const std::int64_t column = task.columns.begin - share.columns.begin;
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer y = operand(task.output, task, activation.width);
@@ -348,6 +368,7 @@ void Compute::State::ffn_up(const Task& task) {
 void Compute::State::ffn_down(const Task& task) {
   const MatrixView& w = layer(task).down;
   need_columns(task);
+  need_loaded(w, task);
   const std::int64_t column = task.columns.begin - share.columns.begin;
   const Buffer x = operand(task.input, task, activation.width);
   const Buffer y = operand(task.output, task, transformer.hidden);
@@ -378,6 +399,9 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   const Buffer x = operand(task.input, task, transformer.hidden);
   require(task.output.kind == model::BufferKind::logits, "an LM head's output is the logits");
   require(task.columns.end <= transformer.vocab, "columns within the vocabulary");
+  const std::int64_t first_row = shard.tensors().head_begin;
+  if (task.columns.begin < first_row || task.columns.end > first_row + w.rows)
+    lacks("rows " + text(task.columns) + " of the LM head");
   // A segment has one row of logits.
   for_parts(batch, task.rows, [&](const Part& part) {
     require(part.rows.size() == 1, "one row of logits a segment");
@@ -386,8 +410,8 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   });
   if (task.rows.empty()) return;
   const std::int64_t first = last_logits + 1 - task.rows.size();
-  multiply({x.at(task.rows.begin), x.width, w.data + task.columns.begin * w.columns, w.columns,
-            logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
+  multiply({x.at(task.rows.begin), x.width, w.data + (task.columns.begin - first_row) * w.columns,
+            w.columns, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
             task.columns.size(), w.columns});
 }
 

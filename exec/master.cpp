@@ -137,9 +137,7 @@ class MasterSession {
     std::vector<ShardFile> files;
     files.reserve(peers_.size());
     for (const model::DeviceIndex d : peers_) {
-      stage("slicing the weights of " + name(d));
-      files.push_back(
-          make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir));
+      files.push_back(make_shard(d));
       control().send(d, PlanOffer{.sha256 = sha256,
                                   .plan = text,
                                   .options = to_json(run_),
@@ -147,6 +145,27 @@ class MasterSession {
                                   .shard_bytes = files.back().bytes});
     }
     for (std::size_t i = 0; i < peers_.size(); ++i) answer(peers_[i], files[i]);
+  }
+
+  ShardFile make_shard(model::DeviceIndex d) {
+    const std::string what = "slicing the weights of " + name(d);
+    stage(what);
+    return make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir,
+                           [&](std::uint64_t done, std::uint64_t total) {
+                             session_->check();
+                             stage(what + ": " + std::to_string(done * 100 / total) + "%");
+                           });
+  }
+
+  DeviceWeights load_weights() {
+    if (streams(graphs_, plan_.master)) {
+      const ShardFile file = make_shard(plan_.master);
+      stage("checking the master's weights");
+      return open_window(plan_, plan_.master, graphs_, file, /*verify=*/true);
+    }
+    stage("loading the master's weights");
+    return {.shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master)),
+            .window = nullptr};
   }
 
   void answer(model::DeviceIndex d, const ShardFile& file) {
@@ -177,8 +196,7 @@ class MasterSession {
   }
 
   void prepare() {
-    stage("loading the master's weights");
-    Shard shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master));
+    DeviceWeights weights = load_weights();
     session_->check();
     std::vector<std::string> addresses(plan_.cluster.devices().size());
     for (const model::DeviceIndex d : peers_) {
@@ -196,8 +214,9 @@ class MasterSession {
                              .key = options_.key,
                              .listener = nullptr,
                              .ledger = options_.ledger});
-    device_run_ = &session_->prepare(
-        plan_, {.self = plan_.master, .run = run_, .threads = options_.threads}, std::move(shard));
+    device_run_ =
+        &session_->prepare(plan_, {.self = plan_.master, .run = run_, .threads = options_.threads},
+                           std::move(weights));
     reset_peak_resident();
     if (run_.pace != Pace::real) device_run_->warm_up();
     await_ready();  // to execute

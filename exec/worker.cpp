@@ -111,7 +111,12 @@ class WorkerSession {
   }
 
   void prepare() {
-    Shard shard = Shard::read(shard_file_.path, plan_->model, device().share);
+    // Its digest was checked when it was found, or received.
+    DeviceWeights weights =
+        streams(*graphs_, self_)
+            ? open_window(*plan_, self_, *graphs_, shard_file_, /*verify=*/false)
+            : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model, device().share),
+                            .window = nullptr};
     control().send(hello_.device, Ready{});  // to open channels
     const auto peers = control().expect<Peers>(hello_.device, session_->patience());
     if (peers.addresses.size() != plan_->cluster.devices().size()) {
@@ -132,7 +137,7 @@ class WorkerSession {
                              .listener = &listener_,
                              .ledger = std::move(ledger)});
     device_run_ = &session_->prepare(
-        *plan_, {.self = self_, .run = run_, .threads = options_.threads}, std::move(shard));
+        *plan_, {.self = self_, .run = run_, .threads = options_.threads}, std::move(weights));
     graphs_.reset();
     reset_peak_resident();
     if (run_.pace != Pace::real) device_run_->warm_up();

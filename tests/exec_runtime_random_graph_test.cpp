@@ -120,11 +120,11 @@ void execute_on_threads(const TaskGraph& graph, std::vector<Compute>& devices,
         const auto self = static_cast<model::DeviceIndex>(d);
         testing::MemoryTransport transport(network, self);
         Pacer pacer({});
-        Runtime runtime(devices[d], &transport, pacer,
+        Runtime runtime(devices[d], &transport, nullptr, pacer,
                         {.device = self, .patience = std::chrono::seconds(20)});
         runtime.prepare(graph);
         TimeLog log;
-        for (int step = 0; step < steps; ++step) runtime.step(step, graph, {}, log);
+        for (int step = 0; step < steps; ++step) runtime.step(step, graph, nullptr, {}, log);
         if (log.size() != static_cast<std::size_t>(steps) * runtime.records(graph)) {
           errors[d] = "records are missing";
         }

@@ -9,6 +9,7 @@ tandem_tests(
     exec_runtime_random_graph_test.cpp
     exec_runtime_report_test.cpp
     exec_runtime_schedule_test.cpp
+    exec_streaming_test.cpp
     cli_program.cpp
   LIBRARIES tandem::exec Threads::Threads)
 target_compile_definitions(tandem_runtime_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "model/error.hpp"
+#include "model/work.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -56,6 +57,8 @@ Pacer::Pacer(const PacerOptions& options, LaneClock& clock)
     : options_(options), clock_(&clock), due_(clock.now()) {
   require(options.pace != Pace::nominal || options.costs != nullptr,
           "Pacer: nominal pace needs a cost model");
+  require(options.disk_rate == 0.0 || options.costs != nullptr,
+          "Pacer: a disk rate needs a cost model");
   require(options.slowdown > 0.0, "Pacer: slowdown must be positive");
   if (options.pace == Pace::measured) cpu_overhead_ = overhead_of(clock);
 }
@@ -73,11 +76,16 @@ void Pacer::begin() {
 Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   if (options_.pace == Pace::real) return {started_, clock_->now()};
   double seconds = 0.0;
+  if (task.kind == model::TaskKind::release) return {due_, due_};
   if (options_.pace == Pace::measured) {
     const auto cpu = clock_->cpu_time() - cpu_started_ - cpu_overhead_;
     seconds = std::max(0.0, std::chrono::duration<double>(cpu).count()) * options_.slowdown;
   } else {
     seconds = options_.costs->compute_time(batch, task).value();
+  }
+  if (task.kind == model::TaskKind::fetch && options_.disk_rate > 0.0) {
+    seconds +=
+        model::work_of(options_.costs->transformer(), batch, task).bytes_disk / options_.disk_rate;
   }
   const TimePoint start = due_;
   due_ += std::chrono::nanoseconds(std::llround(seconds * 1e9));

@@ -32,13 +32,14 @@ class LaneClock {
 struct PacerOptions {
   Pace pace = Pace::real;
   double slowdown = 1.0;                    // measured
-  const model::CostModel* costs = nullptr;  // nominal; outlives the pacer
+  const model::CostModel* costs = nullptr;  // nominal, or disk_rate; outlives the pacer
+  double disk_rate = 0.0;  // bytes a second of what cpu tasks read from the emulated disk
 };
 
 // The schedule of one cpu lane. Each task moves the moment when the lane is due,
 //   due = max(due, when its inputs were available) + time
 //   time = slowdown * CPU time of the task (measured; reading the clock is not charged),
-//          or the cost model's (nominal)
+//          or the cost model's (nominal); of a fetch, its bytes / disk_rate besides; 0 of a release
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
 // Used by the lane's thread only.

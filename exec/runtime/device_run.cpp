@@ -27,11 +27,18 @@ ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& optio
           .may_spin = options.run.pace == Pace::real};
 }
 
+// Of an emulated disk; 0: the real one takes what it takes.
+double disk_rate(const planner::Plan& plan, const DeviceRunOptions& options) {
+  if (options.run.pace == Pace::real) return 0.0;
+  return device_of(plan, options.self).disk_bandwidth.value();
+}
+
 PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& options,
                            const model::CostModel& costs) {
   return {.pace = options.run.pace,
           .slowdown = device_of(plan, options.self).slowdown,
-          .costs = &costs};
+          .costs = &costs,
+          .disk_rate = disk_rate(plan, options)};
 }
 
 // A run may be shorter or longer than what was planned, as long as every device can hold it.
@@ -100,16 +107,53 @@ const model::TaskGraph& StepGraphs::first_token() {
   return decode_;
 }
 
-DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard,
-                     Transport* transport)
+template <class Device>
+std::int32_t window_blocks(const Device& device) {
+  if constexpr (requires { device.window.blocks; }) {
+    return device.window.blocks;
+  } else {
+    return std::int32_t{1} << 30;
+  }
+}
+
+bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
+  return std::ranges::any_of(graphs.decode().tasks(), [self](const model::Task& task) {
+    return task.device == self &&
+           (task.kind == model::TaskKind::load || task.kind == model::TaskKind::fetch);
+  });
+}
+
+DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
+                          const StepGraphs& graphs, const ShardFile& file, bool verify) {
+  std::vector<StreamedPart> parts;
+  for (const model::Task& task : graphs.decode().tasks()) {
+    if (task.device != self || task.kind != model::TaskKind::load) continue;
+    const bool tile = task.block == model::WeightBlock::head;
+    parts.push_back(
+        {.block = task.block, .layer = task.layer, .rows = tile ? task.columns : model::Range{}});
+  }
+  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(self)];
+  auto window = std::make_unique<WeightWindow>(file, plan.model, device.share, parts,
+                                               slots_of(parts, window_blocks(device)),
+                                               WindowFileOptions{.verify = verify});
+  Shard resident = window->read_resident();
+  return {std::move(resident), std::move(window)};
+}
+
+DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
+                     DeviceWeights weights, Transport* transport)
     : plan_(&plan),
       options_(options),
       graphs_(plan, options.run.workload),
       costs_(plan.cost_model()),
-      compute_(plan.model, std::move(shard), limits_of(plan, options)),
+      window_(std::move(weights.window)),
+      compute_(plan.model, std::move(weights.shard), limits_of(plan, options)),
       pacer_(pacer_options(plan, options, costs_)),
-      runtime_(compute_, transport, pacer_,
-               {.device = options.self, .may_spin = options.run.pace == Pace::real}) {
+      runtime_(compute_, transport, window_.get(), pacer_,
+               {.device = options.self,
+                .may_spin = options.run.pace == Pace::real,
+                .disk_rate = disk_rate(plan, options)}) {
+  if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
   runtime_.prepare(graphs_.decode());
   const auto decode_steps = static_cast<std::size_t>(graphs_.count() - 1);
@@ -124,7 +168,8 @@ void DeviceRun::warm_up() {
   for (std::int32_t i = 0; i < kSteps; ++i) {
     if (embeds) compute_.set_tokens(std::array{std::int32_t{0}});
     static_cast<void>(runtime_.step(
-        i, graphs_.first_token(), [](std::span<const float>) { return 0; }, forgotten));
+        i, graphs_.first_token(), i + 1 < kSteps ? &graphs_.decode() : nullptr,
+        [](std::span<const float>) { return 0; }, forgotten));
   }
   compute_.reset();
   runtime_.forget_bytes_sent();
@@ -134,8 +179,12 @@ void DeviceRun::warm_up() {
 std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> tokens,
                              const SampleToken& sample) {
   if (!tokens.empty()) compute_.set_tokens(tokens);
-  if (i == 0) pacer_.available(Clock::now());  // the schedule begins with the run
-  return runtime_.step(i, graphs_.at(i), sample, times_);
+  if (i == 0) {  // the schedules begin with the run
+    pacer_.available(Clock::now());
+    runtime_.disk_available(Clock::now());
+  }
+  const model::TaskGraph* next = i + 1 < graphs_.count() ? &graphs_.decode() : nullptr;
+  return runtime_.step(i, graphs_.at(i), next, sample, times_);
 }
 
 void DeviceRun::score(std::int32_t i, const model::Batch& batch,
@@ -153,7 +202,7 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   if (!tokens.empty()) compute_.set_tokens(tokens);
   TimeLog forgotten;
   forgotten.reserve(runtime_.records(graph));
-  static_cast<void>(runtime_.step(i, graph, sample, forgotten));
+  static_cast<void>(runtime_.step(i, graph, nullptr, sample, forgotten));
   runtime_.forget(graph);
 }
 
@@ -161,11 +210,12 @@ DeviceReport DeviceRun::report() const {
   DeviceReport report;
   report.peak_memory = compute_.allocated();
   report.peak_memory.buffers += runtime_.allocated_bytes();
+  if (window_) report.peak_memory.weights += window_->allocated_bytes();
   report.peak_memory.program = 0.0;
   report.peak_memory.program = std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
   report.bytes_sent = runtime_.bytes_sent();
   report.mean_late_s = pacer_.mean_late_s();
-  report.max_late_s = pacer_.max_late_s();
+  report.max_late_s = std::max(pacer_.max_late_s(), runtime_.disk_late_s());
   report.clock_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
   return report;

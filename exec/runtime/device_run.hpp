@@ -13,6 +13,7 @@
 #include "exec/emulation/pacer.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/runtime/time_log.hpp"
+#include "exec/streaming/weight_window.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
 #include "planner/plan.hpp"
@@ -76,6 +77,21 @@ struct DeviceReport {
 [[nodiscard]] std::string encode_times(std::span<const TaskTime> times);
 void decode_times(std::string_view bytes, std::string_view source, TimeLog& into);
 
+// Whether device `self` streams weights, in the steps of `graphs`.
+[[nodiscard]] bool streams(const StepGraphs& graphs, model::DeviceIndex self);
+
+// A device's weights: all of them, or those that are resident and a window for the others.
+struct DeviceWeights {
+  Shard shard;
+  std::unique_ptr<WeightWindow> window;  // null: the shard is whole
+};
+
+// Of a device that streams: opens its shard file, reads what is resident. `verify`: checks the
+// content's digest, unless the caller just did. Throws Error as WeightWindow does.
+[[nodiscard]] DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
+                                        const StepGraphs& graphs, const ShardFile& file,
+                                        bool verify);
+
 struct DeviceRunOptions {
   model::DeviceIndex self = 0;
   RunOptions run;
@@ -85,7 +101,7 @@ struct DeviceRunOptions {
 class DeviceRun {
  public:
   // `plan` and `transport` (null without channels) outlive the run. All memory is allocated here.
-  DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard,
+  DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options, DeviceWeights weights,
             Transport* transport);
 
   [[nodiscard]] StepGraphs& graphs() { return graphs_; }
@@ -111,6 +127,7 @@ class DeviceRun {
   DeviceRunOptions options_;
   StepGraphs graphs_;
   model::CostModel costs_;
+  std::unique_ptr<WeightWindow> window_;
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;

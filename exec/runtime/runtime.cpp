@@ -1,8 +1,10 @@
 #include "exec/runtime/runtime.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/work.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -13,12 +15,17 @@ std::int64_t nanoseconds(Clock::time_point time) {
 
 }  // namespace
 
-Runtime::Runtime(Compute& compute, Transport* transport, Pacer& pacer,
+Runtime::Runtime(Compute& compute, Transport* transport, BlockLoader* weights, Pacer& pacer,
                  const RuntimeOptions& options)
-    : compute_(&compute), transport_(transport), pacer_(&pacer), options_(options) {}
+    : compute_(&compute),
+      transport_(transport),
+      weights_(weights),
+      pacer_(&pacer),
+      options_(options) {}
 
 Runtime::~Runtime() {
   // A lane that is failing still calls cancel(), which visits every lane.
+  if (disk_) disk_->stop();
   for (const auto& [peer, lane] : outgoing_) lane->stop();
   for (const auto& [peer, lane] : incoming_) lane->stop();
 }
@@ -29,6 +36,26 @@ void Runtime::prepare(const model::TaskGraph& graph) {
   shape.schedule = make_schedule(graph, options_.device);
   attach(shape.schedule.outgoing, shape.outgoing, outgoing_);
   attach(shape.schedule.incoming, shape.incoming, incoming_);
+  if (!shape.schedule.disk.loads.empty()) prepare_loads(graph, shape.schedule.disk);
+}
+
+void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
+  require(weights_ != nullptr, "Runtime: the graph loads weights, but none are streamed");
+  for (DiskLoad& load : disk.loads) {
+    const model::Task& task = graph.tasks()[static_cast<std::size_t>(load.task)];
+    load.block = weights_->find(task);
+    load.bytes = model::work_of(compute_->transformer(), graph.batch(), task).bytes_disk;
+  }
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) throw Error(reason_);
+  if (!disk_) {
+    disk_ = std::make_unique<DiskLane>(
+        *weights_,
+        DiskLaneOptions{.rate = options_.disk_rate,
+                        .patience = options_.patience,
+                        .on_failure = [this](const std::string& reason) { cancel(reason); }});
+  }
+  disk_->reserve(disk);
 }
 
 template <class Lane>
@@ -61,9 +88,17 @@ std::size_t Runtime::records(const model::TaskGraph& graph) const {
   return shape_of(graph).schedule.records;
 }
 
+void Runtime::disk_available(Clock::time_point when) {
+  if (disk_) disk_->available(when);
+}
+
 std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
-                           const SampleToken& sample, TimeLog& log) {
+                           const model::TaskGraph* next, const SampleToken& sample, TimeLog& log) {
   try {
+    if (disk_) {
+      disk_->begin(shape_of(graph).schedule.disk,
+                   next == nullptr ? nullptr : &shape_of(*next).schedule.disk);
+    }
     return run(step, graph, shape_of(graph), sample, log);
   } catch (const std::exception& error) {
     cancel(error.what());
@@ -89,12 +124,9 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
     switch (action.kind) {
       case Action::Kind::run: {
         pacer_->begin();
-        if (task.kind == model::TaskKind::sample) {
-          token = sample(compute_->logits());
-        } else {
-          compute_->execute(graph.batch(), task);
-        }
+        token = std::max(token, execute(graph, task, sample));
         const Pacer::Interval interval = pacer_->end(graph.batch(), task);
+        if (action.event >= 0) disk_->done(action.event, interval.end);
         log.push_back({.step = step,
                        .task = action.task,
                        .start_ns = nanoseconds(interval.start),
@@ -107,13 +139,31 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
       case Action::Kind::deliver:
         deliver(task, *shape.incoming[static_cast<std::size_t>(action.channel)], action.position);
         break;
+      case Action::Kind::await:
+        compute_->bind(disk_->await(action.position));
+        pacer_->available(disk_->times(action.position).end);
+        break;
     }
   }
   pacer_->settle();
   for (OutgoingLane* lane : shape.outgoing) lane->finish();
   for (IncomingLane* lane : shape.incoming) lane->finish();
+  if (disk_) disk_->finish();
   append_transfers(step, shape, log);
+  append_loads(step, schedule.disk, log);
   return token;
+}
+
+// The token if it sampled one, else -1.
+std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& task,
+                              const SampleToken& sample) {
+  if (task.kind == model::TaskKind::sample) return sample(compute_->logits());
+  if (task.kind == model::TaskKind::release) {
+    compute_->unbind(task);
+  } else {
+    compute_->execute(graph.batch(), task);
+  }
+  return -1;
 }
 
 void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t position) {
@@ -152,6 +202,16 @@ void Runtime::append_transfers(std::int32_t step, const Shape& shape, TimeLog& l
   }
 }
 
+void Runtime::append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const {
+  for (std::size_t i = 0; i < disk.loads.size(); ++i) {
+    const DiskLane::Times& times = disk_->times(static_cast<std::int32_t>(i));
+    log.push_back({.step = step,
+                   .task = disk.loads[i].task,
+                   .start_ns = nanoseconds(times.start),
+                   .end_ns = nanoseconds(times.end)});
+  }
+}
+
 void Runtime::cancel(const std::string& reason) noexcept {
   try {
     const std::lock_guard lock(mutex_);
@@ -162,6 +222,7 @@ void Runtime::cancel(const std::string& reason) noexcept {
     if (transport_ != nullptr) transport_->cancel(reason_);
     for (const auto& [peer, lane] : outgoing_) lane->cancel(reason_);
     for (const auto& [peer, lane] : incoming_) lane->cancel(reason_);
+    if (disk_) disk_->cancel(reason_);
   } catch (...) {
     // Locking a sound mutex and copying a short text do not fail; nothing is left to do if they do.
     return;

@@ -17,6 +17,7 @@
 #include "exec/runtime/lanes.hpp"
 #include "exec/runtime/schedule.hpp"
 #include "exec/runtime/time_log.hpp"
+#include "exec/streaming/disk_lane.hpp"
 #include "exec/transport/transport.hpp"
 #include "model/task_graph.hpp"
 
@@ -25,7 +26,8 @@ namespace tandem::exec {
 struct RuntimeOptions {
   model::DeviceIndex device = 0;
   bool may_spin = false;  // before blocking in a wait; never on an emulated device
-  std::chrono::milliseconds patience{600'000};  // for one message
+  std::chrono::milliseconds patience{600'000};  // for one message, or one load
+  double disk_rate = 0.0;                       // bytes a second of an emulated disk; 0: real
 };
 
 // Chooses the next token from the logits of the last lm_head.
@@ -33,8 +35,10 @@ using SampleToken = std::function<std::int32_t(std::span<const float> logits)>;
 
 class Runtime {
  public:
-  // Everything given outlives the runtime. `transport` may be null where no graph has channels.
-  Runtime(Compute& compute, Transport* transport, Pacer& pacer, const RuntimeOptions& options);
+  // Everything given outlives the runtime. `transport` may be null where no graph has channels,
+  // `weights` where none loads.
+  Runtime(Compute& compute, Transport* transport, BlockLoader* weights, Pacer& pacer,
+          const RuntimeOptions& options);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -48,16 +52,22 @@ class Runtime {
   // Executes this device's tasks of one step of a prepared graph; returns when they are done and
   // all payloads are sent. Returns the token that it sampled, or -1 if the step samples elsewhere.
   // Tokens of the rows must have been set in the Compute of a device that embeds. Appends to `log`.
-  // No allocation but `log`'s. Throws Error: a peer, a transfer, or cancel()'s reason; then the
-  // runtime and its transport are dead.
-  std::int32_t step(std::int32_t step, const model::TaskGraph& graph, const SampleToken& sample,
-                    TimeLog& log);
+  // `next`: the graph of the step that comes after this one (only its shape counts), whose first
+  // weights may be loaded meanwhile; null if none comes, or it is not known.
+  // No allocation but `log`'s. Throws Error: a peer, a transfer, the disk, or cancel()'s reason;
+  // then the runtime and its transport are dead.
+  std::int32_t step(std::int32_t step, const model::TaskGraph& graph, const model::TaskGraph* next,
+                    const SampleToken& sample, TimeLog& log);
+  // No load starts before `when`, on an emulated disk.
+  void disk_available(Clock::time_point when);
 
   // Makes the present and every future step() throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
   // Payloads on their way in or out, part of `buffers`.
   [[nodiscard]] double allocated_bytes() const;
+  // How far the real disk was behind an emulated one, at most.
+  [[nodiscard]] double disk_late_s() const { return disk_ ? disk_->max_late_s() : 0.0; }
   // Payload bytes sent so far.
   [[nodiscard]] double bytes_sent() const { return bytes_sent_; }
   void forget_bytes_sent() { bytes_sent_ = 0.0; }
@@ -76,12 +86,17 @@ class Runtime {
               std::map<model::DeviceIndex, std::unique_ptr<Lane>>& lanes);
   std::int32_t run(std::int32_t step, const model::TaskGraph& graph, const Shape& shape,
                    const SampleToken& sample, TimeLog& log);
+  void prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk);
+  std::int32_t execute(const model::TaskGraph& graph, const model::Task& task,
+                       const SampleToken& sample);
   void capture(const model::Task& task, OutgoingLane& lane, std::int32_t position);
   void deliver(const model::Task& task, IncomingLane& lane, std::int32_t position);
   static void append_transfers(std::int32_t step, const Shape& shape, TimeLog& log);
+  void append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const;
 
   Compute* compute_;
   Transport* transport_;
+  BlockLoader* weights_;
   Pacer* pacer_;
   RuntimeOptions options_;
   std::map<std::shared_ptr<const char>, Shape> shapes_;  // by TaskGraph::shape
@@ -92,6 +107,7 @@ class Runtime {
   std::string reason_;
   std::map<model::DeviceIndex, std::unique_ptr<OutgoingLane>> outgoing_;
   std::map<model::DeviceIndex, std::unique_ptr<IncomingLane>> incoming_;
+  std::unique_ptr<DiskLane> disk_;  // null: no graph loads
 };
 
 }  // namespace tandem::exec

@@ -39,7 +39,7 @@ Place place_of(BufferRef buffer, std::int32_t layer) {
   return {buffer.kind, buffer.slot, buffer.kind == model::BufferKind::key_value ? layer : -1};
 }
 
-enum class Role : std::uint8_t { none, cpu, outgoing, incoming };
+enum class Role : std::uint8_t { none, cpu, disk, outgoing, incoming };
 
 class Builder {
  public:
@@ -58,6 +58,7 @@ class Builder {
     Schedule schedule;
     collect(Role::outgoing, schedule.outgoing);
     collect(Role::incoming, schedule.incoming);
+    collect_loads(schedule.disk);
     order(schedule);
     schedule.records = own_.size();
     return schedule;
@@ -73,12 +74,7 @@ class Builder {
       return task.peer == device_ ? Role::incoming : Role::none;
     }
     if (task.device != device_) return Role::none;
-    if (task.lane == LaneKind::disk) {
-      throw Error("task graph: device " + std::to_string(device_) +
-                  " has a task on its disk lane, expected cpu and channel lanes only; plan without "
-                  "a memory window");
-    }
-    return Role::cpu;
+    return task.lane == LaneKind::disk ? Role::disk : Role::cpu;
   }
 
   void check_dependencies() const {
@@ -92,7 +88,52 @@ class Builder {
                       ", expected a transfer between them");
         }
       }
+      for (const std::int32_t mark : graph_.carried_dependencies(i)) {
+        const TaskIndex d = graph_.carried()[static_cast<std::size_t>(mark)];
+        if (at(d).device != device_) {
+          throw Error("task graph: task " + std::to_string(i) + " of device " +
+                      std::to_string(device_) + " depends on task " + std::to_string(d) +
+                      " of the step before, of device " + std::to_string(at(d).device) +
+                      ", expected one of the same device");
+        }
+      }
     }
+  }
+
+  // The event of a task that a load waits for; -1: loads are in order anyway.
+  std::int32_t event_of(TaskIndex load, TaskIndex on) {
+    if (role_of(at(on)) == Role::disk) return -1;
+    if (role_of(at(on)) != Role::cpu) {
+      throw Error("task graph: load " + std::to_string(load) + " of device " +
+                  std::to_string(device_) + " depends on transfer " + std::to_string(on) +
+                  ", expected cpu tasks");
+    }
+    const auto [entry, is_new] = events_.try_emplace(on, event_count_);
+    if (is_new) ++event_count_;
+    return entry->second;
+  }
+
+  void collect_loads(DiskSchedule& disk) {
+    event_count_ = static_cast<std::int32_t>(graph_.carried().size());
+    for (std::int32_t mark = 0; mark < event_count_; ++mark) {
+      const TaskIndex i = graph_.carried()[static_cast<std::size_t>(mark)];
+      if (role_of(at(i)) == Role::cpu) events_.try_emplace(i, mark);
+    }
+    for (const TaskIndex i : own_) {
+      if (role_of(at(i)) != Role::disk) continue;
+      loads_.emplace(i, static_cast<std::int32_t>(disk.loads.size()));
+      DiskLoad& load = disk.loads.emplace_back();
+      load.task = i;
+      for (const TaskIndex d : graph_.dependencies(i)) {
+        const std::int32_t event = event_of(i, d);
+        if (event >= 0) load.events.push_back(event);
+      }
+      for (const std::int32_t mark : graph_.carried_dependencies(i)) {
+        const std::int32_t event = event_of(i, graph_.carried()[static_cast<std::size_t>(mark)]);
+        if (event >= 0) load.carried.push_back(event);
+      }
+    }
+    disk.events = event_count_;
   }
 
   bool depends(TaskIndex i, TaskIndex on) const {
@@ -193,11 +234,21 @@ class Builder {
   }
 
   void order(Schedule& schedule) {
-    // (anchor, deliver before run before capture, task)
+    // (anchor, deliver before await before run before capture, task)
     std::vector<std::tuple<TaskIndex, int, TaskIndex, Action>> keyed;
     for (const TaskIndex i : own_) {
-      if (role_of(at(i)) == Role::cpu) {
-        keyed.emplace_back(i, 1, i, Action{.kind = Action::Kind::run, .task = i});
+      if (role_of(at(i)) != Role::cpu) continue;
+      const auto event = events_.find(i);
+      keyed.emplace_back(i, 2, i,
+                         Action{.kind = Action::Kind::run,
+                                .task = i,
+                                .event = event == events_.end() ? -1 : event->second});
+      for (const TaskIndex d : graph_.dependencies(i)) {
+        const auto load = loads_.find(d);
+        if (load == loads_.end()) continue;
+        keyed.emplace_back(
+            i, 1, d, Action{.kind = Action::Kind::await, .task = d, .position = load->second});
+        loads_.erase(load);  // once done, always done
       }
     }
     const auto add = [&](const std::vector<ChannelSchedule>& channels, Action::Kind kind,
@@ -213,7 +264,7 @@ class Builder {
         }
       }
     };
-    add(schedule.outgoing, Action::Kind::capture, 2);
+    add(schedule.outgoing, Action::Kind::capture, 3);
     add(schedule.incoming, Action::Kind::deliver, 0);
     std::sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) {
       return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a)) <
@@ -227,6 +278,9 @@ class Builder {
   DeviceIndex device_;
   std::vector<TaskIndex> own_;     // cpu tasks and both ends of transfers, ascending
   std::vector<TaskIndex> anchor_;  // by task: the index at which its action is done
+  std::map<TaskIndex, std::int32_t> events_;
+  std::int32_t event_count_ = 0;
+  std::map<TaskIndex, std::int32_t> loads_;  // position of each that nothing waits for yet
 };
 
 }  // namespace

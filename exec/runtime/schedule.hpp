@@ -17,11 +17,13 @@ struct Action {
     run,      // execute a cpu task
     capture,  // take the payload of an outgoing transfer and hand it to its channel
     deliver,  // wait for an incoming transfer and write it into its buffer
+    await,    // wait for a load
   };
   Kind kind = Kind::run;
   model::TaskIndex task = 0;
   std::int32_t channel = -1;   // of `outgoing` or `incoming`
-  std::int32_t position = -1;  // in the channel's messages
+  std::int32_t position = -1;  // in the channel's messages; in the disk's loads
+  std::int32_t event = -1;     // run: of the disk's events; -1: no load waits for it
 };
 
 // A transfer as one end sees it. Payloads wait in slots: the sender's until they are sent, the
@@ -40,10 +42,25 @@ struct ChannelSchedule {
   std::size_t slot_floats = 0;  // the largest message
 };
 
+// A load as its lane sees it. Events are cpu tasks of this device that loads wait for.
+struct DiskLoad {
+  model::TaskIndex task = 0;
+  std::vector<std::int32_t> events{};   // of the same step
+  std::vector<std::int32_t> carried{};  // of the step before
+  std::size_t block = 0;                // of the device's streamed blocks; set by the runtime
+  double bytes = 0.0;                   // set by the runtime
+};
+
+struct DiskSchedule {
+  std::vector<DiskLoad> loads;  // in program order
+  std::int32_t events = 0;      // the graph's marks, by their numbers, come first
+};
+
 struct Schedule {
   std::vector<Action> actions;
   std::vector<ChannelSchedule> outgoing;  // by peer, ascending
   std::vector<ChannelSchedule> incoming;
+  DiskSchedule disk;
   std::size_t records = 0;  // of TaskTime that a step makes
 };
 
@@ -56,8 +73,11 @@ struct Schedule {
 // Slots suffice for every message that can arrive before the one being waited for, so that no
 // cyclic waiting can arise; incoming channels with more than one message have at least two.
 // A task that depends on a transfer which this device sends may start when its payload is captured.
+// A load starts as soon as the loads before it and the cpu tasks that it depends on are done; the
+// computing thread waits for it before the first task that depends on it, after everything else
+// that the task waits for.
 // Throws Error if the graph makes a task of this device depend on one that it cannot know to be
-// done, or uses the disk lane.
+// done.
 [[nodiscard]] Schedule make_schedule(const model::TaskGraph& graph, model::DeviceIndex device);
 
 }  // namespace tandem::exec

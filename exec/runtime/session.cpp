@@ -52,8 +52,8 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
 }
 
 DeviceRun& Session::prepare(const planner::Plan& plan, const DeviceRunOptions& options,
-                            Shard shard) {
-  auto run = std::make_unique<DeviceRun>(plan, options, std::move(shard), transport_.get());
+                            DeviceWeights weights) {
+  auto run = std::make_unique<DeviceRun>(plan, options, std::move(weights), transport_.get());
   const std::lock_guard lock(mutex_);
   if (!reason_.empty()) throw Error(reason_);
   run_ = std::move(run);

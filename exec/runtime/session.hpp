@@ -55,7 +55,8 @@ class Session {
   // Opens the channels that `graphs` use.
   void open_channels(const planner::Plan& plan, const StepGraphs& graphs, const ChannelPlan& ways);
   // Takes the weights; `plan` outlives the session.
-  DeviceRun& prepare(const planner::Plan& plan, const DeviceRunOptions& options, Shard shard);
+  DeviceRun& prepare(const planner::Plan& plan, const DeviceRunOptions& options,
+                     DeviceWeights weights);
 
   // Ends the session for `reason`, here and at every peer. The first reason stays.
   void cancel(const std::string& reason) noexcept;

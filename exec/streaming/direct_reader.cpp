@@ -91,7 +91,7 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
       const auto to = part(request);
       if (result == static_cast<int>(to.size())) continue;
       if (result < 0 && result != -EINTR && result != -EAGAIN) {
-        if (error == 0) failed = request;
+        failed = error == 0 ? request : std::min(failed, request);
         error = -result;
         continue;
       }
@@ -101,7 +101,7 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
         file_->read_at(offset + request * kRequestBytes + got, to.subspan(got));
       } catch (const Error&) {
         // Thrown again below, by the same read, once nothing is in flight.
-        if (error == 0) failed = request;
+        failed = error == 0 ? request : std::min(failed, request);
         error = EIO;
       }
     }

@@ -62,6 +62,11 @@ void ReadFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
   }
 }
 
+void ReadFile::forget(std::uint64_t offset, std::uint64_t bytes) const {
+  posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                POSIX_FADV_DONTNEED);
+}
+
 std::string read_text(const std::filesystem::path& path, std::uint64_t limit) {
   const ReadFile file(path);
   if (file.size() > limit) {

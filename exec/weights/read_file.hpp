@@ -23,6 +23,8 @@ class ReadFile {
   [[nodiscard]] std::uint64_t size() const { return size_; }  // when it was opened
   // Throws Error if the file ends before `bytes` is filled.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+  // The page cache need not keep these bytes.
+  void forget(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
   std::filesystem::path path_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "exec/streaming/block_loader.hpp"
 #include "exec/weights/digest_stream.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/read_file.hpp"
@@ -36,44 +37,132 @@ void check_file_size(std::uint64_t actual, std::uint64_t expected, const std::st
               std::to_string(expected) + " for this model and share; remove it and make it again");
 }
 
+// What a layer's blocks are for the kernels, at `floats`.
+void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const float> floats) {
+  const std::span<const TensorPart> parts = block.parts;
+  if (block.kind == model::WeightBlock::attention) {
+    layer.attention_norm = vector_of(floats, parts[0]);
+    layer.qkv = matrix_of(floats, parts.subspan(1, 3));
+    layer.out = matrix_of(floats, parts.subspan(4, 1));
+  } else {
+    layer.ffn_norm = vector_of(floats, parts[0]);
+    layer.gate_up = matrix_of(floats, parts.subspan(1, 2));
+    layer.down = matrix_of(floats, parts.subspan(3, 1));
+  }
+}
+
+std::vector<std::uint64_t> all_of(const ShardLayout& layout) {
+  std::vector<std::uint64_t> bytes;
+  for (const LayoutBlock& block : layout.blocks) bytes.push_back(block.bytes);
+  return bytes;
+}
+
+std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
 }  // namespace
 
 Shard::Shard(const model::Transformer& transformer, const model::Share& share)
-    : tensors_(std::make_unique<Tensors>()), has_file_layout_(true) {
-  const ShardLayout layout = layout_of(transformer, share);
+    : Shard(transformer, share, layout_of(transformer, share),
+            all_of(layout_of(transformer, share))) {
+  has_file_layout_ = true;
+}
+
+Shard::Shard(const model::Transformer& transformer, const model::Share& share,
+             const ShardLayout& layout, std::span<const std::uint64_t> resident)
+    : tensors_(std::make_unique<Tensors>()) {
+  require(resident.size() == layout.blocks.size(), "shard: says of each block what is resident");
   Tensors& t = *tensors_;
   t.transformer = transformer;
   t.share = share;
-  t.storage = AlignedBuffer(layout.bytes);
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t of_block : resident) bytes += whole_pages(of_block);
+  t.storage = AlignedBuffer(bytes);
   t.layers.resize(static_cast<std::size_t>(share.layers.size()));
   MatrixView embedding;
-  for (const LayoutBlock& block : layout.blocks) {
-    const std::span<const float> floats = floats_of(t.storage, block);
-    const std::span<const TensorPart> parts = block.parts;
-    const auto layer = static_cast<std::size_t>(std::max(block.layer - share.layers.begin, 0));
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < resident.size(); ++i) {
+    const LayoutBlock& block = layout.blocks[i];
+    const std::span<const float> floats =
+        t.storage.floats().subspan(at / sizeof(float), resident[i] / sizeof(float));
+    at += whole_pages(resident[i]);
+    const bool whole = resident[i] == block.bytes;
     switch (block.kind) {
       case model::WeightBlock::none:
         break;
       case model::WeightBlock::embedding:
-        embedding = matrix_of(floats, parts);
+        if (whole) embedding = matrix_of(floats, block.parts);
         break;
       case model::WeightBlock::attention:
-        t.layers[layer].attention_norm = vector_of(floats, parts[0]);
-        t.layers[layer].qkv = matrix_of(floats, parts.subspan(1, 3));
-        t.layers[layer].out = matrix_of(floats, parts.subspan(4, 1));
-        break;
       case model::WeightBlock::ffn:
-        t.layers[layer].ffn_norm = vector_of(floats, parts[0]);
-        t.layers[layer].gate_up = matrix_of(floats, parts.subspan(1, 2));
-        t.layers[layer].down = matrix_of(floats, parts.subspan(3, 1));
+        if (whole) {
+          bind_layer(t.layers[static_cast<std::size_t>(block.layer - share.layers.begin)], block,
+                     floats);
+        }
         break;
       case model::WeightBlock::head:
-        t.final_norm = vector_of(floats, parts[0]);
-        t.head = transformer.tied_embeddings ? embedding : matrix_of(floats, parts.subspan(1, 1));
+        require(floats.size() >= block.parts[0].elements(), "shard: the final norm is resident");
+        t.final_norm = vector_of(floats, block.parts[0]);
+        if (transformer.tied_embeddings) {
+          t.head = embedding;
+        } else if (whole) {
+          t.head = matrix_of(floats, std::span(block.parts).subspan(1, 1));
+        }
         break;
     }
   }
   if (share.embedding) t.embedding = embedding;
+}
+
+Shard Shard::resident(const model::Transformer& transformer, const model::Share& share,
+                      const Part& part) {
+  Shard shard(transformer, share, part.layout, part.resident);
+  std::span<std::byte> storage(shard.tensors_->storage.data(), shard.tensors_->storage.size());
+  for (std::size_t i = 0; i < part.resident.size(); ++i) {
+    const std::uint64_t pages = whole_pages(part.resident[i]);
+    if (pages == 0) continue;
+    part.read(part.layout.blocks[i].offset, storage.first(pages));
+    storage = storage.subspan(pages);
+  }
+  return shard;
+}
+
+void Shard::bind(const LoadedBlock& block) {
+  Tensors& t = *tensors_;
+  if (block.layout->kind == model::WeightBlock::attention ||
+      block.layout->kind == model::WeightBlock::ffn) {
+    bind_layer(t.layers[static_cast<std::size_t>(block.layout->layer - t.share.layers.begin)],
+               *block.layout, {block.weights, block.layout->bytes / sizeof(float)});
+  } else {
+    t.head = {block.weights, block.rows.size(), t.transformer.hidden};
+    t.head_begin = block.rows.begin;
+  }
+}
+
+void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
+  Tensors& t = *tensors_;
+  switch (block) {
+    case model::WeightBlock::attention: {
+      LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
+      l.attention_norm = {};
+      l.qkv = l.out = {};
+      return;
+    }
+    case model::WeightBlock::ffn: {
+      LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
+      l.ffn_norm = {};
+      l.gate_up = l.down = {};
+      return;
+    }
+    case model::WeightBlock::head:
+      t.head = {};
+      return;
+    case model::WeightBlock::none:
+    case model::WeightBlock::embedding:
+      break;
+  }
+  throw std::logic_error("shard: a block that is never streamed");
 }
 
 Shard::Shard(Shard&&) noexcept = default;

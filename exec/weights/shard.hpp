@@ -12,9 +12,21 @@
 #include <vector>
 
 #include "model/memory.hpp"
+#include "model/task_graph.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::exec {
+
+struct LoadedBlock;  // exec/streaming/block_loader.hpp
+struct ShardLayout;  // exec/weights/layout.hpp
+
+// Rows of an embedding that is not in memory.
+class EmbeddingRows {
+ public:
+  virtual ~EmbeddingRows() = default;
+  // The row of `token`, [hidden]. Throws Error if it cannot be read.
+  virtual void read_row(std::int32_t token, std::span<float> row) = 0;
+};
 
 // A device's share of the weights in memory, f32, and the file format that carries it: the master
 // makes it, the wire sends it, the worker caches it under its content hash (shard_file.hpp).
@@ -46,6 +58,21 @@ class Shard {
                                                 const model::Share& share);
 
   struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
+  // The part of a shard that stays in memory while the rest is streamed: of block i of `layout`
+  // the first `resident`[i] bytes, which `read` copies from the storage in the file (offset there,
+  // 4096-aligned; the destination is of whole pages).
+  struct Part {
+    const ShardLayout& layout;
+    std::span<const std::uint64_t> resident;
+    std::function<void(std::uint64_t offset, std::span<std::byte> pages)> read;
+  };
+  static Shard resident(const model::Transformer& transformer, const model::Share& share,
+                        const Part& part);
+  // Kernels find a streamed block there until it is bound again, or unbound.
+  void bind(const LoadedBlock& block);
+  // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
+  void unbind(model::WeightBlock block, std::int32_t layer);
+
   // Of tensors that the caller made (profiles, tests); need not have the file's layout.
   static Shard from_tensors(std::unique_ptr<Tensors> tensors);
 
@@ -55,13 +82,15 @@ class Shard {
 
   [[nodiscard]] const model::Transformer& transformer() const;
   [[nodiscard]] const model::Share& share() const;
-  // Of the storage: model::weight_bytes and the padding between blocks.
+  // Of what is resident: model::weight_bytes and the padding between blocks.
   [[nodiscard]] double bytes() const;
 
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }
 
  private:
   Shard(const model::Transformer& transformer, const model::Share& share);
+  Shard(const model::Transformer& transformer, const model::Share& share, const ShardLayout& layout,
+        std::span<const std::uint64_t> resident);
   explicit Shard(std::unique_ptr<Tensors> tensors);
   std::unique_ptr<Tensors> tensors_;
   bool has_file_layout_ = false;

@@ -151,6 +151,7 @@ void send_shard(const ShardFile& file, std::size_t chunk_bytes,
     const auto part =
         std::span(chunk).first(std::min<std::uint64_t>(chunk.size(), file.bytes - at));
     in.read_at(at, part);
+    in.forget(at, part.size());
     sink(part);
   }
 }

@@ -37,7 +37,8 @@ struct Shard::Tensors {
   std::vector<LayerTensors> layers;   // by layer - share.layers.begin
   MatrixView embedding;               // [vocab, hidden]; empty without share.embedding
   std::span<const float> final_norm;  // [hidden]; empty without share.head
-  MatrixView head;                    // [vocab, hidden]; the embedding if tied
+  MatrixView head;                    // [vocab, hidden]; the embedding if tied; or a tile of rows
+  std::int64_t head_begin = 0;        // of the vocabulary: the first row of `head`
 };
 
 }  // namespace tandem::exec

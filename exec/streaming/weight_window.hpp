@@ -1,0 +1,105 @@
+#pragma once
+
+// The weights of a device that holds only a window of them: what is resident, and slots through
+// which the other blocks are streamed from its shard file.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/streaming/block_loader.hpp"
+#include "exec/streaming/direct_file.hpp"
+#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/layout.hpp"
+#include "exec/weights/shard.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+
+namespace tandem::exec {
+
+// A block as the planner lists it. Of the head: a tile of rows of the vocabulary.
+struct StreamedPart {
+  model::WeightBlock block = model::WeightBlock::none;
+  std::int32_t layer = -1;
+  model::Range rows{};  // of the vocabulary; empty for other blocks
+};
+
+struct WindowSlots {  // how many blocks of a class are in memory at once
+  std::int32_t attention = 0;
+  std::int32_t ffn = 0;  // FFN blocks and tiles of the head
+};
+
+// The slots that `window` consecutive blocks can ever fill, the last followed by the first.
+[[nodiscard]] WindowSlots slots_of(std::span<const StreamedPart> blocks, std::int32_t window);
+
+struct WindowFileOptions {
+  bool verify = true;  // the content's digest; false: the caller just did
+  DirectFileOptions file{};
+  DirectReaderOptions reader{};
+};
+
+class WeightWindow final : public BlockLoader, public EmbeddingRows {
+ public:
+  // Opens `file`, checks that its content is what its name says, and allocates the slots; `blocks`
+  // is in the order of a step. A digest that differs removes the file. Throws Error: file, value,
+  // expected, remedy.
+  WeightWindow(const ShardFile& file, const model::Transformer& transformer,
+               const model::Share& share, std::span<const StreamedPart> blocks,
+               const WindowSlots& slots, const WindowFileOptions& options = {});
+
+  // Reads what stays in memory: everything but `blocks` and, of a device that streams, embedding
+  // and head (the final norm stays).
+  [[nodiscard]] Shard read_resident() const;
+
+  [[nodiscard]] std::size_t find(const model::Task& task) const override;
+  // Also throws Error if the file was cut short, or changed since it was opened.
+  [[nodiscard]] LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) override;
+  // Of the embedding. For the computing thread.
+  void read_row(std::int32_t token, std::span<float> row) override;
+
+  // Of the slots.
+  [[nodiscard]] double allocated_bytes() const { return static_cast<double>(memory_.size()); }
+  // How the file is read, for results.
+  [[nodiscard]] std::string method() const { return reader_.method(); }
+
+ private:
+  struct Extent {  // of whole pages around a block
+    const LayoutBlock* layout = nullptr;
+    model::Range rows;
+    std::uint64_t offset = 0;  // in the file
+    std::uint64_t bytes = 0;
+    std::uint64_t skip = 0;  // from there to the block's first byte
+    std::size_t of_class = 0;
+  };
+  struct SlotClass {
+    std::byte* memory = nullptr;
+    std::uint64_t bytes = 0;  // of one slot
+    std::int64_t slots = 0;
+    std::int64_t loads = 0;  // so far
+  };
+
+  [[nodiscard]] Extent extent_of(const StreamedPart& part) const;
+  [[nodiscard]] const LayoutBlock* matrix_rows(model::WeightBlock block,
+                                               std::uint64_t& offset) const;
+  void check_header(std::span<const std::byte> header) const;
+  void verify(const ShardFile& file) const;
+  void allocate(const WindowSlots& slots);
+
+  model::Transformer transformer_;
+  model::Share share_;
+  ShardLayout layout_;
+  std::uint64_t header_bytes_ = 0;
+  DirectFile file_;
+  DirectReader reader_;
+  std::vector<Extent> extents_;
+  std::array<SlotClass, 2> classes_;
+  AlignedBuffer memory_;
+  AlignedBuffer row_memory_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,370 @@
+// Reading past the page cache, the window of weights, and the disk lane, each alone.
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/streaming/direct_file.hpp"
+#include "exec/streaming/disk_lane.hpp"
+#include "exec/streaming/weight_window.hpp"
+#include "exec/weights/random.hpp"
+#include "exec/weights/tensors.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using namespace std::chrono_literals;
+using model::Share;
+using model::Transformer;
+using model::WeightBlock;
+using testing::error_of;
+using testing::has;
+using testing::names_in;
+using testing::read_all;
+using testing::small_llama;
+using testing::TemporaryFolder;
+using testing::whole_share;
+using testing::write_text;
+
+const std::atomic<bool> kGoOn{false};
+
+std::string numbered_bytes(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 31 + i / 4096) % 251);
+  return text;
+}
+
+TEST_CASE("exec/direct reads: every way of reading gives the file's bytes") {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  const std::string text = numbered_bytes(std::size_t{4096} * 1031);  // several requests, a prime
+  write_text(path, text);
+  for (const bool direct : {true, false}) {
+    const DirectFile file(path, {.direct = direct});
+    CHECK(file.size() == text.size());
+    if (!direct) CHECK_FALSE(file.direct());
+    for (const bool uring : {true, false}) {
+      DirectReader reader(file, {.uring = uring});
+      CAPTURE(reader.method());
+      for (const std::size_t first : {std::size_t{0}, std::size_t{3}, std::size_t{1030}}) {
+        const std::uint64_t offset = first * 4096;
+        AlignedBuffer buffer(text.size() - offset);
+        reader.read(offset, {buffer.data(), buffer.size()}, kGoOn);
+        CHECK(std::memcmp(buffer.data(), text.data() + offset, buffer.size()) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/direct reads: a file that is too short, changed or none is one error") {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_text(path, numbered_bytes(std::size_t{4096} * 700));
+  AlignedBuffer buffer(std::size_t{4096} * 700);
+  const std::span<std::byte> bytes(buffer.data(), buffer.size());
+  for (const bool direct : {true, false}) {
+    for (const bool uring : {true, false}) {
+      const DirectFile file(path, {.direct = direct});
+      DirectReader reader(file, {.uring = uring});
+      CAPTURE(reader.method());
+      const std::string error = error_of([&] { reader.read(4096, bytes, kGoOn); });
+      CHECK(has(error, path.string()));
+      CHECK(has(error, "ends at byte 2867200, expected 4096 more"));
+      const std::atomic<bool> stop{true};
+      CHECK(error_of([&] { reader.read(0, bytes, stop); }) == "cancelled");
+      reader.read(0, bytes, kGoOn);  // and goes on afterwards
+      file.check_unchanged();
+    }
+  }
+  const DirectFile file(path);
+  std::filesystem::resize_file(path, 4096 * 3 + 17);
+  DirectReader reader(file);
+  CHECK(has(error_of([&] { reader.read(0, bytes, kGoOn); }), "ends at byte 12305"));
+  CHECK(has(error_of([&] { file.check_unchanged(); }), "changed while it was in use"));
+  CHECK(has(error_of([&] { DirectFile none(folder.path() / "none"); }), "cannot open"));
+  CHECK(has(error_of([&] { DirectFile none(folder.path()); }), "not a regular file"));
+}
+
+struct Sharded {
+  explicit Sharded(const Transformer& t, const Share& share) : transformer(t) {
+    write_random_weights(t, 7, model::DType::f32, folder.path() / "weights");
+    file = make_shard_file(folder.path() / "weights", t, share, folder.path() / "cache");
+    whole.emplace(Shard::slice(folder.path() / "weights", t, share));
+  }
+  TemporaryFolder folder;
+  Transformer transformer;
+  ShardFile file;
+  std::optional<Shard> whole;
+};
+
+std::vector<StreamedPart> parts_of(const Transformer& t, std::int32_t tile) {
+  std::vector<StreamedPart> parts;
+  for (std::int32_t layer = 0; layer < t.layers; ++layer) {
+    parts.push_back({.block = WeightBlock::attention, .layer = layer});
+    if (layer != 1) parts.push_back({.block = WeightBlock::ffn, .layer = layer});
+  }
+  for (std::int32_t row = 0; row < t.vocab; row += tile) {
+    const auto end = std::min(row + tile, static_cast<std::int32_t>(t.vocab));
+    parts.push_back({.block = WeightBlock::head, .rows = {row, end}});
+  }
+  return parts;
+}
+
+bool same(const MatrixView& a, const MatrixView& b) {
+  return a.rows == b.rows && a.columns == b.columns && a.data != nullptr &&
+         std::memcmp(a.data, b.data,
+                     sizeof(float) * static_cast<std::size_t>(a.rows * a.columns)) == 0;
+}
+
+bool same(std::span<const float> a, std::span<const float> b) {
+  return !a.empty() && std::ranges::equal(a, b);
+}
+
+TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied matrices or not") {
+  Transformer t = small_llama();
+  for (const bool tied : {false, true}) {
+    for (const bool direct : {true, false}) {
+      CAPTURE(tied);
+      CAPTURE(direct);
+      t.tied_embeddings = tied;
+      const Sharded s(t, whole_share(t));
+      const Shard::Tensors& whole = s.whole->tensors();
+      const std::vector<StreamedPart> parts = parts_of(t, 13);
+      WeightWindow window(s.file, t, whole_share(t), parts, {.attention = 2, .ffn = 3},
+                          {.file = {.direct = direct}});
+      Shard shard = window.read_resident();
+      CHECK(same(shard.tensors().final_norm, whole.final_norm));
+      CHECK(same(shard.tensors().layers[1].down, whole.layers[1].down));
+      CHECK(shard.tensors().layers[1].qkv.data == nullptr);
+      CHECK(shard.tensors().embedding.data == nullptr);
+      CHECK(shard.tensors().head.data == nullptr);
+      for (int round = 0; round < 2; ++round) {
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          CAPTURE(i);
+          shard.bind(window.load(i, kGoOn));
+          if (parts[i].block == WeightBlock::head) {
+            MatrixView rows = whole.head;
+            rows.data += parts[i].rows.begin * rows.columns;
+            rows.rows = parts[i].rows.size();
+            CHECK(same(shard.tensors().head, rows));
+            CHECK(shard.tensors().head_begin == parts[i].rows.begin);
+            continue;
+          }
+          const auto layer = static_cast<std::size_t>(parts[i].layer);
+          const LayerTensors& bound = shard.tensors().layers[layer];
+          if (parts[i].block == WeightBlock::attention) {
+            CHECK(same(bound.attention_norm, whole.layers[layer].attention_norm));
+            CHECK(same(bound.qkv, whole.layers[layer].qkv));
+            CHECK(same(bound.out, whole.layers[layer].out));
+          } else {
+            CHECK(same(bound.ffn_norm, whole.layers[layer].ffn_norm));
+            CHECK(same(bound.gate_up, whole.layers[layer].gate_up));
+            CHECK(same(bound.down, whole.layers[layer].down));
+          }
+          shard.unbind(parts[i].block, parts[i].layer);
+          CHECK(bound.down.data == (layer == 1 ? shard.tensors().layers[1].down.data : nullptr));
+        }
+      }
+      std::vector<float> row(static_cast<std::size_t>(t.hidden));
+      for (const std::int32_t token : {0, 1, 130, 258}) {
+        window.read_row(token, row);
+        CHECK(same(row, {whole.embedding.data + token * t.hidden, row.size()}));
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/weight window: a shard that is not what it should be is one error") {
+  const Transformer t = small_llama();
+  const Sharded s(t, whole_share(t));
+  const std::vector<StreamedPart> parts = parts_of(t, 100);
+  const auto open = [&] {
+    return std::make_unique<WeightWindow>(s.file, t, whole_share(t), parts,
+                                          WindowSlots{.attention = 1, .ffn = 1});
+  };
+  const std::string good = read_all(s.file.path);
+  SUBCASE("altered before: refused, and gone") {
+    std::string bad = good;
+    bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] + 1);
+    write_text(s.file.path, bad);
+    const std::string error = error_of([&] { open(); });
+    CHECK(has(error, s.file.path.string()));
+    CHECK(has(error, "the file was altered and is removed"));
+    CHECK_FALSE(std::filesystem::exists(s.file.path));
+  }
+  SUBCASE("cut short before") {
+    std::filesystem::resize_file(s.file.path, good.size() - 4096);
+    CHECK(has(error_of([&] { open(); }), "expected " + std::to_string(good.size())));
+  }
+  SUBCASE("another share's header") {
+    std::string bad = good;
+    bad[100] = '?';
+    write_text(s.file.path, bad);
+    CHECK(has(error_of([&] { open(); }), "a shard of another model or share"));
+  }
+  SUBCASE("cut short while running") {
+    const auto window = open();
+    static_cast<void>(window->load(0, kGoOn));
+    std::filesystem::resize_file(s.file.path, 8192);
+    CHECK(has(error_of([&] { static_cast<void>(window->load(parts.size() - 1, kGoOn)); }),
+              "cut short"));
+  }
+  SUBCASE("altered while running") {
+    const auto window = open();
+    static_cast<void>(window->load(0, kGoOn));
+    std::this_thread::sleep_for(20ms);  // file times have the granularity of a tick
+    write_text(s.file.path, good);
+    CHECK(has(error_of([&] { static_cast<void>(window->load(1, kGoOn)); }),
+              "changed while it was in use"));
+  }
+}
+
+// Loads that are recorded, each taking a while.
+class FakeLoader : public BlockLoader {
+ public:
+  std::size_t find(const model::Task& task) const override {
+    return static_cast<std::size_t>(task.layer);
+  }
+  LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) override {
+    std::this_thread::sleep_for(pause);
+    if (stop) throw Error("cancelled");
+    if (block == fails) throw Error("disk: broken");
+    const std::lock_guard lock(mutex);
+    order.push_back(block);
+    return {.weights = &values[block % 8]};
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex);
+    return order.size();
+  }
+  std::chrono::microseconds pause{0};
+  std::size_t fails = 1000;
+  std::mutex mutex;
+  std::vector<std::size_t> order;
+  std::array<float, 8> values{};
+};
+
+// `blocks` loads, each after the release `window` blocks before; releases are the events, the last
+// `window` of them carried.
+DiskSchedule ring(std::int32_t blocks, std::int32_t window, double bytes = 0.0) {
+  DiskSchedule schedule;
+  schedule.events = blocks;
+  const auto event_of = [&](std::int32_t block) {
+    const std::int32_t from_end = blocks - 1 - block;
+    return from_end < window ? window - 1 - from_end : window + block;
+  };
+  for (std::int32_t b = 0; b < blocks; ++b) {
+    DiskLoad load{.task = b, .block = static_cast<std::size_t>(b), .bytes = bytes};
+    if (b >= window) {
+      load.events.push_back(event_of(b - window));
+    } else {
+      load.carried.push_back(event_of(blocks + b - window));
+    }
+    schedule.loads.push_back(load);
+  }
+  return schedule;
+}
+
+std::int32_t event_of(const DiskSchedule& schedule, std::int32_t block, std::int32_t window) {
+  const auto blocks = static_cast<std::int32_t>(schedule.loads.size());
+  const std::int32_t from_end = blocks - 1 - block;
+  return from_end < window ? window - 1 - from_end : window + block;
+}
+
+void settle() { std::this_thread::sleep_for(15ms); }
+
+TEST_CASE("exec/disk lane: loads as far ahead as the window lets it, also into the next step") {
+  for (const std::int32_t window : {1, 2, 3, 5}) {
+    CAPTURE(window);
+    constexpr std::int32_t kBlocks = 7;
+    FakeLoader loader;
+    DiskLane lane(loader, {});
+    const DiskSchedule schedule = ring(kBlocks, window);
+    lane.reserve(schedule);
+    constexpr std::int32_t kSteps = 3;
+    for (std::int32_t s = 0; s < kSteps; ++s) {
+      lane.begin(schedule, s + 1 < kSteps ? &schedule : nullptr);
+      for (std::int32_t b = 0; b < kBlocks; ++b) {
+        CHECK(lane.await(b).weights == &loader.values[static_cast<std::size_t>(b)]);
+        if (b == kBlocks - 1 || b == 2) {
+          settle();
+          const auto ahead =
+              static_cast<std::size_t>(std::min(s * kBlocks + b + window, kSteps * kBlocks));
+          CHECK(loader.count() == ahead);
+        }
+        lane.done(event_of(schedule, b, window), std::chrono::steady_clock::now());
+      }
+      lane.finish();
+    }
+    settle();
+    CHECK(loader.count() == kSteps * kBlocks);
+  }
+}
+
+TEST_CASE("exec/disk lane: an emulated disk takes bytes / rate from when a load may start") {
+  FakeLoader loader;
+  DiskLane lane(loader, {.rate = 1e6});
+  const DiskSchedule schedule = ring(3, 1, 5000.0);  // 5 ms each
+  lane.reserve(schedule);
+  const auto origin = std::chrono::steady_clock::now() + 50ms;
+  lane.available(origin);
+  lane.begin(schedule, &schedule);
+  const auto at = [&](int ms) { return origin + std::chrono::milliseconds(ms); };
+  for (int s = 0; s < 2; ++s) {
+    // Released 2 ms after the load before is done: 5, 5 + 2 + 5, ... whatever the clock says.
+    for (int b = 0; b < 3; ++b) {
+      static_cast<void>(lane.await(b));
+      const int start = (s * 3 + b) * 7;
+      CHECK(lane.times(b).start == at(start));
+      CHECK(lane.times(b).end == at(start + 5));
+      lane.done(event_of(schedule, b, 1), at(start + 7));
+    }
+    lane.finish();
+    if (s == 0) lane.begin(schedule, nullptr);
+  }
+}
+
+TEST_CASE("exec/disk lane: a failed load and a cancel end every wait, with one reason") {
+  FakeLoader loader;
+  std::string told;
+  const DiskSchedule schedule = ring(3, 2);
+  SUBCASE("a load fails") {
+    loader.fails = 1;
+    DiskLane lane(loader, {.on_failure = [&](const std::string& reason) { told = reason; }});
+    lane.reserve(schedule);
+    lane.begin(schedule, nullptr);
+    static_cast<void>(lane.await(0));
+    CHECK(error_of([&] { static_cast<void>(lane.await(1)); }) == "disk: broken");
+    CHECK(error_of([&] { lane.finish(); }) == "disk: broken");
+    lane.stop();
+    CHECK(told == "disk: broken");
+  }
+  SUBCASE("cancelled by another thread") {
+    loader.pause = 20ms;
+    DiskLane lane(loader, {});
+    lane.reserve(schedule);
+    lane.begin(schedule, nullptr);
+    std::thread other([&] { lane.cancel("enough"); });
+    CHECK(error_of([&] { lane.finish(); }) == "enough");
+    other.join();
+    CHECK(error_of([&] { lane.begin(schedule, nullptr); }) == "enough");
+  }
+  SUBCASE("nothing comes") {
+    DiskLane lane(loader, {.patience = 20ms});
+    lane.reserve(schedule);
+    lane.begin(schedule, nullptr);
+    CHECK(has(error_of([&] { static_cast<void>(lane.await(2)); }), "within 20 ms"));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec
