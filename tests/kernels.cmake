@@ -1,6 +1,7 @@
 tandem_tests(
   kernels
   SOURCES
+    exec_compute_errors_test.cpp
     exec_compute_test.cpp
     exec_kernels_attention_test.cpp
     exec_kernels_product_test.cpp

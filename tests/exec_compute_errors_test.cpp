@@ -1,0 +1,225 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "compute_fixture.hpp"
+#include "exec/kernels/attention.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+using namespace testing;
+using model::Batch;
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Share;
+using model::Task;
+using model::TaskKind;
+using model::Transformer;
+using model::WeightBlock;
+
+TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
+  const Transformer t = tiny();
+  const Share part{{0, 2}, {1, 5}, {3, 40}, false, true};
+  for (const Share& share : {whole(t), part}) {
+    const Compute c = make(t, share, {.max_rows = 13, .max_positions = 37, .receive_slots = 2});
+    const model::MemoryUse got = c.allocated();
+    const model::MemoryUse want = model::memory_use(t, share, 13, 37, 2, 0.0);
+    const auto within = [](double value, double least, double padding) {
+      CAPTURE(value);
+      CAPTURE(least);
+      CHECK(value >= least);
+      CHECK(value <= least + padding);
+    };
+    const double line = 64.0;
+    const double kv_heads = t.kv_heads_for(share.heads).size();
+    within(got.weights, want.weights, line * 20.0);
+    within(got.kv_cache, want.kv_cache, 2.0 * kv_heads * line);
+    within(got.activations, want.activations, line * 10.0);
+    within(got.buffers, want.buffers, line * 2.0);
+    CHECK(got.program == 0.0);
+  }
+  SUBCASE("nothing is lost when sizes are multiples of the alignment: equal") {
+    Transformer even = tiny();
+    even.hidden = 64;
+    even.head_dim = 16;
+    even.intermediate = 96;
+    even.vocab = 64;
+    const Compute c = make(even, whole(even), {.max_rows = 16, .max_positions = 32});
+    CHECK(c.allocated() == model::memory_use(even, whole(even), 16, 32, 0, 0.0));
+  }
+}
+
+TEST_CASE("compute: a task that needs weights of another share is an Error") {
+  const Transformer t = tiny();
+  Compute c = make(t, {{0, 1}, {0, 3}, {5, 20}, false, false}, {8, 8});
+  const Batch batch{{{0, 0, 2}}};
+  const Range rows{0, 2};
+  const Task lacking[] = {
+      {.kind = TaskKind::embed, .rows = rows, .output = kHidden},
+      {.kind = TaskKind::norm,
+       .block = WeightBlock::head,
+       .rows = rows,
+       .input = kHidden,
+       .output = kNormed},
+      {.kind = TaskKind::norm,
+       .block = WeightBlock::ffn,
+       .layer = 1,
+       .rows = rows,
+       .input = kHidden,
+       .output = kNormed},
+      {.kind = TaskKind::project_qkv,
+       .layer = 0,
+       .rows = rows,
+       .columns = {2, 4},
+       .input = kNormed,
+       .output = kQuery},
+      {.kind = TaskKind::attend,
+       .layer = 0,
+       .rows = rows,
+       .columns = {3, 4},
+       .input = kQuery,
+       .output = kAttention},
+      {.kind = TaskKind::project_out,
+       .layer = -1,
+       .rows = rows,
+       .columns = {0, 3},
+       .input = kAttention,
+       .output = kPartial},
+      {.kind = TaskKind::ffn_up,
+       .layer = 0,
+       .rows = rows,
+       .columns = {4, 20},
+       .input = kNormed,
+       .output = kActivation},
+      {.kind = TaskKind::ffn_down,
+       .layer = 0,
+       .rows = rows,
+       .columns = {5, 21},
+       .input = kActivation,
+       .output = kPartial},
+      {.kind = TaskKind::lm_head,
+       .rows = {1, 2},
+       .columns = {0, 53},
+       .input = kNormed,
+       .output = kLogits},
+  };
+  for (const Task& task : lacking) {
+    CAPTURE(to_string(task.kind));
+    CHECK_THROWS_AS(c.execute(batch, task), Error);
+  }
+}
+
+TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 4, .max_positions = 6});
+  c.set_tokens(std::vector<std::int32_t>{1, 2});
+  const Task norm{.kind = TaskKind::norm,
+                  .block = WeightBlock::ffn,
+                  .layer = 0,
+                  .rows = {0, 2},
+                  .input = kHidden,
+                  .output = kNormed};
+  const Batch batch{{{0, 0, 2}}};
+  CHECK_NOTHROW(c.execute(batch, norm));
+  const auto refuses = [&](const Batch& b, const Task& task) {
+    CHECK_THROWS_AS(c.execute(b, task), std::logic_error);
+  };
+  SUBCASE("5 rows where 4 fit") { refuses({{{0, 0, 5}}}, norm); }
+  SUBCASE("position 6 where 6 fit") { refuses({{{0, 5, 2}}}, norm); }
+  SUBCASE("a second sequence") { refuses({{{1, 0, 2}}}, norm); }
+  SUBCASE("a negative past") { refuses({{{0, -1, 2}}}, norm); }
+  SUBCASE("rows outside the batch") {
+    Task task = norm;
+    task.rows = {0, 3};
+    refuses(batch, task);
+    task.rows = {-1, 1};
+    refuses(batch, task);
+  }
+  SUBCASE("another lane, and kinds of other lanes") {
+    Task task = norm;
+    task.lane = model::LaneKind::disk;
+    refuses(batch, task);
+    for (const TaskKind kind :
+         {TaskKind::sample, TaskKind::load, TaskKind::release, TaskKind::transfer}) {
+      task = norm;
+      task.kind = kind;
+      refuses(batch, task);
+    }
+  }
+  SUBCASE("operands of another width, no buffer, no such slot, in place") {
+    for (const BufferRef ref : {kQuery, kLogits, BufferRef{}, BufferRef{BufferKind::key_value},
+                                BufferRef{BufferKind::receive, 0}, kHidden}) {
+      Task task = norm;
+      task.output = ref;
+      refuses(batch, task);
+    }
+  }
+  SUBCASE("more embedded rows than tokens were set") {
+    refuses({{{0, 0, 3}}}, {.kind = TaskKind::embed, .rows = {0, 3}, .output = kHidden});
+  }
+  SUBCASE("columns outside the vocabulary, the buffers") {
+    refuses(batch, {.kind = TaskKind::lm_head,
+                    .rows = {1, 2},
+                    .columns = {0, 54},
+                    .input = kNormed,
+                    .output = kLogits});
+    refuses(batch, {.kind = TaskKind::add,
+                    .rows = {0, 2},
+                    .columns = {0, 45},
+                    .input = kPartial,
+                    .output = kHidden});
+  }
+  SUBCASE("logits of all rows of a prompt at once") {
+    refuses(batch, {.kind = TaskKind::lm_head,
+                    .rows = {0, 2},
+                    .columns = {0, 53},
+                    .input = kNormed,
+                    .output = kLogits});
+  }
+  SUBCASE("rows and columns of transfers") {
+    std::vector<float> packed(44);
+    CHECK_NOTHROW(c.read_rows(kHidden, {3, 4}, {0, 44}, packed));
+    CHECK_THROWS_AS(c.read_rows(kHidden, {4, 5}, {0, 44}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.read_rows(kHidden, {3, 4}, {1, 45}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.read_rows(kHidden, {3, 4}, {0, 43}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.write_rows(kHidden, {-1, 0}, {0, 44}, packed), std::logic_error);
+    CHECK_THROWS_AS(c.write_rows({BufferKind::receive, 1}, {0, 1}, {0, 44}, packed),
+                    std::logic_error);
+  }
+}
+
+TEST_CASE("compute: tokens outside the vocabulary and models it cannot run are Errors") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {4, 4});
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>{1, 53}), Error);
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>{-1}), Error);
+  CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>(5, 1)), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(c.logits()), std::logic_error);
+  Transformer other = t;
+  other.family = model::Family::gpt2;
+  CHECK_THROWS_AS(make(other, whole(t), {4, 4}), Error);
+}
+
+TEST_CASE("compute: read_rows returns what write_rows wrote, a block of any buffer") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 5, .max_positions = 8, .receive_slots = 2});
+  std::uint32_t seed = 1;
+  for (const BufferRef ref :
+       {kHidden, kNormed, kQuery, kAttention, kActivation, kPartial,
+        BufferRef{BufferKind::receive, 0}, BufferRef{BufferKind::receive, 1}}) {
+    const auto all = testing::random_floats(std::int64_t{5} * 44, ++seed);
+    c.write_rows(ref, {0, 5}, {0, 44}, all);
+    std::vector<float> block(std::size_t{2} * 9);
+    c.read_rows(ref, {2, 4}, {7, 16}, block);
+    for (std::size_t row = 0; row < 2; ++row) {
+      for (std::size_t column = 0; column < 9; ++column) {
+        CHECK(block[row * 9 + column] == all[(row + 2) * 44 + column + 7]);
+      }
+    }
+  }
+}
+
+}  // namespace tandem::exec
