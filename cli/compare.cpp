@@ -29,15 +29,6 @@ Result read_result(const std::string& path) {
   return model::parse_result_json(read_file(path), path);
 }
 
-fs::path make_folder(const std::string& path) {
-  std::error_code fault;
-  fs::create_directories(path, fault);
-  if (fault || !fs::is_directory(path))
-    throw Error(path + ": cannot make this folder" + (fault ? ": " + fault.message() : "") +
-                "; choose a place that is writable");
-  return path;
-}
-
 std::string value_text(const std::optional<double>& value, const std::string& unit) {
   if (!value) return "-";
   const double size = std::abs(*value);
@@ -196,7 +187,7 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
           << '\n';
   }
   out.flush();
-  draw_comparison(folder / "compare.csv", folder / "compare");
+  draw_figure("compare.py", folder / "compare.csv", folder / "compare");
   return 0;
 }
 

@@ -70,12 +70,13 @@ std::string last_line(std::string text) {
 
 }  // namespace
 
-void draw_comparison(const std::filesystem::path& csv, const std::filesystem::path& stem) {
-  const std::filesystem::path script = resource_folder("plots") / "compare.py";
-  const Outcome outcome = run({kPython, script.string(), csv.string(), stem.string()});
+void draw_figure(std::string_view script, const std::filesystem::path& csv,
+                 const std::filesystem::path& stem) {
+  const std::filesystem::path path = resource_folder("plots") / script;
+  const Outcome outcome = run({kPython, path.string(), csv.string(), stem.string()});
   if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 0) return;
   const std::string word = last_line(outcome.diagnostics);
-  throw Error("figure: " + script.string() + " failed: " + (word.empty() ? "no message" : word) +
+  throw Error("figure: " + path.string() + " failed: " + (word.empty() ? "no message" : word) +
               (word.find("matplotlib") == std::string::npos ? "" : std::string(kRemedy)));
 }
 

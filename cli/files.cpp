@@ -130,6 +130,15 @@ void write_file(const fs::path& path, std::string_view contents) {
   file.rename_to(target);
 }
 
+fs::path make_folder(const fs::path& path) {
+  std::error_code fault;
+  fs::create_directories(path, fault);
+  if (fault || !fs::is_directory(path))
+    throw Error(path.string() + ": cannot make this folder" +
+                (fault ? ": " + fault.message() : "") + "; choose a place that is writable");
+  return path;
+}
+
 fs::path resource_folder(std::string_view name) {
   if (name == "scenarios") {
     if (const char* chosen = std::getenv("TANDEM_SCENARIOS");

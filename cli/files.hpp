@@ -19,6 +19,10 @@ namespace tandem::cli {
 // (path, the system's reason, remedy); leaves no temporary file behind.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
+// The folder `path`, made with its parents if need be. Throws Error (path, the system's reason,
+// remedy) if that cannot be.
+[[nodiscard]] std::filesystem::path make_folder(const std::filesystem::path& path);
+
 // Throws the Error that write_file(path) would, as far as that can be known before hours of work:
 // the folder of `path` exists and is writable, and `path` is no folder.
 void check_writable(const std::filesystem::path& path);

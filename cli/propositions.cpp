@@ -2,14 +2,15 @@
 
 #include "model/steady_state/propositions.hpp"
 
-#include <algorithm>
-#include <map>
+#include <filesystem>
+#include <optional>
 #include <ostream>
-#include <tuple>
 
 #include "cli/commands.hpp"
+#include "cli/figure.hpp"
+#include "cli/files.hpp"
 #include "cli/options.hpp"
-#include "cli/propositions/draws.hpp"
+#include "cli/propositions/report.hpp"
 #include "cli/table.hpp"
 #include "model/steady_state/recurrence.hpp"
 
@@ -42,52 +43,6 @@ std::string example_text() {
          " ms in every layer";
 }
 
-std::string percent(std::int64_t part, std::int64_t whole) {
-  return whole == 0
-             ? "-"
-             : fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 2) + "%";
-}
-
-void print_tallies(const DrawsResult& result, std::ostream& out) {
-  Table verdicts({"condition against recurrence", "draws", "both steady", "both stalling",
-                  "says steady, stalls", "says stalling, is steady", "agree"});
-  Table sizes(
-      {"size against recurrence", "draws", "as stated", "holds more", "holds less", "agree"});
-  for (const Tally& tally : result.tallies) {
-    const std::string draws = std::to_string(tally.count());
-    const std::string agree = percent(tally.agreeing(), tally.count());
-    const auto cell = [&](std::string_view says, std::string_view is) {
-      return std::to_string(tally.count(says, is));
-    };
-    if (tally.count("as stated", "as stated") > 0) {
-      sizes.add({tally.name, draws, cell("as stated", "as stated"), cell("as stated", "more"),
-                 cell("as stated", "less"), agree});
-    } else {
-      verdicts.add({tally.name, draws, cell("steady", "steady"), cell("stalling", "stalling"),
-                    cell("steady", "stalling"), cell("stalling", "steady"), agree});
-    }
-  }
-  verdicts.print(out);
-  out << '\n';
-  sizes.print(out);
-  out << '\n';
-  Table classes({"disagreement", "says", "recurrence", "assumption that breaks", "draws", "share"});
-  for (const Tally& tally : result.tallies) {
-    std::map<std::tuple<std::string, std::string, std::string>, std::int64_t> grouped;
-    for (const auto& [key, entry] : tally.classes)
-      if (key.says != key.is) grouped[{key.says, key.is, to_text(key.broken)}] += entry.count;
-    for (const auto& [group, count] : grouped)
-      classes.add({tally.name, std::get<0>(group), std::get<1>(group), std::get<2>(group),
-                   std::to_string(count), percent(count, tally.count())});
-  }
-  classes.print(out);
-  out << '\n';
-  Table forms({"token time, closed form", "draws", "differs from the recurrence"});
-  for (const FormCheck& form : result.forms)
-    forms.add({form.name, std::to_string(form.draws), std::to_string(form.different)});
-  forms.print(out);
-}
-
 }  // namespace
 
 int propositions_command(const Arguments& arguments, std::ostream& out) {
@@ -95,18 +50,44 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
       {.command = "propositions",
        .summary =
            "Holds TPI-LLM's Propositions 3 to 6 (sliding window, retention, peak memory) against\n"
-           "the recurrence that they describe, on random times.",
+           "the recurrence they describe, on random times, and the recurrence against SimGrid.\n"
+           "In DIR: classes.csv, simulations.csv, boundary.csv, boundary.png, boundary.svg.",
        .positionals = {},
        .flags = {{"draws", "N", "random draws of each proposition [100000]"},
-                 {"seed", "S", "of the draws [1]"}}},
+                 {"simulations", "N", "random schedules on SimGrid; 0: none [500]"},
+                 {"seed", "S", "of the draws [1]"},
+                 {"points", "FILE", "measured points for the figure (CSV, see docs/cli.md)"},
+                 {"out", "DIR", "folder to write, made if need be"},
+                 {"json", "", "print the result as JSON"},
+                 {"quiet", "", "print nothing"}}},
       arguments);
+  if (options.has("json") && options.has("quiet"))
+    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
   const DrawsOptions draws{
       .draws = options.integer_or("draws", 100'000, 1, 100'000'000),
       .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, 1'000'000'000))};
-  out << example_text() << "\n\n";
-  const DrawsResult result = run_draws(draws);
-  print_tallies(result, out);
-  return 0;
+  const std::int64_t simulations = options.integer_or("simulations", 500, 0, 1'000'000);
+  PropositionsReport report{.example = example_text()};
+  if (const auto points = options.text("points"))
+    report.measured = model::parse_boundary_points(read_file(*points), *points);
+  std::optional<std::filesystem::path> folder;
+  if (const auto name = options.text("out")) folder = make_folder(*name);
+
+  const bool table = !options.has("json") && !options.has("quiet");
+  if (table) out << report.example << "\n\n" << std::flush;
+  report.draws = run_draws(draws);
+  report.simulations = run_simulations(simulations, draws.seed);
+  report.boundary = boundary_series(simulations > 0, report.measured);
+  if (table) print_report(report, out);
+  if (options.has("json")) out << to_json(report);
+  if (folder) {
+    write_file(*folder / "classes.csv", classes_csv(report));
+    write_file(*folder / "simulations.csv", simulations_csv(report));
+    write_file(*folder / "boundary.csv", boundary_csv(report));
+    out.flush();
+    draw_figure("propositions.py", *folder / "boundary.csv", *folder / "boundary");
+  }
+  return report.sound() ? 0 : 3;
 }
 
 }  // namespace tandem::cli

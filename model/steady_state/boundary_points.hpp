@@ -1,0 +1,34 @@
+#pragma once
+
+// Points across the steady condition's boundary, measured elsewhere: the third series of the figure
+// of `tandem propositions`.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/steady_state/schedule.hpp"
+
+namespace tandem::model {
+
+struct BoundaryPoint {
+  std::int64_t window = kUnlimited;
+  ReleaseRule release = ReleaseRule::early;
+  double slack = 0.0;  // (C - D) / D: computing and communicating against loading
+  double predicted_stall_fraction = 0.0;  // of the token time
+  double measured_stall_fraction = 0.0;
+  bool operator==(const BoundaryPoint&) const = default;
+};
+
+// CSV with a header line; columns in any order, others are ignored:
+//   window                    blocks, or "unlimited"
+//   release                   "early", "late"
+//   slack                     -1 to 100
+//   predicted_stall_fraction, measured_stall_fraction    0 to 1
+// Throws Error naming `source`, the line, the column, its value, what was expected and the remedy.
+[[nodiscard]] std::vector<BoundaryPoint> parse_boundary_points(std::string_view text,
+                                                               std::string_view source);
+[[nodiscard]] std::string to_csv(const std::vector<BoundaryPoint>& points);
+
+}  // namespace tandem::model

@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""Draws what the disk costs a token across the steady condition, from boundary.csv of `tandem propositions`.
+
+usage: propositions.py boundary.csv STEM      writes STEM.png and STEM.svg
+"""
+
+import csv
+import os
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import PercentFormatter
+except ImportError as error:
+    sys.exit(f"matplotlib is missing: {error}")
+
+INK, GRID, MEASURED = "#333333", "#dddddd", "#e0862d"
+# Window and rule: colour, label, and the slack at which the label stands above (or below) the curve; from the top.
+SETTINGS = {
+    ("1", "early"): ("#8a8a8a", "w = 1", -0.2, "above"),
+    ("2", "late"): ("#4f9a94", "w = 2, late release", 0.04, "above"),
+    ("3", "early"): ("#3b75af", "w ≥ 3", -0.24, "below"),
+}
+
+plt.rcParams.update(
+    {
+        "font.size": 10,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "tandem",
+    }
+)
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["slack"] = float(row["slack"])
+        row["stall_fraction"] = float(row["stall_fraction"])
+    return rows
+
+
+def pick(rows, series, setting=None):
+    found = [r for r in rows if r["series"] == series and setting in (None, (r["window"], r["release"]))]
+    found.sort(key=lambda r: r["slack"])
+    return [r["slack"] for r in found], [r["stall_fraction"] for r in found]
+
+
+def draw(rows):
+    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+    for setting, (color, label, place, side) in SETTINGS.items():
+        x, y = pick(rows, "recurrence", setting)
+        if not x:
+            continue
+        axes.plot(x, y, color=color, linewidth=2)
+        axes.plot(
+            *pick(rows, "simulated", setting),
+            linestyle="none",
+            marker="o",
+            markersize=6,
+            markerfacecolor="white",
+            markeredgecolor=color,
+            markeredgewidth=1.3,
+        )
+        near = min(range(len(x)), key=lambda i: abs(x[i] - place))
+        above = side == "above"
+        axes.annotate(
+            label,
+            (x[near], y[near]),
+            (7, 6) if above else (-9, -4),
+            textcoords="offset points",
+            ha="left" if above else "right",
+            va="bottom" if above else "top",
+            color=color,
+            fontweight="bold",
+        )
+    measured = pick(rows, "measured")
+    axes.plot(
+        *measured, linestyle="none", marker="D", markersize=5.5, color=MEASURED, markeredgecolor="white", zorder=4
+    )
+
+    axes.set_xlim(-0.52, 0.52)
+    axes.set_ylim(bottom=-0.01)
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.set_xlabel("slack: computing and communicating a token, relative to loading it")
+    axes.set_ylabel("stall, share of the token time")
+    axes.set_title("What the disk costs a token", loc="left", fontweight="bold", fontsize=12)
+    top = axes.get_ylim()[1]
+    axes.text(-0.01, top, "disk-bound ", ha="right", va="top", fontsize=9)
+    axes.text(0.01, top, " Proposition 3 holds", ha="left", va="top", fontsize=9)
+    handles = [
+        Line2D([], [], color=INK, linewidth=2, label="recurrence"),
+        Line2D([], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor=INK, label="SimGrid"),
+    ]
+    if measured[0]:
+        handles.append(
+            Line2D([], [], linestyle="none", marker="D", color=MEASURED, markeredgecolor="white", label="measured")
+        )
+    axes.legend(handles=handles, loc="upper right", frameon=False, bbox_to_anchor=(1, 0.92))
+    return figure
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: propositions.py boundary.csv STEM")
+    figure = draw(read(sys.argv[1]))
+    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
+        target = f"{sys.argv[2]}.{extension}"
+        # Written whole or not at all, like every output of tandem.
+        temporary = f"{target}.tmp.{os.getpid()}"
+        try:
+            figure.savefig(temporary, format=extension, **options)
+            os.replace(temporary, target)
+        except OSError as error:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+            sys.exit(f"{target}: cannot write: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "model/error.hpp"
+#include "model/steady_state/boundary_points.hpp"
+
+namespace tandem::model::testing {
+namespace {
+
+std::string fault(const std::string& text) {
+  try {
+    (void)parse_boundary_points(text, "points.csv");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+const std::string kHeader =
+    "window,release,slack,predicted_stall_fraction,measured_stall_fraction\n";
+
+bool mentions(const std::string& message, const std::string& word) {
+  return message.find(word) != std::string::npos && message.find('\n') == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("model/boundary points: what is written is read") {
+  const std::vector<BoundaryPoint> points{{3, ReleaseRule::early, -0.25, 0.25, 0.2613},
+                                          {kUnlimited, ReleaseRule::late, 0.5, 0.0, 1e-5}};
+  CHECK(parse_boundary_points(to_csv(points), "x") == points);
+  CHECK(parse_boundary_points(kHeader, "x").empty());
+}
+
+TEST_CASE("model/boundary points: columns in any order, more of them, lines of any system") {
+  const auto points = parse_boundary_points(
+      "id,slack,release,window,measured_stall_fraction,predicted_stall_fraction\r\n"
+      "a,0.1,late,2,0.5,0.25\r\n\r\n",
+      "x");
+  REQUIRE(points.size() == 1);
+  CHECK(points[0] == BoundaryPoint{2, ReleaseRule::late, 0.1, 0.25, 0.5});
+}
+
+TEST_CASE("model/boundary points: whatever is wrong costs one line that names it") {
+  CHECK(mentions(fault(""), "is empty"));
+  CHECK(mentions(fault("window,release,slack\n"), "predicted_stall_fraction"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,0.2\n"), "4 cells"));
+  CHECK(mentions(fault(kHeader + "0,early,0.1,0.2,0.3\n"), "line 2: window is '0'"));
+  CHECK(mentions(fault(kHeader + "99999999999999999999,early,0.1,0.2,0.3\n"), "window"));
+  CHECK(mentions(fault(kHeader + "3,soon,0.1,0.2,0.3\n"), "release is 'soon'"));
+  CHECK(mentions(fault(kHeader + "3,early,nan,0.2,0.3\n"), "slack is 'nan'"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,1.5,0.3\n"), "predicted_stall_fraction is '1.5'"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,0.5,0.3x\n"), "measured_stall_fraction is '0.3x'"));
+  CHECK(mentions(fault(kHeader + "3,early,,0.5,0.3\n"), "slack is ''"));
+}
+
+}  // namespace tandem::model::testing
