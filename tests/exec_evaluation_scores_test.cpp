@@ -111,6 +111,11 @@ TEST_CASE("exec/evaluation: what is no question costs one error that names its l
     CHECK(has(error, "r.jsonl:3: "));
     CHECK(has(error, c.expected));
   }
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  CHECK(has(error_of([&] {
+              static_cast<void>(parse_questions("{\"distance\":" + deep + "}", "r.jsonl"));
+            }),
+            "distance: array"));
   for (const char* empty : {"", "\n", " \r\n\t"}) {
     CHECK(has(error_of([&] { static_cast<void>(parse_documents(empty, "h.jsonl")); }),
               "h.jsonl: empty"));

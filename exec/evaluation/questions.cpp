@@ -56,8 +56,12 @@ std::int64_t distance_of(const Json& object, const std::string& where) {
       found->get<std::uint64_t>() <= static_cast<std::uint64_t>(kMost)) {
     return found->get<std::int64_t>();
   }
+  // Only plain values are written out: nesting is walked recursively.
   throw Error(where + ": distance: " +
-              (found == object.end() ? std::string("missing") : found->dump().substr(0, 40)) +
+              (found == object.end() ? "missing"
+               : found->is_primitive()
+                   ? found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40)
+                   : found->type_name()) +
               ", expected a whole number of tokens from 0");
 }
 
