@@ -12,6 +12,8 @@ using model::Range;
 
 // More is no transformer that exists; a plan that says so is damaged or hostile.
 constexpr std::int64_t kMaxLayers = 1000;
+// Of all devices: a graph has a dozen tasks or so for each, and a peer must not fill memory.
+constexpr std::int64_t kMaxDeviceLayers = std::int64_t{1} << 19;
 
 constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
 
@@ -86,6 +88,11 @@ void Plan::validate() const {
   if (model.layers > kMaxLayers) {
     throw Error("plan: model " + model.name + ": " + std::to_string(model.layers) +
                 " layers: expected at most " + std::to_string(kMaxLayers) + kRemedy);
+  }
+  if (model.layers * cluster.size() > kMaxDeviceLayers) {
+    throw Error("plan: " + std::to_string(cluster.size()) + " devices with " +
+                std::to_string(model.layers) + " layers each: expected at most " +
+                std::to_string(kMaxDeviceLayers) + " in all" + kRemedy);
   }
   workload.validate(model);
   if (master < 0 || master >= cluster.size()) {

@@ -203,6 +203,10 @@ TEST_CASE("planner/plan: validate refuses what does not fit together") {
   bad.master = 3;
   CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("master 3"), Error);
   bad = good;
+  bad.model.layers = 1000;
+  bad.cluster = star_cluster(std::vector<DeviceSpec>(600));
+  CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("600 devices with 1000 layers"), Error);
+  bad = good;
   bad.devices.pop_back();
   CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("device plans: 2"), Error);
   bad = good;
