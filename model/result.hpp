@@ -19,12 +19,6 @@ struct ResultPlan {
   std::string platform{};
 };
 
-struct Steady {
-  std::string verdict{};  // "steady", "stalling"
-  double stall_fraction = 0.0;
-  double slack_s = 0.0;
-};
-
 struct KindResult {  // one device, one task kind
   std::string device{};
   TaskKind kind = TaskKind::add;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "model/error.hpp"
@@ -35,7 +36,8 @@ RunRecorder::RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_s
       kinds_(cluster.devices().size()),
       link_bytes_(cluster.links().size(), 0.0),
       first_start_(cluster.devices().size(), std::numeric_limits<double>::infinity()),
-      last_end_(cluster.devices().size(), 0.0) {
+      last_end_(cluster.devices().size(), 0.0),
+      disk_(cluster.devices().size()) {
   require(master >= 0 && master < cluster.size(), "recorder: master outside the cluster");
   for (const Device& device : cluster.devices()) {
     trace_.devices.push_back(device.name);
@@ -52,6 +54,7 @@ void RunRecorder::record(const Span& span) {
   KindMetrics& kind = kinds_[d][static_cast<std::size_t>(span.kind)];
   ++kind.count;
   kind.total_s += duration;
+  if (span.stall > 0.0) disk(span).stall_s += span.stall;
   switch (span.lane) {
     case LaneKind::cpu:
       device.busy_cpu_s += duration;
@@ -62,6 +65,7 @@ void RunRecorder::record(const Span& span) {
     case LaneKind::disk:
       device.busy_disk_s += duration;
       device.bytes_loaded += span.bytes;
+      disk(span).busy_s += duration;
       break;
     case LaneKind::channel:
       device.busy_channel_s += duration;
@@ -97,6 +101,41 @@ Metrics RunRecorder::metrics() const {
   metrics.ttft_s = first == sampled_.end() ? kUnknown : first->second - origin;
   for (const auto& [step, end] : sampled_) metrics.token_times_s.push_back(end - origin);
   return metrics;
+}
+
+RunRecorder::StepDisk& RunRecorder::disk(const Span& span) {
+  require(span.step >= 0, "recorder: negative step");
+  auto& steps = disk_[static_cast<std::size_t>(span.device)];
+  const auto step = static_cast<std::size_t>(span.step);
+  if (steps.size() <= step) steps.resize(step + 1);
+  return steps[step];
+}
+
+std::optional<Steady> RunRecorder::steady(double tolerance) const {
+  if (sampled_.size() < 2) return std::nullopt;
+  const auto last = std::prev(sampled_.end());
+  const auto from =
+      std::next(sampled_.begin(), static_cast<std::ptrdiff_t>(sampled_.size() / 2) - 1);
+  const double time = last->second - from->second;
+  const auto tokens = static_cast<double>(std::distance(from, last));
+  std::optional<Steady> steady;
+  for (std::size_t d = 0; d < disk_.size(); ++d) {
+    if (devices_[d].bytes_loaded == 0.0) continue;
+    double stall = 0.0;
+    double busy = 0.0;
+    for (auto step = static_cast<std::size_t>(from->first) + 1;
+         step < disk_[d].size() && step <= static_cast<std::size_t>(last->first); ++step) {
+      stall += disk_[d][step].stall_s;
+      busy += disk_[d][step].busy_s;
+    }
+    const double fraction = time > 0.0 ? stall / time : 0.0;
+    const double slack = (time - stall - busy) / tokens;
+    if (!steady) steady = Steady{.verdict = "", .stall_fraction = fraction, .slack_s = slack};
+    steady->stall_fraction = std::max(steady->stall_fraction, fraction);
+    steady->slack_s = std::min(steady->slack_s, slack);
+  }
+  if (steady) steady->verdict = steady->stall_fraction <= tolerance ? "steady" : "stalling";
+  return steady;
 }
 
 std::vector<LinkMetrics> RunRecorder::links() const {

@@ -66,6 +66,15 @@ struct Metrics {
   [[nodiscard]] std::vector<double> token_latencies_s() const;
 };
 
+// How the memory scheduler does once it has settled: over the second half of the tokens.
+struct Steady {
+  std::string verdict{};        // "steady": nobody waits for a disk; else "stalling"
+  double stall_fraction = 0.0;  // of the time, waited for loads: the most over devices
+  // A token's time without those waits less what the disk takes for it: the least over devices.
+  // What a disk has to spare, or lacks.
+  double slack_s = 0.0;
+};
+
 // Value at quantile q of `values` (linear interpolation between order statistics; NaN if empty).
 [[nodiscard]] double quantile(std::vector<double> values, double q);
 
@@ -77,6 +86,9 @@ class RunRecorder {
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
   [[nodiscard]] Metrics metrics() const;
+  // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
+  // is at most `tolerance`.
+  [[nodiscard]] std::optional<Steady> steady(double tolerance) const;
   [[nodiscard]] const std::vector<DeviceMetrics>& devices() const { return devices_; }
   // By device, then kind.
   [[nodiscard]] const std::vector<std::array<KindMetrics, kTaskKinds>>& kinds() const {
@@ -95,7 +107,14 @@ class RunRecorder {
   std::vector<double> link_bytes_;
   std::vector<double> first_start_;  // cpu lane, by device
   std::vector<double> last_end_;     // cpu lane, by device
-  double origin_ = 0.0;              // master's first start in step 0
+  struct StepDisk {
+    double stall_s = 0.0;
+    double busy_s = 0.0;
+  };
+  StepDisk& disk(const Span& span);
+
+  std::vector<std::vector<StepDisk>> disk_;  // by device, step; empty: nothing loaded
+  double origin_ = 0.0;                      // master's first start in step 0
   bool has_origin_ = false;
   std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master
 };

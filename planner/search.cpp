@@ -1,5 +1,7 @@
 #include "planner/search.hpp"
 
+#include <algorithm>
+
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
@@ -12,18 +14,44 @@ namespace {
 constexpr const char* kMoreMemory =
     "remedy: fewer tokens, more devices or memory, or a smaller model";
 
+model::Cluster limited(const model::Cluster& cluster, std::optional<model::Bytes> limit) {
+  if (!limit) return cluster;
+  std::vector<model::Device> devices = cluster.devices();
+  for (model::Device& device : devices) device.memory = std::min(device.memory, *limit);
+  return {cluster.name(), std::move(devices), cluster.routers(), cluster.links(), cluster.edges()};
+}
+
+void check_window(const Request& request) {
+  const std::optional<std::int32_t> blocks = request.window.blocks;
+  const std::optional<std::int32_t> retain = request.window.retain;
+  if (blocks && *blocks < 0) {
+    throw Error("window " + std::to_string(*blocks) + ": expected at least 1 block, all or auto");
+  }
+  if (retain && (*retain < 0 || *retain > request.model.layers)) {
+    throw Error("retain " + std::to_string(*retain) + ": expected 1 to " +
+                std::to_string(request.model.layers) + ", the layers of " + request.model.name +
+                ", none or auto");
+  }
+  if (blocks == 0 && retain.value_or(0) > 0) {
+    throw Error("retain " + std::to_string(*retain) +
+                ": expected none with window all, which keeps every block; leave it out");
+  }
+}
+
 // The plan without shares.
 Plan outline(const Request& request, const Strategy& strategy) {
   Plan plan{.strategy = request.strategy,
             .partition = strategy.splits ? request.partition : "",
             .allreduce = strategy.splits ? request.allreduce : "",
             .model = request.model,
-            .cluster = request.cluster,
+            .cluster = limited(request.cluster, request.memory_limit),
             .master = request.master.empty() ? 0 : request.cluster.find(request.master),
             .workload = request.workload,
             .devices = {},
-            .profiles = request.profiles};
+            .profiles = request.profiles,
+            .release = request.release};
   plan.model.validate();
+  check_window(request);
   plan.workload.validate(plan.model);
   if (strategy.splits && plan.allreduce != "star") {
     throw Error("allreduce '" + plan.allreduce + "': unknown, expected star");
@@ -63,6 +91,28 @@ Split find_split(const Plan& plan, const Strategy& strategy, const Budget& budge
   return proportional_split(plan.model, parse_proportions(plan.partition, plan.cluster));
 }
 
+// What the shortage has been counted with.
+std::string least_text(const std::vector<Window>& windows) {
+  Window least;
+  for (const Window window : windows) {
+    if (window.streams()) least = window;
+  }
+  if (!least.streams()) return "no device can stream weights: no 'tandem:disk_bandwidth'\n";
+  return "this is with a window of " + std::to_string(least.blocks) +
+         (least.blocks == 1 ? " block" : " blocks") + " and " +
+         (least.retain > 0 ? "one FFN block in " + std::to_string(least.retain) : "no block") +
+         " retained, on devices that have a disk\n";
+}
+
+// A window that was asked for needs a disk.
+void check_disk(const Plan& plan, std::size_t d, Window window) {
+  const model::Device& device = plan.cluster.devices()[d];
+  if (!window.streams() || device.disk_bandwidth.value() > 0.0) return;
+  throw Error("device '" + device.name +
+              "': a window streams weights from its disk, expected a positive "
+              "'tandem:disk_bandwidth' in the platform; give it one, or plan with '--window all'");
+}
+
 // Why `split` gives some device nothing to do; empty if it does not.
 std::string idle_devices(const Plan& plan, const Split& split) {
   std::string lines;
@@ -94,9 +144,20 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     slots.push_back(strategy.row_buffers(plan, d));
   }
-  const Budget budget(plan, std::move(slots));
-  const Split split = find_split(plan, strategy, budget);
-  if (const std::string lack = budget.shortage(split); !lack.empty()) {
+  const bool streams = request.window.blocks.value_or(0) > 0;
+  std::vector<Window> windows;
+  if (streams) windows = least_windows(plan, request.window);
+  Budget budget(plan, slots, windows);
+  Split split = find_split(plan, strategy, budget);
+  std::string lack = budget.shortage(split);
+  if (!lack.empty() && !request.window.blocks) {
+    windows = least_windows(plan, request.window);
+    budget = Budget(plan, slots, windows);
+    split = find_split(plan, strategy, budget);
+    lack = budget.shortage(split);
+  }
+  if (!lack.empty()) {
+    if (!windows.empty()) lack += least_text(windows);
     return Infeasible{lack + kMoreMemory};
   }
   if (strategy.splits) {
@@ -106,8 +167,17 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   }
   const std::vector<model::Share> shares = to_shares(plan.model, plan.master, split);
   plan.devices.reserve(shares.size());
+  std::vector<std::vector<Window>> choices;
   for (std::size_t d = 0; d < shares.size(); ++d) {
-    plan.devices.push_back({.share = shares[d], .memory = budget.use(d, shares[d])});
+    plan.devices.push_back({.share = shares[d], .memory = {}});
+    choices.push_back(window_choices(budget, d, shares[d], request.window));
+    require(!choices.back().empty(), "make_plan: a share that fits has a window that does");
+  }
+  for (std::size_t d = 0; d < shares.size() && streams; ++d)
+    check_disk(plan, d, choices[d].front());
+  choose_windows(plan, choices);
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    plan.devices[d].memory = budget.use(d, shares[d], plan.devices[d].window);
   }
   plan.validate();
   return plan;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/plan.hpp"
+#include "planner/window_search.hpp"
 
 namespace tandem::planner {
 
@@ -21,6 +22,10 @@ struct Request {
   Workload workload;
   // One a device; empty: nominal_profile of each device. Emulation slowdown already applied.
   std::vector<model::DeviceProfile> profiles{};
+  WindowRequest window{};
+  model::ReleaseRule release = model::ReleaseRule::early;
+  // No device may use more, whatever the platform says; the plan's cluster has what is left.
+  std::optional<model::Bytes> memory_limit{};
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.
@@ -28,8 +33,11 @@ struct Infeasible {
   std::string reason;
 };
 
-// A validated plan, or why there is none. Throws Error for a request that makes no sense (unknown
-// names, proportions of the wrong number, a device with no share, more tokens than the context).
+// A validated plan, or why there is none. With a window to choose, weights are streamed only where
+// no split keeps them all in memory; then, and with a given window, the split goes by speed as far
+// as what must be in memory allows, and every device keeps as much as it can. Throws Error for a
+// request that makes no sense (unknown names, proportions of the wrong number, a device with no
+// share, more tokens than the context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
 
 }  // namespace tandem::planner

@@ -55,15 +55,23 @@ std::vector<Share> to_shares(const model::Transformer& transformer, model::Devic
   return shares;
 }
 
-Budget::Budget(const Plan& plan, std::vector<std::int64_t> slots)
-    : plan_(&plan), slots_(std::move(slots)) {}
+Budget::Budget(const Plan& plan, std::vector<std::int64_t> slots, std::vector<Window> windows)
+    : plan_(&plan), slots_(std::move(slots)), windows_(std::move(windows)) {
+  windows_.resize(slots_.size());
+}
 
 model::MemoryUse Budget::use(std::size_t device, const Share& share) const {
+  return use(device, share, windows_[device]);
+}
+
+model::MemoryUse Budget::use(std::size_t device, const Share& share, Window window) const {
   const double program = plan_->profiles[device].program_bytes;
   const bool idle = share.layers.empty() && !share.embedding && !share.head;
   if (idle) return {.program = program};
-  return model::memory_use(plan_->model, share, plan_->workload.prompt_tokens,
-                           plan_->workload.positions(), slots_[device], program);
+  model::MemoryUse memory = model::memory_use(plan_->model, share, plan_->workload.prompt_tokens,
+                                              plan_->workload.positions(), slots_[device], program);
+  memory.weights = weight_bytes(plan_->model, share, window);
+  return memory;
 }
 
 double Budget::bytes(std::size_t device) const {

@@ -28,13 +28,16 @@ enum class GroupCut { none, worst };
 
 class Budget {
  public:
-  // `plan`: model, cluster, master, workload and profiles are read, shares are not. `slots`:
-  // receive buffers by device. Both must outlive the budget.
-  Budget(const Plan& plan, std::vector<std::int64_t> slots);
+  // `plan`: model, cluster, master, workload and profiles are read, shares are not; it outlives the
+  // budget. `slots`: row buffers by device. `windows`: by device; empty: weights are held whole.
+  Budget(const Plan& plan, std::vector<std::int64_t> slots, std::vector<Window> windows = {});
 
   [[nodiscard]] std::size_t devices() const { return slots_.size(); }
   // Peak memory of a device with `share`: the prompt in one step, the cache at its longest.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share) const;
+  // The same with another window.
+  [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share,
+                                     Window window) const;
   [[nodiscard]] double bytes(std::size_t device) const;  // the device's memory
   // The most heads (columns) that fit beside so many columns (heads); -1: not even none.
   [[nodiscard]] std::int64_t max_heads(std::size_t device, std::int64_t columns,
@@ -55,6 +58,7 @@ class Budget {
 
   const Plan* plan_;
   std::vector<std::int64_t> slots_;
+  std::vector<Window> windows_;
 };
 
 }  // namespace tandem::planner
