@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/generation_view.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/table.hpp"
@@ -237,11 +238,18 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   const std::string folder = options.required("out");
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   Table table({"device", "bytes", "shard"});
+  GenerationView view(out, options.has("quiet"));
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const std::string& device = plan.cluster.devices()[i].name;
     const exec::ShardFile shard =
-        exec::make_shard_file(weights, plan.model, plan.devices[i].share, folder);
-    table.add({plan.cluster.devices()[i].name, std::to_string(shard.bytes), shard.path.string()});
+        exec::make_shard_file(weights, plan.model, plan.devices[i].share, folder,
+                              [&](std::uint64_t done, std::uint64_t total) {
+                                view.stage("slicing the weights of " + device + ": " +
+                                           std::to_string(done * 100 / total) + "%");
+                              });
+    table.add({device, std::to_string(shard.bytes), shard.path.string()});
   }
+  view.finish();
   if (!options.has("quiet")) table.print(out);
   return 0;
 }

@@ -58,7 +58,8 @@ TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by ca
       const auto self = static_cast<model::DeviceIndex>(d);
       testing::MemoryTransport transport(network, self);
       const DeviceRun run(plan, {.self = self, .run = {.workload = plan.workload}},
-                          Shard::slice(folder.path(), t, plan.devices[d].share), &transport);
+                          {Shard::slice(folder.path(), t, plan.devices[d].share), nullptr},
+                          &transport);
       const model::MemoryUse got = run.report().peak_memory;
       const model::MemoryUse& predicted = plan.devices[d].memory;
       const auto within = [](double bytes, double predicted_bytes, double most_padding) {
@@ -72,6 +73,16 @@ TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by ca
       within(got.buffers, predicted.buffers, kLine * devices);
     }
   }
+}
+
+// Streamed from a shard file beside the weights where the plan says so.
+DeviceWeights weights_of(const planner::Plan& plan, model::DeviceIndex self,
+                         const std::filesystem::path& weights) {
+  const model::Share& share = plan.devices[static_cast<std::size_t>(self)].share;
+  const StepGraphs graphs(plan, plan.workload);
+  if (!streams(graphs, self)) return {Shard::slice(weights, plan.model, share), nullptr};
+  const ShardFile file = make_shard_file(weights, plan.model, share, weights / "cache");
+  return open_window(plan, self, graphs, file, /*verify=*/true);
 }
 
 // Every device of `plan` on a thread. `disturb` is called with the runs before the first step.
@@ -88,7 +99,7 @@ Generation generate(
     transports.push_back(std::make_unique<testing::MemoryTransport>(network, self));
     runs.push_back(std::make_unique<DeviceRun>(
         plan, DeviceRunOptions{.self = self, .run = {.workload = plan.workload}},
-        Shard::slice(weights, plan.model, plan.devices[d].share), transports.back().get()));
+        weights_of(plan, self, weights), transports.back().get()));
   }
   Generation generation;
   generation.errors.resize(count);
@@ -156,6 +167,44 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
   }
 }
 
+TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit as it was") {
+  model::Transformer t = geometry();
+  std::uint64_t seed = 100;
+  for (const bool tied : {false, true}) {
+    t.tied_embeddings = tied;
+    const TemporaryFolder folder;
+    write_random_weights(t, 23, model::DType::f16, folder.path());
+    for (const auto& [devices, partition] : std::vector<std::pair<int, const char*>>{
+             {1, "equal"}, {2, "7:1"}, {3, "equal"}, {5, "1:2:1:1:1"}}) {
+      CAPTURE(tied);
+      CAPTURE(devices);
+      planner::Plan plan = plan_of(t, devices, partition);
+      testing::SerialExecutor serial(plan, folder.path());
+      std::vector<std::vector<float>> logits;
+      const std::vector<std::int32_t> tokens = serial.generate(kPrompt, kTokens, logits);
+      for (const std::int32_t window : {1, 2, 3, 4, 7}) {
+        for (const std::int32_t retain : {0, 1, 2}) {
+          plan.release = window % 2 == 0 ? model::ReleaseRule::late : model::ReleaseRule::early;
+          for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+            // Each device its own; one of several has all its weights.
+            const bool whole = d == 2;
+            plan.devices[d].window = planner::normalized(
+                t, plan.devices[d].share,
+                {.blocks = whole ? 0 : window + static_cast<std::int32_t>(d), .retain = retain});
+          }
+          CAPTURE(window);
+          CAPTURE(retain);
+          const Generation generation = generate(
+              plan, folder.path(), {.sends_inline = true, .receives_inline = true, .seed = ++seed});
+          for (const std::string& error : generation.errors) CHECK(error == "");
+          CHECK(generation.tokens == tokens);
+          CHECK(generation.logits == logits);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("exec/runtime: cancelling ends waits in every mode, with the reason") {
   const model::Transformer t = geometry();
   const TemporaryFolder folder;
@@ -186,7 +235,7 @@ TEST_CASE("exec/runtime: a device cancelled before it begins does not begin") {
   write_random_weights(t, 17, model::DType::f32, folder.path());
   const planner::Plan plan = plan_of(t, 1, "equal");
   DeviceRun run(plan, {.self = 0, .run = {.workload = plan.workload}},
-                Shard::slice(folder.path(), t, plan.devices[0].share), nullptr);
+                {Shard::slice(folder.path(), t, plan.devices[0].share), nullptr}, nullptr);
   run.cancel("too late");
   CHECK_THROWS_WITH_AS(run.step(0, kPrompt, [](std::span<const float>) { return 0; }), "too late",
                        Error);
@@ -205,7 +254,7 @@ TEST_CASE("exec/runtime: a failing channel fails the step with its reason") {
     stranger.send(0, {.step = 7, .task = 7}, {});
     testing::MemoryTransport transport(network, 0);
     DeviceRun run(plan, {.self = 0, .run = {.workload = plan.workload}},
-                  Shard::slice(folder.path(), t, plan.devices[0].share), &transport);
+                  {Shard::slice(folder.path(), t, plan.devices[0].share), nullptr}, &transport);
     CHECK_THROWS_WITH_AS(run.step(0, kPrompt, [](std::span<const float>) { return 0; }),
                          "memory transport: another message than expected", Error);
     CHECK_THROWS_AS(run.step(1, kPrompt, [](std::span<const float>) { return 0; }), Error);

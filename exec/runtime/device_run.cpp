@@ -41,16 +41,23 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           .disk_rate = disk_rate(plan, options)};
 }
 
+// What device `d` needs for `workload`, with `program` bytes of program.
+double need_of(const planner::Plan& plan, model::DeviceIndex d, const planner::Workload& workload,
+               double program) {
+  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
+  model::MemoryUse use =
+      model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
+                        planner::find_strategy(plan.strategy).row_buffers(plan, d), program);
+  use.weights = planner::weight_bytes(plan.model, device.share, device.window);
+  return use.total();
+}
+
 // A run may be shorter or longer than what was planned, as long as every device can hold it.
 planner::Workload checked(const planner::Plan& plan, const planner::Workload& workload) {
   workload.validate(plan.model);
-  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
     const double need =
-        model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
-                          strategy.row_buffers(plan, d), device.memory.program)
-            .total();
+        need_of(plan, d, workload, plan.devices[static_cast<std::size_t>(d)].memory.program);
     const model::Bytes budget = device_of(plan, d).memory;
     const bool grew = workload.prompt_tokens > plan.workload.prompt_tokens ||
                       workload.positions() > plan.workload.positions();
@@ -69,12 +76,7 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
 
 void check_memory(const planner::Plan& plan, model::DeviceIndex self,
                   const planner::Workload& workload) {
-  const double need =
-      model::memory_use(plan.model, plan.devices[static_cast<std::size_t>(self)].share,
-                        workload.prompt_tokens, workload.positions(),
-                        planner::find_strategy(plan.strategy).row_buffers(plan, self),
-                        /*program=*/0.0)
-          .total();
+  const double need = need_of(plan, self, workload, /*program=*/0.0);
   const double available = available_memory_bytes();
   if (need > available) {
     throw Error("device " + device_of(plan, self).name + ": the plan needs " +
@@ -107,15 +109,6 @@ const model::TaskGraph& StepGraphs::first_token() {
   return decode_;
 }
 
-template <class Device>
-std::int32_t window_blocks(const Device& device) {
-  if constexpr (requires { device.window.blocks; }) {
-    return device.window.blocks;
-  } else {
-    return std::int32_t{1} << 30;
-  }
-}
-
 bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
   return std::ranges::any_of(graphs.decode().tasks(), [self](const model::Task& task) {
     return task.device == self &&
@@ -134,7 +127,7 @@ DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
   }
   const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(self)];
   auto window = std::make_unique<WeightWindow>(file, plan.model, device.share, parts,
-                                               slots_of(parts, window_blocks(device)),
+                                               slots_of(parts, device.window.blocks),
                                                WindowFileOptions{.verify = verify});
   Shard resident = window->read_resident();
   return {std::move(resident), std::move(window)};

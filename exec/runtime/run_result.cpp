@@ -10,6 +10,8 @@ namespace tandem::exec {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+// Threads that wait for each other in earnest always wait a little.
+constexpr double kSteadyTolerance = 0.01;
 
 // The spans of one step, gathered from all devices.
 class StepSpans {
@@ -39,8 +41,10 @@ class StepSpans {
     }
   }
 
-  // Times relative to `origin_ns`.
-  void record(std::int64_t origin_ns, model::RunRecorder& recorder) const {
+  // Times relative to `origin_ns`. `lane_end_ns`: when each device's cpu lane ended its last task,
+  // in the step before; then in this one.
+  void record(std::int64_t origin_ns, std::vector<std::int64_t>& lane_end_ns,
+              model::RunRecorder& recorder) const {
     for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       const model::Task& task = graph_.tasks()[at];
@@ -59,7 +63,11 @@ class StepSpans {
                        .start = static_cast<double>(start_ns_[at] - origin_ns) * kNanosecond,
                        .end = static_cast<double>(end_ns - origin_ns) * kNanosecond,
                        .bytes = bytes_of(task, work),
-                       .flops = work.flops});
+                       .flops = work.flops,
+                       .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * kNanosecond});
+      if (task.lane == model::LaneKind::cpu) {
+        lane_end_ns[static_cast<std::size_t>(task.device)] = end_ns;
+      }
     }
   }
 
@@ -75,6 +83,24 @@ class StepSpans {
   static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
   // Of any clock, and so far from every limit that differences cannot overflow.
   static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
+
+  // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
+  // All of it on the device's own clock.
+  [[nodiscard]] std::int64_t stall_ns(model::TaskIndex i,
+                                      const std::vector<std::int64_t>& lane_end_ns) const {
+    const model::Task& task = graph_.tasks()[static_cast<std::size_t>(i)];
+    if (task.lane != model::LaneKind::cpu) return 0;
+    std::int64_t loaded_ns = -kUnknown;
+    std::int64_t others_ns = lane_end_ns[static_cast<std::size_t>(task.device)];
+    for (const model::TaskIndex d : graph_.dependencies(i)) {
+      const auto at = static_cast<std::size_t>(d);
+      const bool load = graph_.tasks()[at].lane == model::LaneKind::disk;
+      std::int64_t& latest = load ? loaded_ns : others_ns;
+      latest = std::max(latest, end_ns_[at]);
+    }
+    const std::int64_t waited_ns = std::min(loaded_ns, start_ns_[static_cast<std::size_t>(i)]);
+    return std::max<std::int64_t>(0, waited_ns - others_ns);
+  }
 
   static double bytes_of(const model::Task& task, const model::Work& work) {
     switch (task.lane) {
@@ -118,6 +144,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
   model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
+  std::vector<std::int64_t> lane_end_ns;  // by device
   for (std::int32_t step = 0; step < steps; ++step) {
     StepSpans spans(plan, graphs.at(step), step);
     for (std::size_t d = 0; d < accounts.size(); ++d) {
@@ -126,8 +153,11 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
         spans.add(static_cast<model::DeviceIndex>(d), times[at], accounts[d].clock_ahead_ns);
       }
     }
-    if (step == 0) origin_ns = spans.first_start_ns(plan.master);
-    spans.record(origin_ns, recorder);
+    if (step == 0) {
+      origin_ns = spans.first_start_ns(plan.master);
+      lane_end_ns.assign(accounts.size(), origin_ns);
+    }
+    spans.record(origin_ns, lane_end_ns, recorder);
   }
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     const auto device = static_cast<model::DeviceIndex>(d);
@@ -147,6 +177,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
                         .model = plan.model.name,
                         .platform = plan.cluster.name()};
   merged.result.metrics = recorder.metrics();
+  merged.result.steady = recorder.steady(kSteadyTolerance);
   merged.result.devices = recorder.devices();
   merged.result.links = recorder.links();
   for (std::size_t d = 0; d < accounts.size(); ++d) {

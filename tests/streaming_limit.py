@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""A model of more than four times the memory limit runs to its end, in a memory cgroup of that limit.
+
+usage: streaming_limit.py TANDEM; exit code 77 (skipped) where no memory cgroup can be made.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+LIMIT = 80 * 2**20
+PROGRAM = 24 * 2**20  # what is resident besides weights, cache, activations and buffers
+CONFIG = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+    "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 11, "num_attention_heads": 12,
+    "num_key_value_heads": 12, "vocab_size": 4096, "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
+}
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="one" routing="Full">
+    <host id="one" speed="50Gf" core="1">
+      <prop id="tandem:memory" value="1GiB"/>
+      <prop id="tandem:memory_bandwidth" value="10GBps"/>
+      <prop id="tandem:disk_bandwidth" value="1GBps"/>
+    </host>
+  </zone>
+</platform>
+"""
+
+
+def skip(reason):
+    print("skipped:", reason)
+    sys.exit(77)
+
+
+class Group:
+    """A memory cgroup (version 1 or 2) of its own, with a limit."""
+
+    def __init__(self):
+        lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+        own = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+        self.old = any("memory" in names.split(",") for names in own)
+        if self.old:
+            root = pathlib.Path("/sys/fs/cgroup/memory")
+            path = next(p for names, p in own.items() if "memory" in names.split(","))
+        else:
+            root, path = pathlib.Path("/sys/fs/cgroup"), own.get("", "/")
+        base = root / path.lstrip("/")
+        if not base.is_dir():
+            base = root
+        try:
+            self.path = pathlib.Path(tempfile.mkdtemp(prefix="tandem-test-", dir=base))
+            limit = "memory.limit_in_bytes" if self.old else "memory.max"
+            (self.path / limit).write_text(str(LIMIT))
+        except OSError as error:
+            skip(f"no memory cgroup can be made here: {error}")
+
+    def call(self, *words):
+        enter = f'echo $$ > "{self.path}/cgroup.procs" && exec "$@"'
+        return subprocess.run(["/bin/sh", "-c", enter, "sh", *map(str, words)], text=True,
+                              capture_output=True)
+
+    def remove(self):
+        self.path.rmdir()
+
+
+def call(*words):
+    subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL)
+
+
+def main():
+    tandem = pathlib.Path(sys.argv[1]).resolve()
+    group = Group()
+    try:
+        # Not /tmp by choice: that may be memory.
+        with tempfile.TemporaryDirectory(dir=pathlib.Path.cwd()) as name:
+            folder = pathlib.Path(name)
+            config, weights = folder / "config.json", folder / "weights"
+            platform, plan, out = folder / "one.xml", folder / "plan.json", folder / "out.json"
+            config.write_text(json.dumps(CONFIG))
+            platform.write_text(PLATFORM)
+            call(tandem, "model", "random", "--config", config, "--dtype", "F16", "--out", weights,
+                 "--quiet")
+            call(tandem, "plan", "--platform", platform, "--model", weights, "--strategy", "local",
+                 "--prompt-tokens", 16, "--new-tokens", 4, "--memory-limit", f"{LIMIT - PROGRAM}B",
+                 "--out", plan)
+            run = group.call(tandem, "run", plan, "--weights", weights, "--cache", folder / "cache",
+                             "--ignore-eos", "--threads", 1, "--out", out, "--quiet")
+            if run.returncode != 0:
+                sys.exit(f"tandem run: exit code {run.returncode}: {run.stderr}")
+            predicted = json.loads(plan.read_text())["devices"][0]["memory_bytes"]
+            measured = json.loads(out.read_text())["devices"][0]["peak_memory_bytes"]
+            cached = sum(f.stat().st_size for f in (folder / "cache" / "shards").iterdir())
+    finally:
+        group.remove()
+    parts = ("weights", "kv_cache", "activations", "buffers")
+    expected = sum(predicted[part] for part in parts)
+    total = sum(measured.values())
+    print(f"weights {cached} bytes, limit {LIMIT}, predicted {expected:.0f} + program {PROGRAM}, "
+          f"measured peak {total:.0f}: {measured}")
+    if cached < 4 * LIMIT:
+        sys.exit(f"the model has {cached} bytes, expected at least four times the limit")
+    for part in parts:
+        if abs(measured[part] - predicted[part]) > 0.05 * expected:
+            sys.exit(f"{part}: measured {measured[part]}, predicted {predicted[part]}")
+    if total > 1.05 * (expected + PROGRAM):
+        sys.exit(f"peak {total:.0f}, expected at most 5% above {expected:.0f} + {PROGRAM}")
+
+
+if __name__ == "__main__":
+    main()
