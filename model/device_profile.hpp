@@ -34,7 +34,7 @@ struct DeviceProfile {
   // and bandwidth (system calls, encryption, wake-ups); streamed bytes are the payload, reuse 1.
   // fetch (embed's is used), load and release are unused.
   std::array<KindRate, kTaskKinds> rate{};
-  double program_bytes = 0.0;  // resident memory of an idle tandem process
+  double program_bytes = 0.0;  // resident memory of tandem beside the other categories
   bool operator==(const DeviceProfile&) const = default;
 };
 

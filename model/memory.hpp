@@ -21,7 +21,7 @@ struct MemoryUse {  // bytes
   double kv_cache = 0.0;
   double activations = 0.0;  // hidden, normed, query, attention, activation, partial, logits
   double buffers = 0.0;      // receive buffers, and messages in flight
-  double program = 0.0;      // code, libraries, allocator: measured on an idle process
+  double program = 0.0;      // code, libraries, and what a session takes besides: a profile's
   [[nodiscard]] double total() const {
     return weights + kv_cache + activations + buffers + program;
   }
