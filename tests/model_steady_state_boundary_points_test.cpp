@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 
 #include "model/error.hpp"
@@ -25,6 +26,18 @@ bool mentions(const std::string& message, const std::string& word) {
 }
 
 }  // namespace
+
+TEST_CASE("model/boundary points: relative slack is (C - D) / D") {
+  SUBCASE("10 s a token, half of it waiting, D = 10: (5 - 10) / 10") {
+    CHECK(relative_slack(10.0, 0.5, -5.0) == doctest::Approx(-0.5));
+  }
+  SUBCASE("6 s a token, no wait, D = 4: (6 - 4) / 4") {
+    CHECK(relative_slack(6.0, 0.0, 2.0) == doctest::Approx(0.5));
+  }
+  SUBCASE("nothing loaded") {
+    CHECK_THROWS_AS((void)relative_slack(6.0, 0.0, 6.0), std::logic_error);
+  }
+}
 
 TEST_CASE("model/boundary points: what is written is read") {
   const std::vector<BoundaryPoint> points{{3, ReleaseRule::early, -0.25, 0.25, 0.2613},

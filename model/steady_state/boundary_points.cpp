@@ -119,6 +119,12 @@ std::string shortest(double value) {
 
 }  // namespace
 
+double relative_slack(double token_time_s, double stall_fraction, double slack_s) {
+  const double load_s = token_time_s * (1.0 - stall_fraction) - slack_s;
+  require(load_s > 0.0, "relative_slack: nothing is loaded");
+  return slack_s / load_s;
+}
+
 std::vector<BoundaryPoint> parse_boundary_points(std::string_view text, std::string_view source) {
   return Reader(text, source).read();
 }

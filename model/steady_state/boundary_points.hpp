@@ -12,10 +12,15 @@
 
 namespace tandem::model {
 
+// (C - D) / D, how much longer a token computes and communicates than it loads, from what a result
+// says of it: its time, the share of that spent waiting for the disk, and slack_s = C - D.
+// Throws logic_error unless C > slack_s.
+[[nodiscard]] double relative_slack(double token_time_s, double stall_fraction, double slack_s);
+
 struct BoundaryPoint {
   std::int64_t window = kUnlimited;
   ReleaseRule release = ReleaseRule::early;
-  double slack = 0.0;  // (C - D) / D: computing and communicating against loading
+  double slack = 0.0;                     // relative_slack
   double predicted_stall_fraction = 0.0;  // of the token time
   double measured_stall_fraction = 0.0;
   bool operator==(const BoundaryPoint&) const = default;
