@@ -23,6 +23,7 @@ PLATFORM = """<?xml version='1.0'?>
 {hosts}
     <router id="switch"/>
 {links}
+{routes}
   </zone>
 </platform>
 """
@@ -32,8 +33,8 @@ HOST = """    <host id="{name}" speed="2Gf" core="1">
       <prop id="tandem:slowdown" value="4"/>
       <prop id="tandem:disk_bandwidth" value="{disk:.0f}Bps"/>
     </host>"""
-LINK = """    <link id="port-{name}" bandwidth="1Gbps" latency="1ms" sharing_policy="SPLITDUPLEX"/>
-    <route src="{name}" dst="switch"><link_ctn id="port-{name}" direction="UP"/></route>"""
+LINK = """    <link id="port-{name}" bandwidth="1Gbps" latency="1ms" sharing_policy="SPLITDUPLEX"/>"""
+ROUTE = """    <route src="{name}" dst="switch"><link_ctn id="port-{name}" direction="UP"/></route>"""
 NAMES = ("left", "right")
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
@@ -62,8 +63,9 @@ class Bench:
     def plan(self, window, release, disk):
         hosts = "\n".join(HOST.format(name=name, disk=disk) for name in NAMES)
         links = "\n".join(LINK.format(name=name) for name in NAMES)
+        routes = "\n".join(ROUTE.format(name=name) for name in NAMES)
         platform, plan = self.folder / "pair.xml", self.folder / "plan.json"
-        platform.write_text(PLATFORM.format(hosts=hosts, links=links))
+        platform.write_text(PLATFORM.format(hosts=hosts, links=links, routes=routes))
         self.call("plan", "--platform", platform, "--model", self.weights, "--partition", "equal",
                   "--prompt-tokens", 8, "--new-tokens", self.tokens, "--window", window,
                   "--retain", "none", "--release", release, "--out", plan)
@@ -109,9 +111,8 @@ def main():
                     "window": window,
                     "release": release,
                     "slack": slack,
-                    # Of the token time, by what the token time is without a disk to wait for.
-                    "predicted_stall_fraction": max(0.0, 1.0 - computing / token_time(predicted)),
-                    "measured_stall_fraction": max(0.0, 1.0 - computing / token_time(measured)),
+                    "predicted_stall_fraction": predicted["steady"]["stall_fraction"],
+                    "measured_stall_fraction": measured["steady"]["stall_fraction"],
                     "predicted_token_s": token_time(predicted),
                     "measured_token_s": token_time(measured),
                     "predicted_verdict": predicted["steady"]["verdict"],

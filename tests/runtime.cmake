@@ -15,3 +15,12 @@ tandem_tests(
 target_compile_definitions(tandem_runtime_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")
 target_include_directories(tandem_runtime_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_runtime_tests tandem)
+
+if(NOT TANDEM_SANITIZE)  # sanitizers take several times the memory
+  add_test(NAME "exec/streaming: a model of four times a memory cgroup's limit runs to its end"
+           COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/streaming_limit.py
+                   $<TARGET_FILE:tandem>)
+  set_tests_properties("exec/streaming: a model of four times a memory cgroup's limit runs to its end"
+                       PROPERTIES LABELS runtime SKIP_RETURN_CODE 77 TIMEOUT 300
+                                  ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+endif()

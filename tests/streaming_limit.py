@@ -11,7 +11,9 @@ import sys
 import tempfile
 
 LIMIT = 80 * 2**20
-PROGRAM = 24 * 2**20  # what is resident besides weights, cache, activations and buffers
+# What is resident besides weights, cache, activations and buffers: mostly shared libraries (ICU,
+# SimGrid, OpenSSL), whose pages no cgroup is charged for twice.
+PROGRAM = 44 * 2**20
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
     "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 11, "num_attention_heads": 12,
@@ -21,7 +23,7 @@ CONFIG = {
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
-  <zone id="one" routing="Full">
+  <zone id="alone" routing="Full">
     <host id="one" speed="50Gf" core="1">
       <prop id="tandem:memory" value="1GiB"/>
       <prop id="tandem:memory_bandwidth" value="10GBps"/>
@@ -99,7 +101,7 @@ def main():
         group.remove()
     parts = ("weights", "kv_cache", "activations", "buffers")
     expected = sum(predicted[part] for part in parts)
-    total = sum(measured.values())
+    total = measured["total"]
     print(f"weights {cached} bytes, limit {LIMIT}, predicted {expected:.0f} + program {PROGRAM}, "
           f"measured peak {total:.0f}: {measured}")
     if cached < 4 * LIMIT:
@@ -107,8 +109,8 @@ def main():
     for part in parts:
         if abs(measured[part] - predicted[part]) > 0.05 * expected:
             sys.exit(f"{part}: measured {measured[part]}, predicted {predicted[part]}")
-    if total > 1.05 * (expected + PROGRAM):
-        sys.exit(f"peak {total:.0f}, expected at most 5% above {expected:.0f} + {PROGRAM}")
+    if abs(total - expected - PROGRAM) > 0.05 * (expected + PROGRAM):
+        sys.exit(f"peak {total:.0f}, expected within 5% of {expected:.0f} + {PROGRAM}")
 
 
 if __name__ == "__main__":
