@@ -175,6 +175,10 @@ class MasterSession {
       case PlanVerdict::accepted:
         break;
       case PlanVerdict::needs_shard:
+        // A worker that shares this cache has removed a file that was altered.
+        if (make_shard(d).sha256 != file.sha256) {
+          throw Error("weights of " + name(d) + ": changed since they were offered; start again");
+        }
         stage("sending the weights of " + name(d));
         send(d, file);
         break;
