@@ -42,13 +42,14 @@ class CriticalPath {
     }
   }
 
-  [[nodiscard]] std::vector<Waiting> walk() {
+  // Back to time `from`: a disk may have begun a step's loads long before.
+  [[nodiscard]] std::vector<Waiting> walk(double from) {
     TaskIndex at = last_sample();
-    while (at >= 0) {
+    while (at >= 0 && span(at).end > from) {
       const TaskIndex before = predecessor(at);
       // What passes between the end of the one and the end of the other belongs to the other.
       const double since = before < 0 ? span(at).start : span(at).start - gap(at, before);
-      charge(at, span(at).end - since);
+      charge(at, span(at).end - std::max(since, from));
       at = before;
     }
     std::vector<Waiting> waiting;
@@ -155,10 +156,15 @@ class CriticalPath {
 Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace) {
   planner::GenerationSteps steps(plan);
   Bottleneck result;
+  double from = 0.0;
   for (std::int32_t step = 0; step < std::min(2, steps.count()); ++step) {
     const TaskGraph& graph = steps.graph(step);
     std::vector<Waiting> waiting =
-        CriticalPath(plan, graph, spans_of(trace, step, graph.size())).walk();
+        CriticalPath(plan, graph, spans_of(trace, step, graph.size())).walk(from);
+    for (const Span& span : trace.spans) {
+      if (span.step == step && span.kind == model::TaskKind::sample)
+        from = std::max(from, span.end);
+    }
     (step == 0 ? result.prompt : result.token) = std::move(waiting);
   }
   return result;

@@ -60,6 +60,38 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
   return profiles;
 }
 
+// A number of blocks or layers, or a word for one or for the planner's choice.
+std::optional<std::int32_t> count_or_auto(const Options& options, const std::string& flag,
+                                          const std::string& zero, std::int64_t most) {
+  const std::string text = options.text_or(flag, "auto");
+  if (text == "auto") return std::nullopt;
+  if (text == zero) return 0;
+  if (text.find_first_not_of("0123456789") == std::string::npos)
+    return static_cast<std::int32_t>(options.integer_or(flag, 1, 1, most));
+  throw Error("flag '--" + flag + "': '" + text + "', expected 1 to " + std::to_string(most) +
+              ", " + zero + " or auto");
+}
+
+planner::WindowRequest window_request(const Options& options,
+                                      const model::Transformer& transformer) {
+  constexpr std::int64_t kMostBlocks = 1'000'000;
+  planner::WindowRequest window{
+      .blocks = count_or_auto(options, "window", "all", kMostBlocks),
+      .retain = count_or_auto(options, "retain", "none", transformer.layers)};
+  if (window.blocks == 0 && options.has("retain"))
+    throw Usage(
+        "flag '--retain' says which blocks stay in memory, but with '--window all' every "
+        "block does; leave it out");
+  return window;
+}
+
+std::string window_text(planner::Window window) {
+  if (!window.streams()) return "all";
+  std::string text = std::to_string(window.blocks);
+  if (window.retain > 0) text += ", FFN 1 in " + std::to_string(window.retain);
+  return text;
+}
+
 std::string share_text(model::Range range) {
   if (range.empty()) return "-";
   return std::to_string(range.size()) + " [" + std::to_string(range.begin) + ", " +
@@ -73,17 +105,17 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
       << " new tokens\n\n";
-  Table table({"device", "heads", "FFN columns", "weights", "kv cache", "activations", "buffers",
-               "program", "total", "budget"});
+  Table table({"device", "heads", "FFN columns", "window", "weights", "kv cache", "activations",
+               "buffers", "program", "total", "budget"});
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     const model::Device& device = plan.cluster.devices()[i];
     table.add({device.name, share_text(share.heads), share_text(share.columns),
-               to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
-               to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
-               to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
-               to_text(device.memory)});
+               window_text(plan.devices[i].window), to_text(Bytes{memory.weights}),
+               to_text(Bytes{memory.kv_cache}), to_text(Bytes{memory.activations}),
+               to_text(Bytes{memory.buffers}), to_text(Bytes{memory.program}),
+               to_text(Bytes{memory.total()}), to_text(device.memory)});
   }
   table.print(out);
 }
@@ -100,6 +132,8 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
                                {"heads", share.heads.size()},
                                {"columns", share.columns.size()},
+                               {"window_blocks", plan.devices[i].window.blocks},
+                               {"retain", plan.devices[i].window.retain},
                                {"weights_bytes", memory.weights},
                                {"kv_cache_bytes", memory.kv_cache},
                                {"activations_bytes", memory.activations},
@@ -127,6 +161,11 @@ Syntax syntax() {
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", "star [star]"},
+          {"window", "W",
+           "blocks of weights in memory at once, the others stream: all, auto [auto]"},
+          {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
+          {"release", "RULE", "early (a block's compute), late (its all-reduce) [early]"},
+          {"memory-limit", "BYTES", "no device may use more, as 2GiB [the platform's]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
           {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
           {"out", "FILE", "where the plan goes; a summary then goes to stdout"},
@@ -178,7 +217,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .master = options.text_or("master", ""),
       .workload = {.prompt_tokens = prompt_tokens(options, model_name, transformer),
                    .new_tokens = options.integer_or("new-tokens", 32, 1, 1 << 30)},
-      .profiles = {}};
+      .profiles = {},
+      .window = window_request(options, transformer),
+      .release = options.choice_or("release", "early", {"early", "late"}) == "late"
+                     ? model::ReleaseRule::late
+                     : model::ReleaseRule::early};
+  if (const auto limit = options.text("memory-limit"))
+    request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
   if (path) check_writable(*path);
 

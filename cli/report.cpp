@@ -1,5 +1,6 @@
 #include "cli/report.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <ostream>
@@ -16,6 +17,8 @@ void fill_result(const model::RunRecorder& recorder, model::Result& result) {
   result.metrics = recorder.metrics();
   result.devices = recorder.devices();
   result.links = recorder.links();
+  constexpr double kTolerance = 1e-9;  // a prediction waits or does not
+  result.steady = recorder.steady(kTolerance);
   result.task_kinds.clear();
   for (std::size_t i = 0; i < result.devices.size(); ++i) {
     const auto& kinds = recorder.kinds()[i];
@@ -49,6 +52,13 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
   if (!result.metrics.token_times_s.empty())
     table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
+  if (result.steady) {
+    const model::Steady& steady = *result.steady;
+    table.add({"memory scheduler", steady.verdict + ", " + fixed(100.0 * steady.stall_fraction, 1) +
+                                       "% of the time waiting for a disk, whose slack a token is " +
+                                       (steady.slack_s < 0.0 ? "-" : "") +
+                                       to_text(Seconds{std::abs(steady.slack_s)})});
+  }
   table.print(out);
 }
 

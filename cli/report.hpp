@@ -10,7 +10,7 @@
 
 namespace tandem::cli {
 
-// Sets metrics, devices, links and task kinds of `result`.
+// Sets metrics, devices, links, task kinds and the steady verdict of `result`.
 void fill_result(const model::RunRecorder& recorder, model::Result& result);
 
 // How a result file at `result` names its trace: relative to its own folder if that is possible.

@@ -261,3 +261,34 @@ TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dep
     }
   }
 }
+
+TEST_CASE("model/analytic: marks reach into the step before, and loads stall what waits for them") {
+  // A load takes 4 s, every other task 1 s.
+  const Cluster fast = test::star(1);
+  std::vector<Device> devices = fast.devices();
+  const double bytes = kElementBytes * 10.0 * static_cast<double>(test::small_llama().hidden);
+  devices[0].disk_bandwidth = BytesPerSecond{bytes / 4.0};
+  const Cluster cluster("slow disk", devices, fast.routers(), fast.links(), fast.edges());
+  const CostModel costs(test::small_llama(), {one_second()});
+  TaskGraph graph(Batch{{{.sequence = 0}}});
+  const Task load{.kind = TaskKind::load,
+                  .lane = LaneKind::disk,
+                  .block = WeightBlock::head,
+                  .columns = {0, 10}};
+  const TaskIndex loaded = graph.add(load, {}, {0});
+  const TaskIndex used = graph.add(add_on(0), {loaded});
+  graph.add(add_on(0), {used});
+  graph.carry(used);
+  const std::vector<Span> spans = evaluate(cluster, costs, graph, 3);
+  // Load and use take turns, as the mark demands; the second add is hidden behind the load.
+  for (int step = 0; step < 3; ++step) {
+    CAPTURE(step);
+    const auto at = static_cast<std::size_t>(3 * step);
+    CHECK(spans[at].start == doctest::Approx(5.0 * step));
+    CHECK(spans[at + 1].start == doctest::Approx(5.0 * step + 4.0));
+    CHECK(spans[at + 1].stall == doctest::Approx(step == 0 ? 4.0 : 3.0));
+    CHECK(spans[at + 2].stall == 0.0);
+  }
+  graph.add(add_on(0), {}, {1});
+  CHECK_THROWS_AS(evaluate(cluster, costs, graph, 2), std::logic_error);
+}

@@ -109,3 +109,26 @@ TEST_CASE("model/task_graph: the shape's identity lasts through advance and ends
   CHECK(graph.shape() != shape);
   CHECK(TaskGraph(three_rows()).shape() != TaskGraph(three_rows()).shape());
 }
+
+TEST_CASE("model/task_graph: marks come back as carried and awaited, and belong to the shape") {
+  TaskGraph graph(three_rows());
+  const TaskIndex a = graph.add(add_task(), {}, {1, 0});
+  const TaskIndex b = graph.add(add_task(), {a});
+  graph.carry(b);
+  graph.carry(a);
+  graph.carry(b);
+  REQUIRE(graph.carried().size() == 3);
+  CHECK(graph.carried()[0] == b);
+  CHECK(graph.carried()[1] == a);
+  CHECK(graph.carried()[2] == b);
+  REQUIRE(graph.carried_dependencies(a).size() == 2);
+  CHECK(graph.carried_dependencies(a)[0] == 1);
+  CHECK(graph.carried_dependencies(a)[1] == 0);
+  CHECK(graph.carried_dependencies(b).empty());
+  const TaskGraph copy = graph;
+  graph.carry(a);
+  CHECK(copy.shape() != graph.shape());
+  CHECK_THROWS_AS(graph.carry(2), std::logic_error);
+  CHECK_THROWS_AS(graph.carry(-1), std::logic_error);
+  CHECK_THROWS_AS(graph.add(add_task(), {}, {-1}), std::logic_error);
+}

@@ -101,3 +101,48 @@ TEST_CASE("model/trace: peak memory is what it is told") {
   CHECK_THROWS_AS(recorder.record(span(0, TaskKind::add, 2, 0, 1)), std::logic_error);
   CHECK_THROWS_AS(RunRecorder(cluster, 2, false), std::logic_error);
 }
+
+TEST_CASE("model/trace: steady over the second half of the tokens, by the worst device") {
+  const Cluster cluster = test::star(3);
+  RunRecorder recorder(cluster, 0, false);
+  // Tokens at 10, 20, 30, 40 s; d1 loads 6 s and d2 3 s of each 10.
+  const auto step = [&](std::int32_t i, double stall) {
+    const double begin = 10.0 * i;
+    for (const DeviceIndex device : {1, 2}) {
+      Span load = span(i, TaskKind::load, device, begin, begin + (device == 1 ? 6.0 : 3.0));
+      load.lane = LaneKind::disk;
+      load.bytes = 1.0;
+      recorder.record(load);
+    }
+    Span norm = span(i, TaskKind::norm, 1, begin + 6.0, begin + 7.0);
+    norm.stall = stall;
+    recorder.record(norm);
+    recorder.record(span(i, TaskKind::sample, 0, begin + 9.0, begin + 10.0));
+  };
+  step(0, 6.0);
+  CHECK(!recorder.steady(0.0));  // one token
+  step(1, 5.0);
+  step(2, 0.0);
+  step(3, 0.0);
+  SUBCASE("the start-up's stalls do not count; 10 - 6 s to spare") {
+    const auto steady = recorder.steady(0.0);
+    REQUIRE(steady);
+    CHECK(steady->verdict == "steady");
+    CHECK(steady->stall_fraction == 0.0);
+    CHECK(steady->slack_s == doctest::Approx(4.0));
+  }
+  SUBCASE("5 s more in the last of three tokens: 5 of 30 s, (30 - 5 - 18) / 3 s to spare") {
+    step(4, 0.0);  // 5 tokens: the last 3 count
+    step(5, 5.0);  // 6 tokens: the last 3 count
+    const auto steady = recorder.steady(0.1);
+    REQUIRE(steady);
+    CHECK(steady->verdict == "stalling");
+    CHECK(steady->stall_fraction == doctest::Approx(5.0 / 30.0));
+    CHECK(steady->slack_s == doctest::Approx(7.0 / 3.0));
+    CHECK(recorder.steady(0.2)->verdict == "steady");
+  }
+  RunRecorder bare(cluster, 0, false);
+  bare.record(span(0, TaskKind::sample, 0, 0.0, 1.0));
+  bare.record(span(1, TaskKind::sample, 0, 1.0, 2.0));
+  CHECK(!bare.steady(0.0));  // nothing is loaded
+}

@@ -8,4 +8,5 @@ tandem_tests(
     planner_plan_test.cpp
     planner_search_test.cpp
     planner_star_test.cpp
+    planner_window_test.cpp
   LIBRARIES tandem::planner nlohmann_json::nlohmann_json)

@@ -1,5 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
 #include "model/error.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
@@ -160,6 +165,158 @@ TEST_CASE("planner/search: a request that makes no sense is one clear error") {
     fault.spoil(request);
     CHECK_THROWS_WITH_AS((void)make_plan(request), doctest::Contains(fault.says), Error);
   }
+}
+
+// The memory that a device of `plan` needs, and whether it is what it holds.
+void check_within_budget(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    CAPTURE(d);
+    const planner::DevicePlan& device = plan.devices[d];
+    CHECK(device.memory.total() <= plan.cluster.devices()[d].memory.value());
+    if (!device.share.layers.empty())
+      CHECK(device.memory.weights ==
+            planner::weight_bytes(plan.model, device.share, device.window));
+  }
+}
+
+// Blocks of several pages, so that windows differ in memory.
+constexpr Shape kLarge{
+    .layers = 4, .heads = 8, .kv_heads = 8, .head_dim = 8, .intermediate = 160, .vocab = 700};
+
+TEST_CASE("planner/search: auto streams only where whole weights do not fit") {
+  Request request = request_for({{1e9, 1e9}, {2e9, 1e9}}, kLarge);
+  request.window = {.blocks = std::nullopt};
+  const Plan whole = std::get<Plan>(make_plan(request));
+  for (const planner::DevicePlan& device : whole.devices) CHECK(!device.window.streams());
+  double most = 0.0;
+  for (const planner::DevicePlan& device : whole.devices)
+    most = std::max(most, device.memory.total());
+
+  bool streamed = false;
+  double before = 0.0;
+  for (const double part : {0.9, 0.7, 0.5, 0.4}) {
+    CAPTURE(part);
+    request.memory_limit = model::Bytes{most * part};
+    const Plan plan = std::get<Plan>(make_plan(request));
+    CHECK_NOTHROW(plan.validate());
+    CHECK(plan.cluster.devices()[0].memory.value() == most * part);
+    check_within_budget(plan);
+    for (const planner::DevicePlan& device : plan.devices)
+      streamed = streamed || device.window.streams();
+    const double time = planner::predicted_token_time(plan);
+    CHECK(time >= before * (1.0 - 1e-9));  // less memory is not faster
+    before = time;
+  }
+  CHECK(streamed);
+}
+
+TEST_CASE("planner/search: where not even one block fits, device, need and budget are named") {
+  Request request = request_for({{1e9, 1e9}, {2e9, 1e9}}, kLarge);
+  request.window = {.blocks = std::nullopt};
+  request.memory_limit = model::Bytes{20e3};
+  const std::string text = reason(request);
+  CHECK(text.find("device 'd0'") != std::string::npos);
+  CHECK(text.find("has 19.5 KiB") != std::string::npos);
+  CHECK(text.find("window of 1 block") != std::string::npos);
+  SUBCASE("without a disk nothing is streamed") {
+    request = request_for({{1e9, 60e3, 0.0}, {2e9, 60e3, 0.0}}, kLarge);
+    request.window = {.blocks = std::nullopt};
+    CHECK(reason(request).find("tandem:disk_bandwidth") != std::string::npos);
+  }
+}
+
+TEST_CASE("planner/search: a given window is every device's, all where it holds every block") {
+  Request request = request_for({{1e9}, {2e9}}, kLarge);
+  request.window = {.blocks = 3, .retain = 2};
+  request.release = model::ReleaseRule::late;
+  const Plan plan = std::get<Plan>(make_plan(request));
+  CHECK(plan.release == model::ReleaseRule::late);
+  for (const planner::DevicePlan& device : plan.devices) {
+    CHECK(device.window.blocks == 3);
+    CHECK(device.window.retain == 2);
+  }
+  check_within_budget(plan);
+  request.window = {.blocks = 1000, .retain = std::nullopt};
+  const Plan whole = std::get<Plan>(make_plan(request));
+  for (const planner::DevicePlan& device : whole.devices)
+    CHECK(device.window == planner::Window{});
+}
+
+TEST_CASE("planner/search: a window that makes no sense is an Error that names it") {
+  const auto says = [](planner::WindowRequest window, std::vector<DeviceSpec> devices) {
+    Request request = request_for(devices, kLarge);
+    request.window = window;
+    try {
+      (void)make_plan(request);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(says({.blocks = -1}, {{}, {}}).find("window -1") != std::string::npos);
+  CHECK(says({.blocks = 2, .retain = -1}, {{}, {}}).find("retain -1") != std::string::npos);
+  CHECK(says({.blocks = 2, .retain = 5}, {{}, {}}).find("retain 5") != std::string::npos);
+  CHECK(says({.blocks = 0, .retain = 2}, {{}, {}}).find("window all") != std::string::npos);
+  const std::string diskless = says({.blocks = 2, .retain = 0}, {{}, {1e9, 1e12, 0.0}});
+  CHECK(diskless.find("device 'd1'") != std::string::npos);
+  CHECK(diskless.find("'tandem:disk_bandwidth'") != std::string::npos);
+}
+
+// The shortest token time of all windows and retentions within the budgets.
+double exhaustive(const Plan& chosen) {
+  Plan plan = chosen;
+  std::vector<std::vector<planner::Window>> all(plan.devices.size());
+  for (std::size_t d = 0; d < all.size(); ++d) {
+    const planner::DevicePlan& device = plan.devices[d];
+    const double rest = device.memory.total() - device.memory.weights;
+    for (std::int32_t blocks = 0; blocks <= 20; ++blocks) {
+      for (std::int32_t retain = 0; retain <= (blocks == 0 ? 0 : plan.model.layers); ++retain) {
+        const planner::Window window{.blocks = blocks, .retain = retain};
+        if (blocks > 0 && normalized(plan.model, device.share, window) != window) continue;
+        const double bytes = planner::weight_bytes(plan.model, device.share, window);
+        if (rest + bytes <= plan.cluster.devices()[d].memory.value()) all[d].push_back(window);
+      }
+    }
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (const planner::Window first : all[0]) {
+    for (const planner::Window second : all[1]) {
+      plan.devices[0].window = first;
+      plan.devices[1].window = second;
+      best = std::min(best, planner::predicted_token_time(plan));
+    }
+  }
+  return best;
+}
+
+TEST_CASE("planner/search: windows are as fast as the best of all, or within 5%, in tiny cases") {
+  std::mt19937 random(5);
+  const auto draw = [&](double low, double high) {
+    return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
+  };
+  Shape shape = kLarge;
+  shape.layers = 3;
+  int cases = 0;
+  int missed = 0;
+  for (int trial = 0; trial < 30; ++trial) {
+    CAPTURE(trial);
+    Request request =
+        request_for({{1e8, 1e12, draw(1e5, 1e8)}, {2e8, 1e12, draw(1e5, 1e8)}}, shape);
+    request.window = {.blocks = std::nullopt};
+    request.memory_limit = model::Bytes{draw(150e3, 500e3)};
+    const auto result = make_plan(request);
+    if (std::holds_alternative<Infeasible>(result)) continue;
+    const Plan& plan = std::get<Plan>(result);
+    if (!plan.devices[0].window.streams() && !plan.devices[1].window.streams()) continue;
+    ++cases;
+    const double best = exhaustive(plan);
+    const double found = planner::predicted_token_time(plan);
+    CHECK(found <= best * 1.05);
+    if (found > best * (1.0 + 1e-9)) ++missed;
+  }
+  CAPTURE(missed);
+  CHECK(cases >= 10);
+  CHECK(missed <= cases / 4);
 }
 
 }  // namespace
