@@ -233,8 +233,10 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
 
 std::string summaries(std::span<const Command> commands) {
   std::string text;
+  std::size_t width = 8;
+  for (const Command& command : commands) width = std::max(width, command.name.size());
   for (const Command& command : commands)
-    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') +
+    text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
             std::string(command.summary) + '\n';
   return text;
 }
