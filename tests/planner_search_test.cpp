@@ -238,8 +238,7 @@ TEST_CASE("planner/search: a given window is every device's, all where it holds 
   check_within_budget(plan);
   request.window = {.blocks = 1000, .retain = std::nullopt};
   const Plan whole = std::get<Plan>(make_plan(request));
-  for (const planner::DevicePlan& device : whole.devices)
-    CHECK(device.window == planner::Window{});
+  for (const planner::DevicePlan& device : whole.devices) CHECK(device.window == planner::Window{});
 }
 
 TEST_CASE("planner/search: a window that makes no sense is an Error that names it") {

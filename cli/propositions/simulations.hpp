@@ -12,7 +12,7 @@ namespace tandem::cli {
 
 struct SimulatedDraw {
   std::string text{};
-  std::string network{};      // "apart", "shared"
+  std::string network{};    // "apart", "shared"
   std::int64_t starts = 0;  // of block computations, compared
   double end_ticks = 0.0;   // the recurrence's start of the last one
   double simulated_end_ticks = 0.0;
