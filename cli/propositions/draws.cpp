@@ -97,8 +97,10 @@ bool agree(const Condition& condition, LayeredSchedule drawn, const SteadyState&
          !first_against(condition, drawn).has_value();
 }
 
-const std::vector<Assumption> kCandidates{Assumption::release_rule, Assumption::window,
-                                          Assumption::start_up, Assumption::heterogeneity};
+std::vector<Assumption> candidates() {
+  return {Assumption::release_rule, Assumption::window, Assumption::start_up,
+          Assumption::heterogeneity};
+}
 
 ClassKey key_of(const LayeredSchedule& drawn, bool says, bool is) {
   return {.says = verdict(says),
@@ -114,7 +116,7 @@ void judge(const Condition& condition, const LayeredSchedule& drawn, const Stead
   const bool says = !first_against(condition, drawn).has_value();
   ClassKey key = key_of(drawn, says, found.steady());
   if (says != found.steady()) {
-    key.broken = explain(kCandidates, [&](Assumptions restored) {
+    key.broken = explain(candidates(), [&](Assumptions restored) {
       return agree(condition, drawn, found, restored);
     });
   }

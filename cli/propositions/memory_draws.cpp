@@ -46,7 +46,8 @@ MemoryDraw draw(DrawNumbers& numbers) {
   for (int i = 0; i < 4; ++i) drawn.compute.push_back(numbers.in(1, 39));
   // A fifth to five times what it takes to load a layer in a layer's time.
   const std::int64_t layer = g.attention() + g.ffn();
-  drawn.elements_per_tick = std::max<std::int64_t>(1, layer * numbers.in(4, 100) / (20 * 80));
+  drawn.elements_per_tick =
+      std::max<std::int64_t>(1, layer * numbers.in(4, 100) / std::int64_t{20 * 80});
   return drawn;
 }
 
