@@ -58,7 +58,8 @@ TEST_CASE("cli/propositions: every disagreement is explained, every closed form 
   CHECK(json.at("simulations").at("worst_relative_difference") <= 1e-9);
 }
 
-TEST_CASE("cli/propositions: the same seed gives the same files; points are a series of theirs") {
+TEST_CASE(
+    "cli/propositions: the same seed gives the same files, and points are a series of theirs") {
   const Workbench bench;
   bench.write("points.csv", kPoints);
   for (const char* folder : {"a", "b"}) {

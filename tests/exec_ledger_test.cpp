@@ -237,7 +237,7 @@ TEST_CASE("ledger/transport: senders of one link share it: 3 x 200 kB at 10 MB/s
   CHECK(first > 30e-3);  // nobody has the link for itself
 }
 
-TEST_CASE("ledger/transport: cancelling ends the sleep; a message due too late is an error") {
+TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late is an error") {
   const model::Cluster cluster = star(2, model::Seconds{1}, model::BytesPerSecond{1000});
   Emulated home(cluster, {{.from = 0, .to = 1}});
   const Clock::time_point start = Clock::now();

@@ -352,7 +352,7 @@ TEST_CASE("exec/tokenizer.model: no beginning of a file is taken for the whole")
   CHECK(has(tiktoken, "of another kind"));
 }
 
-TEST_CASE("exec/added tokens: the leftmost, of those the longest; neighbours are looked at") {
+TEST_CASE("exec/added tokens: the leftmost, of those the longest, neighbours are looked at") {
   const AddedTokens tokens({{.text = "<a>", .id = 1},
                             {.text = "<a>b", .id = 2},
                             {.text = "word", .id = 3, .single_word = true},

@@ -150,7 +150,7 @@ TEST_CASE("transport/connection: a key on one side only is refused") {
   CHECK(rejections.reasons.size() >= 2);
 }
 
-TEST_CASE("transport/connection: the key proves the role; a Hello that says another is refused") {
+TEST_CASE("transport/connection: the key proves the role, a Hello that says another is refused") {
   // A worker's identity cannot open a control connection.
   Rejections rejections;
   const Key key = random_key();

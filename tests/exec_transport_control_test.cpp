@@ -277,7 +277,7 @@ TEST_CASE("transport/control: silence is an error naming the device, an end with
                  "closed the connection"));
 }
 
-TEST_CASE("transport/control: late is an error for the asker only; another message names both") {
+TEST_CASE("transport/control: late is an error for the asker only, another message names both") {
   Home home(1);
   CHECK(contains(error_of([&] { static_cast<void>(home.master->receive(1, soon(50))); }),
                  "no message in time"));

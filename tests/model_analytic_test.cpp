@@ -118,7 +118,7 @@ TEST_CASE("model/analytic: a message's overhead occupies its channel") {
   CHECK(spans[1].start == 2.0);
 }
 
-TEST_CASE("model/analytic: loads run on the disk lane, beside the cpu; releases take no time") {
+TEST_CASE("model/analytic: loads run on the disk lane, beside the cpu, releases take no time") {
   const Cluster cluster = test::star(1);  // 500 MB/s
   TaskGraph graph(Batch{{{}}});
   Task load{.kind = TaskKind::load,

@@ -63,7 +63,7 @@ TEST_CASE("model/memory: a tied matrix is held once") {
 }
 
 TEST_CASE(
-    "model/memory: no layers, no heads, no bytes; families without a gate hold one row less") {
+    "model/memory: no layers, no heads, no bytes, families without a gate hold one row less") {
   Transformer t = test::small_llama();
   CHECK(weight_bytes(t, {}) == 0.0);
   CHECK(weight_bytes(t, {.layers = {0, 2}}) == 0.0);

@@ -90,7 +90,7 @@ TEST_CASE("model/steady state: conditions by window and rule decide for one devi
   CHECK(wrong == 0);
 }
 
-TEST_CASE("model/steady state: Proposition 3 is (4) alone; Proposition 4 is w = 2, late") {
+TEST_CASE("model/steady state: Proposition 3 is (4) alone, Proposition 4 is w = 2, late") {
   ScheduleDice dice(10);
   int wrong = 0;
   for (int i = 0; i < 30000; ++i) {

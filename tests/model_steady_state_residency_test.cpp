@@ -59,7 +59,7 @@ TEST_CASE("model/residency: with a small vocabulary the largest window is elsewh
   }
 }
 
-TEST_CASE("model/residency: retained blocks come on top; a window beyond the blocks holds all") {
+TEST_CASE("model/residency: retained blocks come on top, a window beyond the blocks holds all") {
   StreamingDevice retaining = device(4, 2);
   retaining.blocks[1].residence = Residence::retained;
   retaining.blocks[3].residence = Residence::none;
@@ -69,7 +69,7 @@ TEST_CASE("model/residency: retained blocks come on top; a window beyond the blo
   CHECK_THROWS_AS((void)window_peak(retaining, {1, 2, 3}), std::logic_error);
 }
 
-TEST_CASE("model/residency: a run never holds more than the largest window; a fast disk, as much") {
+TEST_CASE("model/residency: a run never holds more than the largest window, a fast disk, as much") {
   ScheduleDice dice(12);
   int more = 0;
   int less = 0;

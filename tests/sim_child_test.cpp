@@ -74,7 +74,7 @@ TEST_CASE("sim/child: one that exits, aborts or crashes is an error with its las
   CHECK(aborted.find('\n') == std::string::npos);
 }
 
-TEST_CASE("sim/child: a receiver that throws ends the child; no file or process is left") {
+TEST_CASE("sim/child: a receiver that throws ends the child, no file or process is left") {
   const int before = open_files();
   for (int i = 0; i < 20; ++i) {
     CHECK_THROWS_AS(run_in_child(
