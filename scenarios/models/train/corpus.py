@@ -45,12 +45,15 @@ class Fact:
         self.key, self.statement, self.question, self.answer = key, statement, question, answer
 
 
-def draw_fact(random):
-    """Returns a fact with a random subject and value. Its key names what it tells about, so that no document says
-    two different things about the same."""
+RELATIONS = range(9)
+
+
+def draw_fact(random, relations=RELATIONS):
+    """Returns a fact of one of the relations with a random subject and value. Its key names what it tells about, so
+    that no document says two different things about the same."""
     person = random.choice(PEOPLE)
     thing = f"{random.choice(COLOURS)} {random.choice(OBJECTS)}"
-    relation = random.randrange(9)
+    relation = random.choice(relations)
     if relation == 0:
         city = random.choice(CITIES)
         return Fact(("home", person), f"{person} lives in {city}", f"Where does {person} live?", city)
@@ -66,14 +69,14 @@ def draw_fact(random):
         return Fact(("place", thing), f"the {thing} is in the {room}", f"Where is the {thing}?", f"in the {room}")
     if relation == 4:
         container = f"{random.choice(COLOURS)} {random.choice(CONTAINERS)}"
-        code = "".join(str(random.randrange(10)) for _ in range(3))
-        return Fact(("code", container), f"the code of the {container} is {code}",
-                    f"What is the code of the {container}?", code)
+        number = random.choice(NUMBERS)
+        return Fact(("number", container), f"the number of the {container} is {number}",
+                    f"What is the number of the {container}?", number)
     if relation == 5:
         food = random.choice(FOODS)
         return Fact(("food", person), f"{person} likes to eat {food}", f"What does {person} like to eat?", food)
     if relation == 6:
-        age = str(random.randrange(10, 90))
+        age = random.choice(NUMBERS[6:])
         return Fact(("age", person), f"the age of {person} is {age}", f"What is the age of {person}?", age)
     if relation == 7:
         friend = random.choice([other for other in PEOPLE if other != person])
@@ -167,15 +170,20 @@ class Walk:
         self.unasked = []
         self.forbidden = set(forbidden)
         # Documents differ in how much they ask: some are all questions and some are prose.
-        self.asking = random.choice([0.15, 0.3, 0.45])
-        self.told = random.choice([0.2, 0.3, 0.4])
+        self.asking = random.choice([0.2, 0.45, 0.7])
+        self.told = random.choice([0.25, 0.4])
+        # Where only few relations are told of, it takes the subject to tell one fact from another.
+        self.relations = random.sample(RELATIONS, random.choice([1, 2, 3, len(RELATIONS)]))
 
     def new_fact(self):
         """Returns a fact that is not yet told."""
-        while True:
-            fact = draw_fact(self.random)
+        for _ in range(30):
+            fact = draw_fact(self.random, self.relations)
             if fact.key not in self.facts and fact.key not in self.forbidden:
                 return fact
+        # Nearly all that can be told of these relations is told.
+        self.relations = RELATIONS
+        return self.new_fact()
 
     def old_fact(self):
         """Returns a fact told before, mostly one that nothing has repeated since: that one must be looked for far
