@@ -44,10 +44,10 @@ MemoryDraw draw(DrawNumbers& numbers) {
   drawn.release = numbers.rule();
   drawn.reduce = numbers.in(1, 39);
   for (int i = 0; i < 4; ++i) drawn.compute.push_back(numbers.in(1, 39));
-  // A fifth to five times what it takes to load a layer in a layer's time.
+  // A fifth to five times (4 to 100 twentieths) what it takes to load a layer in 80 ticks, a
+  // layer's mean time.
   const std::int64_t layer = g.attention() + g.ffn();
-  drawn.elements_per_tick =
-      std::max<std::int64_t>(1, layer * numbers.in(4, 100) / std::int64_t{20 * 80});
+  drawn.elements_per_tick = std::max<std::int64_t>(1, layer * numbers.in(4, 100) / 1600);
   return drawn;
 }
 
