@@ -85,8 +85,9 @@ Metrics read_metrics(const JsonValue& json) {
   const std::size_t count = times.size(kMaxItems);
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue time = times.at(i);
-    metrics.token_times_s.push_back(time.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                                                   : time.number(0.0, kMaxNumber));
+    const double at = time.number(0.0, kMaxNumber);
+    if (i > 0 && at < metrics.token_times_s.back()) time.fail("no time before the token before it");
+    metrics.token_times_s.push_back(at);
   }
   return metrics;
 }

@@ -120,6 +120,8 @@ TEST_CASE("model/result: every wrong field costs one line that names it") {
                  "'metrics.token_latency_s.p50' is \"x\""));
   CHECK(contains(message([](json& j) { j["metrics"]["token_times_s"][1] = "t"; }),
                  "'metrics.token_times_s[1]' is \"t\""));
+  CHECK(contains(message([](json& j) { j["metrics"]["token_times_s"][1] = 0.4; }),
+                 "'metrics.token_times_s[1]' is 0.4, expected no time before"));
   CHECK(contains(message([](json& j) { j["tokens"][0] = -1; }), "'tokens[0]' is -1"));
   CHECK(contains(message([](json& j) { j["steady"]["verdict"] = "?"; }), "'steady.verdict' is"));
   CHECK(contains(message([](json& j) { j["devices"] = 1; }), "'devices' is 1, expected an array"));
