@@ -35,6 +35,7 @@ int worker_command(const Arguments& arguments, std::ostream& out);
 int eval_command(const Arguments& arguments, std::ostream& out);
 int compare_command(const Arguments& arguments, std::ostream& out);
 int propositions_command(const Arguments& arguments, std::ostream& out);
+int experiment_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
 
 }  // namespace tandem::cli

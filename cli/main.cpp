@@ -32,6 +32,8 @@ constexpr std::array kCommands{
     Command{"compare", "hold a prediction against a measurement", compare_command},
     Command{"propositions", "hold TPI-LLM's Propositions 3 to 6 against their recurrence",
             propositions_command},
+    Command{"experiment", "make a table or figure of a paper again, beside its numbers",
+            experiment_command},
     Command{"profile", "measure this machine's speed", profile_command},
 };
 

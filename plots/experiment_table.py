@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Draws a paper's numbers and tandem's, one panel a quantity, from the CSV of `tandem experiment`.
+
+usage: experiment_table.py report.csv STEM      writes STEM.png and STEM.svg
+"""
+
+import csv
+import os
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+except ImportError as error:
+    sys.exit(f"matplotlib is missing: {error}")
+
+TANDEM, PAPER, INK, GRID = "#3b75af", "#e0862d", "#333333", "#dddddd"
+COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note"]
+UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms"}
+
+plt.rcParams.update(
+    {
+        "font.size": 9,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "axes.titlesize": 10,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.spines.left": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "ytick.left": False,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "tandem",
+    }
+)
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["label"] = ", ".join(row[key] for key in row if key not in COLUMNS + ["label"])
+    return rows
+
+
+def number(text):
+    return None if text in ("", "OOM") else float(text)
+
+
+def title(quantity):
+    words = quantity.split("_")
+    unit = UNITS.get(words[-1])
+    text = " ".join(words[:-1] if unit else words)
+    text = text.replace("ttft", "first token").replace("ms ", "scheduler alone, ").replace("tpi", "TPI-LLM")
+    return text[:1].upper() + text[1:] + (f", {unit}" if unit else "")
+
+
+def panel(axes, rows, labels):
+    values = [v for row in rows for v in (number(row["paper"]), number(row["tandem"])) if v]
+    low, high = (min(values), max(values)) if values else (1, 1)
+    axes.set_xscale("log")
+    axes.set_xlim(low / 1.5, high * 1.8)
+    for row in rows:
+        y = labels.index(row["label"])
+        paper, tandem = number(row["paper"]), number(row["tandem"])
+        calibrated = row["role"] == "calibrated"
+        if paper and tandem:
+            axes.plot([paper, tandem], [y, y], color=INK, linewidth=1, alpha=0.45, zorder=2)
+        if paper:
+            axes.plot(paper, y, "D", color=PAPER, markersize=5.5, markeredgecolor="white", zorder=3)
+        if tandem:
+            axes.plot(
+                tandem,
+                y,
+                "o",
+                markersize=6,
+                color=TANDEM,
+                markerfacecolor="white" if calibrated else TANDEM,
+                markeredgecolor=TANDEM if calibrated else "white",
+                zorder=4,
+            )
+        gone = [name for name, text in (("paper", row["paper"]), ("tandem", row["tandem"])) if text == "OOM"]
+        if gone:
+            axes.text(
+                high * 1.7,
+                y,
+                "out of memory" if len(gone) == 2 else f"out of memory: {gone[0]}",
+                ha="right",
+                va="center",
+                fontsize=8,
+                style="italic",
+            )
+    axes.set_title(title(rows[0]["quantity"]))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis="x", which="minor", bottom=False)
+
+
+def draw(rows):
+    quantities = list(dict.fromkeys(row["quantity"] for row in rows))
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    across = 3 if len(quantities) % 3 == 0 else min(2, len(quantities))
+    down = -(-len(quantities) // across)
+    height = 0.9 + down * (0.7 + 0.24 * len(labels))
+    figure, grid = plt.subplots(
+        down, across, figsize=(2.2 + 3.4 * across, height), squeeze=False, sharey=True, layout="constrained"
+    )
+    panels = list(grid.flat)
+    for axes, quantity in zip(panels, quantities):
+        panel(axes, [row for row in rows if row["quantity"] == quantity], labels)
+    for axes in panels[len(quantities) :]:
+        axes.set_visible(False)
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    handles = [
+        Line2D([], [], linestyle="none", marker="D", color=PAPER, markeredgecolor="white", label="paper"),
+        Line2D([], [], linestyle="none", marker="o", color=TANDEM, markeredgecolor="white", label="tandem, predicted"),
+    ]
+    if any(row["role"] == "calibrated" for row in rows):
+        handles.append(
+            Line2D(
+                [],
+                [],
+                linestyle="none",
+                marker="o",
+                markerfacecolor="white",
+                markeredgecolor=TANDEM,
+                label="tandem, calibrated on this row",
+            )
+        )
+    figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.35 / height))
+    figure.legend(
+        handles=handles, loc="upper center", ncol=len(handles), frameon=False, bbox_to_anchor=(0.5, 1 - 0.05 / height)
+    )
+    return figure
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: experiment_table.py report.csv STEM")
+    figure = draw(read(sys.argv[1]))
+    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
+        target = f"{sys.argv[2]}.{extension}"
+        # Written whole or not at all, like every output of tandem.
+        temporary = f"{target}.tmp.{os.getpid()}"
+        try:
+            figure.savefig(temporary, format=extension, **options)
+            os.replace(temporary, target)
+        except OSError as error:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+            sys.exit(f"{target}: cannot write: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
