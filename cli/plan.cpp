@@ -105,17 +105,18 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
       << " new tokens\n\n";
-  Table table({"device", "heads", "FFN columns", "window", "weights", "kv cache", "activations",
-               "buffers", "program", "total", "budget"});
+  Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
+               "activations", "buffers", "program", "total", "budget"});
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     const model::Device& device = plan.cluster.devices()[i];
-    table.add({device.name, share_text(share.heads), share_text(share.columns),
-               window_text(plan.devices[i].window), to_text(Bytes{memory.weights}),
-               to_text(Bytes{memory.kv_cache}), to_text(Bytes{memory.activations}),
-               to_text(Bytes{memory.buffers}), to_text(Bytes{memory.program}),
-               to_text(Bytes{memory.total()}), to_text(device.memory)});
+    table.add({device.name, share_text(share.layers), share_text(share.heads),
+               share_text(share.columns), window_text(plan.devices[i].window),
+               to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
+               to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
+               to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
+               to_text(device.memory)});
   }
   table.print(out);
 }
@@ -130,6 +131,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
+                               {"layers", {share.layers.begin, share.layers.end}},
                                {"heads", share.heads.size()},
                                {"columns", share.columns.size()},
                                {"window_blocks", plan.devices[i].window.blocks},
@@ -155,7 +157,7 @@ Syntax syntax() {
       .flags = {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
-          {"strategy", "S", "tensor or local [tensor]"},
+          {"strategy", "S", "tensor, pipeline (whole layers) or local [tensor]"},
           {"partition", "HOW", "galaxy, equal, or proportions A:B:C [galaxy]"},
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
@@ -203,7 +205,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
   const std::string strategy = options.choice_or("strategy", "tensor", known);
   for (const std::string_view flag : {"partition", "allreduce"}) {
-    if (options.has(flag) && !planner::find_strategy(strategy).splits)
+    const planner::Strategy& chosen = planner::find_strategy(strategy);
+    const bool meant = chosen.splits || (flag == "partition" && chosen.splits_layers);
+    if (options.has(flag) && !meant)
       throw Usage("flag '--" + std::string(flag) + "' says how to split the model, but strategy '" +
                   strategy + "' does not split it; leave it out");
   }

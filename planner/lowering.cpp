@@ -2,12 +2,13 @@
 
 #include "model/error.hpp"
 #include "planner/strategy/local.hpp"
+#include "planner/strategy/pipeline.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{local_strategy(), tensor_strategy()};
+  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(), pipeline_strategy()};
   return table;
 }
 

@@ -19,6 +19,8 @@ struct Strategy {
   // Whether heads and FFN columns are split over all devices, which an all-reduce joins. If not,
   // the master holds everything, and a plan's partition and allreduce are empty.
   bool splits = false;
+  // Whether whole layers are split over the devices: then a plan has a partition, but no allreduce.
+  bool splits_layers = false;
   // The graph of one step. Depends on the batch's shape (sequences, rows) only, not on `past`,
   // so one graph serves all steps of a shape (TaskGraph::advance).
   model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);

@@ -101,9 +101,10 @@ void Plan::validate() const {
   }
   check_size(devices.size(), cluster.devices().size(), "device plans");
   check_size(profiles.size(), cluster.devices().size(), "profiles");
-  if (partition.empty() == lowering.splits) {
+  const bool divides = lowering.splits || lowering.splits_layers;
+  if (partition.empty() == divides) {
     throw Error("plan: partition '" + partition + "': expected " +
-                (lowering.splits ? "a name" : "none") + " with strategy '" + strategy + "'" +
+                (divides ? "a name" : "none") + " with strategy '" + strategy + "'" +
                 kRemedy);
   }
   if (const std::string expected = lowering.splits ? "star" : ""; allreduce != expected) {

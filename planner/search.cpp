@@ -1,12 +1,16 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/galaxy.hpp"
+#include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/strategy/pipeline.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -41,7 +45,7 @@ void check_window(const Request& request) {
 // The plan without shares.
 Plan outline(const Request& request, const Strategy& strategy) {
   Plan plan{.strategy = request.strategy,
-            .partition = strategy.splits ? request.partition : "",
+            .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
             .allreduce = strategy.splits ? request.allreduce : "",
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),
@@ -78,17 +82,34 @@ Split master_alone(const Plan& plan) {
   return split;
 }
 
-Split find_split(const Plan& plan, const Strategy& strategy, const Budget& budget) {
-  if (!strategy.splits) return master_alone(plan);
-  if (plan.partition == "galaxy") return galaxy_split(budget, capacities(plan));
-  if (plan.partition == "equal") {
-    return proportional_split(plan.model, std::vector<double>(budget.devices(), 1.0));
-  }
+// Of a partition other than galaxy, by device.
+std::vector<double> given_proportions(const Plan& plan) {
+  if (plan.partition == "equal") return std::vector<double>(plan.profiles.size(), 1.0);
   if (plan.partition.find_first_of("0123456789") == std::string::npos) {
     throw Error("partition '" + plan.partition +
                 "': unknown, expected galaxy, equal or proportions A:B:C, one a device");
   }
-  return proportional_split(plan.model, parse_proportions(plan.partition, plan.cluster));
+  return parse_proportions(plan.partition, plan.cluster);
+}
+
+Split find_split(const Plan& plan, const Strategy& strategy, const Budget& budget) {
+  if (!strategy.splits) return master_alone(plan);
+  if (plan.partition == "galaxy") return galaxy_split(budget, capacities(plan));
+  return proportional_split(plan.model, given_proportions(plan));
+}
+
+std::vector<model::Share> find_shares(const Plan& plan, const Strategy& strategy,
+                                      const Budget& budget) {
+  if (!strategy.splits_layers)
+    return to_shares(plan.model, plan.master, find_split(plan, strategy, budget));
+  const bool balances = plan.partition == "galaxy";
+  const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
+  std::vector<std::int64_t> layers;
+  if (balances) layers = balanced_layers(budget, weights);
+  // Layers that do not fit anywhere are split as well, so that the shortage can be told.
+  if (std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) < plan.model.layers)
+    layers = proportional_shares(weights, plan.model.layers);
+  return layer_shares(plan.model, stage_order(plan), plan.master, layers);
 }
 
 // What the shortage has been counted with.
@@ -113,14 +134,15 @@ void check_disk(const Plan& plan, std::size_t d, Window window) {
               "'tandem:disk_bandwidth' in the platform; give it one, or plan with '--window all'");
 }
 
-// Why `split` gives some device nothing to do; empty if it does not.
-std::string idle_devices(const Plan& plan, const Split& split) {
+// Why `shares` give some device nothing to do; empty if they do not.
+std::string idle_devices(const Plan& plan, const Strategy& strategy,
+                         const std::vector<model::Share>& shares) {
+  const std::string least = strategy.splits_layers ? "one layer" : "one head and one FFN column";
   std::string lines;
-  for (std::size_t d = 0; d < split.heads.size(); ++d) {
-    if (split.heads[d] > 0 || split.columns[d] > 0) continue;
-    lines += "device '" + plan.cluster.devices()[d].name +
-             "': its share is less than one head and one FFN column by partition '" +
-             plan.partition + "'\n";
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    if (!shares[d].heads.empty() || !shares[d].columns.empty()) continue;
+    lines += "device '" + plan.cluster.devices()[d].name + "': its share is less than " + least +
+             " by partition '" + plan.partition + "'\n";
   }
   if (!lines.empty()) {
     lines += "remedy: leave it out of the platform, free memory on it, or use --partition equal";
@@ -139,6 +161,12 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
                       std::to_string(plan.model.heads) + " attention heads in " + plan.model.name +
                       "\nremedy: fewer devices, or a larger model"};
   }
+  if (strategy.splits_layers && plan.cluster.size() > plan.model.layers) {
+    return Infeasible{"platform '" + plan.cluster.name() +
+                      "': " + std::to_string(plan.cluster.size()) + " devices but only " +
+                      std::to_string(plan.model.layers) + " layers in " + plan.model.name +
+                      "\nremedy: fewer devices, or a larger model"};
+  }
   std::vector<std::int64_t> slots;
   slots.reserve(plan.profiles.size());
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
@@ -148,24 +176,23 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   std::vector<Window> windows;
   if (streams) windows = least_windows(plan, request.window);
   Budget budget(plan, slots, windows);
-  Split split = find_split(plan, strategy, budget);
-  std::string lack = budget.shortage(split);
+  std::vector<model::Share> shares = find_shares(plan, strategy, budget);
+  std::string lack = budget.shortage(shares);
   if (!lack.empty() && !request.window.blocks) {
     windows = least_windows(plan, request.window);
     budget = Budget(plan, slots, windows);
-    split = find_split(plan, strategy, budget);
-    lack = budget.shortage(split);
+    shares = find_shares(plan, strategy, budget);
+    lack = budget.shortage(shares);
   }
   if (!lack.empty()) {
     if (!windows.empty()) lack += least_text(windows);
     return Infeasible{lack + kMoreMemory};
   }
-  if (strategy.splits) {
-    if (std::string idle = idle_devices(plan, split); !idle.empty()) {
+  if (strategy.splits || strategy.splits_layers) {
+    if (std::string idle = idle_devices(plan, strategy, shares); !idle.empty()) {
       return Infeasible{std::move(idle)};
     }
   }
-  const std::vector<model::Share> shares = to_shares(plan.model, plan.master, split);
   plan.devices.reserve(shares.size());
   std::vector<std::vector<Window>> choices;
   for (std::size_t d = 0; d < shares.size(); ++d) {

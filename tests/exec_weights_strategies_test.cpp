@@ -96,6 +96,17 @@ TEST_CASE("exec/strategies: any number of devices and any shares generate the to
       // chain of layers and sums, by which random weights may amplify it.
       CHECK(relative_error(one.logits, many.logits) < 1e-4);
     }
+    // Whole layers by device: the same sums in the same order.
+    for (const Split& split : {Split{2, "equal"}, {2, "1:2"}, {3, "equal"}}) {
+      if (split.devices > t.layers) continue;
+      CAPTURE(kv_heads);
+      CAPTURE(split.devices);
+      CAPTURE(split.partition);
+      const Generation many = run(
+          plan_for(t, "pipeline", split.devices, split.partition, prompt, kTokens), folder.path());
+      CHECK(many.tokens == one.tokens);
+      CHECK(many.logits == one.logits);
+    }
   }
 }
 

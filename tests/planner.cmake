@@ -5,6 +5,7 @@ tandem_tests(
     planner_interpreter.cpp
     planner_lowering_test.cpp
     planner_partition_test.cpp
+    planner_pipeline_test.cpp
     planner_plan_test.cpp
     planner_search_test.cpp
     planner_star_test.cpp

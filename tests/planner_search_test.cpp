@@ -30,11 +30,11 @@ std::string reason(const Request& request) {
 }
 
 TEST_CASE("planner/search: every strategy and partition gives a valid plan") {
-  for (const char* strategy : {"local", "tensor"}) {
+  for (const char* strategy : {"local", "tensor", "pipeline"}) {
     for (const char* partition : {"galaxy", "equal", "3:1:2"}) {
       CAPTURE(strategy);
       CAPTURE(partition);
-      Request request = request_for({{1e9}, {2e9}, {1e9}});
+      Request request = request_for({{1e9}, {2e9}, {1e9}}, {.layers = 6});
       request.strategy = strategy;
       request.partition = partition;
       request.master = "d1";

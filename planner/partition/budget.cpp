@@ -111,7 +111,10 @@ bool Budget::fits(const Split& split) const {
 }
 
 std::string Budget::shortage(const Split& split) const {
-  const std::vector<Share> shares = to_shares(plan_->model, plan_->master, split);
+  return shortage(to_shares(plan_->model, plan_->master, split));
+}
+
+std::string Budget::shortage(const std::vector<Share>& shares) const {
   std::string lines;
   double needed = 0.0;
   double available = 0.0;

@@ -49,6 +49,8 @@ class Budget {
   // One line a device of `split` that does not fit, and what the cluster as a whole lacks; empty if
   // it fits.
   [[nodiscard]] std::string shortage(const Split& split) const;
+  // The same for shares by DeviceIndex.
+  [[nodiscard]] std::string shortage(const std::vector<model::Share>& shares) const;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 

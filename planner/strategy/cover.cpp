@@ -86,4 +86,19 @@ void check_cover(const Plan& plan, const std::vector<DeviceIndex>& devices) {
   check_follow(plan, devices, &Share::columns, plan.model.intermediate, "FFN columns");
 }
 
+void check_layers(const Plan& plan, const std::vector<DeviceIndex>& order) {
+  const Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
+  const Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};
+  for (const DeviceIndex device : order) {
+    const Share& held = share(plan, device);
+    const bool none = held.layers.empty();
+    if (held.heads == (none ? Range{} : heads) && held.columns == (none ? Range{} : columns))
+      continue;
+    fail(plan, device,
+         "holds heads " + text(held.heads) + " and FFN columns " + text(held.columns) +
+             ": expected " + (none ? "none, as it has no layers" : "all of its layers"));
+  }
+  check_follow(plan, order, &Share::layers, plan.model.layers, "layers");
+}
+
 }  // namespace tandem::planner

@@ -1,0 +1,84 @@
+#include "planner/partition/layers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "planner/partition/largest_remainder.hpp"
+
+namespace tandem::planner {
+namespace {
+
+model::Share whole_layers(const model::Transformer& t, bool master, model::Range layers) {
+  model::Share share{.layers = layers, .embedding = master, .head = master};
+  if (!layers.empty()) {
+    share.heads = {0, static_cast<std::int32_t>(t.heads)};
+    share.columns = {0, static_cast<std::int32_t>(t.intermediate)};
+  }
+  return share;
+}
+
+// The most layers that fit beside what the device holds anyway; 0 if not even that fits.
+std::int64_t most_layers(const Budget& budget, std::size_t device) {
+  const Plan& plan = budget.plan();
+  const bool master = device == static_cast<std::size_t>(plan.master);
+  std::int64_t good = 0;
+  for (std::int64_t bad = plan.model.layers + 1; bad - good > 1;) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    const model::Share share =
+        whole_layers(plan.model, master, {0, static_cast<std::int32_t>(middle)});
+    const bool fits = budget.use(device, share).total() <= budget.bytes(device);
+    (fits ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace
+
+std::vector<model::Share> layer_shares(const model::Transformer& transformer,
+                                       std::span<const model::DeviceIndex> order,
+                                       model::DeviceIndex master,
+                                       std::span<const std::int64_t> counts) {
+  std::vector<model::Share> shares(counts.size());
+  std::int32_t next = 0;
+  for (const model::DeviceIndex device : order) {
+    const auto d = static_cast<std::size_t>(device);
+    const std::int32_t begin = next;
+    next += static_cast<std::int32_t>(counts[d]);
+    shares[d] = whole_layers(transformer, device == master,
+                             counts[d] > 0 ? model::Range{begin, next} : model::Range{});
+  }
+  return shares;
+}
+
+std::vector<std::int64_t> balanced_layers(const Budget& budget,
+                                          std::span<const double> capacities) {
+  std::vector<std::int64_t> caps;
+  for (std::size_t d = 0; d < budget.devices(); ++d) caps.push_back(most_layers(budget, d));
+  const std::int64_t total = std::min(budget.plan().model.layers,
+                                      std::accumulate(caps.begin(), caps.end(), std::int64_t{0}));
+  std::vector<double> quotas(caps.size(), 0.0);
+  std::vector<bool> full(caps.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    double rest = static_cast<double>(total);
+    double weight = 0.0;
+    for (std::size_t d = 0; d < caps.size(); ++d) {
+      if (full[d]) {
+        rest -= static_cast<double>(caps[d]);
+      } else {
+        weight += capacities[d];
+      }
+    }
+    for (std::size_t d = 0; d < caps.size(); ++d) {
+      if (full[d]) continue;
+      quotas[d] = rest * capacities[d] / weight;
+      if (quotas[d] <= static_cast<double>(caps[d])) continue;
+      quotas[d] = static_cast<double>(caps[d]);
+      full[d] = changed = true;
+    }
+  }
+  return largest_remainder(quotas, total, caps);
+}
+
+}  // namespace tandem::planner

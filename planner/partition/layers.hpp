@@ -1,0 +1,25 @@
+#pragma once
+
+// Contiguous layers by device, for pipeline strategies.
+
+#include <span>
+
+#include "planner/partition/budget.hpp"
+
+namespace tandem::planner {
+
+// Shares of `counts` (layers by DeviceIndex): devices follow one another in `order`, with all heads
+// and columns of their layers; the master holds embedding and head besides.
+[[nodiscard]] std::vector<model::Share> layer_shares(const model::Transformer& transformer,
+                                                     std::span<const model::DeviceIndex> order,
+                                                     model::DeviceIndex master,
+                                                     std::span<const std::int64_t> counts);
+
+// Layers in proportion to `capacities`, none above what the device's memory holds: what one cannot
+// hold goes to those with memory to spare, in proportion to their capacity, as Galaxy's Algorithm 1
+// does with heads. Whole numbers by largest remainder. Sums to less than the model's layers if they
+// do not fit.
+[[nodiscard]] std::vector<std::int64_t> balanced_layers(const Budget& budget,
+                                                        std::span<const double> capacities);
+
+}  // namespace tandem::planner

@@ -1,0 +1,84 @@
+#include "planner/strategy/pipeline.hpp"
+
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::DeviceIndex;
+using model::TaskIndex;
+
+const model::Share& share(const Plan& plan, DeviceIndex device) {
+  return plan.devices[static_cast<std::size_t>(device)].share;
+}
+
+// The residual stream, from `from` to `to`, which goes on after the message.
+TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, DeviceIndex to,
+               TaskIndex after) {
+  model::Task task;
+  task.kind = model::TaskKind::transfer;
+  task.lane = model::LaneKind::channel;
+  task.device = from;
+  task.peer = to;
+  task.rows = {0, graph.batch().rows()};
+  task.columns = hidden_columns(plan.model);
+  task.input = task.output = {model::BufferKind::hidden, 0};
+  return graph.add(task, {after});
+}
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  model::TaskGraph graph(batch);
+  WindowTasks window(graph, plan);
+  DeviceIndex at = plan.master;
+  TaskIndex last = DeviceTasks(graph, plan.model, at, &window).embed();
+  for (const DeviceIndex device : stage_order(plan)) {
+    const model::Share& held = share(plan, device);
+    if (held.layers.empty()) continue;
+    if (device != at) last = send(graph, plan, at, device, last);
+    at = device;
+    DeviceTasks stage(graph, plan.model, device, &window);
+    for (std::int32_t layer = held.layers.begin; layer < held.layers.end; ++layer) {
+      last = stage.add_partial(layer, stage.attention(layer, held.heads, last));
+      last = stage.add_partial(layer, stage.ffn(layer, held.columns, last));
+    }
+  }
+  if (at != plan.master) last = send(graph, plan, at, plan.master, last);
+  DeviceTasks(graph, plan.model, plan.master, &window).sample(last);
+  window.finish();
+  return graph;
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  check_layers(plan, stage_order(plan));
+}
+
+std::int64_t no_slots(const Plan& /*plan*/, DeviceIndex /*device*/) { return 0; }
+
+// One message in and one out a step.
+std::int64_t message_slots(const Plan& plan, DeviceIndex /*device*/) {
+  return plan.cluster.size() == 1 ? 0 : 1 + 1;
+}
+
+}  // namespace
+
+std::vector<DeviceIndex> stage_order(const Plan& plan) {
+  std::vector<DeviceIndex> order{plan.master};
+  for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
+    if (device != plan.master) order.push_back(device);
+  }
+  return order;
+}
+
+Strategy pipeline_strategy() {
+  return {.name = "pipeline",
+          .summary = "whole layers on each device, one after the other (model parallelism)",
+          .splits_layers = true,
+          .lower = lower,
+          .check = check,
+          .receive_slots = no_slots,
+          .message_slots = message_slots};
+}
+
+}  // namespace tandem::planner
