@@ -167,6 +167,19 @@ TEST_CASE("exec/byte pairs: a word of a million bytes") {
   CHECK(ids == Ids(16, 271));  // 2^20 bytes in tokens of 2^16
 }
 
+// Llama 3's pattern goes over all the white space to its end, and back in search of a line's end.
+TEST_CASE("exec/split pattern: 3 MiB of white space are two words") {
+  const SplitPattern split(R"(\p{L}+|\s*[\r\n]+|\s+(?!\S)|\s+)", false, SplitPattern::Gaps::keep,
+                           "test");
+  const std::size_t spaces = std::size_t{3} << 20U;
+  const std::string text = std::string(spaces, ' ') + "x";
+  const auto parts = split.split({{text}});
+  REQUIRE(parts.size() == 3);
+  CHECK(parts[0].size() == spaces - 1);
+  CHECK(parts[1] == " ");
+  CHECK(parts[2] == "x");
+}
+
 TEST_CASE("exec/split pattern: matches and gaps, white space as Unicode has it") {
   const auto cut = [](const char* pattern, bool literal, SplitPattern::Gaps gaps,
                       std::string_view text) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -15,7 +16,10 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::uint32_t kMaxSteps = 1'000'000;  // of one match
+// Of one match: so many, and of a long text so many for each byte, as honest patterns go over a run
+// of white space once forwards and once back.
+constexpr std::uint32_t kMaxSteps = 1'000'000;
+constexpr std::size_t kStepsPerByte = 16;
 constexpr std::uint32_t kMaxHeapKiB = 64U << 10U;
 constexpr std::size_t kFirstStack = 32U << 10U;
 constexpr std::size_t kMaxStack = 8U << 20U;
@@ -105,7 +109,6 @@ class SplitPattern::Search {
         match_(pcre2_match_data_create_from_pattern(code_, nullptr)),
         stack_(pcre2_jit_stack_create(kFirstStack, kMaxStack, nullptr)) {
     if (context_ == nullptr || match_ == nullptr || stack_ == nullptr) throw std::bad_alloc();
-    pcre2_set_match_limit(context_.get(), kMaxSteps);
     pcre2_set_heap_limit(context_.get(), kMaxHeapKiB);
     pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
   }
@@ -115,6 +118,9 @@ class SplitPattern::Search {
     const auto keep = [&](std::size_t begin, std::size_t end) {
       if (end > begin) parts.push_back(text.substr(begin, end - begin));
     };
+    const std::size_t most = std::min<std::size_t>(text.size(), UINT32_MAX / kStepsPerByte);
+    pcre2_set_match_limit(context_.get(),
+                          std::max(kMaxSteps, static_cast<std::uint32_t>(most * kStepsPerByte)));
     std::size_t from = 0;
     while (from < text.size()) {
       const int found = pcre2_match(code_, units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
