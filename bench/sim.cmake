@@ -1,1 +1,2 @@
 tandem_bench(sim_replay_bench tandem::sim tandem::planner)
+tandem_bench(sim_scale_bench tandem::sim tandem::planner)

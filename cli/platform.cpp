@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cli/city.hpp"
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
@@ -115,10 +116,12 @@ void print_routes(const model::Cluster& cluster, std::ostream& out) {
 }  // namespace
 
 int platform_command(const Arguments& arguments, std::ostream& out) {
+  if (!arguments.empty() && arguments.front() == "city")
+    return city_command({arguments.begin() + 1, arguments.end()}, out);
   const Options options(
       {.command = "platform",
        .summary = "Checks a SimGrid platform file, or a name in scenarios/platforms, and prints\n"
-                  "its devices, links and routes.",
+                  "its devices, links and routes. 'tandem platform city' makes one.",
        .positionals = {"FILE.xml"},
        .flags = {{"json", "", "print JSON"}}},
       arguments);
@@ -135,7 +138,10 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
     out << '\n';
     print_links(cluster, out);
   }
-  if (cluster.size() > 1) {
+  constexpr DeviceIndex kShownRoutes = 64;
+  if (cluster.size() > kShownRoutes) {
+    out << "\nroutes between more than " << kShownRoutes << " devices are not printed\n";
+  } else if (cluster.size() > 1) {
     out << '\n';
     print_routes(cluster, out);
   }

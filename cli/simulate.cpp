@@ -39,6 +39,7 @@ class WithProgress : public model::Steps {
     }
     return steps_.graph(i);
   }
+  [[nodiscard]] bool any_order() const override { return steps_.any_order(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,13 +48,12 @@ class WithProgress : public model::Steps {
   Clock::time_point last_ = Clock::now();
 };
 
+// With `extended` as few steps as show what the others are, and no spans.
 void evaluate(const Plan& plan, const std::string& evaluator, model::Steps& steps,
-              model::RunRecorder& recorder) {
-  if (evaluator == "analytic") {
-    evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  } else {
-    sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
-  }
+              model::RunRecorder& recorder, bool extended) {
+  const auto analytic = extended ? model::extend_analytic : model::evaluate_analytic;
+  const auto simgrid = extended ? sim::replay_extended : sim::replay;
+  (evaluator == "analytic" ? analytic : simgrid)(plan.cluster, plan.cost_model(), steps, recorder);
 }
 
 // The critical path of the first two tokens, by the same evaluator.
@@ -62,7 +62,7 @@ Bottleneck bottleneck_of(const Plan& plan, const std::string& evaluator) {
   workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
   planner::GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
-  evaluate(plan, evaluator, steps, recorder);
+  evaluate(plan, evaluator, steps, recorder, false);
   return find_bottleneck(plan, recorder.trace());
 }
 
@@ -107,6 +107,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                  {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
                  {"evaluator", "E",
                   "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+                 {"full", "", "evaluate every step, also those that can be shown to go on alike"},
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print no table and no progress"}}},
       arguments);
@@ -125,7 +126,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   model::RunRecorder recorder(plan.cluster, plan.master, trace_path.has_value());
   for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
     recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
-  evaluate(plan, evaluator, steps, recorder);
+  const bool every_step = trace_path || options.has("full");
+  evaluate(plan, evaluator, steps, recorder, !every_step);
   Result result = result_of(plan, evaluator, recorder);
 
   if (trace_path) {

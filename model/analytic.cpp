@@ -1,10 +1,12 @@
 #include "model/analytic.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 
 #include "model/error.hpp"
+#include "model/extension.hpp"
 
 namespace tandem::model {
 
@@ -23,7 +25,9 @@ class Evaluator {
  public:
   Evaluator(const Cluster& cluster, const CostModel& costs) : cluster_(cluster), costs_(costs) {}
 
-  void step(std::int32_t index, const TaskGraph& graph, RunRecorder& recorder) {
+  // Hands each span on to `record`.
+  template <class Record>
+  void step(std::int32_t index, const TaskGraph& graph, const Record& record) {
     update_costs(graph);
     const std::vector<Task>& tasks = graph.tasks();
     done_.resize(tasks.size());
@@ -33,7 +37,7 @@ class Evaluator {
       const Cost& cost = cost_[i];
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
       double start = lane_free;
-      double loaded = 0.0;
+      double loaded = -std::numeric_limits<double>::infinity();
       for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
         const auto dependency = static_cast<std::size_t>(d);
         double& latest = tasks[dependency].kind == TaskKind::load ? loaded : start;
@@ -51,22 +55,40 @@ class Evaluator {
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
       const Task& task = tasks[i];
-      recorder.record({.step = index,
-                       .task = static_cast<TaskIndex>(i),
-                       .kind = task.kind,
-                       .lane = task.lane,
-                       .device = task.device,
-                       .peer = task.peer,
-                       .layer = task.layer,
-                       .start = start,
-                       .end = end,
-                       .bytes = cost.bytes,
-                       .flops = cost.flops,
-                       .stall = stall});
+      record(Span{.step = index,
+                  .task = static_cast<TaskIndex>(i),
+                  .kind = task.kind,
+                  .lane = task.lane,
+                  .device = task.device,
+                  .peer = task.peer,
+                  .layer = task.layer,
+                  .start = start,
+                  .end = end,
+                  .bytes = cost.bytes,
+                  .flops = cost.flops,
+                  .stall = stall});
     }
     marks_.clear();
     for (const TaskIndex mark : graph.carried())
       marks_.push_back(done_[static_cast<std::size_t>(mark)]);
+  }
+
+  // Of the last step.
+  [[nodiscard]] StepTimes times() const {
+    StepTimes times;
+    times.done = done_;
+    times.lane.reserve(cost_.size());
+    times.left.reserve(cost_.size());
+    for (std::size_t i = 0; i < cost_.size(); ++i) {
+      times.lane.push_back(cost_[i].lane);
+      times.left.push_back(done_[i] - cost_[i].flight_s);
+    }
+    return times;
+  }
+  [[nodiscard]] StepState state() const { return {free_, marks_}; }
+  void set_state(const StepState& state) {
+    free_ = state.free;
+    marks_ = state.marks;
   }
 
  private:
@@ -93,17 +115,15 @@ class Evaluator {
     Cost cost;
     cost.lane = lane_of(task);
     cost.flops = work.flops;
+    cost.bytes = span_bytes(task, work);
     switch (task.lane) {
       case LaneKind::cpu:
-        cost.bytes = work.streamed_bytes;
         cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
         break;
       case LaneKind::disk:
-        cost.bytes = work.bytes_disk;
         cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
         break;
       case LaneKind::channel: {
-        cost.bytes = work.bytes_wire;
         const Route& route = cluster_.route(task.device, task.peer);
         const Bytes payload{work.bytes_wire};
         cost.occupied_s =
@@ -138,14 +158,53 @@ class Evaluator {
   std::shared_ptr<const char> shape_;
 };
 
+// One step at a time, each from its own origin.
+class AnalyticSteps : public StepEvaluator {
+ public:
+  AnalyticSteps(const Cluster& cluster, const CostModel& costs, BlendRecorder& recorder)
+      : evaluator_(cluster, costs), recorder_(recorder) {}
+
+  Outcome run(const TaskGraph& graph, std::int32_t number, const Decisions* expected,
+              Decisions& made) override {
+    evaluator_.step(number, graph, [&](const Span& span) { recorder_.record(span); });
+    const StepTimes times = evaluator_.times();
+    const bool as_expected = decide(graph, state_, times, expected, made);
+    state_ = evaluator_.state();
+    const double length = end_step(graph, times, state_);
+    evaluator_.set_state(state_);
+    return {.length = length, .as_expected = as_expected};
+  }
+  [[nodiscard]] const StepState& state() const override { return state_; }
+  void set_state(const StepState& state) override {
+    state_ = state;
+    evaluator_.set_state(state);
+  }
+
+ private:
+  Evaluator evaluator_;
+  BlendRecorder& recorder_;
+  StepState state_;
+};
+
 }  // namespace
 
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
                        RunRecorder& recorder) {
   Evaluator evaluator(cluster, costs);
   for (std::int32_t i = 0; i < steps.count(); ++i) {
-    evaluator.step(i, steps.graph(i), recorder);
+    evaluator.step(i, steps.graph(i), [&](const Span& span) { recorder.record(span); });
   }
+}
+
+void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                     RunRecorder& recorder) {
+  if (!steps.any_order()) {
+    evaluate_analytic(cluster, costs, steps, recorder);
+    return;
+  }
+  BlendRecorder blends(cluster, recorder.master(), recorder);
+  AnalyticSteps evaluator(cluster, costs, blends);
+  evaluate_extended(steps, evaluator, [&](const StepBlend& blend) { blends.add(blend); });
 }
 
 }  // namespace tandem::model

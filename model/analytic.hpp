@@ -17,6 +17,8 @@ class Steps {
   // The graph of step `i`, called with i = 0, 1, ..., count() - 1 in order. The reference is valid
   // until the next call; the same object may come back, advanced.
   virtual const TaskGraph& graph(std::int32_t i) = 0;
+  // Whether graph() may be called in any order.
+  [[nodiscard]] virtual bool any_order() const { return false; }
 };
 
 // Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
@@ -28,5 +30,11 @@ class Steps {
 // Throws logic_error for a task that it has no time for.
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
                        RunRecorder& recorder);
+
+// The same metrics up to rounding, from as few evaluated steps as show what the others are
+// (model/extension.hpp). Records no spans. As evaluate_analytic where `steps` do not take any
+// order.
+void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
+                     RunRecorder& recorder);
 
 }  // namespace tandem::model

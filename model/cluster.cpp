@@ -329,7 +329,9 @@ const Route& Cluster::route(DeviceIndex from, DeviceIndex to) const {
   for (const Hop& hop : hops) {
     const Link& link = links_[static_cast<std::size_t>(hop.link)];
     latency_s += link.latency.value();
-    bandwidth_Bps = std::min(bandwidth_Bps, link.bandwidth.value());
+    const auto passes =
+        link.sharing == Sharing::fatpipe ? 1 : std::count(hops.begin(), hops.end(), hop);
+    bandwidth_Bps = std::min(bandwidth_Bps, link.bandwidth.value() / static_cast<double>(passes));
   }
   route = {std::move(hops), Seconds{latency_s}, BytesPerSecond{bandwidth_Bps}};
   return route;

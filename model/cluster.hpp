@@ -60,7 +60,9 @@ struct Edge {
 struct Route {
   std::vector<Hop> hops{};
   Seconds latency{};           // sum over the hops
-  BytesPerSecond bandwidth{};  // minimum over the hops
+  // Minimum over the links of bandwidth / passes: a message that passes a medium twice (Wi-Fi from
+  // station to station, by way of the access point) loads it twice.
+  BytesPerSecond bandwidth{};
 };
 
 // Invariant: at least one device; unique names of devices, routers and links; every device

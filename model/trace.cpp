@@ -54,10 +54,11 @@ void RunRecorder::record(const Span& span) {
   KindMetrics& kind = kinds_[d][static_cast<std::size_t>(span.kind)];
   ++kind.count;
   kind.total_s += duration;
-  if (span.stall > 0.0) disk(span).stall_s += span.stall;
+  if (span.stall > 0.0) disk(d, span.step).stall_s += span.stall;
   switch (span.lane) {
     case LaneKind::cpu:
       device.busy_cpu_s += duration;
+      if (span.kind == TaskKind::fetch) device.bytes_loaded += span.bytes;
       first_start_[d] = std::min(first_start_[d], span.start);
       last_end_[d] = std::max(last_end_[d], span.end);
       device.stall_s = std::max(0.0, last_end_[d] - first_start_[d] - device.busy_cpu_s);
@@ -65,7 +66,7 @@ void RunRecorder::record(const Span& span) {
     case LaneKind::disk:
       device.busy_disk_s += duration;
       device.bytes_loaded += span.bytes;
-      disk(span).busy_s += duration;
+      disk(d, span.step).busy_s += duration;
       break;
     case LaneKind::channel:
       device.busy_channel_s += duration;
@@ -88,6 +89,48 @@ void RunRecorder::record(const Span& span) {
   if (keep_spans_) trace_.spans.push_back(span);
 }
 
+void RunRecorder::add_between(const RunRecorder& a, const RunRecorder& b, double t,
+                              std::int32_t step, double base) {
+  require(a.devices_.size() == devices_.size() && b.devices_.size() == devices_.size(),
+          "recorder: steps of another cluster");
+  const auto between = [t](double x, double y) { return x + t * (y - x); };
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    DeviceMetrics& device = devices_[d];
+    const auto add = [&](double DeviceMetrics::*value) {
+      device.*value += between(a.devices_[d].*value, b.devices_[d].*value);
+    };
+    add(&DeviceMetrics::bytes_sent);
+    add(&DeviceMetrics::bytes_loaded);
+    add(&DeviceMetrics::busy_cpu_s);
+    add(&DeviceMetrics::busy_disk_s);
+    add(&DeviceMetrics::busy_channel_s);
+    for (std::size_t k = 0; k < kinds_[d].size(); ++k) {
+      kinds_[d][k].count += a.kinds_[d][k].count;
+      kinds_[d][k].total_s += between(a.kinds_[d][k].total_s, b.kinds_[d][k].total_s);
+    }
+    if (std::isfinite(a.first_start_[d])) {
+      first_start_[d] =
+          std::min(first_start_[d], base + between(a.first_start_[d], b.first_start_[d]));
+      last_end_[d] = std::max(last_end_[d], base + between(a.last_end_[d], b.last_end_[d]));
+      device.stall_s = std::max(0.0, last_end_[d] - first_start_[d] - device.busy_cpu_s);
+    }
+    if (a.disk_[d].empty() && b.disk_[d].empty()) continue;
+    const StepDisk from = a.disk_[d].empty() ? StepDisk{} : a.disk_[d].front();
+    const StepDisk to = b.disk_[d].empty() ? StepDisk{} : b.disk_[d].front();
+    StepDisk& now = disk(d, step);
+    now.stall_s += between(from.stall_s, to.stall_s);
+    now.busy_s += between(from.busy_s, to.busy_s);
+  }
+  for (std::size_t i = 0; i < link_bytes_.size(); ++i)
+    link_bytes_[i] += between(a.link_bytes_[i], b.link_bytes_[i]);
+  if (step == 0 && a.has_origin_) {
+    origin_ = base + between(a.origin_, b.origin_);
+    has_origin_ = true;
+  }
+  if (!a.sampled_.empty() && !b.sampled_.empty())
+    sampled_[step] = base + between(a.sampled_.begin()->second, b.sampled_.begin()->second);
+}
+
 void RunRecorder::set_peak_memory(DeviceIndex device, const MemoryUse& peak) {
   require(device >= 0 && device < cluster_->size(), "recorder: unknown device");
   devices_[static_cast<std::size_t>(device)].peak_memory = peak;
@@ -103,10 +146,10 @@ Metrics RunRecorder::metrics() const {
   return metrics;
 }
 
-RunRecorder::StepDisk& RunRecorder::disk(const Span& span) {
-  require(span.step >= 0, "recorder: negative step");
-  auto& steps = disk_[static_cast<std::size_t>(span.device)];
-  const auto step = static_cast<std::size_t>(span.step);
+RunRecorder::StepDisk& RunRecorder::disk(std::size_t device, std::int32_t number) {
+  require(number >= 0, "recorder: negative step");
+  auto& steps = disk_[device];
+  const auto step = static_cast<std::size_t>(number);
   if (steps.size() <= step) steps.resize(step + 1);
   return steps[step];
 }

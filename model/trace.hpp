@@ -44,7 +44,7 @@ struct DeviceMetrics {
   std::string name{};
   MemoryUse peak_memory{};
   double bytes_sent = 0.0;
-  double bytes_loaded = 0.0;
+  double bytes_loaded = 0.0;  // read from the disk: loads, and embedding rows that are fetched
   double busy_cpu_s = 0.0;
   double busy_disk_s = 0.0;
   double busy_channel_s = 0.0;  // sum of the spans of the channels it sends on, flights included
@@ -82,9 +82,14 @@ class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
   void record(const Span& span);
+  // Records step `step`, that begins at `base`, as (1 - t) times `a` and t times `b`: recorders of
+  // one step each, numbered 0, with the same tasks and times from the step's begin. Keeps no spans.
+  void add_between(const RunRecorder& a, const RunRecorder& b, double t, std::int32_t step,
+                   double base);
   // Peak memory is not made of spans: whoever knows it, says it.
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
+  [[nodiscard]] DeviceIndex master() const { return master_; }
   [[nodiscard]] Metrics metrics() const;
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
   // is at most `tolerance`.
@@ -111,7 +116,7 @@ class RunRecorder {
     double stall_s = 0.0;
     double busy_s = 0.0;
   };
-  StepDisk& disk(const Span& span);
+  StepDisk& disk(std::size_t device, std::int32_t number);
 
   std::vector<std::vector<StepDisk>> disk_;  // by device, step; empty: nothing loaded
   double origin_ = 0.0;                      // master's first start in step 0

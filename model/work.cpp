@@ -158,4 +158,16 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   throw std::logic_error("task kind out of range");
 }
 
+double span_bytes(const Task& task, const Work& work) {
+  switch (task.lane) {
+    case LaneKind::cpu:
+      return task.kind == TaskKind::fetch ? work.bytes_disk : work.streamed_bytes;
+    case LaneKind::disk:
+      return work.bytes_disk;
+    case LaneKind::channel:
+      return work.bytes_wire;
+  }
+  throw std::logic_error("lane out of range");
+}
+
 }  // namespace tandem::model

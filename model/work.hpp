@@ -29,4 +29,8 @@ struct Work {
 // 4 * hidden * keys per token.
 [[nodiscard]] Work work_of(const Transformer& transformer, const Batch& batch, const Task& task);
 
+// Of `task`'s work what a span of it tells: bytes from the disk (loads, and fetches, which a cpu
+// lane does), on the wire, or streamed.
+[[nodiscard]] double span_bytes(const Task& task, const Work& work);
+
 }  // namespace tandem::model

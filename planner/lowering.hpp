@@ -58,6 +58,7 @@ class GenerationSteps : public model::Steps {
   GenerationSteps(const Plan& plan, Workload workload);
   [[nodiscard]] std::int32_t count() const override;
   const model::TaskGraph& graph(std::int32_t i) override;
+  [[nodiscard]] bool any_order() const override { return true; }
 
  private:
   const Plan* plan_;

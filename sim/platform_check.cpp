@@ -93,7 +93,10 @@ std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& sourc
     host(from)->route_to(host(to), links, &way.latency_s);
     way.bandwidth_Bps = std::numeric_limits<double>::infinity();
     for (const s4u::Link* link : links) {
-      way.bandwidth_Bps = std::min(way.bandwidth_Bps, link->get_bandwidth());
+      const bool fatpipe = link->get_sharing_policy() == s4u::Link::SharingPolicy::FATPIPE;
+      const auto passes = fatpipe ? 1 : std::count(links.begin(), links.end(), link);
+      way.bandwidth_Bps =
+          std::min(way.bandwidth_Bps, link->get_bandwidth() / static_cast<double>(passes));
     }
     ways.push_back(way);
   }
@@ -121,10 +124,10 @@ void compare(const std::string& source, const model::Cluster& cluster, const Pai
   for (const model::Hop& hop : route.hops) {
     const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
     if (!crossed.emplace(hop.link, hop.direction).second &&
-        link.sharing != model::Sharing::fatpipe) {
+        link.sharing == model::Sharing::split_duplex) {
       throw Error(subject + "crosses link " + link.name +
-                  " twice, expected once: a message would load it twice; give a route between the "
-                  "two that has it once, with the bandwidth that is left");
+                  " twice in one direction, expected once: only a medium (SHARED) is passed again; "
+                  "correct the routes between them");
     }
   }
   const Way ours{route.latency.value(), route.bandwidth.value()};

@@ -189,10 +189,11 @@ class Reader {
     std::set<std::pair<model::LinkIndex, model::Direction>> used;
     for (const xml_node hop : node.children("link_ctn")) {
       edge.hops.push_back(read_hop(hop));
-      if (!used.emplace(edge.hops.back().link, edge.hops.back().direction).second) {
+      const bool again = !used.emplace(edge.hops.back().link, edge.hops.back().direction).second;
+      if (again && edge.hops.back().direction != model::Direction::none) {
         document_.fail(hop,
-                       "is on the route twice, expected once: a message would load it twice; "
-                       "remove one, or halve its bandwidth");
+                       "is on the route twice in one direction, expected once: only a medium "
+                       "(SHARED) is passed again; remove one");
       }
     }
     if (edge.hops.empty()) {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u/Comm.hpp>
 #include <simgrid/s4u/Host.hpp>
@@ -13,14 +14,17 @@
 #include <simgrid/s4u/NetZone.hpp>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/extension.hpp"
 #include "model/work.hpp"
 #include "sim/child.hpp"
 #include "sim/engine.hpp"
+#include "sim/random.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -105,7 +109,10 @@ class Network {
   std::vector<Duplex> links_;
 };
 
-// Spans on their way to the parent.
+// What a frame to the parent holds.
+enum class Content : std::uint64_t { spans, blend };
+
+// Spans and blends on their way to the parent.
 class SpanBuffer {
  public:
   explicit SpanBuffer(const std::function<void(Bytes)>& send) : send_(&send) {
@@ -115,15 +122,27 @@ class SpanBuffer {
     spans_.push_back(span);
     if (spans_.size() == kSpans) flush();
   }
+  void add(const model::StepBlend& blend) {
+    flush();
+    send(Content::blend, std::as_bytes(std::span(&blend, 1)));
+  }
   void flush() {
-    if (!spans_.empty()) (*send_)(std::as_bytes(std::span<const Span>(spans_)));
+    if (!spans_.empty()) send(Content::spans, std::as_bytes(std::span<const Span>(spans_)));
     spans_.clear();
   }
 
  private:
+  void send(Content content, Bytes bytes) {
+    frame_.resize(sizeof content + bytes.size());
+    std::memcpy(frame_.data(), &content, sizeof content);
+    std::memcpy(frame_.data() + sizeof content, bytes.data(), bytes.size());
+    (*send_)(frame_);
+  }
+
   static constexpr std::size_t kSpans = 4096;
   const std::function<void(Bytes)>* send_;
   std::vector<Span> spans_;
+  std::vector<std::byte> frame_;
 };
 
 struct TaskRef {
@@ -132,6 +151,7 @@ struct TaskRef {
 };
 
 struct Lane {
+  std::int32_t number = 0;
   std::deque<TaskRef> tasks;  // front: the next, or the message being sent
   double free = 0.0;          // when the last one left it
   model::DeviceIndex from = 0;
@@ -169,7 +189,7 @@ struct Step {
 // start, so it is computed as soon as the start is known, ahead of the engine's clock; the engine
 // carries the bytes of messages, where alone flows contend. A step is taken up when the first lane
 // has nothing left to do.
-class Replay {
+class Replay : public model::StepEvaluator {
  public:
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
          SpanBuffer& spans)
@@ -178,12 +198,13 @@ class Replay {
         steps_(&steps),
         spans_(&spans),
         engine_(&make_engine()),
-        network_(*engine_, cluster) {}
-
-  void run() {
+        network_(*engine_, cluster) {
     s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
       sent(*comm.get_data<Lane>(), s4u::Engine::get_clock());
     });
+  }
+
+  void run_all() {
     // Two steps at once: a prompt and its successor between them use every lane.
     take_up_step();
     take_up_step();
@@ -191,6 +212,40 @@ class Replay {
     engine_->run();
     require(taken_up_ == steps_->count() && open_.empty(), "replay: tasks were left waiting");
   }
+
+  // One step alone, which must leave nothing in flight at its end and send nothing before its begin
+  // (drains): then the engine need not know of the steps before and after.
+  Outcome run(const model::TaskGraph& graph, std::int32_t number, const model::Decisions* expected,
+              model::Decisions& made) override {
+    alone_ = true;
+    for (auto& [key, lane] : lanes_) {
+      const auto i = static_cast<std::size_t>(lane.number);
+      lane.free = origin_ + (i < state_.free.size() ? state_.free[i] : 0.0);
+    }
+    const auto size = static_cast<std::size_t>(graph.size());
+    times_.lane.resize(size);
+    times_.done.resize(size);
+    times_.left.resize(size);
+    first_byte_.resize(size);
+    take_up(graph, number);
+    run_lanes();
+    engine_->run();
+    require(open_.empty(), "replay: tasks were left waiting");
+    const bool as_expected = model::decide(graph, state_, times_, expected, made);
+    made.order = flow_order(graph);
+    state_.free.assign(lanes_.size(), 0.0);
+    for (const auto& [key, lane] : lanes_)
+      state_.free[static_cast<std::size_t>(lane.number)] = lane.free - origin_;
+    state_.marks.clear();
+    for (const TaskIndex mark : graph.carried())
+      state_.marks.push_back(times_.done[static_cast<std::size_t>(mark)]);
+    const double length = model::end_step(graph, times_, state_);
+    origin_ += length;
+    return {.length = length,
+            .as_expected = as_expected && (expected == nullptr || expected->order == made.order)};
+  }
+  [[nodiscard]] const model::StepState& state() const override { return state_; }
+  void set_state(const model::StepState& state) override { state_ = state; }
 
  private:
   [[nodiscard]] Lane& lane_of(const Span& span) {
@@ -209,6 +264,7 @@ class Replay {
     const auto [at, fresh] =
         lanes_.try_emplace(static_cast<std::uint64_t>(span.device) * (devices + 2) + place);
     Lane& lane = at->second;
+    if (fresh) lane.number = static_cast<std::int32_t>(lanes_.size()) - 1;
     if (fresh && span.lane == model::LaneKind::channel) {
       lane.from = span.device;
       lane.to = span.peer;
@@ -222,17 +278,15 @@ class Replay {
   void cost(const model::Batch& batch, const Task& task, Step::State& state) const {
     const model::Work work = model::work_of(costs_->transformer(), batch, task);
     state.span.flops = work.flops;
+    state.span.bytes = model::span_bytes(task, work);
     switch (task.lane) {
       case model::LaneKind::cpu:
-        state.span.bytes = work.streamed_bytes;
         state.duration = lane_time(*cluster_, *costs_, task, work).value();
         return;
       case model::LaneKind::disk:
-        state.span.bytes = work.bytes_disk;
         state.duration = lane_time(*cluster_, *costs_, task, work).value();
         return;
       case model::LaneKind::channel:
-        state.span.bytes = work.bytes_wire;
         state.duration =
             costs_->message_overhead(task.device, model::Bytes{work.bytes_wire}).value();
         return;
@@ -242,8 +296,13 @@ class Replay {
   void take_up_step() {
     requested_ = kNever;
     if (taken_up_ == steps_->count()) return;
-    const std::int32_t index = taken_up_++;
-    const model::TaskGraph& graph = steps_->graph(index);
+    const std::int32_t index = taken_up_;
+    take_up(steps_->graph(index), index);
+  }
+
+  void take_up(const model::TaskGraph& graph, std::int32_t index) {
+    taken_up_ = index + 1;
+    if (alone_) first_open_ = index;
     const auto size = static_cast<std::size_t>(graph.size());
     Step& step = open_.emplace_back();
     step.left = size;
@@ -264,7 +323,16 @@ class Replay {
       state.lane->tasks.push_back({index, i});
       if (state.lane->tasks.size() == 1) runnable_.push_back(state.lane);
       state.waits = static_cast<std::int32_t>(graph.dependencies(i).size());
-      if (index > 0) await_marks(graph.carried_dependencies(i), {index, i}, state);
+      if (alone_) {
+        for (const std::int32_t mark : graph.carried_dependencies(i)) {
+          const auto m = static_cast<std::size_t>(mark);
+          if (m < state_.marks.size())
+            state.ready = std::max(state.ready, origin_ + state_.marks[m]);
+        }
+        times_.lane[static_cast<std::size_t>(i)] = state.lane->number;
+      } else if (index > 0) {
+        await_marks(graph.carried_dependencies(i), {index, i}, state);
+      }
       for (const TaskIndex d : graph.dependencies(i)) ++step.first[static_cast<std::size_t>(d) + 1];
     }
     for (std::size_t i = 0; i < size; ++i) step.first[i + 1] += step.first[i];
@@ -302,7 +370,7 @@ class Replay {
 
   // Has the next step taken up at `time`, unless that is done by then.
   void request_step(double time) {
-    if (taken_up_ == steps_->count()) return;
+    if (alone_ || taken_up_ == steps_->count()) return;
     if (time <= s4u::Engine::get_clock()) {
       requested_ = kNow;
     } else if (time < requested_) {
@@ -379,7 +447,7 @@ class Replay {
     lane.free = time;
     span.start = start;
     span.end = time + lane.latency_s;
-    spans_->add(span);
+    record(span, time, start + state.duration);
     const auto end_wait = [&](Step::State& waiting, double& latest) {
       latest = std::max(latest, span.end);
       if (--waiting.waits == 0) runnable_.push_back(waiting.lane);
@@ -404,10 +472,79 @@ class Replay {
     drop_done_steps();
   }
 
+  void record(const Span& span, double left, double first_byte) {
+    if (!alone_) {
+      spans_->add(span);
+      return;
+    }
+    Span own = span;
+    own.start -= origin_;
+    own.end -= origin_;
+    spans_->add(own);
+    const auto task = static_cast<std::size_t>(span.task);
+    times_.done[task] = own.end;
+    times_.left[task] = left - origin_;
+    first_byte_[task] = first_byte - origin_;
+  }
+
+  // A digest of the order in which flows begin and end, apart for links that no message connects:
+  // between two of these events every rate is constant. Ties count as one event.
+  [[nodiscard]] std::uint64_t flow_order(const model::TaskGraph& graph) const {
+    struct Event {
+      std::size_t group;
+      double time;
+      std::uint64_t what;
+    };
+    std::vector<std::size_t> parent(cluster_->links().size());
+    std::iota(parent.begin(), parent.end(), std::size_t{0});
+    const auto root = [&](std::size_t link) {
+      while (parent[link] != link) link = parent[link] = parent[parent[link]];
+      return link;
+    };
+    std::vector<TaskIndex> flows;
+    double length = 0.0;
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+      if (task.lane != model::LaneKind::channel) continue;
+      flows.push_back(i);
+      length = std::max(length, times_.left[static_cast<std::size_t>(i)]);
+      const auto& hops = cluster_->route(task.device, task.peer).hops;
+      for (const model::Hop& hop : hops)
+        parent[root(static_cast<std::size_t>(hop.link))] =
+            root(static_cast<std::size_t>(hops.front().link));
+    }
+    std::vector<Event> events;
+    for (const TaskIndex i : flows) {
+      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+      const auto t = static_cast<std::size_t>(i);
+      const auto link = cluster_->route(task.device, task.peer).hops.front().link;
+      const std::size_t group = root(static_cast<std::size_t>(link));
+      events.push_back({group, first_byte_[t], 2 * static_cast<std::uint64_t>(i)});
+      events.push_back({group, times_.left[t], 2 * static_cast<std::uint64_t>(i) + 1});
+    }
+    const auto by_time = [](const Event& a, const Event& b) {
+      return std::tie(a.group, a.time, a.what) < std::tie(b.group, b.time, b.what);
+    };
+    std::sort(events.begin(), events.end(), by_time);
+    std::uint64_t digest = 0;
+    for (std::size_t i = 0; i < events.size();) {
+      std::uint64_t tie = 0;
+      std::size_t last = i;
+      for (; last < events.size() && events[last].group == events[i].group &&
+             events[last].time <= events[i].time + model::kTie * length;
+           ++last) {
+        tie += scattered(events[last].what);
+      }
+      digest = scattered(digest ^ tie);
+      i = last;
+    }
+    return digest;
+  }
+
   // The last step taken up stays until the next one knows its marks.
   void drop_done_steps() {
     while (!open_.empty() && open_.front().left == 0 &&
-           (open_.size() > 1 || taken_up_ == steps_->count())) {
+           (open_.size() > 1 || alone_ || taken_up_ == steps_->count())) {
       open_.pop_front();
       ++first_open_;
     }
@@ -435,7 +572,50 @@ class Replay {
   std::int32_t first_open_ = 0;  // index of open_'s first
   std::int32_t taken_up_ = 0;
   double requested_ = kNever;  // when to take up the next step
+
+  // Of steps that run alone.
+  bool alone_ = false;
+  double origin_ = 0.0;  // on the engine's clock, of the step
+  model::StepState state_;
+  model::StepTimes times_;
+  std::vector<double> first_byte_;  // of messages
 };
+
+template <class Take>
+void each_span(Bytes bytes, const Take& take) {
+  for (std::size_t at = 0; at + sizeof(Span) <= bytes.size(); at += sizeof(Span)) {
+    Span span;
+    std::memcpy(&span, bytes.data() + at, sizeof span);
+    take(span);
+  }
+}
+
+// Whether a step's messages have all arrived when its last sample is done, and begin no sooner than
+// the last sample of the step before: each leads to the last sample and comes from the lane of it.
+bool drains(const model::TaskGraph& graph) {
+  const std::vector<Task>& tasks = graph.tasks();
+  std::size_t last = tasks.size();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].kind == model::TaskKind::sample) last = i;
+  }
+  if (last == tasks.size()) return false;
+  const model::DeviceIndex master = tasks[last].device;
+  std::vector<bool> leads(tasks.size(), false);
+  std::vector<bool> comes(tasks.size(), false);
+  leads[last] = true;
+  for (std::size_t i = last + 1; i-- > 0;) {
+    if (!leads[i]) continue;
+    for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i)))
+      leads[static_cast<std::size_t>(d)] = true;
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    comes[i] = tasks[i].lane == model::LaneKind::cpu && tasks[i].device == master;
+    for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i)))
+      comes[i] = comes[i] || comes[static_cast<std::size_t>(d)];
+    if (tasks[i].lane == model::LaneKind::channel && !(leads[i] && comes[i])) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -445,14 +625,44 @@ void replay(const model::Cluster& cluster, const model::CostModel& costs, model:
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
         SpanBuffer spans(send);
-        Replay(cluster, costs, steps, spans).run();
+        Replay(cluster, costs, steps, spans).run_all();
         spans.flush();
       },
       [&](Bytes bytes) {
-        for (std::size_t at = 0; at + sizeof(Span) <= bytes.size(); at += sizeof(Span)) {
-          Span span;
-          std::memcpy(&span, bytes.data() + at, sizeof span);
-          recorder.record(span);
+        each_span(bytes.subspan(sizeof(Content)), [&](const Span& span) { recorder.record(span); });
+      });
+}
+
+void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
+                     model::Steps& steps, model::RunRecorder& recorder) {
+  if (!steps.any_order() || steps.count() < 2 || !drains(steps.graph(0)) ||
+      !drains(steps.graph(1))) {
+    replay(cluster, costs, steps, recorder);
+    return;
+  }
+  model::BlendRecorder blends(cluster, recorder.master(), recorder);
+  run_in_child(
+      {.subject = "simulation", .timeout = {}},
+      [&](const std::function<void(Bytes)>& send) {
+        SpanBuffer spans(send);
+        Replay replay(cluster, costs, steps, spans);
+        model::evaluate_extended(steps, replay,
+                                 [&](const model::StepBlend& blend) { spans.add(blend); });
+        spans.flush();
+      },
+      [&](Bytes bytes) {
+        Content content{};
+        std::memcpy(&content, bytes.data(), sizeof content);
+        bytes = bytes.subspan(sizeof content);
+        switch (content) {
+          case Content::spans:
+            each_span(bytes, [&](const Span& span) { blends.record(span); });
+            return;
+          case Content::blend:
+            model::StepBlend blend;
+            std::memcpy(&blend, bytes.data(), sizeof blend);
+            blends.add(blend);
+            return;
         }
       });
 }

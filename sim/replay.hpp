@@ -21,4 +21,10 @@ namespace tandem::sim {
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
             model::RunRecorder& recorder);
 
+// The same metrics to 1e-9, from as few simulated steps as show what the others are
+// (model/extension.hpp; what is shown of links is the order in which messages begin and end).
+// Records no spans. As replay where a message is in flight between two steps.
+void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
+                     model::Steps& steps, model::RunRecorder& recorder);
+
 }  // namespace tandem::sim

@@ -120,6 +120,54 @@ TEST_CASE("sim/network: ring all-reduce on klonet8: 14 (4 tau + B / (8 W))") {
   CHECK(same(ring_time(250000), 14 * (4 * kTau + 1e6 / 8 / kBandwidth)));    // 103 ms
 }
 
+TEST_CASE("sim/network: from station to station a message passes the air twice: 2 B / W") {
+  // 1000 bytes, 1000 bytes a second, 5 ms a pass; a faster uplink to a port of the access point.
+  const model::Cluster cluster(
+      "wifi", {device("a"), device("b"), device("c")}, {"point"},
+      {link("air", 5e-3, 1000.0, Sharing::shared), link("port", 1e-3, 1e6, Sharing::split_duplex)},
+      {{"a", "point", {{0, Direction::none}}, true},
+       {"b", "point", {{0, Direction::none}}, true},
+       {"c", "point", {{1, Direction::up}}, true}});
+  CHECK(cluster.route(0, 1).bandwidth.value() == 500.0);
+  CHECK(cluster.route(0, 2).bandwidth.value() == 1000.0);
+  const auto ends = [&](const std::vector<std::pair<int, int>>& pairs) {
+    TaskGraph graph(one_row());
+    for (const auto& [from, to] : pairs) graph.add(message(from, to, 250), {});
+    std::vector<double> times;
+    for (const auto& [id, span] : simulated(cluster, graph)) times.push_back(span.end);
+    return times;
+  };
+  CHECK(same(ends({{0, 1}})[0], 2.0 + 10e-3));
+  CHECK(same(ends({{0, 2}})[0], 1.0 + 6e-3));
+  // Rate r each: 2 r + 2 r = W; both are done after 4 s.
+  CHECK(same(ends({{0, 1}, {1, 0}})[1], 4.0 + 10e-3));
+  // 2 r + r = W: after 3 s both are done.
+  const auto mixed = ends({{0, 1}, {2, 1}});
+  CHECK(same(mixed[0], 3.0 + 10e-3));
+  CHECK(same(mixed[1], 3.0 + 6e-3));
+  GraphSteps alone({[] {
+    TaskGraph graph(one_row());
+    graph.add(message(0, 1, 250), {});
+    return graph;
+  }()});
+  CHECK(same(makespan(analytic(cluster, free_costs(cluster), alone)), 2.0 + 10e-3));
+}
+
+TEST_CASE("sim/network: latencies of unequal links add up: 1 + 20 + 300 ms + B / W") {
+  const model::Cluster cluster(
+      "line", {device("a"), device("b")}, {"x", "y"},
+      {link("1", 1e-3, 5000.0, Sharing::split_duplex), link("2", 20e-3, 1000.0, Sharing::shared),
+       link("3", 300e-3, 2000.0, Sharing::split_duplex)},
+      {{"a", "x", {{0, Direction::up}}, true},
+       {"x", "y", {{1, Direction::none}}, true},
+       {"y", "b", {{2, Direction::up}}, true}});
+  TaskGraph graph(one_row());
+  graph.add(message(0, 1, 250), {});
+  graph.add(message(1, 0, 250), {});
+  // Both directions share the one link that is not duplex.
+  for (const auto& [id, span] : simulated(cluster, graph)) CHECK(same(span.end, 2.0 + 0.321));
+}
+
 TEST_CASE("sim/network: both directions share a shared link: 2 s instead of 1 s") {
   const auto [first, second] = pair_times(Sharing::shared, true);
   CHECK(first == doctest::Approx(2.0));

@@ -201,7 +201,7 @@ std::vector<Bad> bad_files() {
        "not SPLITDUPLEX"},
       {"link twice on a route",
        with_route("<route src=\"a\" dst=\"b\">" + first + first + "</route>"), 8,
-       "on the route twice"},
+       "twice in one direction"},
       {"symmetrical maybe",
        with_route("<route src=\"a\" dst=\"b\" symmetrical=\"maybe\">" + first + "</route>"), 8,
        "YES or NO"},
@@ -223,12 +223,6 @@ std::vector<Bad> bad_files() {
             "id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route>",
             "Full"),
        4, "no route from a to c"},
-      {"a shared medium crossed twice",
-       zone("<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/><router id=\"r\"/>"
-            "<link id=\"air\" bandwidth=\"1MBps\" latency=\"0s\"/><route src=\"a\" "
-            "dst=\"r\"><link_ctn id=\"air\"/></route><route src=\"r\" dst=\"b\"><link_ctn "
-            "id=\"air\"/></route>"),
-       0, "crosses link air twice"},
       // What only SimGrid finds.
       {"an old version",
        [] {

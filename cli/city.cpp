@@ -1,0 +1,38 @@
+// tandem platform city: makes a synthetic city.
+
+#include "cli/city.hpp"
+
+#include <ostream>
+
+#include "cli/files.hpp"
+#include "cli/options.hpp"
+#include "sim/city.hpp"
+
+namespace tandem::cli {
+
+int city_command(const Arguments& arguments, std::ostream& out) {
+  const Options options(
+      {.command = "platform city",
+       .summary = "Makes the platform file of a synthetic city: homes with their devices, access\n"
+                  "lines, switches and a core. Its comment says what is drawn from which range.",
+       .positionals = {},
+       .flags = {{"homes", "N", "homes, 1 to 4096"},
+                 {"devices-per-home", "N", "devices in each, 1 to 64 [2]"},
+                 {"seed", "S", "of the draws [1]"},
+                 {"out", "FILE", "write it there instead of printing it"}}},
+      arguments);
+  (void)options.required("homes");
+  constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
+  const std::string text = sim::city_platform_xml(
+      {.homes = options.integer_or("homes", 1, 1, 4096),
+       .devices_per_home = options.integer_or("devices-per-home", 2, 1, 64),
+       .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed))});
+  if (const auto path = options.text("out")) {
+    write_file(*path, text);
+  } else {
+    out << text;
+  }
+  return 0;
+}
+
+}  // namespace tandem::cli
