@@ -92,6 +92,8 @@ TEST_CASE("exec/direct reads: a file that is too short, changed or none is one e
   CHECK(has(error_of([&] { file.check_unchanged(); }), "changed while it was in use"));
   CHECK(has(error_of([&] { DirectFile none(folder.path() / "none"); }), "cannot open"));
   CHECK(has(error_of([&] { DirectFile none(folder.path()); }), "not a regular file"));
+  REQUIRE(mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  CHECK(has(error_of([&] { DirectFile none(folder.path() / "pipe"); }), "not a regular file"));
 }
 
 struct Sharded {
@@ -226,6 +228,24 @@ TEST_CASE("exec/weight window: a shard that is not what it should be is one erro
     CHECK(has(error_of([&] { static_cast<void>(window->load(1, kGoOn)); }),
               "changed while it was in use"));
   }
+  SUBCASE("removed, or replaced by an equal one, while running: the open one is read on") {
+    const auto window = open();
+    std::this_thread::sleep_for(20ms);
+    std::filesystem::copy_file(s.file.path, s.file.path.string() + "-copy");
+    std::filesystem::rename(s.file.path.string() + "-copy", s.file.path);
+    CHECK_NOTHROW(static_cast<void>(window->load(0, kGoOn)));
+    std::filesystem::remove(s.file.path);
+    CHECK_NOTHROW(static_cast<void>(window->load(1, kGoOn)));
+  }
+  SUBCASE("altered while running, its time of writing put back") {
+    const auto window = open();
+    const auto written = std::filesystem::last_write_time(s.file.path);
+    std::this_thread::sleep_for(20ms);
+    write_text(s.file.path, good);
+    std::filesystem::last_write_time(s.file.path, written);
+    CHECK(has(error_of([&] { static_cast<void>(window->load(1, kGoOn)); }),
+              "changed while it was in use"));
+  }
 }
 
 // Loads that are recorded, each taking a while.
@@ -339,10 +359,12 @@ TEST_CASE("exec/disk lane: a failed load and a cancel end every wait, with one r
   const DiskSchedule schedule = ring(3, 2);
   SUBCASE("a load fails") {
     loader.fails = 1;
+    const DiskSchedule narrow = ring(3, 1);  // load 1 waits for the release of block 0
     DiskLane lane(loader, {.on_failure = [&](const std::string& reason) { told = reason; }});
-    lane.reserve(schedule);
-    lane.begin(schedule, nullptr);
+    lane.reserve(narrow);
+    lane.begin(narrow, nullptr);
     static_cast<void>(lane.await(0));
+    lane.done(1, DiskLane::TimePoint{});  // the events begin with the carried one
     CHECK(error_of([&] { static_cast<void>(lane.await(1)); }) == "disk: broken");
     CHECK(error_of([&] { lane.finish(); }) == "disk: broken");
     lane.stop();

@@ -15,6 +15,8 @@
 namespace tandem::exec {
 namespace {
 
+constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a pipe would wait for its writer
+
 std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
@@ -30,11 +32,11 @@ bool reads_directly(int descriptor) {
 DirectFile::DirectFile(const std::filesystem::path& path, const DirectFileOptions& options)
     : path_(path) {
   if (options.direct) {
-    descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    descriptor_ = open(path.c_str(), kOpen | O_DIRECT);
     direct_ = descriptor_ >= 0 && reads_directly(descriptor_);
     if (descriptor_ >= 0 && !direct_) close(std::exchange(descriptor_, -1));
   }
-  if (descriptor_ < 0) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) descriptor_ = open(path.c_str(), kOpen);
   struct stat status {};
   if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
     const int error = errno;
@@ -72,7 +74,8 @@ DirectFile::Stamp DirectFile::stamp() const {
   if (fstat(descriptor_, &status) != 0) fail(0, errno);
   return {.size = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = nanoseconds(status.st_mtim),
-          .changed_ns = nanoseconds(status.st_ctim)};
+          .changed_ns = nanoseconds(status.st_ctim),
+          .names = status.st_nlink};
 }
 
 void DirectFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
@@ -97,7 +100,9 @@ void DirectFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const
 
 void DirectFile::check_unchanged() const {
   const Stamp now = stamp();
-  if (now == stamp_) return;
+  const bool written = now.size != stamp_.size || now.modified_ns != stamp_.modified_ns;
+  // Losing a name sets the time of change too.
+  if (!written && (now.changed_ns == stamp_.changed_ns || now.names != stamp_.names)) return;
   throw Error(path_.string() + ": changed while it was in use (" + std::to_string(now.size) +
               " bytes, " + std::to_string(stamp_.size) +
               " when it was opened); let nothing write to it and start again");

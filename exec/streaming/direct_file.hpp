@@ -47,6 +47,8 @@ class DirectFile {
   // Throws Error if the file cannot be read or ends before.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   // Throws Error if the file is no longer the one that was opened: another size or time of change.
+  // A name that it gained or lost since is no change of it: another process may have removed it
+  // from its folder, or put an equal one in its place.
   void check_unchanged() const;
   // Where the page cache is used: forgets these pages.
   void forget(std::uint64_t offset, std::uint64_t bytes) const;
@@ -60,7 +62,7 @@ class DirectFile {
     std::uint64_t size = 0;
     std::int64_t modified_ns = 0;
     std::int64_t changed_ns = 0;
-    bool operator==(const Stamp&) const = default;
+    std::uint64_t names = 0;  // links
   };
   [[nodiscard]] Stamp stamp() const;
 
