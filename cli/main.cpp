@@ -34,6 +34,7 @@ constexpr std::array kCommands{
             propositions_command},
     Command{"experiment", "make a table or figure of a paper again, beside its numbers",
             experiment_command},
+    Command{"sweep", "predict a grid of scenarios into a CSV", sweep_command},
     Command{"profile", "measure this machine's speed", profile_command},
 };
 

@@ -61,6 +61,8 @@ def title(quantity):
     words = quantity.split("_")
     unit = UNITS.get(words[-1])
     text = " ".join(words[:-1] if unit else words)
+    if text.endswith((" on", " off")):
+        text = text.replace(" on", ", scheduler on").replace(" off", ", scheduler off")
     text = text.replace("ttft", "first token").replace("ms ", "scheduler alone, ").replace("tpi", "TPI-LLM")
     return text[:1].upper() + text[1:] + (f", {unit}" if unit else "")
 
@@ -124,9 +126,12 @@ def draw(rows):
     panels[0].set_yticks(range(len(labels)), labels)
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
     handles = [
-        Line2D([], [], linestyle="none", marker="D", color=PAPER, markeredgecolor="white", label="paper"),
         Line2D([], [], linestyle="none", marker="o", color=TANDEM, markeredgecolor="white", label="tandem, predicted"),
     ]
+    if any(number(row["paper"]) for row in rows):
+        handles.insert(
+            0, Line2D([], [], linestyle="none", marker="D", color=PAPER, markeredgecolor="white", label="paper")
+        )
     if any(row["role"] == "calibrated" for row in rows):
         handles.append(
             Line2D(

@@ -57,7 +57,13 @@ struct Experiment {
 
 [[nodiscard]] const std::vector<Experiment>& experiments();
 
+ExperimentReport collectives_map(Progress& progress);
 ExperimentReport tpi_table1(Progress& progress);
 ExperimentReport tpi_table2(Progress& progress);
+ExperimentReport tpi_table3(Progress& progress);
+ExperimentReport tpi_figure1(Progress& progress);
+ExperimentReport tpi_figure3(Progress& progress);
+ExperimentReport tpi_figure5(Progress& progress);
+ExperimentReport tpi_figure6(Progress& progress);
 
 }  // namespace tandem::cli

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cluster_edit.hpp"
 #include "cli/csv.hpp"
 #include "cli/experiment/experiment.hpp"
 #include "model/cluster.hpp"
@@ -31,14 +32,6 @@ struct Testbed {
   double slowdown = 1.0;
   std::int64_t prompt_tokens = 1;
 };
-
-// The cluster with other devices or links; `change` is given each.
-[[nodiscard]] model::Cluster with_devices(const model::Cluster& cluster,
-                                          const std::function<void(model::Device&)>& change);
-[[nodiscard]] model::Cluster with_links(const model::Cluster& cluster,
-                                        const std::function<void(model::Link&)>& change);
-// The cluster's first `count` devices.
-[[nodiscard]] model::Cluster first_devices(const model::Cluster& cluster, std::size_t count);
 
 struct RunTimes {
   double ttft_s = 0.0;
