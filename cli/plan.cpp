@@ -12,6 +12,7 @@
 #include "cli/table.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
+#include "model/memory.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
@@ -29,10 +30,9 @@ DeviceProfile read_profile(const std::string& path) {
 }
 
 // One profile a device from `--profile F` (every device) and `--profile NAME=F` (that one), made
-// slower as the scenario says; nominal where none is given. Empty if there is no such flag.
+// slower as the scenario says; nominal where none is given, with the program's memory as stated.
 std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
                                            const std::vector<std::string>& given) {
-  if (given.empty()) return {};
   std::optional<DeviceProfile> common;
   std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
   for (const std::string& text : given) {
@@ -55,6 +55,7 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
       profiles.push_back(slowed(own[i] ? *own[i] : *common, device.slowdown));
     } else {
       profiles.push_back(nominal_profile(device));
+      profiles.back().program_bytes = model::kProgramBytes;
     }
   }
   return profiles;
@@ -167,7 +168,8 @@ Syntax syntax() {
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
           {"release", "RULE", "early (a block's compute), late (its all-reduce) [early]"},
-          {"memory-limit", "BYTES", "no device may use more, as 2GiB [the platform's]"},
+          {"memory-limit", "BYTES",
+           "no device may use more, the program included, as 2GiB [the platform's]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
           {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
           {"out", "FILE", "where the plan goes; a summary then goes to stdout"},

@@ -72,7 +72,8 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       {&ups, rows, share.columns.size()},
       {&partial, rows, transformer.hidden},
       {&angles, rows, transformer.head_dim},
-      {&logit_rows, limits.sequences, share.head ? transformer.vocab : 0},
+      {&logit_rows, std::max(limits.sequences, limits.logit_rows),
+       share.head ? transformer.vocab : 0},
   };
   std::int64_t floats = 0;
   for (const Wanted& w : wanted) floats += aligned(w.rows * w.width);
@@ -180,6 +181,11 @@ void Compute::execute(const model::Batch& batch, const model::Task& task) {
 std::span<const float> Compute::logits() const {
   require(state_->last_logits >= 0, "logits exist after an lm_head");
   return {state_->logit_rows.at(state_->last_logits),
+          static_cast<std::size_t>(state_->transformer.vocab)};
+}
+
+std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t row) const {
+  return {state_->logit_rows.at(state_->logit_row(batch, row)),
           static_cast<std::size_t>(state_->transformer.vocab)};
 }
 

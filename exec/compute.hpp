@@ -19,6 +19,9 @@ struct ComputeLimits {
   std::int32_t max_rows = 0;       // tokens in the largest step
   std::int32_t max_positions = 0;  // key/value cache, per sequence
   std::int32_t sequences = 1;
+  // Rows of logits: one a sequence, of its last row sampled; more (the most sampled rows of a
+  // step): one for each sampled row, as a streamed LM head needs, which passes by once.
+  std::int32_t logit_rows = 0;  // at least as many as sequences are made
   std::int32_t receive_slots = 0;
   int threads = 1;
   bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
@@ -50,8 +53,10 @@ class Compute {
   // lacks, logic_error for other lanes and kinds.
   void execute(const model::Batch& batch, const model::Task& task);
 
-  // Logits of the last executed lm_head, [vocab].
+  // Logits of the last executed lm_head's last row, [vocab].
   [[nodiscard]] std::span<const float> logits() const;
+  // Of `row` of the batch, after its lm_head and before another takes its place.
+  [[nodiscard]] std::span<const float> logits(const model::Batch& batch, std::int32_t row) const;
 
   // A transfer's payload: rows and columns of a buffer, packed row-major; and its arrival.
   // Throws logic_error if sizes differ or the range is outside the buffer.

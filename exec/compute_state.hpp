@@ -48,6 +48,8 @@ struct Compute::State {
   void ffn_down(const model::Task& task);
   void add_rows(const model::Task& task);
   void lm_head(const model::Batch& batch, const model::Task& task);
+  // Where the logits of a sampled row of the batch are.
+  [[nodiscard]] std::int64_t logit_row(const model::Batch& batch, std::int32_t row) const;
 
   // Checked access: throws logic_error or Error as Compute::execute says.
   void check_batch(const model::Batch& batch, const model::Task& task) const;

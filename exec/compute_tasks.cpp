@@ -393,6 +393,24 @@ void Compute::State::add_rows(const Task& task) {
       });
 }
 
+std::int64_t Compute::State::logit_row(const model::Batch& batch, std::int32_t row) const {
+  const bool each = logit_rows.rows > limits.sequences;
+  std::int64_t at = 0;
+  std::int32_t end = 0;
+  for (const model::Segment& segment : batch.segments) {
+    end += segment.rows;
+    if (row < end) {
+      const std::int32_t sampled = row - (end - segment.sampled);
+      require(sampled >= 0 || !each, "logits of a row that is sampled");
+      if (each) at += sampled;
+      require(at < logit_rows.rows, "rows of logits within the limits");
+      return at;
+    }
+    at += each ? segment.sampled : 1;
+  }
+  throw std::logic_error("logits of a row outside the batch");
+}
+
 void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   const MatrixView& w = shard.tensors().head;
   if (w.data == nullptr) lacks("the LM head");
@@ -402,14 +420,10 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   const std::int64_t first_row = shard.tensors().head_begin;
   if (task.columns.begin < first_row || task.columns.end > first_row + w.rows)
     lacks("rows " + text(task.columns) + " of the LM head");
-  // A segment has one row of logits.
-  for_parts(batch, task.rows, [&](const Part& part) {
-    require(part.rows.size() == 1, "one row of logits a segment");
-    require(part.index < logit_rows.rows, "segments within the limits");
-    last_logits = part.index;
-  });
   if (task.rows.empty()) return;
-  const std::int64_t first = last_logits + 1 - task.rows.size();
+  const std::int64_t first = logit_row(batch, task.rows.begin);
+  last_logits = logit_row(batch, task.rows.end - 1);
+  require(last_logits + 1 - first == task.rows.size(), "a row of logits for each row");
   multiply({x.at(task.rows.begin), x.width, w.data + (task.columns.begin - first_row) * w.columns,
             w.columns, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
             task.columns.size(), w.columns});

@@ -54,7 +54,7 @@ class MasterSession {
         interrupt_(interrupt),
         id_(random_session()),
         run_(run),
-        graphs_(plan, run_.workload) {
+        graphs_(plan, run_.workload, run_.scored_rows) {
     const std::vector<bool> workers = workers_of(plan);
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
       if (workers[static_cast<std::size_t>(d)]) peers_.push_back(d);
@@ -131,7 +131,7 @@ class MasterSession {
   }
 
   void offer() {
-    check_memory(plan_, plan_.master, run_.workload);
+    check_memory(plan_, plan_.master, run_);
     const std::string text = planner::to_json(plan_);
     const std::string sha256 = planner::plan_sha256(plan_);
     std::vector<ShardFile> files;
@@ -221,7 +221,7 @@ class MasterSession {
     device_run_ =
         &session_->prepare(plan_, {.self = plan_.master, .run = run_, .threads = options_.threads},
                            std::move(weights));
-    reset_peak_resident();
+    own_peak_ = reset_peak_resident();
     if (run_.pace != Pace::real) device_run_->warm_up();
     await_ready();  // to execute
   }
@@ -304,6 +304,8 @@ class MasterSession {
       worst_mean_s = std::max(worst_mean_s, account.report.mean_late_s);
       worst_s = std::max(worst_s, account.report.max_late_s);
     }
+    result.environment["peak_memory"] =
+        own_peak_ ? "of the session, its weights in place" : "since the start of the process";
     if (run_.pace != Pace::real) {
       result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s);
       result.environment["pacing_late_max_s"] = std::to_string(worst_s);
@@ -370,6 +372,7 @@ class MasterSession {
   std::vector<model::DeviceIndex> peers_;
   std::unique_ptr<Session> session_;
   DeviceRun* device_run_ = nullptr;  // the session's
+  bool own_peak_ = false;            // the kernel lets the peak of memory begin with the session
   double clock_uncertainty_s_ = 0.0;
 };
 
@@ -396,6 +399,7 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
 std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& options,
                                  const std::vector<Passage>& passages, Interrupt& interrupt) {
   std::size_t longest = 0;
+  std::int32_t most_scored = 0;
   for (const Passage& passage : passages) {
     const std::size_t tokens = passage.tokens.size();
     if (passage.scored < 1 || static_cast<std::size_t>(passage.scored) >= tokens) {
@@ -410,11 +414,12 @@ std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& 
                   ", the model's vocabulary; use the model's own tokenizer");
     }
     longest = std::max(longest, tokens);
+    most_scored = std::max(most_scored, passage.scored);
   }
   if (passages.empty()) return {};
   const RunOptions run{
       .workload = {.prompt_tokens = static_cast<std::int64_t>(longest) - 1, .new_tokens = 1},
-      .scores = true};
+      .scored_rows = most_scored};
   return MasterSession(plan, options, run, interrupt).score(passages, options);
 }
 

@@ -67,14 +67,14 @@ class WorkerSession {
     }
     run_ = parse_run_options(offer.options, "offered run");
     run_.workload.validate(plan_->model);
-    check_memory(*plan_, self_, run_.workload);
+    check_memory(*plan_, self_, run_);
     const std::uint64_t bytes = Shard::file_bytes(plan_->model, device().share);
     if (offer.shard_bytes != bytes) {
       throw Error("offered shard: " + std::to_string(offer.shard_bytes) + " bytes, expected " +
                   std::to_string(bytes) +
                   " for this share; install the same tandem on every device");
     }
-    graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload);
+    graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload, run_.scored_rows);
   }
 
   const planner::DevicePlan& device() const {
@@ -173,7 +173,7 @@ class WorkerSession {
     const SampleToken sample = [](std::span<const float>) -> std::int32_t {
       throw Error("plan: samples on a worker, expected on the master only");
     };
-    if (run_.scores && begin.step == next) {
+    if (run_.scored_rows > 0 && begin.step == next) {
       device_run_->score(next, begin.batch, begin.tokens, sample);
       return;
     }

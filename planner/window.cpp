@@ -109,6 +109,12 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     const double slack = block.block == WeightBlock::head ? kWindowPage : 0.0;
     slots.bytes = std::max(slots.bytes, whole_pages(block.bytes) + slack);
   }
+  const WindowSlots alike{.count = window.blocks,
+                          .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
+  if (alike.total() < memory.attention.total() + memory.ffn.total()) {
+    memory.attention = {};
+    memory.ffn = alike;
+  }
   return memory;
 }
 

@@ -47,6 +47,8 @@ struct StreamedBlock {
 
 // Slots of one class of blocks. The k-th load of the class takes slot k % count: the load of block
 // b waits for the release of block b - window, so the slot's last block is gone by then.
+// Classes are attention blocks and the rest; or all blocks are one class with `window` slots of the
+// largest block, where that takes less (w = 1: exactly the largest block, as Proposition 5 has it).
 struct WindowSlots {
   std::int64_t count = 0;  // the most blocks of the class among any `window` in a row, cyclically
   double bytes = 0.0;      // of one slot: its largest block in whole pages
@@ -55,10 +57,11 @@ struct WindowSlots {
 
 struct WindowMemory {
   double resident = 0.0;  // bytes of the weights that stay
-  WindowSlots attention;
-  WindowSlots ffn;  // and tiles of the head, which begin anywhere in a page
-  // Proposition 5 is the largest sum of `window` blocks in a row: less, where the windows with the
-  // most attention blocks and those with the most FFN blocks are not the same (odd windows).
+  WindowSlots attention;  // count 0: the attention blocks take the other slots, as all blocks do
+  WindowSlots ffn;        // and tiles of the head, which begin anywhere in a page
+  // Proposition 5 is the largest sum of `window` blocks in a row. For odd windows from 3 on, where
+  // the windows with most attention and with most FFN blocks are not the same, this is more, by
+  // up to the smaller block on a device with layers only: blocks that stay where they are and do not wrap need it (decision 0009).
   [[nodiscard]] double total() const { return resident + attention.total() + ffn.total(); }
 };
 [[nodiscard]] WindowMemory window_memory(const model::Transformer& transformer,

@@ -41,7 +41,6 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   Device& state = at(device);
   if (!state.window.streams()) return -1;
   if (block == WeightBlock::ffn && state.window.retains(layer)) return -1;
-  if (state.loads == state.blocks.size() && block == WeightBlock::head) fail_passes(device);
   require(state.loads < state.blocks.size(), "window: more blocks than the device streams");
   const StreamedBlock& next = state.blocks[state.loads];
   require(next.block == block && next.layer == layer && next.columns == columns,
@@ -64,10 +63,10 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   return graph_->add(task, {state.releases[number - window]});
 }
 
-void WindowTasks::fail_passes(DeviceIndex device) const {
+void WindowTasks::fail_no_pass(DeviceIndex device) const {
   throw Error("device '" + plan_->cluster.devices()[static_cast<std::size_t>(device)].name +
-              "': streams the LM head, expected a step that needs it once, not to score several "
-              "rows of a text; make the plan with '--window all'");
+              "': streams the LM head, expected a step that samples at least one row; make the "
+              "plan with '--window all'");
 }
 
 void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
@@ -105,7 +104,7 @@ void WindowTasks::finish() {
     Device& state = devices_[d];
     if (!state.window.streams()) continue;
     if (state.computed >= 0) reduced(static_cast<DeviceIndex>(d), state.computed);
-    if (state.releases.size() != state.blocks.size()) fail_passes(static_cast<DeviceIndex>(d));
+    if (state.releases.size() != state.blocks.size()) fail_no_pass(static_cast<DeviceIndex>(d));
     for (std::size_t b = state.blocks.size() - static_cast<std::size_t>(state.window.blocks);
          b < state.blocks.size(); ++b) {
       graph_->carry(state.releases[b]);

@@ -38,7 +38,7 @@ class WindowTasks {
   // The sum of the partial results arrives with `sum`.
   void reduced(model::DeviceIndex device, model::TaskIndex sum);
   // After the step's last task: what is left to release, and the marks for the next step. Throws
-  // Error for a batch that does not pass over a streamed LM head exactly once.
+  // Error for a batch that does not pass over a streamed LM head: no row of it is sampled.
   void finish();
 
  private:
@@ -54,7 +54,7 @@ class WindowTasks {
 
   Device& at(model::DeviceIndex device) { return devices_[static_cast<std::size_t>(device)]; }
   void release(model::DeviceIndex device, model::TaskIndex after);
-  [[noreturn]] void fail_passes(model::DeviceIndex device) const;
+  [[noreturn]] void fail_no_pass(model::DeviceIndex device) const;
 
   model::TaskGraph* graph_;
   const Plan* plan_;

@@ -7,7 +7,9 @@ tandem_tests(
     cli_commands_test.cpp
     cli_comparison_test.cpp
     cli_program.cpp
+    cli_eval_test.cpp
     cli_propositions_test.cpp
+    cli_streaming_test.cpp
     cli_tokenizer_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_compile_definitions(tandem_cli_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")

@@ -75,6 +75,18 @@ Outcome Workbench::run_into(const std::string& path, const std::vector<std::stri
                             const std::vector<std::string>& environment) const {
   std::vector<std::string> words{TANDEM_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  return spawn(path, std::move(words), environment);
+}
+
+Outcome Workbench::shell(const std::string& script) const {
+  const std::string out = (outputs_ / "out").string();
+  Outcome outcome = spawn(out, {"/bin/sh", "-c", script}, {"TANDEM=" TANDEM_PROGRAM});
+  outcome.out = contents(out);
+  return outcome;
+}
+
+Outcome Workbench::spawn(const std::string& path, std::vector<std::string> words,
+                         const std::vector<std::string>& environment) const {
   std::vector<std::string> variables = environment;
   for (char** variable = ::environ; *variable != nullptr; ++variable)
     variables.emplace_back(*variable);

@@ -29,6 +29,9 @@ class Workbench {
   [[nodiscard]] Outcome run_into(const std::string& path, const std::vector<std::string>& arguments,
                                  const std::vector<std::string>& environment = {}) const;
 
+  // A script of /bin/sh, in which "$TANDEM" is the program; its standard output is the outcome's.
+  [[nodiscard]] Outcome shell(const std::string& script) const;
+
   void write(const std::string& name, std::string_view contents) const;
   [[nodiscard]] std::string read(const std::string& name) const;
   [[nodiscard]] bool has(const std::string& name) const;
@@ -36,6 +39,9 @@ class Workbench {
   [[nodiscard]] std::vector<std::string> listing() const;
 
  private:
+  [[nodiscard]] Outcome spawn(const std::string& path, std::vector<std::string> words,
+                              const std::vector<std::string>& environment) const;
+
   std::filesystem::path folder_;   // of the program
   std::filesystem::path outputs_;  // of what it says
 };

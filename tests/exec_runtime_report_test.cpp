@@ -16,7 +16,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
                              .pace = pace,
-                             .scores = pace == Pace::measured};
+                             .scored_rows = pace == Pace::measured ? 3 : 0};
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
 }

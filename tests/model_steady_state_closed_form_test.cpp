@@ -115,7 +115,7 @@ TEST_CASE("model/steady state: Proposition 6 is 'no stall from the first block o
                                   .layers = dice.in(1, 8),
                                   .retain = dice.in(1, 5)};
     const LayerTimes& t = layered.devices[0];
-    const SteadyState found = find_steady_state(to_schedule(layered), Start::retained);
+    const SteadyState found = find_steady_state(to_schedule(layered));
     const bool never = found.steady() && found.devices[0].startup_stall == 0.0;
     if (never != proposition6(t, layered.reduce, layered.layers, layered.retain)) ++wrong;
     if (found.steady() != proposition6_steady(t, layered.reduce, layered.layers, layered.retain))

@@ -70,6 +70,9 @@ TEST_CASE("model/trace: busy and stalled time, bytes by device and by link, kind
   load.lane = LaneKind::disk;
   load.bytes = 1000.0;
   recorder.record(load);
+  Span fetch = span(0, TaskKind::fetch, 2, 2.0, 2.0);  // of embedding rows, on the cpu lane
+  fetch.bytes = 64.0;
+  recorder.record(fetch);
   const DeviceMetrics& d1 = recorder.devices()[1];
   CHECK(d1.name == "d1");
   CHECK(d1.busy_cpu_s == 2.5);
@@ -77,7 +80,7 @@ TEST_CASE("model/trace: busy and stalled time, bytes by device and by link, kind
   CHECK(d1.busy_channel_s == 3.0);
   CHECK(d1.bytes_sent == 110.0);
   CHECK(recorder.devices()[0].stall_s == 0.0);
-  CHECK(recorder.devices()[2].bytes_loaded == 1000.0);
+  CHECK(recorder.devices()[2].bytes_loaded == 1064.0);
   CHECK(recorder.devices()[2].busy_disk_s == 2.0);
   const auto& add = recorder.kinds()[1][static_cast<std::size_t>(TaskKind::add)];
   CHECK(add.count == 2);
@@ -86,7 +89,7 @@ TEST_CASE("model/trace: busy and stalled time, bytes by device and by link, kind
   CHECK(links[0].bytes == 100.0);
   CHECK(links[1].bytes == 110.0);
   CHECK(links[2].bytes == 10.0);
-  CHECK(recorder.trace().spans.size() == 6);
+  CHECK(recorder.trace().spans.size() == 7);
   CHECK(recorder.trace().devices == std::vector<std::string>{"d0", "d1", "d2"});
 }
 

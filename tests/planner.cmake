@@ -9,5 +9,6 @@ tandem_tests(
     planner_plan_test.cpp
     planner_search_test.cpp
     planner_star_test.cpp
+    planner_window_memory_test.cpp
     planner_window_test.cpp
   LIBRARIES tandem::planner nlohmann_json::nlohmann_json)

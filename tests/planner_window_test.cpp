@@ -265,7 +265,7 @@ TEST_CASE("planner/window: a graph of one device takes the times of the recurren
     planner::GenerationSteps steps(plan);
     model::RunRecorder recorder(plan.cluster, 0, true);
     model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-    model::Recurrence recurrence(schedule_of(plan), model::Start::retained);
+    model::Recurrence recurrence(schedule_of(plan), model::Start::cold);
     std::map<int, double> sampled;
     std::map<int, double> stalls;
     for (const model::Span& span : recorder.trace().spans) {
@@ -296,61 +296,26 @@ TEST_CASE("planner/window: without one there is nothing to load, release or fetc
   }
 }
 
-TEST_CASE("planner/window: scoring several rows over a streamed head is refused") {
+TEST_CASE("planner/window: a text's rows are all scored while each tile of the head passes once") {
+  const std::vector<int> text{3, 1, 4, 1, 5};
+  for (const Plan& whole : plans()) {
+    for (const auto& [window, rule] : settings()) {
+      const Plan plan = windowed(whole, window, rule);
+      CAPTURE(window.blocks);
+      const auto lower = planner::find_strategy(plan.strategy).lower;
+      for (const std::int32_t wanted : {1, 3, 5}) {
+        const auto sampled =
+            Interpreter(plan).run(lower(plan, planner::scored_batch(5, wanted)), text);
+        REQUIRE(sampled.size() == static_cast<std::size_t>(wanted));
+        for (std::int32_t row = 5 - wanted; row < 5; ++row)
+          check_close(sampled.at(row),
+                      reference_logits(plan.model, {text.begin(), text.begin() + row + 1}));
+      }
+    }
+  }
   const Plan plan = windowed(plans()[0], {.blocks = 2}, ReleaseRule::early);
-  const auto lower = planner::find_strategy("local").lower;
-  CHECK_THROWS_WITH_AS(lower(plan, planner::scored_batch(5, 3)), doctest::Contains("--window all"),
-                       Error);
-  CHECK_THROWS_AS(lower(plan, planner::scored_batch(5, 0)), Error);
-}
-
-TEST_CASE("planner/window: which blocks are streamed, and what they and the rest take") {
-  // h = 4, d = 2: attention of 2 heads 4 * (4 * 16 + 4) = 272 B; FFN of 6 columns
-  // 4 * (3 * 4 * 6 + 4) = 304 B; a head row 16 B, so tiles of 19 rows: 23 = 19 + 4.
-  const model::Transformer t = small_model(
-      {.layers = 3, .heads = 2, .kv_heads = 2, .head_dim = 2, .intermediate = 6, .vocab = 23});
-  const Share share{
-      .layers = {0, 3}, .heads = {0, 2}, .columns = {0, 6}, .embedding = true, .head = true};
-  CHECK(streamed_blocks(t, share, {}).empty());
-  const auto blocks = streamed_blocks(t, share, {.blocks = 1, .retain = 2});
-  REQUIRE(blocks.size() == 6);  // three attentions, the FFN of layer 1, two tiles
-  CHECK(blocks[0].bytes == 272.0);
-  CHECK(blocks[2].block == WeightBlock::ffn);
-  CHECK(blocks[2].layer == 1);
-  CHECK(blocks[2].bytes == 304.0);
-  CHECK(blocks[4].columns == model::Range{0, 19});
-  CHECK(blocks[5].columns == model::Range{19, 23});
-  CHECK(blocks[5].bytes == 64.0);
-
-  SUBCASE("w = 1: one page, one page and the slack of a tile, two retained FFNs, the final norm") {
-    const planner::WindowMemory memory = window_memory(t, share, {.blocks = 1, .retain = 2});
-    CHECK(memory.attention.count == 1);
-    CHECK(memory.attention.bytes == 4096.0);
-    CHECK(memory.ffn.count == 1);
-    CHECK(memory.ffn.bytes == 2 * 4096.0);
-    CHECK(memory.resident == 2 * 304.0 + 16.0);
-    CHECK(memory.total() == 3 * 4096.0 + 624.0);
-  }
-  SUBCASE("w = 3, none retained: two attentions (a f a), three FFNs and tiles (f t t)") {
-    const planner::WindowMemory memory = window_memory(t, share, {.blocks = 3});
-    CHECK(memory.attention.count == 2);
-    CHECK(memory.ffn.count == 3);
-    CHECK(memory.resident == 16.0);
-  }
-  SUBCASE("room for all eight blocks: whole weights") {
-    CHECK(normalized(t, share, {.blocks = 8}) == Window{});
-    CHECK(normalized(t, share, {.blocks = 7}).blocks == 7);
-    CHECK(planner::weight_bytes(t, share, {.blocks = 8}) == model::weight_bytes(t, share));
-  }
-  SUBCASE("a worker has no tiles, embedding or final norm") {
-    const Share worker{.layers = {0, 3}, .heads = {0, 1}, .columns = {0, 3}};
-    CHECK(streamed_blocks(t, worker, {.blocks = 2}).size() == 6);
-    CHECK(window_memory(t, worker, {.blocks = 2}).resident == 0.0);
-    CHECK(streamed_blocks(t, {.layers = {0, 3}, .columns = {0, 3}}, {.blocks = 1}).size() == 3);
-  }
-  SUBCASE("a master without layers: tiles as large as an FFN block of the model") {
-    CHECK(streamed_blocks(t, {.embedding = true, .head = true}, {.blocks = 1}).size() == 2);
-  }
+  CHECK_THROWS_WITH_AS(planner::find_strategy("local").lower(plan, planner::scored_batch(5, 0)),
+                       doctest::Contains("--window all"), Error);
 }
 
 TEST_CASE("planner/window: a plan with a window that cannot be is one clear error") {

@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 LIMIT = 80 * 2**20
-# What is resident besides weights, cache, activations and buffers: mostly shared libraries (ICU,
-# SimGrid, OpenSSL), whose pages no cgroup is charged for twice.
+# What a plan counts for the program where no profile has measured it (model::kProgramBytes): mostly
+# shared libraries (ICU, SimGrid, OpenSSL), whose pages no cgroup is charged for twice.
 PROGRAM = 44 * 2**20
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
@@ -88,7 +88,7 @@ def main():
             call(tandem, "model", "random", "--config", config, "--dtype", "F16", "--out", weights,
                  "--quiet")
             call(tandem, "plan", "--platform", platform, "--model", weights, "--strategy", "local",
-                 "--prompt-tokens", 16, "--new-tokens", 4, "--memory-limit", f"{LIMIT - PROGRAM}B",
+                 "--prompt-tokens", 16, "--new-tokens", 4, "--memory-limit", f"{LIMIT}B",
                  "--out", plan)
             run = group.call(tandem, "run", plan, "--weights", weights, "--cache", folder / "cache",
                              "--ignore-eos", "--threads", 1, "--out", out, "--quiet")
@@ -101,6 +101,8 @@ def main():
         group.remove()
     parts = ("weights", "kv_cache", "activations", "buffers")
     expected = sum(predicted[part] for part in parts)
+    if predicted["program"] != PROGRAM or expected + PROGRAM > LIMIT:
+        sys.exit(f"predicted {predicted}, expected {PROGRAM} for the program, at most {LIMIT} in all")
     total = measured["total"]
     print(f"weights {cached} bytes, limit {LIMIT}, predicted {expected:.0f} + program {PROGRAM}, "
           f"measured peak {total:.0f}: {measured}")

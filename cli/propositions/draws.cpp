@@ -89,9 +89,7 @@ bool agree(const Condition& condition, LayeredSchedule drawn, const SteadyState&
   if (restored.has(Assumption::release_rule)) drawn.release = condition.release;
   const bool start_up = restored.has(Assumption::start_up);
   // A condition about the start is asked about the start; another is spared its consequences.
-  const Start start = !start_up                  ? Start::cold
-                      : condition.from_the_first ? Start::retained
-                                                 : Start::warm;
+  const Start start = start_up && !condition.from_the_first ? Start::warm : Start::cold;
   const SteadyState found = find_steady_state(to_schedule(drawn), start);
   return found_steady(found, start_up && condition.from_the_first) ==
          !first_against(condition, drawn).has_value();

@@ -7,6 +7,7 @@
 #include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "model/work.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::exec {
@@ -16,11 +17,20 @@ const model::Device& device_of(const planner::Plan& plan, model::DeviceIndex sel
   return plan.cluster.devices()[static_cast<std::size_t>(self)];
 }
 
+// Rows of logits that the LM head of device `d` needs at once, beyond one: of a text that is scored
+// all, if the head passes by in tiles.
+std::int32_t more_logit_rows(const planner::Plan& plan, model::DeviceIndex d,
+                             std::int32_t scored_rows) {
+  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
+  return device.share.head && device.window.streams() ? std::max(0, scored_rows - 1) : 0;
+}
+
 ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& options) {
   const planner::Workload& workload = options.run.workload;
   return {.max_rows = static_cast<std::int32_t>(workload.prompt_tokens),
           .max_positions = static_cast<std::int32_t>(workload.positions()),
           .sequences = 1,
+          .logit_rows = 1 + more_logit_rows(plan, options.self, options.run.scored_rows),
           .receive_slots = static_cast<std::int32_t>(
               planner::find_strategy(plan.strategy).receive_slots(plan, options.self)),
           .threads = options.threads,
@@ -43,30 +53,34 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
 
 // What device `d` needs for `workload`, with `program` bytes of program.
 double need_of(const planner::Plan& plan, model::DeviceIndex d, const planner::Workload& workload,
-               double program) {
+               std::int32_t scored_rows, double program) {
   const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
   model::MemoryUse use =
       model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
                         planner::find_strategy(plan.strategy).row_buffers(plan, d), program);
   use.weights = planner::weight_bytes(plan.model, device.share, device.window);
+  use.activations += model::kElementBytes * more_logit_rows(plan, d, scored_rows) *
+                     static_cast<double>(plan.model.vocab);
   return use.total();
 }
 
-// A run may be shorter or longer than what was planned, as long as every device can hold it.
-planner::Workload checked(const planner::Plan& plan, const planner::Workload& workload) {
+// A run may be shorter or longer than what was planned, as long as every device can hold it; and a
+// plan whose devices never could was not made by the planner.
+planner::Workload checked(const planner::Plan& plan, const planner::Workload& workload,
+                          std::int32_t scored_rows) {
   workload.validate(plan.model);
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const double need =
-        need_of(plan, d, workload, plan.devices[static_cast<std::size_t>(d)].memory.program);
+    const double need = need_of(plan, d, workload, scored_rows,
+                                plan.devices[static_cast<std::size_t>(d)].memory.program);
     const model::Bytes budget = device_of(plan, d).memory;
-    const bool grew = workload.prompt_tokens > plan.workload.prompt_tokens ||
-                      workload.positions() > plan.workload.positions();
-    if (grew && need > budget.value()) {
-      throw Error("run: " + std::to_string(workload.prompt_tokens) + " prompt and " +
-                  std::to_string(workload.new_tokens) + " new tokens need " +
-                  model::to_text(model::Bytes{need}) + " on device " + device_of(plan, d).name +
-                  ", expected at most its budget of " + model::to_text(budget) +
-                  "; use a shorter prompt, or plan for this length");
+    if (need > budget.value()) {
+      throw Error(
+          "run: " + std::to_string(workload.prompt_tokens) + " prompt and " +
+          std::to_string(workload.new_tokens) + " new tokens need " +
+          model::to_text(model::Bytes{need}) + ", the program's " +
+          model::to_text(model::Bytes{plan.devices[static_cast<std::size_t>(d)].memory.program}) +
+          " included, on device " + device_of(plan, d).name + ", expected at most its budget of " +
+          model::to_text(budget) + "; use a shorter prompt, or plan for this length");
     }
   }
   return workload;
@@ -74,9 +88,8 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
 
 }  // namespace
 
-void check_memory(const planner::Plan& plan, model::DeviceIndex self,
-                  const planner::Workload& workload) {
-  const double need = need_of(plan, self, workload, /*program=*/0.0);
+void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run) {
+  const double need = need_of(plan, self, run.workload, run.scored_rows, /*program=*/0.0);
   const double available = available_memory_bytes();
   if (need > available) {
     throw Error("device " + device_of(plan, self).name + ": the plan needs " +
@@ -86,8 +99,9 @@ void check_memory(const planner::Plan& plan, model::DeviceIndex self,
   }
 }
 
-StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload)
-    : workload_(checked(plan, workload)),
+StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload,
+                       std::int32_t scored_rows)
+    : workload_(checked(plan, workload, scored_rows)),
       prompt_(planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(workload))),
       decode_(planner::find_strategy(plan.strategy)
                   .lower(plan, planner::decode_batch(
@@ -126,9 +140,15 @@ DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
         {.block = task.block, .layer = task.layer, .rows = tile ? task.columns : model::Range{}});
   }
   const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(self)];
-  auto window = std::make_unique<WeightWindow>(file, plan.model, device.share, parts,
-                                               slots_of(parts, device.window.blocks),
-                                               WindowFileOptions{.verify = verify});
+  const planner::WindowMemory memory =
+      planner::window_memory(plan.model, device.share, device.window);
+  auto window = std::make_unique<WeightWindow>(
+      file, plan.model, device.share, parts,
+      WindowSlots{.attention = memory.attention.count,
+                  .ffn = memory.ffn.count,
+                  .attention_bytes = static_cast<std::uint64_t>(memory.attention.bytes),
+                  .ffn_bytes = static_cast<std::uint64_t>(memory.ffn.bytes)},
+      WindowFileOptions{.verify = verify});
   Shard resident = window->read_resident();
   return {std::move(resident), std::move(window)};
 }
@@ -137,7 +157,7 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                      DeviceWeights weights, Transport* transport)
     : plan_(&plan),
       options_(options),
-      graphs_(plan, options.run.workload),
+      graphs_(plan, options.run.workload, options.run.scored_rows),
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
       compute_(plan.model, std::move(weights.shard), limits_of(plan, options)),
@@ -185,10 +205,11 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   const std::int64_t most = options_.run.workload.prompt_tokens;
   const bool one_text =
       batch.segments.size() == 1 && batch.segments[0].sequence == 0 && batch.segments[0].past == 0;
-  if (!options_.run.scores || !one_text || batch.rows() > most) {
+  if (!one_text || batch.rows() > most || batch.segments[0].sampled > options_.run.scored_rows) {
     throw Error("step " + std::to_string(i) + " of " + std::to_string(batch.rows()) +
                 " rows: expected a text of at most " + std::to_string(most) +
-                " tokens to be scored; install the same tandem on every device");
+                " tokens, of which at most " + std::to_string(options_.run.scored_rows) +
+                " are scored; install the same tandem on every device");
   }
   const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
   runtime_.prepare(graph);

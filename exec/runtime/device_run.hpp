@@ -26,7 +26,7 @@ struct RunOptions {
   Pace pace = Pace::real;
   // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
   // step of its own, with the strategy's graph for its length.
-  bool scores = false;
+  std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
@@ -36,16 +36,17 @@ struct RunOptions {
 [[nodiscard]] RunOptions parse_run_options(std::string_view text, std::string_view source);
 
 // Throws Error unless this machine has the memory that device `self` of `plan` needs for
-// `workload`. Allocates nothing, and believes nothing that the plan says of memory: it may come
+// `run`. Allocates nothing, and believes nothing that the plan says of memory: it may come
 // from a peer.
-void check_memory(const planner::Plan& plan, model::DeviceIndex self,
-                  const planner::Workload& workload);
+void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run);
 
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
  public:
-  // Throws Error unless the workload fits the model and the memory that the plan counted on.
-  StepGraphs(const planner::Plan& plan, const planner::Workload& workload);
+  // Throws Error unless the workload fits the model and every device's memory in the plan.
+  // `scored_rows`: see RunOptions.
+  StepGraphs(const planner::Plan& plan, const planner::Workload& workload,
+             std::int32_t scored_rows = 0);
   [[nodiscard]] std::int32_t count() const;
   // Of step `i`: 0 the prompt, then one token each. Valid until the next call.
   [[nodiscard]] const model::TaskGraph& at(std::int32_t i);

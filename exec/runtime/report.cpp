@@ -52,7 +52,7 @@ std::string to_json(const RunOptions& options) {
   return Json{{"prompt_tokens", options.workload.prompt_tokens},
               {"new_tokens", options.workload.new_tokens},
               {"pace", to_string(options.pace)},
-              {"scores", options.scores}}
+              {"scored_rows", options.scored_rows}}
       .dump();
 }
 
@@ -63,7 +63,8 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   RunOptions options;
   options.workload.prompt_tokens = root.at("prompt_tokens").integer(1, kMost);
   options.workload.new_tokens = root.at("new_tokens").integer(1, kMost);
-  options.scores = root.at("scores").boolean();
+  options.scored_rows =
+      static_cast<std::int32_t>(root.at("scored_rows").integer(0, options.workload.prompt_tokens));
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;

@@ -62,7 +62,7 @@ class StepSpans {
                        .layer = task.layer,
                        .start = static_cast<double>(start_ns_[at] - origin_ns) * kNanosecond,
                        .end = static_cast<double>(end_ns - origin_ns) * kNanosecond,
-                       .bytes = bytes_of(task, work),
+                       .bytes = model::span_bytes(task, work),
                        .flops = work.flops,
                        .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * kNanosecond});
       if (task.lane == model::LaneKind::cpu) {
@@ -100,18 +100,6 @@ class StepSpans {
     }
     const std::int64_t waited_ns = std::min(loaded_ns, start_ns_[static_cast<std::size_t>(i)]);
     return std::max<std::int64_t>(0, waited_ns - others_ns);
-  }
-
-  static double bytes_of(const model::Task& task, const model::Work& work) {
-    switch (task.lane) {
-      case model::LaneKind::cpu:
-        return work.streamed_bytes;
-      case model::LaneKind::disk:
-        return work.bytes_disk;
-      case model::LaneKind::channel:
-        return work.bytes_wire;
-    }
-    throw std::logic_error("StepSpans: no such lane");
   }
 
   std::string name(model::DeviceIndex device) const {

@@ -157,7 +157,9 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
 // The token if it sampled one, else -1.
 std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& task,
                               const SampleToken& sample) {
-  if (task.kind == model::TaskKind::sample) return sample(compute_->logits());
+  if (task.kind == model::TaskKind::sample) {
+    return sample(compute_->logits(graph.batch(), task.rows.begin));
+  }
   if (task.kind == model::TaskKind::release) {
     compute_->unbind(task);
   } else {

@@ -22,21 +22,6 @@ std::string name_of(WeightBlock block, std::int32_t layer) {
 
 }  // namespace
 
-WindowSlots slots_of(std::span<const StreamedPart> blocks, std::int32_t window) {
-  const std::size_t length = std::min(static_cast<std::size_t>(window), blocks.size());
-  WindowSlots most;
-  for (std::size_t first = 0; first < blocks.size(); ++first) {
-    WindowSlots here;
-    for (std::size_t i = 0; i < length; ++i) {
-      const bool attention = blocks[(first + i) % blocks.size()].block == WeightBlock::attention;
-      ++(attention ? here.attention : here.ffn);
-    }
-    most = {.attention = std::max(most.attention, here.attention),
-            .ffn = std::max(most.ffn, here.ffn)};
-  }
-  return most;
-}
-
 WeightWindow::WeightWindow(const ShardFile& file, const model::Transformer& transformer,
                            const model::Share& share, std::span<const StreamedPart> blocks,
                            const WindowSlots& slots, const WindowFileOptions& options)
@@ -50,7 +35,10 @@ WeightWindow::WeightWindow(const ShardFile& file, const model::Transformer& tran
   check_header(header);
   if (options.verify) verify(file);
   extents_.reserve(blocks.size());
-  for (const StreamedPart& part : blocks) extents_.push_back(extent_of(part));
+  for (const StreamedPart& part : blocks) {
+    extents_.push_back(extent_of(part));
+    extents_.back().of_class = part.block == WeightBlock::attention && slots.attention > 0 ? 0 : 1;
+  }
   allocate(slots);
 }
 
@@ -115,7 +103,6 @@ WeightWindow::Extent WeightWindow::extent_of(const StreamedPart& part) const {
     begin = header_bytes_ + found->offset;
     bytes = found->bytes;
   }
-  extent.of_class = part.block == WeightBlock::attention ? 0 : 1;
   extent.offset = direct_floor(begin);
   extent.skip = begin - extent.offset;
   extent.bytes = direct_ceiling(extent.skip + bytes);
@@ -124,7 +111,9 @@ WeightWindow::Extent WeightWindow::extent_of(const StreamedPart& part) const {
 
 void WeightWindow::allocate(const WindowSlots& slots) {
   classes_[0].slots = slots.attention;
+  classes_[0].bytes = slots.attention_bytes;
   classes_[1].slots = slots.ffn;
+  classes_[1].bytes = slots.ffn_bytes;
   for (const Extent& extent : extents_) {
     SlotClass& of = classes_.at(extent.of_class);
     of.bytes = std::max(of.bytes, extent.bytes);

@@ -29,13 +29,13 @@ struct StreamedPart {
   model::Range rows{};  // of the vocabulary; empty for other blocks
 };
 
-struct WindowSlots {  // how many blocks of a class are in memory at once
-  std::int32_t attention = 0;
-  std::int32_t ffn = 0;  // FFN blocks and tiles of the head
+struct WindowSlots {           // how many blocks of a class are in memory at once
+  std::int64_t attention = 0;  // 0: they take the other slots
+  std::int64_t ffn = 0;        // FFN blocks and tiles of the head
+  // At least so large: what was planned, tiles beginning anywhere in a page.
+  std::uint64_t attention_bytes = 0;
+  std::uint64_t ffn_bytes = 0;
 };
-
-// The slots that `window` consecutive blocks can ever fill, the last followed by the first.
-[[nodiscard]] WindowSlots slots_of(std::span<const StreamedPart> blocks, std::int32_t window);
 
 struct WindowFileOptions {
   bool verify = true;  // the content's digest; false: the caller just did

@@ -21,9 +21,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = ".tandem-partial-";
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what, int error) {
-  const std::string remedy = error == ENOSPC || error == EDQUOT
-                                 ? "free space or choose another folder"
-                                 : "check the path and its permissions";
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  const std::string remedy =
+      full ? "free space (or raise the limit of a file's size), or choose another folder"
+           : "check the path and its permissions";
   throw Error(path.string() + ": " + what + ": " + std::strerror(error) + "; " + remedy);
 }
 

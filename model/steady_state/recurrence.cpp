@@ -19,15 +19,14 @@ std::int64_t streamed_blocks(const StreamingDevice& device) {
 
 }  // namespace
 
-Recurrence::Recurrence(Schedule schedule, Start start)
-    : schedule_(std::move(schedule)), start_(start) {
+Recurrence::Recurrence(Schedule schedule, Start start) : schedule_(std::move(schedule)) {
   validate(schedule_);
   for (const StreamingDevice& device : schedule_.devices) {
     Loader loader;
     // Without streamed blocks there is nothing that a window could delay.
     if (device.window != kUnlimited && streamed_blocks(device) > 0)
       loader.releases.assign(static_cast<std::size_t>(device.window), kNever);
-    if (start_ == Start::warm) loader.preloaded = std::min(device.window, streamed_blocks(device));
+    if (start == Start::warm) loader.preloaded = std::min(device.window, streamed_blocks(device));
     loaders_.push_back(std::move(loader));
   }
   stalls_.resize(loaders_.size());
@@ -45,11 +44,10 @@ void Recurrence::token(const std::function<void(const BlockEvent&)>& observe) {
       event = {.device = d, .block = b};
       event.start = arrive_;
       const bool streamed = block.residence == Residence::streamed;
-      const bool first_time = block.residence == Residence::retained && tokens_ == 0;
-      if (streamed ? ++loader.loads > loader.preloaded : first_time && start_ == Start::cold) {
+      if (streamed && ++loader.loads > loader.preloaded) {
         event.loaded = true;
         event.load_start = loader.free;
-        if (streamed && !loader.releases.empty())
+        if (!loader.releases.empty())
           event.load_start = std::max(event.load_start, loader.releases[loader.next]);
         event.load_end = event.load_start + block.load;
         loader.free = event.load_end;

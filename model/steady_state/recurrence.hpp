@@ -19,18 +19,18 @@
 
 namespace tandem::model {
 
-// What is in memory when the first token begins.
+// What is in memory when the first token begins, as (9) and (10) of Proposition 6 count and planner
+// and executor do: the retained blocks. They are never loaded.
 enum class Start : std::uint8_t {
-  cold,      // nothing: retained blocks are loaded in the first token, in their turn
-  retained,  // the retained blocks
-  warm,      // those, and the first blocks up to the window (at most one token's)
+  cold,  // nothing else
+  warm,  // and the first blocks up to the window (at most one token's)
 };
 
 // One block on one device.
 struct BlockEvent {
   std::size_t device = 0;
   std::size_t block = 0;  // of the token
-  bool loaded = false;    // in this token; then load_start and load_end are set
+  bool loaded = false;    // then load_start and load_end are set
   Ticks load_start = 0;
   Ticks load_end = 0;
   Ticks start = 0;
@@ -73,7 +73,6 @@ class Recurrence {
   };
 
   Schedule schedule_;
-  Start start_;
   std::vector<Loader> loaders_;
   std::vector<Ticks> stalls_;
   std::vector<BlockEvent> events_;  // of one block, by device

@@ -58,14 +58,15 @@ std::int64_t simulated_peak(const Schedule& schedule, std::size_t index,
     run.token([&](const BlockEvent& event) {
       if (event.device != index || !event.loaded) return;
       changes.emplace_back(event.load_start, sizes[event.block]);
-      if (device.blocks[event.block].residence == Residence::streamed)
-        changes.emplace_back(event.release, -sizes[event.block]);
+      changes.emplace_back(event.release, -sizes[event.block]);
     });
   }
   // At the same time memory is freed before it is taken: the load waited for it.
   std::sort(changes.begin(), changes.end());
   std::int64_t now = 0;
-  std::int64_t peak = 0;
+  for (std::size_t b = 0; b < sizes.size(); ++b)
+    if (device.blocks[b].residence == Residence::retained) now += sizes[b];
+  std::int64_t peak = now;
   for (const auto& [time, change] : changes) peak = std::max(peak, now += change);
   return peak;
 }

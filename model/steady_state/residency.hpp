@@ -38,8 +38,8 @@ struct WindowGeometry {
                                        const std::vector<std::int64_t>& sizes);
 
 // What the recurrence has in memory at most during its first `tokens` tokens on device `index`: a
-// block counts from the start of its load until its release. At most window_peak, and equal to it
-// if the window is ever full where it is largest.
+// retained block always, another from the start of its load until its release. At most window_peak,
+// and equal to it if the window is ever full where it is largest.
 [[nodiscard]] std::int64_t simulated_peak(const Schedule& schedule, std::size_t index,
                                           const std::vector<std::int64_t>& sizes,
                                           std::int64_t tokens);

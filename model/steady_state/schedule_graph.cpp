@@ -82,11 +82,10 @@ class Builder {
         releases_(schedule.devices.size()),
         arrivals_(schedule.devices.size()) {}
 
-  void token(bool first) {
+  void token() {
     for (std::size_t b = 0; b < schedule_.blocks(); ++b) {
       std::vector<TaskIndex> computes;
-      for (std::size_t d = 0; d < schedule_.devices.size(); ++d)
-        computes.push_back(compute(d, b, first));
+      for (std::size_t d = 0; d < schedule_.devices.size(); ++d) computes.push_back(compute(d, b));
       reduce(b, computes);
       for (std::size_t d = 0; d < schedule_.devices.size(); ++d)
         if (schedule_.devices[d].release == ReleaseRule::late) release(d, b, *arrivals_[d]);
@@ -108,12 +107,11 @@ class Builder {
   }
   [[nodiscard]] static Range columns(Ticks time) { return {0, static_cast<std::int32_t>(time)}; }
 
-  TaskIndex compute(std::size_t d, std::size_t b, bool first) {
+  TaskIndex compute(std::size_t d, std::size_t b) {
     const BlockTimes& block = schedule_.devices[d].blocks[b];
     std::vector<TaskIndex> awaited;
     if (arrivals_[d]) awaited.push_back(*arrivals_[d]);
-    if (block.residence == Residence::streamed || (block.residence == Residence::retained && first))
-      awaited.push_back(load(d, block));
+    if (block.residence == Residence::streamed) awaited.push_back(load(d, block));
     const TaskIndex made =
         made_.graph.add(at(d, TaskKind::add, LaneKind::cpu, columns(block.compute)), awaited);
     if (schedule_.devices[d].release == ReleaseRule::early) release(d, b, made);
@@ -126,8 +124,7 @@ class Builder {
     std::vector<TaskIndex> awaited;
     const std::int64_t window = schedule_.devices[d].window;
     const std::vector<TaskIndex>& releases = releases_[d];
-    if (block.residence == Residence::streamed &&
-        static_cast<std::int64_t>(releases.size()) >= window)
+    if (static_cast<std::int64_t>(releases.size()) >= window)
       awaited.push_back(releases[releases.size() - static_cast<std::size_t>(window)]);
     return made_.graph.add(task, awaited);
   }
@@ -191,7 +188,7 @@ ScheduleGraph to_task_graph(const Schedule& schedule, std::size_t tokens, Second
                      .devices = schedule.devices.size(),
                      .blocks = schedule.blocks()};
   Builder builder(schedule, links, made);
-  for (std::size_t token = 0; token < tokens; ++token) builder.token(token == 0);
+  for (std::size_t token = 0; token < tokens; ++token) builder.token();
   return made;
 }
 

@@ -139,17 +139,31 @@ TaskIndex DeviceTasks::sample(TaskIndex after) {
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
   const std::span<const Range> tiles =
       window_ == nullptr ? std::span<const Range>(&vocabulary, 1) : window_->head_tiles(device_);
-  for (const Range run : sampled_rows(graph_->batch())) {
-    after = norm(block, -1, run, after);
+  const auto pass = [&](std::span<const Range> runs) {
+    for (const Range run : runs) after = norm(block, -1, run, after);
     for (const Range tile : tiles) {
-      const TaskIndex loaded = load(block, -1, tile);
-      const Task task = make(TaskKind::lm_head, block, -1, run, tile);
-      after = computed(append(with(task, kNormed, kLogits), after, loaded));
+      TaskIndex loaded = load(block, -1, tile);
+      for (const Range run : runs) {
+        const Task task = make(TaskKind::lm_head, block, -1, run, tile);
+        after = append(with(task, kNormed, kLogits), after, loaded);
+        loaded = -1;
+      }
+      computed(after);
     }
-    for (std::int32_t row = run.begin; row < run.end; ++row) {
-      const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
-      after = append(with(task, kLogits, {}), after);
+    for (const Range run : runs) {
+      for (std::int32_t row = run.begin; row < run.end; ++row) {
+        const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
+        after = append(with(task, kLogits, {}), after);
+      }
     }
+  };
+  const std::vector<Range> runs = sampled_rows(graph_->batch());
+  const std::span<const Range> all = runs;
+  if (window_ != nullptr && window_->fetches(device_)) {
+    // Tiles come from the disk once, for all rows: each keeps its logits.
+    if (!all.empty()) pass(all);
+  } else {
+    for (std::size_t i = 0; i < all.size(); ++i) pass(all.subspan(i, 1));
   }
   return after;
 }
