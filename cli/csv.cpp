@@ -85,7 +85,9 @@ std::string csv_line(const std::vector<std::string>& fields) {
   std::string line;
   for (const std::string& field : fields) {
     if (&field != &fields.front()) line += ',';
-    if (field.find_first_of(",\"") == std::string::npos) {
+    // A line without a character would be no row.
+    const bool blank = field.empty() && fields.size() == 1;
+    if (!blank && field.find_first_of(",\"\r") == std::string::npos) {
       line += field;
       continue;
     }

@@ -45,11 +45,15 @@ plt.rcParams.update(
 )
 
 
+def shown(key, value):
+    return f"{key.replace('_', ' ')} {value}" if value.replace(".", "").isdigit() else value.replace("_", " ")
+
+
 def read(path):
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        row["label"] = ", ".join(row[key] for key in row if key not in COLUMNS + ["label"])
+        row["label"] = ", ".join(shown(key, row[key]) for key in row if key not in COLUMNS + ["label"])
     return rows
 
 
@@ -79,13 +83,13 @@ def panel(axes, rows, labels):
         if paper and tandem:
             axes.plot([paper, tandem], [y, y], color=INK, linewidth=1, alpha=0.45, zorder=2)
         if paper:
-            axes.plot(paper, y, "D", color=PAPER, markersize=5.5, markeredgecolor="white", zorder=3)
+            axes.plot(paper, y, "D", color=PAPER, markersize=8, markeredgecolor="white", zorder=3)
         if tandem:
             axes.plot(
                 tandem,
                 y,
                 "o",
-                markersize=6,
+                markersize=5,
                 color=TANDEM,
                 markerfacecolor="white" if calibrated else TANDEM,
                 markeredgecolor=TANDEM if calibrated else "white",
@@ -96,11 +100,12 @@ def panel(axes, rows, labels):
             axes.text(
                 high * 1.7,
                 y,
-                "out of memory" if len(gone) == 2 else f"out of memory: {gone[0]}",
+                f"out of memory: {gone[0]}" if paper or tandem else "out of memory",
                 ha="right",
                 va="center",
                 fontsize=8,
                 style="italic",
+                backgroundcolor="white",
             )
     axes.set_title(title(rows[0]["quantity"]))
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -111,20 +116,27 @@ def panel(axes, rows, labels):
 
 def draw(rows):
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
-    labels = list(dict.fromkeys(row["label"] for row in rows))
     across = 3 if len(quantities) % 3 == 0 else min(2, len(quantities))
-    down = -(-len(quantities) // across)
-    height = 0.9 + down * (0.7 + 0.24 * len(labels))
+    lines = [quantities[i : i + across] for i in range(0, len(quantities), across)]
+    labels = [list(dict.fromkeys(row["label"] for row in rows if row["quantity"] in line)) for line in lines]
+    heights = [0.7 + 0.24 * len(of_line) for of_line in labels]
+    height = 0.9 + sum(heights)
     figure, grid = plt.subplots(
-        down, across, figsize=(2.2 + 3.4 * across, height), squeeze=False, sharey=True, layout="constrained"
+        len(lines),
+        across,
+        figsize=(2.2 + 3.4 * across, height),
+        squeeze=False,
+        sharey="row",
+        layout="constrained",
+        height_ratios=heights,
     )
-    panels = list(grid.flat)
-    for axes, quantity in zip(panels, quantities):
-        panel(axes, [row for row in rows if row["quantity"] == quantity], labels)
-    for axes in panels[len(quantities) :]:
-        axes.set_visible(False)
-    panels[0].set_yticks(range(len(labels)), labels)
-    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    for line, of_line, all_axes in zip(lines, labels, grid):
+        for axes, quantity in zip(all_axes, line):
+            panel(axes, [row for row in rows if row["quantity"] == quantity], of_line)
+        for axes in all_axes[len(line) :]:
+            axes.set_visible(False)
+        all_axes[0].set_yticks(range(len(of_line)), of_line)
+        all_axes[0].set_ylim(len(of_line) - 0.4, -0.6)
     handles = [
         Line2D([], [], linestyle="none", marker="o", color=TANDEM, markeredgecolor="white", label="tandem, predicted"),
     ]

@@ -6,9 +6,11 @@ tandem_tests(
     cli_bad_weights_test.cpp
     cli_commands_test.cpp
     cli_comparison_test.cpp
+    cli_experiment_test.cpp
     cli_program.cpp
     cli_eval_test.cpp
     cli_propositions_test.cpp
+    cli_sweep_test.cpp
     cli_streaming_test.cpp
     cli_tokenizer_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)

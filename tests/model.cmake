@@ -18,6 +18,7 @@ tandem_tests(
     model_steady_state_recurrence_test.cpp
     model_steady_state_residency_test.cpp
     model_steady_state_schedule_graph_test.cpp
+    model_swap_test.cpp
     model_task_graph_test.cpp
     model_trace_test.cpp
     model_work_test.cpp

@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli_program.hpp"
+
+namespace tandem::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json report(const std::string& name) {
+  const Workbench bench;
+  const Outcome outcome = bench.run({"experiment", name, "--json"});
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  return Json::parse(outcome.out);
+}
+
+struct Errors {
+  int calibrated = 0;
+  int predicted = 0;
+  int within = 0;
+};
+
+// Checks that rows say what their numbers say.
+Errors errors_of(const Json& report) {
+  Errors errors;
+  CHECK(report.at("unexplained") == 0);
+  for (const Json& row : report.at("rows")) {
+    CAPTURE(row.dump());
+    const bool numbers = row.at("paper").is_number() && row.at("tandem").is_number();
+    CHECK(row.at("error").is_number() == numbers);
+    bool notable = !row.at("paper").is_null() && row.at("paper") != row.at("tandem");
+    if (numbers) {
+      const double error = row.at("tandem").get<double>() / row.at("paper").get<double>() - 1.0;
+      CHECK(row.at("error").get<double>() == doctest::Approx(error));
+      notable = std::abs(error) > 0.15;
+    }
+    if (row.at("paper").is_null()) continue;
+    if (row.at("role") == "calibrated") {
+      ++errors.calibrated;
+      continue;
+    }
+    ++errors.predicted;
+    if (notable) {
+      CHECK(!row.at("note").get<std::string>().empty());
+    } else {
+      ++errors.within;
+    }
+  }
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("cli/experiment: lists every experiment with a line") {
+  const Workbench bench;
+  const Outcome outcome = bench.run({"experiment", "list"});
+  CHECK(outcome.code == 0);
+  for (const char* name :
+       {"tpi-table1", "tpi-table2", "tpi-table3", "tpi-figure1", "tpi-figure5", "tpi-figure6"})
+    CHECK(outcome.out.find(name) != std::string::npos);
+}
+
+TEST_CASE("cli/experiment: Table 1 is met within 15% but for rows that are explained") {
+  const Errors errors = errors_of(report("tpi-table1"));
+  CHECK(errors.calibrated == 5);
+  CHECK(errors.predicted == 37);
+  CHECK(errors.within >= 32);
+}
+
+TEST_CASE("cli/experiment: Tables 2 and 6 are met within 15% but for rows that are explained") {
+  const Errors errors = errors_of(report("tpi-table2"));
+  CHECK(errors.calibrated == 3);
+  CHECK(errors.predicted == 109);
+  CHECK(errors.within >= 103);
+}
+
+TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here") {
+  for (const char* name : {"tpi-table1", "tpi-table3"}) {
+    CAPTURE(name);
+    for (const Json& row : report(name).at("rows")) {
+      CAPTURE(row.dump());
+      CHECK((row.at("paper") == "OOM") == (row.at("tandem") == "OOM"));
+    }
+  }
+}
+
+TEST_CASE("cli/experiment: every other experiment explains what is far off") {
+  for (const char* name : {"tpi-table3", "tpi-figure1", "tpi-figure5", "tpi-figure6"}) {
+    CAPTURE(name);
+    static_cast<void>(errors_of(report(name)));
+  }
+}
+
+TEST_CASE("cli/experiment: writes table and figure") {
+  const Workbench bench;
+  const Outcome outcome = bench.run({"experiment", "tpi-table2", "--out", "made"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("error") != std::string::npos);
+  CHECK(bench.read("made/tpi-table2.csv")
+            .starts_with("model,devices,window,quantity,paper,tandem,error_percent,role,note\n"));
+  CHECK(bench.has("made/tpi-table2.png"));
+  CHECK(bench.has("made/tpi-table2.svg"));
+}
+
+TEST_CASE("cli/experiment: what makes no sense is refused in one line") {
+  const Workbench bench;
+  check_refused(bench, {"experiment"}, 2, "NAME");
+  check_refused(bench, {"experiment", "tpi-tabel1"}, 2, "did you mean 'tpi-table1'");
+  check_refused(bench, {"experiment", "tpi-table2", "--json", "--quiet"}, 2, "contradict");
+  check_refused(bench, {"experiment", "tpi-table2", "--out", "/proc/none"}, 1, "/proc/none");
+}
+
+}  // namespace tandem::test
