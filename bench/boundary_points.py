@@ -1,126 +1,94 @@
 #!/usr/bin/env python3
-"""Measured points for the boundary of `tandem propositions`: 24 runs of the real executor across it.
+"""Measured points for the figure of `tandem propositions`: 24 runs of the real executor across the boundary.
 
-Two emulated devices at nominal pace; the disks of both are given the bandwidth at which loading a token's
-blocks takes C / (1 + slack), for slack from -50% to +50% and several windows and release rules; C is what
-a token takes with a disk that costs nothing. Writes CSV with the columns that `--points` reads.
+Two emulated devices that are alike, at nominal pace: attention 5.25, FFN 8.75, all-reduce 7 ms, twelve layers, which is
+half of what the figure's curves have. Their disks get the rates at which a token's blocks take D = C / (1 + slack), for
+six slacks and four schedulers. Measured: T, a token's time, and C, the same without the memory scheduler (all weights
+resident), each from a run of its own; the stall fraction is (T - C) / T, and slack (C - D) / D with the measured C.
+Medians of the repetitions, between lowest and highest. Writes CSV with the columns that `--points` reads.
 
-  bench/boundary_points.py --tandem build/release/bin/tandem --out out/boundary_points.csv
+  bench/boundary_points.py --tandem build/release/bin/tandem --out bench/boundary_points.csv
 """
 
 import argparse
 import csv
-import json
 import pathlib
-import subprocess
-import sys
+import statistics
 import tempfile
 
-PLATFORM = """<?xml version='1.0'?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
-  <zone id="pair" routing="DijkstraCache">
-{hosts}
-    <router id="switch"/>
-{links}
-{routes}
-  </zone>
-</platform>
-"""
-HOST = """    <host id="{name}" speed="2Gf" core="1">
-      <prop id="tandem:memory" value="1GiB"/>
-      <prop id="tandem:memory_bandwidth" value="200MBps"/>
-      <prop id="tandem:slowdown" value="4"/>
-      <prop id="tandem:disk_bandwidth" value="{disk:.0f}Bps"/>
-    </host>"""
-LINK = """    <link id="port-{name}" bandwidth="1Gbps" latency="1ms" sharing_policy="SPLITDUPLEX"/>"""
-ROUTE = """    <route src="{name}" dst="switch"><link_ctn id="port-{name}" direction="UP"/></route>"""
-NAMES = ("left", "right")
-CONFIG = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
-    "hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6, "num_attention_heads": 8,
-    "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 256,
-    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
-}
-SCHEDULERS = ((2, "late"), (2, "early"), (3, "early"), (4, "early"))
+import emulated
+
+# Weights of attention and FFN are 3 : 5, and so are their times, computing and loading.
+CONFIG = emulated.llama(hidden=384, intermediate=640, layers=12)
+LAYER_BYTES = 4 * (3 * 384 * 384 + 3 * 384 * 640) // 2  # of one of two devices
+COMPUTE_S, REDUCE_S = 14e-3, 7e-3
 SLACKS = (-0.5, -0.3, -0.1, 0.1, 0.3, 0.5)
+BETWEEN = (-0.4, -0.2, -0.05, 0.05, 0.2, 0.4)
+SCHEDULERS = ((1, "early", SLACKS), (2, "late", SLACKS), (3, "early", SLACKS), (4, "early", BETWEEN))
 FREE_DISK = 1e12  # bytes a second
 
 
-class Bench:
-    def __init__(self, tandem, folder, tokens):
-        self.tandem, self.folder, self.tokens = tandem, folder, tokens
-        (folder / "config.json").write_text(json.dumps(CONFIG))
-        self.weights = folder / "weights"
-        self.call("model", "random", "--config", folder / "config.json", "--out", self.weights)
-
-    def call(self, *words):
-        done = subprocess.run([self.tandem, *map(str, words), "--quiet"], text=True,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if done.returncode != 0:
-            sys.exit(f"tandem {words[0]}: exit code {done.returncode}: {done.stderr.strip()}")
-
-    def plan(self, window, release, disk):
-        hosts = "\n".join(HOST.format(name=name, disk=disk) for name in NAMES)
-        links = "\n".join(LINK.format(name=name) for name in NAMES)
-        routes = "\n".join(ROUTE.format(name=name) for name in NAMES)
-        platform, plan = self.folder / "pair.xml", self.folder / "plan.json"
-        platform.write_text(PLATFORM.format(hosts=hosts, links=links, routes=routes))
-        self.call("plan", "--platform", platform, "--model", self.weights, "--partition", "equal",
-                  "--prompt-tokens", 8, "--new-tokens", self.tokens, "--window", window,
-                  "--retain", "none", "--release", release, "--out", plan)
-        return plan
-
-    def result(self, *words):
-        out = self.folder / "result.json"
-        self.call(*words, "--out", out)
-        return json.loads(out.read_text())
-
-    def predict(self, plan):
-        return self.result("simulate", plan)
-
-    def measure(self, plan):
-        return self.result("run", plan, "--weights", self.weights, "--cache", self.folder / "cache",
-                           "--emulate", "--pace", "nominal", "--ignore-eos")
+def platform(disk_Bps):
+    return emulated.pair(LAYER_BYTES / COMPUTE_S, disk_Bps, REDUCE_S)
 
 
-def token_time(result):
-    """Mean of the second half of the gaps between tokens: the start-up is over."""
-    times = result["metrics"]["token_times_s"]
-    half = len(times) // 2
-    return (times[-1] - times[half]) / (len(times) - 1 - half)
+def median(values):
+    return statistics.median(values)
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--tandem", default="build/release/bin/tandem")
     arguments.add_argument("--out", default="out/boundary_points.csv", type=pathlib.Path)
-    arguments.add_argument("--tokens", default=20, type=int)
+    arguments.add_argument("--tokens", default=10, type=int)
+    arguments.add_argument("--repetitions", default=3, type=int)
     options = arguments.parse_args()
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options.tandem, pathlib.Path(folder), options.tokens)
-        for window, release in SCHEDULERS:
-            free = bench.predict(bench.plan(window, release, FREE_DISK))
-            computing = token_time(free)
-            loaded = max(device["bytes_loaded"] for device in free["devices"]) / options.tokens
-            for slack in SLACKS:
-                plan = bench.plan(window, release, loaded * (1.0 + slack) / computing)
-                predicted, measured = bench.predict(plan), bench.measure(plan)
-                row = {
-                    "window": window,
-                    "release": release,
-                    "slack": slack,
-                    "predicted_stall_fraction": predicted["steady"]["stall_fraction"],
-                    "measured_stall_fraction": measured["steady"]["stall_fraction"],
-                    "predicted_token_s": token_time(predicted),
-                    "measured_token_s": token_time(measured),
-                    "predicted_verdict": predicted["steady"]["verdict"],
-                    "measured_verdict": measured["steady"]["verdict"],
-                    "late_mean_s": measured["environment"]["pacing_late_mean_s"],
-                }
-                rows.append(row)
-                print(*row.values(), sep="\t", flush=True)
+        bench = emulated.Bench(options.tandem, folder, CONFIG, options.tokens)
+        pace = ("--emulate", "--pace", "nominal")
+        without = emulated.token_time(bench.predict(bench.plan(platform(FREE_DISK), "all")))
+        loaded = emulated.bytes_a_token(bench.predict(bench.plan(platform(FREE_DISK), 3)), options.tokens)
+        points = [(window, release, slack) for window, release, slacks in SCHEDULERS for slack in slacks]
+        predicted, token_s, measured_without = {}, {}, []
+        late_s, verdicts = {}, {}
+        for repetition in range(options.repetitions):
+            result = bench.measure(bench.plan(platform(FREE_DISK), "all"), *pace)
+            measured_without.append(emulated.token_time(result))
+            for point in points:
+                window, release, slack = point
+                plan = bench.plan(platform(loaded * (1.0 + slack) / without), window, release)
+                if repetition == 0:
+                    result = bench.predict(plan)
+                    predicted[point] = emulated.token_time(result)
+                    verdicts[point] = [result["steady"]["verdict"]]
+                result = bench.measure(plan, *pace)
+                token_s.setdefault(point, []).append(emulated.token_time(result))
+                late_s.setdefault(point, []).append(result["environment"]["pacing_late_mean_s"])
+                verdicts[point].append(result["steady"]["verdict"])
+                print(repetition, *point, f"{token_s[point][-1]:.6f}", sep="\t", flush=True)
+    rows = []
+    for point in points:
+        window, release, slack = point
+        stalls = [(t - c) / t for t, c in zip(token_s[point], measured_without)]
+        computing, loading = median(measured_without), without / (1.0 + slack)
+        rows.append({
+            "window": window,
+            "release": release,
+            "slack": (computing - loading) / loading,
+            "predicted_stall_fraction": abs(round((predicted[point] - without) / predicted[point], 9)),
+            "measured_stall_fraction": median(stalls),
+            "measured_low": min(stalls),
+            "measured_high": max(stalls),
+            "repetitions": len(stalls),
+            "asked_slack": slack,
+            "predicted_token_s": predicted[point],
+            "measured_token_s": median(token_s[point]),
+            "predicted_without_s": without,
+            "measured_without_s": computing,
+            "predicted_verdict": verdicts[point][0],
+            "measured_verdicts": " ".join(verdicts[point][1:]),
+            "late_mean_s": median(late_s[point]),
+        })
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="") as out:
         writer = csv.DictWriter(out, fieldnames=rows[0].keys(), lineterminator="\n")

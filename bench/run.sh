@@ -10,3 +10,5 @@ for program in build/release/bin/*_bench; do
   echo "== $name"
   "$program" "${flags[@]}" --benchmark_out="out/bench/$name.json" --benchmark_out_format=json
 done
+echo "== streaming_regimes.py"
+PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/streaming_regimes.py "$@"

@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
+#include "cli/measured_disks.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/table.hpp"
@@ -231,6 +232,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
+  request.cluster = with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   if (path) check_writable(*path);
 
   const auto answer = planner::make_plan(request);

@@ -3,7 +3,8 @@
 #include "exec/profile.hpp"
 
 #include <algorithm>
-#include <iostream>
+#include <filesystem>
+#include <optional>
 #include <ostream>
 #include <thread>
 
@@ -12,13 +13,61 @@
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/table.hpp"
+#include "exec/profile_disk.hpp"
+#include "exec/weights/shard_file.hpp"
+#include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "model/range.hpp"
 
 namespace tandem::cli {
 namespace {
 
+constexpr double kLargestFile = 1024.0 * 1024 * 1024 * 1024;
+
+// About a block of the model's weights, as a device streams them: half a layer.
+std::uint64_t block_bytes(const model::Transformer& shape) {
+  constexpr double kLeast = 64.0 * 1024;
+  constexpr double kMost = 64.0 * 1024 * 1024;
+  const auto all = [](std::int64_t count) {
+    return model::Range{0, static_cast<std::int32_t>(count)};
+  };
+  const double layer =
+      model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
+  return static_cast<std::uint64_t>(std::clamp(layer / 2.0, kLeast, kMost));
+}
+
+// What `--disk` and `--cache` ask for; nothing with `--disk none`.
+std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
+                                                     const model::Transformer& shape) {
+  const std::string size = options.text_or("disk", "256MiB");
+  const std::optional<std::string> cache = options.text("cache");
+  if (size == "none") {
+    if (cache)
+      throw Usage(
+          "flag '--cache' names the folder whose disk is measured, but '--disk none' "
+          "measures no disk; leave one out");
+    return std::nullopt;
+  }
+  const double bytes = model::parse_bytes(size, "flag '--disk'").value();
+  if (!(bytes >= 1.0 && bytes <= kLargestFile))
+    throw Error("flag '--disk': '" + size + "', expected up to 1TiB, or none");
+  return exec::DiskProfileOptions{
+      .folder = cache ? std::filesystem::path(*cache) : exec::default_cache_dir(),
+      .file_bytes = static_cast<std::uint64_t>(bytes),
+      .read_bytes = block_bytes(shape)};
+}
+
+std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
+  return "disk: " + to_text(model::Bytes{static_cast<double>(disk.file_bytes)}) + " in " +
+         asked.folder.string() + ", read " + std::to_string(asked.passes) + " times in pieces of " +
+         to_text(model::Bytes{static_cast<double>(asked.read_bytes)}) + " (" + disk.method + "), " +
+         to_text(disk.slowest) + " to " + to_text(disk.fastest);
+}
+
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
   out << profile.source << "\nidle process " << to_text(model::Bytes{profile.program_bytes})
+      << ", disk "
+      << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured")
       << "\n\n";
   Table table({"task", "overhead", "rows alike", "streamed"});
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
@@ -43,11 +92,15 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
       {.command = "profile",
        .summary =
            "Measures what one byte of weights, cache or message costs this machine, by kind of\n"
-           "task, for 'tandem plan --profile'. Run it on an otherwise idle machine.",
+           "task, and what its disk reads a second, for 'tandem plan --profile'. Run it on an\n"
+           "otherwise idle machine.",
        .positionals = {},
        .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
                  {"threads", "N", "threads of a task [1]"},
                  {"seconds", "S", "about how long to measure [20]"},
+                 {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
+                 {"cache", "DIR",
+                  "where: the folder that weights are streamed from [~/.cache/tandem]"},
                  {"out", "FILE", "write the profile"},
                  {"json", "", "print the profile as JSON"},
                  {"quiet", "", "print no table"}}},
@@ -62,9 +115,17 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const model::Transformer shape = load_model(options.text_or("model", "tinyllama-1.1b"));
+  const std::optional<exec::DiskProfileOptions> disk = disk_options(options, shape);
   if (path) check_writable(*path);
 
-  const model::DeviceProfile profile = exec::measure_profile(shape, measure);
+  // First, as a disk may be full; its weights are not in memory yet.
+  std::optional<exec::DiskRate> rate;
+  if (disk) rate = exec::measure_disk(*disk);
+  model::DeviceProfile profile = exec::measure_profile(shape, measure);
+  if (rate) {
+    profile.disk_bandwidth = rate->rate;
+    profile.source += "; " + disk_text(*rate, *disk);
+  }
   if (path) write_file(*path, to_json(profile));
   if (options.has("json")) {
     out << to_json(profile);

@@ -1,5 +1,6 @@
 #include "model/device_profile.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +11,7 @@ namespace tandem::model {
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.profile/1";
+constexpr std::string_view kSchema = "tandem.profile/2";
 constexpr std::size_t kMaxPoints = 1000;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 // More than any task's second, so that no sum of products overflows.
@@ -98,11 +99,20 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
   return profile;
 }
 
+BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile, bool emulated) {
+  const BytesPerSecond stated = device.disk_bandwidth;
+  const BytesPerSecond measured = profile.disk_bandwidth;
+  if (measured.value() <= 0.0) return stated;
+  if (stated.value() <= 0.0 || !emulated) return measured;
+  return std::min(stated, measured);
+}
+
 std::string to_json(const DeviceProfile& profile) {
   nlohmann::ordered_json json;
   json["schema"] = kSchema;
   json["source"] = profile.source;
   json["program_bytes"] = profile.program_bytes;
+  json["disk_bandwidth_Bps"] = profile.disk_bandwidth.value();
   nlohmann::ordered_json& rates = json["rates"];
   rates = nlohmann::ordered_json::object();
   for (int k = 0; k < kTaskKinds; ++k) {
@@ -123,10 +133,11 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
                               {.bytes = std::size_t{4} << 20U, .depth = 16});
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
-  root.expect_keys({"schema", "source", "program_bytes", "rates"});
+  root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates"});
   DeviceProfile profile;
   profile.source = root.at("source").text();
   profile.program_bytes = root.at("program_bytes").number(0.0, kMaxNumber);
+  profile.disk_bandwidth = BytesPerSecond{root.at("disk_bandwidth_Bps").number(0.0, kMaxNumber)};
   const JsonValue rates = root.at("rates");
   std::size_t known = 0;
   for (int k = 0; k < kTaskKinds; ++k) {

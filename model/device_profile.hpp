@@ -35,6 +35,8 @@ struct DeviceProfile {
   // fetch (embed's is used), load and release are unused.
   std::array<KindRate, kTaskKinds> rate{};
   double program_bytes = 0.0;  // resident memory of tandem beside the other categories
+  // Sequential reads past the page cache, as weights are streamed; 0: not measured.
+  BytesPerSecond disk_bandwidth{};
   bool operator==(const DeviceProfile&) const = default;
 };
 
@@ -44,10 +46,18 @@ struct DeviceProfile {
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
 // `profile` of a machine whose compute tasks take `factor` times as long; transfer is unchanged, as
-// emulation slows computing only. Throws logic_error unless factor > 0.
+// emulation slows computing only, and so is the disk. Throws logic_error unless factor > 0.
 [[nodiscard]] DeviceProfile slowed(DeviceProfile profile, double factor);
 
-// JSON, schema "tandem.profile/1". parse throws Error naming `source`, field, value and remedy.
+// What `device`, with a profile measured on it or on the machine that emulates it, reads from its
+// disk a second; 0: it has none.
+//   platform states nothing: the measured rate; nothing measured: the platform's
+//   both, the device itself (`emulated` false): the measured rate
+//   both, emulated: the lesser, as reads are paced to the platform's rate but come from this disk
+[[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
+                                            bool emulated);
+
+// JSON, schema "tandem.profile/2". parse throws Error naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
 

@@ -18,12 +18,12 @@ try:
 except ImportError as error:
     sys.exit(f"matplotlib is missing: {error}")
 
-INK, GRID, MEASURED = "#333333", "#dddddd", "#e0862d"
+INK, GRID = "#333333", "#dddddd"
 # Window and rule: colour, label, and the slack at which the label stands above (or below) the curve; from the top.
 SETTINGS = {
-    ("1", "early"): ("#8a8a8a", "w = 1", -0.2, "above"),
+    ("1", "early"): ("#8a8a8a", "w = 1, early release", -0.27, "above"),
     ("2", "late"): ("#4f9a94", "w = 2, late release", 0.04, "above"),
-    ("3", "early"): ("#3b75af", "w ≥ 3", -0.24, "below"),
+    ("3", "early"): ("#3b75af", "w ≥ 3, early release", -0.24, "below"),
 }
 
 plt.rcParams.update(
@@ -55,8 +55,14 @@ def read(path):
     return rows
 
 
-def pick(rows, series, setting=None):
-    found = [r for r in rows if r["series"] == series and setting in (None, (r["window"], r["release"]))]
+def curve_of(row):
+    """The setting whose curve a point belongs to: every window from 3 on has the same."""
+    wide = row["window"] == "unlimited" or int(row["window"]) >= 3
+    return ("3", "early") if wide else (row["window"], row["release"])
+
+
+def pick(rows, series, setting):
+    found = [r for r in rows if r["series"] == series and curve_of(r) == setting]
     found.sort(key=lambda r: r["slack"])
     return [r["slack"] for r in found], [r["stall_fraction"] for r in found]
 
@@ -73,10 +79,20 @@ def draw(rows):
             *pick(rows, "simulated", setting),
             linestyle="none",
             marker="o",
-            markersize=6,
+            markersize=4.5,
             markerfacecolor="white",
             markeredgecolor=color,
-            markeredgewidth=1.3,
+            markeredgewidth=1.2,
+        )
+        axes.plot(
+            *pick(rows, "measured", setting),
+            linestyle="none",
+            marker="D",
+            markersize=7,
+            color=color,
+            markeredgecolor=INK,
+            markeredgewidth=1,
+            zorder=4,
         )
         near = min(range(len(x)), key=lambda i: abs(x[i] - place))
         above = side == "above"
@@ -90,29 +106,25 @@ def draw(rows):
             color=color,
             fontweight="bold",
         )
-    measured = pick(rows, "measured")
-    axes.plot(
-        *measured, linestyle="none", marker="D", markersize=5.5, color=MEASURED, markeredgecolor="white", zorder=4
-    )
-
-    axes.set_xlim(-0.52, 0.52)
-    axes.set_ylim(bottom=-0.01)
+    axes.set_xlim(-0.54, 0.54)
+    axes.set_ylim(bottom=-0.025)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.set_xlabel("slack: computing and communicating a token, relative to loading it")
-    axes.set_ylabel("stall, share of the token time")
-    axes.set_title("What the disk costs a token", loc="left", fontweight="bold", fontsize=12)
+    axes.set_xlabel("slack (C − D) / D, in % of D:  C computing and communicating a token, D loading it")
+    axes.set_ylabel("stall fraction (T − C) / T, in % of the token time T")
+    axes.set_title("What the disk costs a token, by window w", loc="left", fontweight="bold", fontsize=12)
     top = axes.get_ylim()[1]
     axes.text(-0.01, top, "disk-bound ", ha="right", va="top", fontsize=9)
     axes.text(0.01, top, " Proposition 3 holds", ha="left", va="top", fontsize=9)
+    grey = {"color": INK, "linestyle": "none"}
     handles = [
         Line2D([], [], color=INK, linewidth=2, label="recurrence"),
-        Line2D([], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor=INK, label="SimGrid"),
+        Line2D([], [], marker="o", markersize=4.5, markerfacecolor="white", label="simulated (SimGrid)", **grey),
     ]
-    if measured[0]:
-        handles.append(
-            Line2D([], [], linestyle="none", marker="D", color=MEASURED, markeredgecolor="white", label="measured")
-        )
+    measured = sum(r["series"] == "measured" for r in rows)
+    if measured:
+        label = f"measured ({measured} points, emulated devices)"
+        handles.append(Line2D([], [], marker="D", markersize=7, label=label, **grey))
     axes.legend(handles=handles, loc="upper right", frameon=False, bbox_to_anchor=(1, 0.92))
     return figure
 

@@ -289,8 +289,50 @@ TEST_CASE("cli/worker: makes a key for its owner only, and never over another fi
 
 TEST_CASE("cli/profile: JSON on standard output equals the file") {
   const Kitchen bench;
-  const std::string printed = bench.good(
-      {"profile", "--model", "tiny.json", "--seconds", "0.1", "--out", "measured.json", "--json"});
+  const std::string printed =
+      bench.good({"profile", "--model", "tiny.json", "--seconds", "0.1", "--disk", "1MiB",
+                  "--cache", "cache", "--out", "measured.json", "--json"});
   CHECK(printed == bench.read("measured.json"));
-  CHECK(Json::parse(printed)["schema"] == "tandem.profile/1");
+  const Json profile = Json::parse(printed);
+  CHECK(profile["schema"] == "tandem.profile/2");
+  CHECK(profile["disk_bandwidth_Bps"] > 0.0);
+  CHECK(contains(profile["source"].get<std::string>(), "disk: 1 MiB in cache"));
+  CHECK(bench.has("cache"));  // and nothing in it
+  for (const std::string& name : bench.listing()) CHECK_FALSE(contains(name, "partial"));
+}
+
+TEST_CASE("cli/profile: a disk that is not wanted, or not there") {
+  const Kitchen bench;
+  const Words words{"profile", "--model", "tiny.json", "--seconds", "0.1", "--json"};
+  const auto with = [&](const Words& flags) {
+    Words all = words;
+    all.insert(all.end(), flags.begin(), flags.end());
+    return all;
+  };
+  const Json profile = Json::parse(bench.good(with({"--disk", "none"})));
+  CHECK(profile["disk_bandwidth_Bps"] == 0.0);
+  CHECK_FALSE(contains(profile["source"].get<std::string>(), "disk"));
+  check_refused(bench, with({"--disk", "none", "--cache", "x"}), 2, "--cache");
+  check_refused(bench, with({"--disk", "0B"}), 1, "--disk");
+  check_refused(bench, with({"--disk", "fast"}), 1, "--disk");
+  check_refused(bench, with({"--cache", "tiny.json"}), 1, "tiny.json");
+}
+
+TEST_CASE("cli/plan: a measured disk is the one that is planned with") {
+  const Kitchen bench;
+  Json fast = Json::parse(bench.read("profile.json"));
+  const auto disks = [&](double measured, const std::string& prefix) {
+    fast["disk_bandwidth_Bps"] = measured;
+    bench.write("disk.json", fast.dump());
+    const Json plan = Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model",
+                                              "tiny.json", "--profile", prefix + "disk.json"}));
+    std::vector<double> rates;
+    for (const Json& device : plan["cluster"]["devices"])
+      rates.push_back(device["disk_bandwidth_Bps"].get<double>());
+    return rates;
+  };
+  const std::vector<double> stated = disks(0.0, "");
+  REQUIRE(stated.size() == 2);
+  CHECK(disks(1e3, "") == std::vector{1e3, 1e3});  // emulated: no faster than the real one
+  CHECK(disks(1e3, "sofa=") == std::vector{stated[0], 1e3});
 }

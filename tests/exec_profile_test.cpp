@@ -1,11 +1,16 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <vector>
 
 #include "exec/profile.hpp"
+#include "exec/profile_disk.hpp"
 #include "exec/profile_fit.hpp"
+#include "model/error.hpp"
 
 namespace tandem::exec {
 
@@ -90,6 +95,48 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
     CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
   }
   CHECK_THROWS_AS(measure_profile(t, {.threads = 0}), std::logic_error);
+}
+
+namespace {
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+}  // namespace
+
+TEST_CASE("profile/disk: whole reads of whole pages, and nothing is left behind") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tandem-disk-" + std::to_string(::getpid()));
+  struct Sizes {
+    std::uint64_t file, read, expected;
+  };
+  // 8 KiB by 4 KiB; 1 byte is a page; 3 reads of two pages hold 20,000 bytes; a read is no larger
+  // than the file
+  for (const Sizes& sizes : {Sizes{8192, 4096, 8192}, Sizes{1, 1, 4096}, Sizes{20'000, 8000, 24576},
+                             Sizes{5000, 1 << 20, 8192}}) {
+    CAPTURE(sizes.file);
+    CAPTURE(sizes.read);
+    const DiskRate disk = measure_disk(
+        {.folder = folder, .file_bytes = sizes.file, .read_bytes = sizes.read, .passes = 3});
+    CHECK(disk.file_bytes == sizes.expected);
+    CHECK(disk.slowest.value() > 0.0);
+    CHECK(disk.slowest <= disk.rate);
+    CHECK(disk.rate <= disk.fastest);
+    CHECK_FALSE(disk.method.empty());
+    CHECK(files_in(folder) == 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("profile/disk: a folder that is a file is one error, no bytes are a caller's fault") {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("tandem-disk-file-" + std::to_string(::getpid()));
+  std::ofstream(file) << "x";
+  CHECK_THROWS_AS((void)measure_disk({.folder = file / "x", .file_bytes = 1}), Error);
+  std::filesystem::remove(file);
+  CHECK_THROWS_AS((void)measure_disk({.folder = "/tmp", .file_bytes = 0}), std::logic_error);
+  CHECK_THROWS_AS((void)measure_disk({.folder = "/tmp", .passes = 0}), std::logic_error);
 }
 
 }  // namespace tandem::exec

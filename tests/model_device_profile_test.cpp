@@ -16,6 +16,7 @@ DeviceProfile measured() {
   DeviceProfile profile = nominal_profile(test::device("d"));
   profile.source = "profile of \"home\"";
   profile.program_bytes = 12345678.0;
+  profile.disk_bandwidth = BytesPerSecond{1e9 / 7.0};
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
     if (profile.rate[k].points.empty()) continue;
     profile.rate[k] = {1e-6 / 3.0, {{1, 1e-10 / 7.0}, {16, 2e-10}, {512, 3e-9}}};
@@ -59,12 +60,40 @@ TEST_CASE("model/device_profile: a slowed machine computes slower and sends as b
   CHECK_THROWS_AS((void)slowed(profile, -1.0), std::logic_error);
 }
 
+TEST_CASE("model/device_profile: a slowed machine's disk is as fast") {
+  CHECK(slowed(measured(), 3.0).disk_bandwidth == measured().disk_bandwidth);
+  CHECK(nominal_profile(test::device("d")).disk_bandwidth.value() == 0.0);
+}
+
+TEST_CASE("model/device_profile: the disk is the platform's until it is measured") {
+  const auto rate = [](double stated, double found, bool emulated) {
+    Device device = test::device("d");
+    device.disk_bandwidth = BytesPerSecond{stated};
+    DeviceProfile profile = measured();
+    profile.disk_bandwidth = BytesPerSecond{found};
+    return disk_bandwidth(device, profile, emulated).value();
+  };
+  for (const bool emulated : {false, true}) {
+    CAPTURE(emulated);
+    CHECK(rate(5e8, 0.0, emulated) == 5e8);
+    CHECK(rate(0.0, 3e8, emulated) == 3e8);
+    CHECK(rate(0.0, 0.0, emulated) == 0.0);
+    CHECK(rate(5e8, 3e8, emulated) == 3e8);
+  }
+  CHECK(rate(5e8, 2e9, false) == 2e9);
+  CHECK(rate(5e8, 2e9, true) == 5e8);  // paced to it
+}
+
 TEST_CASE("model/device_profile: every wrong field costs one line that names it") {
   CHECK(message([](json&) {}).empty());
-  CHECK(contains(message([](json& j) { j["schema"] = "tandem.profile/2"; }),
-                 "p.json: field 'schema' is \"tandem.profile/2\", expected \"tandem.profile/1\""));
+  CHECK(contains(message([](json& j) { j["schema"] = "tandem.profile/1"; }),
+                 "p.json: field 'schema' is \"tandem.profile/1\", expected \"tandem.profile/2\""));
   CHECK(contains(message([](json& j) { j.erase("source"); }), "'source' is missing"));
   CHECK(contains(message([](json& j) { j["program_bytes"] = -1; }), "'program_bytes' is -1"));
+  CHECK(contains(message([](json& j) { j["disk_bandwidth_Bps"] = -1; }),
+                 "'disk_bandwidth_Bps' is -1"));
+  CHECK(contains(message([](json& j) { j.erase("disk_bandwidth_Bps"); }),
+                 "'disk_bandwidth_Bps' is missing"));
   CHECK(contains(message([](json& j) { j["extra"] = 1; }), "unknown field \"extra\""));
   CHECK(contains(message([](json& j) { j["rates"] = 3; }), "'rates' is 3, expected an object"));
   CHECK(

@@ -44,6 +44,8 @@ TEST_CASE("model/boundary points: what is written is read") {
                                           {kUnlimited, ReleaseRule::late, 0.5, 0.0, 1e-5}};
   CHECK(parse_boundary_points(to_csv(points), "x") == points);
   CHECK(parse_boundary_points(kHeader, "x").empty());
+  CHECK(parse_boundary_points(kHeader + "3,early,0.1,0,-0.01\n", "x")[0].measured_stall_fraction ==
+        -0.01);
 }
 
 TEST_CASE("model/boundary points: columns in any order, more of them, lines of any system") {
@@ -65,6 +67,7 @@ TEST_CASE("model/boundary points: whatever is wrong costs one line that names it
   CHECK(mentions(fault(kHeader + "3,early,nan,0.2,0.3\n"), "slack is 'nan'"));
   CHECK(mentions(fault(kHeader + "3,early,0.1,1.5,0.3\n"), "predicted_stall_fraction is '1.5'"));
   CHECK(mentions(fault(kHeader + "3,early,0.1,0.5,0.3x\n"), "measured_stall_fraction is '0.3x'"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,-0.1,0\n"), "predicted_stall_fraction is '-0.1'"));
   CHECK(mentions(fault(kHeader + "3,early,,0.5,0.3\n"), "slack is ''"));
 }
 

@@ -51,7 +51,7 @@ class Reader {
                         .release = release(cells[places_[1]]),
                         .slack = number(2, cells[places_[2]], -1.0, 100.0),
                         .predicted_stall_fraction = number(3, cells[places_[3]], 0.0, 1.0),
-                        .measured_stall_fraction = number(4, cells[places_[4]], 0.0, 1.0)});
+                        .measured_stall_fraction = number(4, cells[places_[4]], -1.0, 1.0)});
     }
     return points;
   }

@@ -21,8 +21,10 @@ struct BoundaryPoint {
   std::int64_t window = kUnlimited;
   ReleaseRule release = ReleaseRule::early;
   double slack = 0.0;                     // relative_slack
-  double predicted_stall_fraction = 0.0;  // of the token time
-  double measured_stall_fraction = 0.0;
+  // (T - C) / T, T the token time and C that of a token that never waits for a disk: as
+  // SteadyState::stall_fraction, not what a single device waits, part of which others hide.
+  double predicted_stall_fraction = 0.0;
+  double measured_stall_fraction = 0.0;  // below 0: T and C are of two runs
   bool operator==(const BoundaryPoint&) const = default;
 };
 
@@ -30,7 +32,8 @@ struct BoundaryPoint {
 //   window                    blocks, or "unlimited"
 //   release                   "early", "late"
 //   slack                     -1 to 100
-//   predicted_stall_fraction, measured_stall_fraction    0 to 1
+//   predicted_stall_fraction  0 to 1
+//   measured_stall_fraction   -1 to 1
 // Throws Error naming `source`, the line, the column, its value, what was expected and the remedy.
 [[nodiscard]] std::vector<BoundaryPoint> parse_boundary_points(std::string_view text,
                                                                std::string_view source);
