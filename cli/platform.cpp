@@ -145,6 +145,11 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
     out << '\n';
     print_routes(cluster, out);
   }
+  if (const std::string varies = variation(cluster); !varies.empty())
+    out << "\nNot constant (simulate on SimGrid knows of it, the analytic evaluator and emulation "
+           "do "
+           "not): "
+        << varies << '\n';
   if (!platform.defaults.empty()) out << "\nNot stated by the file, defaults used:\n";
   for (const std::string& line : platform.defaults) out << "  " << line << '\n';
   return 0;

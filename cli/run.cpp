@@ -199,6 +199,12 @@ exec::GenerateOptions generate_options(const Options& options, const planner::Pl
 
 // Starts the emulated devices; they end with the result.
 std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::GenerateOptions& run) {
+  if (const std::string varies = variation(plan.cluster); !varies.empty()) {
+    std::cerr
+        << "tandem run: " << varies
+        << ": not emulated, nor is any other jitter, loss, background traffic or change during "
+           "the run; `tandem simulate` knows of them\n";
+  }
   run.key = exec::random_key();
   run.ledger = std::make_shared<exec::Ledger>(plan.cluster);
   auto cluster = std::make_unique<exec::LocalCluster>(

@@ -3,8 +3,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iomanip>
 #include <iostream>
+#include <map>
+#include <numeric>
 #include <ostream>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "cli/bottleneck.hpp"
 #include "cli/commands.hpp"
@@ -14,6 +20,7 @@
 #include "cli/table.hpp"
 #include "cli/version.hpp"
 #include "model/analytic.hpp"
+#include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
 #include "planner/lowering.hpp"
@@ -83,6 +90,63 @@ Result result_of(const Plan& plan, const std::string& evaluator,
   return result;
 }
 
+// What is simulated more than once.
+struct Repetitions {
+  bool varies = false;  // anything at all, by chance or in time
+  std::uint64_t seed = 1;
+  std::int64_t count = 1;
+};
+
+Repetitions read_repetitions(const Options& options, const Plan& plan,
+                             const std::string& evaluator) {
+  constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
+  const std::string varies = variation(plan.cluster);
+  if (!varies.empty() && evaluator == "analytic") {
+    throw Error(varies +
+                ", expected none with the analytic evaluator, which knows of none; take "
+                "'--evaluator simgrid'");
+  }
+  return {.varies = !varies.empty(),
+          .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed)),
+          .count = options.integer_or("repetitions", 1, 1, 100000)};
+}
+
+// "mean M p5 A p50 B p95 C p99 D", in seconds.
+std::string spread(const std::vector<double>& values) {
+  std::ostringstream text;
+  text << std::setprecision(9) << "mean "
+       << std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  for (const auto& [name, q] : {std::pair("p5", 0.05), std::pair("p50", 0.5),
+                                std::pair("p95", 0.95), std::pair("p99", 0.99)})
+    text << ' ' << name << ' ' << model::quantile(values, q);
+  return text.str();
+}
+
+// `result` has the first; its environment gets the spread over all of them.
+void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
+  std::map<std::string, std::vector<double>> values;
+  const auto add = [&](const model::Metrics& metrics) {
+    values["time to first token, s"].push_back(metrics.ttft_s);
+    values["time of all tokens, s"].push_back(metrics.token_times_s.back());
+    const std::vector<double> gaps = metrics.token_latencies_s();
+    if (gaps.empty()) return;
+    values["token latency, mean of a run, s"].push_back(
+        std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size()));
+    values["token latency, p99 of a run, s"].push_back(model::quantile(gaps, 0.99));
+  };
+  add(result.metrics);
+  for (std::int64_t i = 1; i < repetitions.count; ++i) {
+    planner::GenerationSteps steps(plan);
+    model::RunRecorder recorder(plan.cluster, plan.master, false);
+    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder,
+                       repetitions.seed + static_cast<std::uint64_t>(i));
+    add(recorder.metrics());
+  }
+  result.environment["seed"] = std::to_string(repetitions.seed);
+  result.environment["repetitions"] = std::to_string(repetitions.count);
+  for (const auto& [name, all] : values) result.environment["repetitions: " + name] = spread(all);
+}
+
 void print_result(const Plan& plan, const Result& result, const Bottleneck& bottleneck,
                   std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
@@ -91,6 +155,16 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
   print_times(result, out);
   out << '\n';
   print_devices(result, out);
+  bool first = true;
+  for (const auto& [name, text] : result.environment) {
+    if (name.rfind("repetitions: ", 0) != 0) continue;
+    if (first) {
+      out << "\nover " << result.environment.at("repetitions") << " repetitions from seed "
+          << result.environment.at("seed") << "\n";
+    }
+    first = false;
+    out << "  " << name.substr(13) << "  " << text << '\n';
+  }
   out << "\nwhat the first token waits for  " << to_text(bottleneck.prompt) << '\n';
   if (!bottleneck.token.empty())
     out << "what a new token waits for      " << to_text(bottleneck.token) << '\n';
@@ -108,6 +182,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                  {"evaluator", "E",
                   "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
                  {"full", "", "evaluate every step, also those that can be shown to go on alike"},
+                 {"seed", "S", "of the links' jitter and loss [1]"},
+                 {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print no table and no progress"}}},
       arguments);
@@ -127,8 +203,14 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
     recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
   const bool every_step = trace_path || options.has("full");
-  evaluate(plan, evaluator, steps, recorder, !every_step);
+  const Repetitions repetitions = read_repetitions(options, plan, evaluator);
+  if (repetitions.varies) {
+    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, repetitions.seed);
+  } else {
+    evaluate(plan, evaluator, steps, recorder, !every_step);
+  }
   Result result = result_of(plan, evaluator, recorder);
+  if (repetitions.varies) repeat(plan, repetitions, result);
 
   if (trace_path) {
     result.trace = trace_reference(*trace_path, result_path);

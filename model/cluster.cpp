@@ -79,6 +79,20 @@ void check_number(const std::string& subject, const char* field, double value, b
               "; correct the platform");
 }
 
+// Changes during a run, one after the other.
+template <class Change>
+void check_times(const std::string& subject, const std::vector<Change>& changes) {
+  double last = 0.0;
+  for (const Change& change : changes) {
+    check_number(subject, "time of a change", change.at.value(), true);
+    if (change.at.value() < last) {
+      throw Error(subject + ": a change at " + number(change.at.value()) + " s after one at " +
+                  number(last) + " s, expected ascending times; sort them");
+    }
+    last = change.at.value();
+  }
+}
+
 void check_device(const Device& device) {
   const std::string subject = "device '" + device.name + "'";
   check_number(subject, "cores", static_cast<double>(device.cores), false);
@@ -87,6 +101,37 @@ void check_device(const Device& device) {
   check_number(subject, "memory", device.memory.value(), false);
   check_number(subject, "disk_bandwidth", device.disk_bandwidth.value(), true);
   check_number(subject, "slowdown", device.slowdown, false);
+  check_times(subject, device.speeds);
+  for (const SpeedChange& change : device.speeds)
+    check_number(subject, "speed factor", change.factor, false);
+}
+
+void check_link(const Link& link) {
+  const std::string subject = "link '" + link.name + "'";
+  check_number(subject, "latency", link.latency.value(), true);
+  check_number(subject, "bandwidth", link.bandwidth.value(), false);
+  check_number(subject, "jitter", link.jitter.value(), true);
+  check_number(subject, "background", link.background.value(), true);
+  check_number(subject, "loss", link.loss, true);
+  if (link.loss >= 0.5) {
+    throw Error(subject + ": loss is " + number(link.loss) +
+                ", expected a probability below 0.5; correct the platform");
+  }
+  if (link.sharing == Sharing::fatpipe && link.background.value() > 0.0) {
+    throw Error(subject +
+                ": background traffic, expected none on a FATPIPE, which nobody shares; "
+                "remove it or make the link SHARED or SPLITDUPLEX");
+  }
+  check_times(subject, link.changes);
+  for (const LinkChange& change : link.changes) {
+    if (change.bandwidth) check_number(subject, "bandwidth", change.bandwidth->value(), false);
+    if (change.latency) check_number(subject, "latency", change.latency->value(), true);
+    if ((change.direction != Direction::none) == (link.sharing == Sharing::split_duplex)) continue;
+    throw Error(subject + ": a change that " +
+                (change.direction == Direction::none ? "has no direction, expected UP or DOWN"
+                                                     : "has a direction, expected none") +
+                " by its sharing; correct the platform");
+  }
 }
 
 Netpoint netpoint(const Names& names, const std::string& name, const std::string& subject) {
@@ -236,10 +281,8 @@ Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std:
   }
   Names link_names;
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    const std::string subject = "link '" + links_[i].name + "'";
     add_name(link_names, links_[i].name, i, "link");
-    check_number(subject, "latency", links_[i].latency.value(), true);
-    check_number(subject, "bandwidth", links_[i].bandwidth.value(), false);
+    check_link(links_[i]);
   }
 
   auto network = std::make_shared<Network>(netpoints);
@@ -335,6 +378,20 @@ const Route& Cluster::route(DeviceIndex from, DeviceIndex to) const {
   }
   route = {std::move(hops), Seconds{latency_s}, BytesPerSecond{bandwidth_Bps}};
   return route;
+}
+
+std::string variation(const Cluster& cluster) {
+  for (const Device& device : cluster.devices()) {
+    if (!device.speeds.empty()) return "device '" + device.name + "': a speed that changes";
+  }
+  for (const Link& link : cluster.links()) {
+    const std::string subject = "link '" + link.name + "': ";
+    if (link.jitter.value() > 0.0) return subject + "jitter";
+    if (link.loss > 0.0) return subject + "loss";
+    if (link.background.value() > 0.0) return subject + "background traffic";
+    if (!link.changes.empty()) return subject + "a bandwidth or latency that changes";
+  }
+  return "";
 }
 
 bool operator==(const Cluster& a, const Cluster& b) {

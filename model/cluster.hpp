@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace tandem::model {
 using DeviceIndex = std::int32_t;  // position in Cluster::devices()
 using LinkIndex = std::int32_t;    // position in Cluster::links()
 
+// From `at` on, a device computes at `factor` times its full speed.
+struct SpeedChange {
+  Seconds at{};
+  double factor = 1.0;
+  bool operator==(const SpeedChange&) const = default;
+};
+
 struct Device {
   std::string name{};
   std::int64_t cores = 1;
@@ -23,6 +31,7 @@ struct Device {
   Bytes memory{};                     // budget for the program
   BytesPerSecond disk_bandwidth{};    // sequential read; 0: no disk
   double slowdown = 1.0;              // emulation: measured compute times are multiplied by this
+  std::vector<SpeedChange> speeds{};  // during a run, ascending in time; computing only
   bool operator==(const Device&) const = default;
 };
 
@@ -32,11 +41,25 @@ struct Device {
 enum class Sharing { shared, split_duplex, fatpipe };
 enum class Direction { none, up, down };  // up/down: of a split_duplex link only
 
+// From `at` on, a link's bandwidth or latency (or both) is this; of a split_duplex link in one
+// direction, up or down.
+struct LinkChange {
+  Seconds at{};
+  Direction direction = Direction::none;
+  std::optional<BytesPerSecond> bandwidth{};
+  std::optional<Seconds> latency{};
+  bool operator==(const LinkChange&) const = default;
+};
+
 struct Link {
   std::string name{};
   Seconds latency{};
   BytesPerSecond bandwidth{};
   Sharing sharing = Sharing::split_duplex;
+  Seconds jitter{};                   // mean extra delay of a message, exponentially distributed
+  double loss = 0.0;                  // probability that a segment is lost; less than a half
+  BytesPerSecond background{};        // of a competing flow that takes no more, in each direction
+  std::vector<LinkChange> changes{};  // during a run, ascending in time
   bool operator==(const Link&) const = default;
 };
 
@@ -59,7 +82,7 @@ struct Edge {
 // One message of B bytes alone on a route takes `latency` + B / `bandwidth`.
 struct Route {
   std::vector<Hop> hops{};
-  Seconds latency{};           // sum over the hops
+  Seconds latency{};  // sum over the hops
   // Minimum over the links of bandwidth / passes: a message that passes a medium twice (Wi-Fi from
   // station to station, by way of the access point) loads it twice.
   BytesPerSecond bandwidth{};
@@ -102,5 +125,9 @@ class Cluster {
   mutable std::vector<std::vector<Route>> routes_;
   mutable std::vector<std::vector<std::int32_t>> trees_;
 };
+
+// What of `cluster` changes in time, by chance or by traffic of others ("link 'x': jitter"), one
+// example; empty if nothing does. The analytic evaluator and emulation know of none of it.
+[[nodiscard]] std::string variation(const Cluster& cluster);
 
 }  // namespace tandem::model

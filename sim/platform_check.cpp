@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <pugixml.hpp>
 #include <random>
 #include <set>
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/Link.hpp>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -138,10 +140,26 @@ void compare(const std::string& source, const model::Cluster& cluster, const Pai
               " by the fewest links; give that route in the file");
 }
 
+// SimGrid 3.32 aborts on every trace of a link, as it seals links before it connects them.
+std::string without_traces(std::string_view text) {
+  if (text.find("<trace") == std::string_view::npos) return std::string(text);
+  pugi::xml_document document;
+  document.load_buffer(text.data(), text.size(), pugi::parse_full, pugi::encoding_utf8);
+  pugi::xml_node zone = document.child("platform").child("zone");
+  while (zone.remove_child("trace")) {
+  }
+  while (zone.remove_child("trace_connect")) {
+  }
+  std::ostringstream kept;
+  document.save(kept, "", pugi::format_raw, pugi::encoding_utf8);
+  return kept.str();
+}
+
 }  // namespace
 
-void check_with_simgrid(std::string_view text, const std::string& source,
+void check_with_simgrid(std::string_view given, const std::string& source,
                         const model::Cluster& cluster) {
+  const std::string text = without_traces(given);
   const std::vector<Pair> pairs = pairs_to_compare(cluster.size());
   std::vector<Way> ways;
   run_in_child(

@@ -9,10 +9,10 @@
 
 namespace tandem::sim {
 
-// Has SimGrid load `text`, in a child process, and compares its routes between devices with those
-// of `cluster`: all pairs of up to 64 devices, a fixed sample beyond. Throws Error naming `source`
-// with SimGrid's message, or with the pair and both routes.
-void check_with_simgrid(std::string_view text, const std::string& source,
+// Has SimGrid load `given`, without its traces, in a child process, and compares its routes between
+// devices with those of `cluster`: all pairs of up to 64 devices, a fixed sample beyond. Throws
+// Error naming `source` with SimGrid's message, or with the pair and both routes.
+void check_with_simgrid(std::string_view given, const std::string& source,
                         const model::Cluster& cluster);
 
 }  // namespace tandem::sim

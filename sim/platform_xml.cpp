@@ -1,6 +1,8 @@
 #include "sim/platform_xml.hpp"
 
+#include <algorithm>
 #include <set>
+#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -29,6 +31,39 @@ std::string one_line(std::string text) {
   return text;
 }
 
+constexpr std::size_t kMaxChanges = 10000;  // of one trace
+
+void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
+  std::set<std::string_view> given;
+  for (const xml_node prop : node.children("prop")) {
+    document.expect(prop, {"id", "value"}, {}, {});
+    if (!is_ours(prop)) continue;
+    const std::string_view id = prop.attribute("id").value();
+    const std::string_view value = prop.attribute("value").value();
+    const std::string subject = document.where(prop) + " of link " + link.name;
+    if (!given.insert(id).second)
+      document.fail(prop, "is given twice for link " + link.name + "; remove one");
+    if (id == "tandem:jitter") {
+      link.jitter = model::parse_seconds(value, subject);
+    } else if (id == "tandem:background") {
+      link.background = model::parse_rate(value, subject);
+    } else if (id == "tandem:loss") {
+      const auto loss = bare_number(value);
+      if (!loss || !(*loss >= 0.0) || !(*loss < 0.5)) {
+        document.fail(prop, "of link " + link.name + " has value \"" +
+                                std::string(value.substr(0, 40)) +
+                                "\", expected a probability from 0 to below 0.5, such as 0.01; "
+                                "mend it");
+      }
+      link.loss = *loss;
+    } else {
+      document.fail(prop, "of link " + link.name +
+                              " is unknown, expected tandem:jitter, tandem:loss or "
+                              "tandem:background; correct its name");
+    }
+  }
+}
+
 class Reader {
  public:
   Reader(std::string_view text, const std::string& source)
@@ -42,7 +77,8 @@ class Reader {
     if (const xml_node second = zone.next_sibling("zone")) {
       document_.fail(second, "is a second zone, expected one; merge them");
     }
-    document_.expect(zone, {"id", "routing"}, {}, {"prop", "host", "router", "link", "route"});
+    document_.expect(zone, {"id", "routing"}, {},
+                     {"prop", "host", "router", "link", "route", "trace", "trace_connect"});
     const std::string zone_id = read_id(document_, zone);
     require_unique(zone, zone_id);
     const std::string_view routing = zone.attribute("routing").value();
@@ -60,6 +96,8 @@ class Reader {
     for (const xml_node node : zone.children("router")) read_router(node);
     for (const xml_node node : zone.children("link")) read_link(node);
     for (const xml_node node : zone.children("route")) read_route(node);
+    for (const xml_node node : zone.children("trace")) read_trace(node);
+    for (const xml_node node : zone.children("trace_connect")) connect_trace(node);
     if (devices_.empty()) document_.fail(zone, "has no <host>, expected at least one; add it");
     check_connected(zone);
     if (routing == "Full") check_complete(zone);
@@ -100,7 +138,6 @@ class Reader {
 
   void read_link(xml_node node) {
     document_.expect(node, {"id", "bandwidth", "latency"}, {"sharing_policy"}, {"prop"});
-    refuse_our_props(document_, node);
     model::Link link;
     link.name = read_id(document_, node);
     link.bandwidth = read_rate(document_, node, "bandwidth");
@@ -120,6 +157,7 @@ class Reader {
                                "\", expected SHARED, SPLITDUPLEX or FATPIPE; a Wi-Fi medium is "
                                "SHARED");
     }
+    read_link_props(document_, node, link);
     // SimGrid makes two links of a split-duplex one, with these names.
     std::vector<std::string> names{link.name};
     if (link.sharing == model::Sharing::split_duplex) {
@@ -211,6 +249,102 @@ class Reader {
     if (from != to) edges_.push_back(std::move(edge));
   }
 
+  // What happens when: "TIME VALUE" lines.
+  void read_trace(xml_node node) {
+    if (node.attribute("file")) {
+      document_.fail(node,
+                     "has attribute file, expected its lines in the element; write them there");
+    }
+    const std::string name = read_id(document_, node);
+    const auto periodicity = bare_number(node.attribute("periodicity").value());
+    if (!periodicity || *periodicity > 0.0) {
+      document_.fail(node,
+                     "has periodicity=\"" +
+                         std::string(node.attribute("periodicity").value()).substr(0, 40) +
+                         "\", expected -1: what it says does not repeat; write all of it out");
+    }
+    std::vector<std::pair<double, double>> lines;
+    std::istringstream text(node.child_value());
+    std::string line;
+    while (std::getline(text, line)) {
+      std::istringstream words(line);
+      std::string time;
+      std::string value;
+      std::string more;
+      if (!(words >> time)) continue;
+      const auto when = bare_number(time);
+      words >> value;
+      const auto what = bare_number(value);
+      if (!when || !what || (words >> more) || !(*when >= 0.0) ||
+          (!lines.empty() && *when <= lines.back().first) || lines.size() >= kMaxChanges) {
+        document_.fail(node,
+                       "has the line \"" + line.substr(0, 60) +
+                           "\", expected two numbers, \"SECONDS VALUE\", the times ascending, "
+                           "10000 at most; mend it");
+      }
+      lines.emplace_back(*when, *what);
+    }
+    if (lines.empty()) document_.fail(node, "is empty, expected \"SECONDS VALUE\" lines; add some");
+    if (!traces_.emplace(name, std::move(lines)).second)
+      document_.fail(node, "is given twice, expected unique ids; rename one");
+  }
+
+  void connect_trace(xml_node node) {
+    document_.expect(node, {"trace", "element", "kind"}, {}, {});
+    const auto trace = traces_.find(node.attribute("trace").value());
+    if (trace == traces_.end())
+      document_.fail(node, "names no trace of the zone, expected one; add or correct it");
+    const std::string_view kind = node.attribute("kind").value();
+    const std::string element = node.attribute("element").value();
+    if (!connected_.emplace(std::string(kind), element).second)
+      document_.fail(node,
+                     "gives " + element + " a second trace of a kind, expected one; join them");
+    if (kind == "SPEED") {
+      for (model::Device& device : devices_) {
+        if (device.name != element) continue;
+        for (const auto& [time, factor] : trace->second)
+          device.speeds.push_back({model::Seconds{time}, factor});
+        return;
+      }
+      document_.fail(node, "names no host of the zone, expected one; correct its element");
+    }
+    if (kind != "BANDWIDTH" && kind != "LATENCY") {
+      document_.fail(node, "has kind=\"" + std::string(kind.substr(0, 40)) +
+                               "\", expected SPEED, BANDWIDTH or LATENCY; nothing fails in tandem");
+    }
+    const auto [link, direction] = changed_link(node, element);
+    for (const auto& [time, value] : trace->second) {
+      model::LinkChange change{.at = model::Seconds{time}, .direction = direction};
+      if (kind == "BANDWIDTH") {
+        change.bandwidth = model::BytesPerSecond{value};
+      } else {
+        change.latency = model::Seconds{value};
+      }
+      link->changes.push_back(change);
+    }
+    std::stable_sort(
+        link->changes.begin(), link->changes.end(),
+        [](const model::LinkChange& a, const model::LinkChange& b) { return a.at < b.at; });
+  }
+
+  // SimGrid calls the directions of a split-duplex link x x_UP and x_DOWN.
+  std::pair<model::Link*, model::Direction> changed_link(xml_node node,
+                                                         const std::string& element) {
+    std::pair<model::Link*, model::Direction> changed{nullptr, model::Direction::none};
+    for (model::Link& link : links_) {
+      const bool split = link.sharing == model::Sharing::split_duplex;
+      if (!split && element == link.name) changed = {&link, model::Direction::none};
+      if (split && element == link.name + "_UP") changed = {&link, model::Direction::up};
+      if (split && element == link.name + "_DOWN") changed = {&link, model::Direction::down};
+    }
+    if (changed.first == nullptr) {
+      document_.fail(node,
+                     "names no link of the zone, expected one, with _UP or _DOWN behind it if "
+                     "it is SPLITDUPLEX; correct its element");
+    }
+    return changed;
+  }
+
   // Every netpoint must reach every other: the first reaches all, and all reach the first.
   void check_connected(xml_node zone) const {
     std::vector<std::vector<Netpoint>> forward(nodes_.size());
@@ -270,6 +404,8 @@ class Reader {
   std::unordered_set<std::string> link_names_;
   std::unordered_map<std::string, model::LinkIndex> link_index_;
   std::set<std::pair<Netpoint, Netpoint>> routes_;
+  std::unordered_map<std::string, std::vector<std::pair<double, double>>> traces_;
+  std::set<std::pair<std::string, std::string>> connected_;  // kind, element
 };
 
 }  // namespace

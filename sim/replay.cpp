@@ -23,6 +23,7 @@
 #include "model/extension.hpp"
 #include "model/work.hpp"
 #include "sim/child.hpp"
+#include "sim/dynamics.hpp"
 #include "sim/engine.hpp"
 #include "sim/random.hpp"
 
@@ -55,6 +56,24 @@ class Network {
     return comm;
   }
 
+  // What competes on the links all the time, and what changes.
+  void start_others() {
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const model::Link& link = cluster_->links()[i];
+      const Duplex& made = links_[i];
+      if (link.background.value() > 0.0) {
+        compete(made.up);
+        if (made.down != made.up) compete(made.down);
+      }
+      for (const model::LinkChange& change : link.changes) {
+        if (!change.bandwidth) continue;
+        s4u::Link* const to = change.direction == model::Direction::down ? made.down : made.up;
+        Timer::set(change.at.value(),
+                   [to, rate = change.bandwidth->value()] { to->set_bandwidth(rate); });
+      }
+    }
+  }
+
   // To be called once a channel, before its first message.
   void add_route(model::DeviceIndex from, model::DeviceIndex to) {
     std::vector<s4u::LinkInRoute> links;
@@ -72,6 +91,22 @@ class Network {
     s4u::Link* down;  // the same unless the directions are apart
   };
 
+  // A flow over `link` that never ends while a run lasts. A link of its own limits its rate.
+  void compete(s4u::Link* link) {
+    const auto end = [&](const char* suffix) {
+      return s4u::Host::by_name(link->get_name() + suffix);
+    };
+    s4u::Host* const from = end("_from");
+    s4u::Host* const to = end("_to");
+    const std::vector<s4u::LinkInRoute> way{
+        s4u::LinkInRoute(s4u::Link::by_name(link->get_name() + "_limit")), s4u::LinkInRoute(link)};
+    zone_->add_bypass_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, way);
+    auto comm = s4u::Comm::sendto_init(from, to);
+    comm->set_payload_size(kEndless);
+    comm->start();
+    others_.push_back(std::move(comm));
+  }
+
   [[nodiscard]] s4u::Host* host(model::DeviceIndex i) const {
     return hosts_[static_cast<std::size_t>(i)];
   }
@@ -83,6 +118,13 @@ class Network {
       made->set_latency(0.0);
       made->set_sharing_policy(policy);
       made->seal();
+      if (link.background.value() > 0.0) {
+        zone_->create_host(made->get_name() + "_from", 1.0);
+        zone_->create_host(made->get_name() + "_to", 1.0);
+        s4u::Link* limit = zone_->create_link(made->get_name() + "_limit", link.background.value());
+        limit->set_latency(0.0);
+        limit->seal();
+      }
       return made;
     };
     switch (link.sharing) {
@@ -103,10 +145,13 @@ class Network {
     }
   }
 
+  static constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;
+
   const model::Cluster* cluster_;
   s4u::NetZone* zone_;
   std::vector<s4u::Host*> hosts_;
   std::vector<Duplex> links_;
+  std::vector<s4u::CommPtr> others_;
 };
 
 // What a frame to the parent holds.
@@ -156,7 +201,9 @@ struct Lane {
   double free = 0.0;          // when the last one left it
   model::DeviceIndex from = 0;
   model::DeviceIndex to = -1;
-  double latency_s = 0.0;  // of a channel's route
+  double latency_s = 0.0;      // of a channel's route
+  std::uint64_t messages = 0;  // that it has sent, if anything varies
+  double arrived = 0.0;        // the last of them
   bool sending = false;
   double started = 0.0;  // of the message being sent
   s4u::CommPtr comm;
@@ -192,16 +239,20 @@ struct Step {
 class Replay : public model::StepEvaluator {
  public:
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
-         SpanBuffer& spans)
-      : cluster_(&cluster),
+         SpanBuffer& spans, std::uint64_t seed)
+      : seed_(seed),
+        varies_(!model::variation(cluster).empty()),
+        cluster_(&cluster),
         costs_(&costs),
         steps_(&steps),
         spans_(&spans),
         engine_(&make_engine()),
         network_(*engine_, cluster) {
     s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
-      sent(*comm.get_data<Lane>(), s4u::Engine::get_clock());
+      // What competes all the time has no lane.
+      if (auto* const lane = comm.get_data<Lane>()) sent(*lane, s4u::Engine::get_clock());
     });
+    network_.start_others();
   }
 
   void run_all() {
@@ -400,7 +451,7 @@ class Replay : public model::StepEvaluator {
       const Step::State& state = state_of(ref);
       if (state.waits > 0) return;
       const double start = std::max({lane.free, state.ready, state.loaded});
-      const double done = start + state.duration;
+      const double done = end_of(state, start);
       if (state.span.lane == model::LaneKind::channel && state.span.bytes > 0.0) {
         send(lane, start, done, state.span.bytes);
       } else {
@@ -408,6 +459,25 @@ class Replay : public model::StepEvaluator {
       }
     }
     if (lane.tasks.empty()) request_step(lane.free);
+  }
+
+  // Of a cpu or disk task that begins at `start`; of a message: of what precedes its bytes.
+  [[nodiscard]] double end_of(const Step::State& state, double start) const {
+    if (varies_ && state.span.lane == model::LaneKind::cpu) {
+      const auto device = static_cast<std::size_t>(state.span.device);
+      return end_of_work(cluster_->devices()[device].speeds, start, state.duration);
+    }
+    return start + state.duration;
+  }
+
+  // When the message whose last byte leaves at `time` is done. None overtakes another.
+  double arrival(Lane& lane, double bytes, double time) const {
+    if (!varies_ || lane.to < 0) return time + lane.latency_s;
+    const double latency_s = latency_at(*cluster_, cluster_->route(lane.from, lane.to), time);
+    const double delay_s =
+        extra_delay(*cluster_, lane.from, lane.to, bytes, seed_, lane.messages++);
+    lane.arrived = std::max(lane.arrived, time + latency_s + delay_s);
+    return lane.arrived;
   }
 
   // The channel is taken at `start`, the first byte goes at `first_byte`.
@@ -446,7 +516,7 @@ class Replay : public model::StepEvaluator {
     span.stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
     lane.free = time;
     span.start = start;
-    span.end = time + lane.latency_s;
+    span.end = arrival(lane, span.bytes, time);
     record(span, time, start + state.duration);
     const auto end_wait = [&](Step::State& waiting, double& latest) {
       latest = std::max(latest, span.end);
@@ -560,6 +630,8 @@ class Replay : public model::StepEvaluator {
   static constexpr double kNow = -1.0;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
+  std::uint64_t seed_;
+  bool varies_;
   const model::Cluster* cluster_;
   const model::CostModel* costs_;
   model::Steps* steps_;
@@ -621,11 +693,16 @@ bool drains(const model::TaskGraph& graph) {
 
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
             model::RunRecorder& recorder) {
+  replay_seeded(cluster, costs, steps, recorder, 1);
+}
+
+void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
+                   model::Steps& steps, model::RunRecorder& recorder, std::uint64_t seed) {
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
         SpanBuffer spans(send);
-        Replay(cluster, costs, steps, spans).run_all();
+        Replay(cluster, costs, steps, spans, seed).run_all();
         spans.flush();
       },
       [&](Bytes bytes) {
@@ -635,8 +712,8 @@ void replay(const model::Cluster& cluster, const model::CostModel& costs, model:
 
 void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Steps& steps, model::RunRecorder& recorder) {
-  if (!steps.any_order() || steps.count() < 2 || !drains(steps.graph(0)) ||
-      !drains(steps.graph(1))) {
+  if (!model::variation(cluster).empty() || !steps.any_order() || steps.count() < 2 ||
+      !drains(steps.graph(0)) || !drains(steps.graph(1))) {
     replay(cluster, costs, steps, recorder);
     return;
   }
@@ -645,7 +722,7 @@ void replay_extended(const model::Cluster& cluster, const model::CostModel& cost
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
         SpanBuffer spans(send);
-        Replay replay(cluster, costs, steps, spans);
+        Replay replay(cluster, costs, steps, spans, 1);
         model::evaluate_extended(steps, replay,
                                  [&](const model::StepBlend& blend) { spans.add(blend); });
         spans.flush();

@@ -2,6 +2,7 @@
 
 // Task graphs on SimGrid: the judge where links are contended.
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -21,9 +22,16 @@ namespace tandem::sim {
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
             model::RunRecorder& recorder);
 
+// Jitter and loss as `seed` draws them; replay has seed 1. Every message's draws depend on the
+// seed, its channel and its position in it alone. Speeds, bandwidths and latencies change when the
+// cluster says, and background flows compete on their links.
+void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
+                   model::Steps& steps, model::RunRecorder& recorder, std::uint64_t seed);
+
 // The same metrics to 1e-9, from as few simulated steps as show what the others are
 // (model/extension.hpp; what is shown of links is the order in which messages begin and end).
-// Records no spans. As replay where a message is in flight between two steps.
+// Records no spans. As replay where a message is in flight between two steps, or where anything
+// varies (model::variation).
 void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Steps& steps, model::RunRecorder& recorder);
 

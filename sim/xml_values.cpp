@@ -39,7 +39,8 @@ std::string read_id(const XmlDocument& document, xml_node node) {
 void refuse_our_props(const XmlDocument& document, xml_node node) {
   for (const xml_node prop : node.children("prop")) {
     document.expect(prop, {"id", "value"}, {}, {});
-    if (is_ours(prop)) document.fail(prop, "expected in a <host> only; move or remove it");
+    if (is_ours(prop))
+      document.fail(prop, "expected in a <host> or <link> only; move or remove it");
   }
 }
 

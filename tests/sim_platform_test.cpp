@@ -155,7 +155,7 @@ std::vector<Bad> bad_files() {
        with_link(
            "<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\" sharing_policy=\"SPLITDUPLEX\"><prop "
            "id=\"tandem:memory\" value=\"1GB\"/></link>"),
-       7, "in a <host> only"},
+       7, "expected tandem:jitter"},
       {"two disks",
        with_props("<disk id=\"d\" read_bw=\"1MBps\" write_bw=\"1MBps\"/><disk id=\"d\" "
                   "read_bw=\"1MBps\" write_bw=\"1MBps\"/>"),
