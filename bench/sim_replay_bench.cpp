@@ -32,7 +32,7 @@ planner::Plan plan_for(std::int64_t new_tokens) {
       sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml").cluster;
   planner::Plan plan{.strategy = "tensor",
                      .partition = "equal",
-                     .allreduce = "star",
+                     .allreduce = {"star", "star"},
                      .model = llama2_70b(),
                      .cluster = cluster,
                      .workload = {.prompt_tokens = 32, .new_tokens = new_tokens},

@@ -15,9 +15,11 @@
 #include "model/error.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
+#include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/platform.hpp"
+#include "sim/replay.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -100,10 +102,16 @@ std::string share_text(model::Range range) {
          std::to_string(range.end) + ")";
 }
 
+std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
+  if (allreduce.prompt.empty()) return "";
+  if (allreduce.prompt == allreduce.decode) return ", all-reduce " + allreduce.prompt;
+  return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
+}
+
 void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
   out << path << ": " << plan.model.name << " on " << plan.cluster.name() << ", strategy "
       << plan.strategy << (plan.partition.empty() ? "" : ", partition " + plan.partition)
-      << (plan.allreduce.empty() ? "" : ", all-reduce " + plan.allreduce) << ", master "
+      << allreduce_text(plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
       << " new tokens\n\n";
@@ -128,6 +136,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"sha256", planner::plan_sha256(plan)},
             {"strategy", plan.strategy},
             {"partition", plan.partition},
+            {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
@@ -164,7 +173,8 @@ Syntax syntax() {
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"new-tokens", "N", "tokens to generate [32]"},
-          {"allreduce", "HOW", "star [star]"},
+          {"allreduce", "HOW",
+           planner::allreduce_names() + ", auto, or PROMPT,DECODE of these [star]"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -220,7 +230,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .cluster = sim::read_platform(find_platform(platform).string()).cluster,
       .strategy = strategy,
       .partition = options.text_or("partition", "galaxy"),
-      .allreduce = options.choice_or("allreduce", "star", {"star"}),
+      .allreduce = options.text_or("allreduce", "star"),
+      .evaluate = sim::replay,
       .master = options.text_or("master", ""),
       .workload = {.prompt_tokens = prompt_tokens(options, model_name, transformer),
                    .new_tokens = options.integer_or("new-tokens", 32, 1, 1 << 30)},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/error.hpp"
+#include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
@@ -14,6 +15,9 @@ using model::Range;
 constexpr std::int64_t kMaxLayers = 1000;
 // Of all devices: a graph has a dozen tasks or so for each, and a peer must not fill memory.
 constexpr std::int64_t kMaxDeviceLayers = std::int64_t{1} << 19;
+
+// Of all sums of a step: a ring's tasks grow with the square of the devices.
+constexpr std::int64_t kMaxSumTasks = std::int64_t{1} << 23;
 
 constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
 
@@ -35,6 +39,23 @@ void check_bytes(const model::MemoryUse& memory, const std::string& subject) {
     if (std::isfinite(bytes) && bytes >= 0.0) continue;
     throw Error(subject + ": memory of " + std::to_string(bytes) +
                 " bytes: expected finite numbers of at least 0" + kRemedy);
+  }
+}
+
+void check_allreduce(const Plan& plan, bool splits) {
+  for (const std::string& text : {plan.allreduce.prompt, plan.allreduce.decode}) {
+    if (!splits) {
+      if (text.empty()) continue;
+      throw Error("plan: allreduce '" + text + "': expected none with strategy '" + plan.strategy +
+                  "'" + kRemedy);
+    }
+    const Collective& collective = *parse_allreduce(text).collective;
+    const std::int64_t tasks = collective.tasks(plan.cluster.size());
+    if (tasks <= kMaxSumTasks / (2 * plan.model.layers)) continue;
+    throw Error("plan: allreduce '" + text + "': " + std::to_string(tasks) + " tasks for " +
+                std::to_string(plan.cluster.size()) + " devices, twice in each of " +
+                std::to_string(plan.model.layers) + " layers: expected at most " +
+                std::to_string(kMaxSumTasks) + " in all; plan with '--allreduce star'");
   }
 }
 
@@ -103,14 +124,10 @@ void Plan::validate() const {
   check_size(profiles.size(), cluster.devices().size(), "profiles");
   const bool divides = lowering.splits || lowering.splits_layers;
   if (partition.empty() == divides) {
-    throw Error("plan: partition '" + partition + "': expected " +
-                (divides ? "a name" : "none") + " with strategy '" + strategy + "'" +
-                kRemedy);
+    throw Error("plan: partition '" + partition + "': expected " + (divides ? "a name" : "none") +
+                " with strategy '" + strategy + "'" + kRemedy);
   }
-  if (const std::string expected = lowering.splits ? "star" : ""; allreduce != expected) {
-    throw Error("plan: allreduce '" + allreduce + "': expected '" + expected + "' with strategy '" +
-                strategy + "'" + kRemedy);
-  }
+  check_allreduce(*this, lowering.splits);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

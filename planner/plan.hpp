@@ -27,6 +27,14 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
+// How a strategy that splits makes its sums: names with parameters, as collective/collective.hpp
+// parses them.
+struct AllreduceChoice {
+  std::string prompt{};
+  std::string decode{};
+  bool operator==(const AllreduceChoice&) const = default;
+};
+
 struct DevicePlan {
   model::Share share;
   model::MemoryUse memory;  // predicted peak
@@ -38,9 +46,9 @@ struct DevicePlan {
 // are within the model and add up to it as the strategy demands; one device plan and one profile a
 // device of the cluster.
 struct Plan {
-  std::string strategy;   // a name that strategy/registry knows
-  std::string partition;  // how the shares were found; empty where the strategy splits nothing
-  std::string allreduce;  // "star"; empty where the strategy splits nothing
+  std::string strategy;       // a name that strategy/registry knows
+  std::string partition;      // how the shares were found; empty where the strategy splits nothing
+  AllreduceChoice allreduce;  // both empty where the strategy splits nothing
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;
@@ -56,7 +64,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/2", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/3", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

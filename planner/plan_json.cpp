@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/2". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/3". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -18,13 +18,14 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/2";
+constexpr std::string_view kSchema = "tandem.plan/3";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 // Bounds on what a peer may make us allocate.
 constexpr std::size_t kMaxDevices = 4096;
 constexpr std::size_t kMaxNetwork = 100000;  // routers, links, routes
 constexpr std::size_t kMaxHops = 1000;       // of one route
+constexpr std::size_t kMaxChanges = 10000;   // of one device or link
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTokens = kMaxInt32;
 constexpr std::int64_t kMaxCores = 1 << 20;
@@ -74,20 +75,34 @@ Json to_json(const model::MemoryUse& memory) {
 }
 
 Json to_json(const model::Device& device) {
-  return {{"name", device.name},
-          {"cores", device.cores},
-          {"flops_per_s", device.flop_rate.value()},
-          {"memory_bandwidth_Bps", device.memory_bandwidth.value()},
-          {"memory_bytes", device.memory.value()},
-          {"disk_bandwidth_Bps", device.disk_bandwidth.value()},
-          {"slowdown", device.slowdown}};
+  Json json{{"name", device.name},
+            {"cores", device.cores},
+            {"flops_per_s", device.flop_rate.value()},
+            {"memory_bandwidth_Bps", device.memory_bandwidth.value()},
+            {"memory_bytes", device.memory.value()},
+            {"disk_bandwidth_Bps", device.disk_bandwidth.value()},
+            {"slowdown", device.slowdown}};
+  for (const model::SpeedChange& change : device.speeds)
+    json["speeds"].push_back({{"at_s", change.at.value()}, {"factor", change.factor}});
+  return json;
 }
 
+// What a link does not have, it does not say.
 Json to_json(const model::Link& link) {
-  return {{"name", link.name},
-          {"latency_s", link.latency.value()},
-          {"bandwidth_Bps", link.bandwidth.value()},
-          {"sharing", name_of(kSharings, link.sharing)}};
+  Json json{{"name", link.name},
+            {"latency_s", link.latency.value()},
+            {"bandwidth_Bps", link.bandwidth.value()},
+            {"sharing", name_of(kSharings, link.sharing)}};
+  if (link.jitter.value() > 0.0) json["jitter_s"] = link.jitter.value();
+  if (link.loss > 0.0) json["loss"] = link.loss;
+  if (link.background.value() > 0.0) json["background_Bps"] = link.background.value();
+  for (const model::LinkChange& change : link.changes) {
+    Json one{{"at_s", change.at.value()}, {"direction", name_of(kDirections, change.direction)}};
+    if (change.bandwidth) one["bandwidth_Bps"] = change.bandwidth->value();
+    if (change.latency) one["latency_s"] = change.latency->value();
+    json["changes"].push_back(std::move(one));
+  }
+  return json;
 }
 
 Json to_json(const model::Edge& edge, const std::vector<model::Link>& links) {
@@ -165,9 +180,23 @@ double read_number(const JsonValue& value, std::string_view key) {
   return value.at(key).number(-kMaxNumber, kMaxNumber);
 }
 
+template <class Read>
+auto read_all(const JsonValue& array, std::size_t most, const Read& read) {
+  std::vector<decltype(read(array))> values;
+  const std::size_t size = array.size(most);
+  values.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) values.push_back(read(array.at(i)));
+  return values;
+}
+
+model::SpeedChange read_speed(const JsonValue& value) {
+  value.expect_keys({"at_s", "factor"});
+  return {.at = model::Seconds{read_number(value, "at_s")}, .factor = read_number(value, "factor")};
+}
+
 model::Device read_device(const JsonValue& value) {
   value.expect_keys({"name", "cores", "flops_per_s", "memory_bandwidth_Bps", "memory_bytes",
-                     "disk_bandwidth_Bps", "slowdown"});
+                     "disk_bandwidth_Bps", "slowdown", "speeds"});
   model::Device device;
   device.name = value.at("name").text();
   device.cores = value.at("cores").integer(1, kMaxCores);
@@ -176,24 +205,35 @@ model::Device read_device(const JsonValue& value) {
   device.memory = model::Bytes{read_number(value, "memory_bytes")};
   device.disk_bandwidth = model::BytesPerSecond{read_number(value, "disk_bandwidth_Bps")};
   device.slowdown = read_number(value, "slowdown");
+  if (const auto speeds = value.find("speeds"))
+    device.speeds = read_all(*speeds, kMaxChanges, read_speed);
   return device;
 }
 
-model::Link read_link(const JsonValue& value) {
-  value.expect_keys({"name", "latency_s", "bandwidth_Bps", "sharing"});
-  return {.name = value.at("name").text(),
-          .latency = model::Seconds{read_number(value, "latency_s")},
-          .bandwidth = model::BytesPerSecond{read_number(value, "bandwidth_Bps")},
-          .sharing = named(kSharings, value.at("sharing"))};
+model::LinkChange read_change(const JsonValue& value) {
+  value.expect_keys({"at_s", "direction", "bandwidth_Bps", "latency_s"});
+  model::LinkChange change{.at = model::Seconds{read_number(value, "at_s")},
+                           .direction = named(kDirections, value.at("direction"))};
+  if (value.find("bandwidth_Bps"))
+    change.bandwidth = model::BytesPerSecond{read_number(value, "bandwidth_Bps")};
+  if (value.find("latency_s")) change.latency = model::Seconds{read_number(value, "latency_s")};
+  return change;
 }
 
-template <class Read>
-auto read_all(const JsonValue& array, std::size_t most, const Read& read) {
-  std::vector<decltype(read(array))> values;
-  const std::size_t size = array.size(most);
-  values.reserve(size);
-  for (std::size_t i = 0; i < size; ++i) values.push_back(read(array.at(i)));
-  return values;
+model::Link read_link(const JsonValue& value) {
+  value.expect_keys({"name", "latency_s", "bandwidth_Bps", "sharing", "jitter_s", "loss",
+                     "background_Bps", "changes"});
+  model::Link link{.name = value.at("name").text(),
+                   .latency = model::Seconds{read_number(value, "latency_s")},
+                   .bandwidth = model::BytesPerSecond{read_number(value, "bandwidth_Bps")},
+                   .sharing = named(kSharings, value.at("sharing"))};
+  if (value.find("jitter_s")) link.jitter = model::Seconds{read_number(value, "jitter_s")};
+  if (value.find("loss")) link.loss = read_number(value, "loss");
+  if (value.find("background_Bps"))
+    link.background = model::BytesPerSecond{read_number(value, "background_Bps")};
+  if (const auto changes = value.find("changes"))
+    link.changes = read_all(*changes, kMaxChanges, read_change);
+  return link;
 }
 
 model::Edge read_edge(const JsonValue& value,
@@ -258,12 +298,17 @@ void read_device_plan(const JsonValue& value, const std::string& subject, Plan& 
       value.at("profile").json().dump(), subject + ": devices[" + std::to_string(d) + "].profile"));
 }
 
+AllreduceChoice read_allreduce(const JsonValue& value) {
+  value.expect_keys({"prompt", "decode"});
+  return {.prompt = value.at("prompt").text(), .decode = value.at("decode").text()};
+}
+
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "model", "cluster", "master",
                     "workload", "release", "devices"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
-            .allreduce = root.at("allreduce").text(),
+            .allreduce = read_allreduce(root.at("allreduce")),
             .model = read_model(root.at("model"), source),
             .cluster = read_cluster(root.at("cluster")),
             .master = 0,
@@ -296,7 +341,7 @@ std::string to_json(const Plan& plan) {
       {{"schema", kSchema},
        {"strategy", plan.strategy},
        {"partition", plan.partition},
-       {"allreduce", plan.allreduce},
+       {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
        {"model",
         {{"name", plan.model.name}, {"config", Json::parse(model::to_config_json(plan.model))}}},
        {"cluster", to_json(plan.cluster)},

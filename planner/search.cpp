@@ -43,10 +43,10 @@ void check_window(const Request& request) {
 }
 
 // The plan without shares.
-Plan outline(const Request& request, const Strategy& strategy) {
+Plan outline(const Request& request, const Strategy& strategy, const AllreduceChoice& allreduce) {
   Plan plan{.strategy = request.strategy,
             .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
-            .allreduce = strategy.splits ? request.allreduce : "",
+            .allreduce = allreduce,
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),
             .master = request.master.empty() ? 0 : request.cluster.find(request.master),
@@ -57,9 +57,6 @@ Plan outline(const Request& request, const Strategy& strategy) {
   plan.model.validate();
   check_window(request);
   plan.workload.validate(plan.model);
-  if (strategy.splits && plan.allreduce != "star") {
-    throw Error("allreduce '" + plan.allreduce + "': unknown, expected star");
-  }
   if (plan.profiles.empty()) {
     plan.profiles.reserve(plan.cluster.devices().size());
     for (const model::Device& device : plan.cluster.devices()) {
@@ -150,16 +147,19 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
   return lines;
 }
 
-}  // namespace
+using Answer = std::variant<Plan, Infeasible>;
 
-std::variant<Plan, Infeasible> make_plan(const Request& request) {
-  const Strategy& strategy = find_strategy(request.strategy);
-  Plan plan = outline(request, strategy);
-  if (strategy.splits && plan.cluster.size() > plan.model.heads) {
+Answer make_plan(const Request& request, const Strategy& strategy,
+                 const AllreduceChoice& allreduce) {
+  Plan plan = outline(request, strategy, allreduce);
+  // Devices beyond the heads get FFN columns alone.
+  const std::int64_t parts = std::max(plan.model.heads, plan.model.intermediate);
+  if (strategy.splits && plan.cluster.size() > parts) {
     return Infeasible{"platform '" + plan.cluster.name() +
                       "': " + std::to_string(plan.cluster.size()) + " devices but only " +
-                      std::to_string(plan.model.heads) + " attention heads in " + plan.model.name +
-                      "\nremedy: fewer devices, or a larger model"};
+                      std::to_string(plan.model.heads) + " attention heads and " +
+                      std::to_string(plan.model.intermediate) + " FFN columns in " +
+                      plan.model.name + "\nremedy: fewer devices, or a larger model"};
   }
   if (strategy.splits_layers && plan.cluster.size() > plan.model.layers) {
     return Infeasible{"platform '" + plan.cluster.name() +
@@ -208,6 +208,43 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   }
   plan.validate();
   return plan;
+}
+
+// Auto, where asked for, is the first candidate with which there is a plan, then the fastest one
+// with the shares of that plan.
+Answer make_auto_plan(const Request& request, const Strategy& strategy,
+                      const AllreduceChoice& wanted) {
+  const auto with = [&](const std::string& candidate) {
+    AllreduceChoice choice = wanted;
+    for (std::string* const phase : {&choice.prompt, &choice.decode}) {
+      if (*phase == kAutoAllreduce) *phase = candidate;
+    }
+    return choice;
+  };
+  const std::vector<std::string> candidates =
+      allreduce_candidates(outline(request, strategy, with("star")));
+  Answer first = make_plan(request, strategy, with(candidates.front()));
+  for (std::size_t i = 1; i < candidates.size() && std::holds_alternative<Infeasible>(first); ++i) {
+    Answer next = make_plan(request, strategy, with(candidates[i]));
+    if (std::holds_alternative<Plan>(next)) first = std::move(next);
+  }
+  if (std::holds_alternative<Infeasible>(first)) return first;
+  const Plan& plan = std::get<Plan>(first);
+  const AllreduceChoice choice = fastest_allreduce(plan, wanted, request.evaluate);
+  if (choice == plan.allreduce) return first;
+  Answer fastest = make_plan(request, strategy, choice);
+  return std::holds_alternative<Plan>(fastest) ? fastest : first;
+}
+
+}  // namespace
+
+std::variant<Plan, Infeasible> make_plan(const Request& request) {
+  const Strategy& strategy = find_strategy(request.strategy);
+  if (!strategy.splits) return make_plan(request, strategy, {});
+  const AllreduceChoice wanted = parse_allreduce_choice(request.allreduce);
+  if (wanted.prompt != kAutoAllreduce && wanted.decode != kAutoAllreduce)
+    return make_plan(request, strategy, wanted);
+  return make_auto_plan(request, strategy, wanted);
 }
 
 }  // namespace tandem::planner

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "planner/allreduce_search.hpp"
 #include "planner/plan.hpp"
 #include "planner/window_search.hpp"
 
@@ -17,7 +18,9 @@ struct Request {
   model::Cluster cluster;
   std::string strategy = "tensor";
   std::string partition = "galaxy";  // galaxy | equal | proportions "A:B:C", one a device
+  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each.
   std::string allreduce = "star";
+  Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;
   // One a device; empty: nominal_profile of each device. Emulation slowdown already applied.
@@ -33,11 +36,12 @@ struct Infeasible {
   std::string reason;
 };
 
-// A validated plan, or why there is none. With a window to choose, weights are streamed only where
-// no split keeps them all in memory; then, and with a given window, the split goes by speed as far
-// as what must be in memory allows, and every device keeps as much as it can. Throws Error for a
-// request that makes no sense (unknown names, proportions of the wrong number, a device with no
-// share, more tokens than the context).
+// A validated plan, or why there is none. With an all-reduce to choose, shares are those of the
+// star if that fits, and made again for what is fastest with them; where only the former fit, they
+// stay. With a window to choose, weights are streamed only where no split keeps them all in memory;
+// then, and with a given window, the split goes by speed as far as what must be in memory allows,
+// and every device keeps as much as it can. Throws Error for a request that makes no sense (unknown
+// names, proportions of the wrong number, a device with no share, more tokens than the context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
 
 }  // namespace tandem::planner

@@ -54,7 +54,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   task.layer = layer;
   task.columns = columns;
   // The sum of the block before does not come to this device.
-  if (state.computed >= 0) reduced(device, state.computed);
+  if (state.computed >= 0) reduced(device, {&state.computed, 1});
   const auto window = static_cast<std::size_t>(state.window.blocks);
   const std::size_t number = state.loads++;
   if (number < window) {
@@ -76,18 +76,18 @@ void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
   if (summed && plan_->release == model::ReleaseRule::late) {
     state.computed = last;
   } else {
-    release(device, last);
+    release(device, {&last, 1});
   }
 }
 
-void WindowTasks::reduced(DeviceIndex device, TaskIndex sum) {
+void WindowTasks::reduced(DeviceIndex device, std::span<const TaskIndex> sum) {
   if (at(device).computed < 0) return;
-  at(device).computed = -1;
   release(device, sum);
+  at(device).computed = -1;
 }
 
 // Of the block loaded last.
-void WindowTasks::release(DeviceIndex device, TaskIndex after) {
+void WindowTasks::release(DeviceIndex device, std::span<const TaskIndex> after) {
   Device& state = at(device);
   const StreamedBlock& block = state.blocks[state.releases.size()];
   Task task;
@@ -96,14 +96,14 @@ void WindowTasks::release(DeviceIndex device, TaskIndex after) {
   task.device = device;
   task.layer = block.layer;
   task.columns = block.columns;
-  state.releases.push_back(graph_->add(task, {after}));
+  state.releases.push_back(graph_->add(task, after));
 }
 
 void WindowTasks::finish() {
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     Device& state = devices_[d];
     if (!state.window.streams()) continue;
-    if (state.computed >= 0) reduced(static_cast<DeviceIndex>(d), state.computed);
+    if (state.computed >= 0) reduced(static_cast<DeviceIndex>(d), {&state.computed, 1});
     if (state.releases.size() != state.blocks.size()) fail_no_pass(static_cast<DeviceIndex>(d));
     for (std::size_t b = state.blocks.size() - static_cast<std::size_t>(state.window.blocks);
          b < state.blocks.size(); ++b) {

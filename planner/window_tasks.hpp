@@ -35,8 +35,8 @@ class WindowTasks {
                         model::Range columns);
   // The block loaded last has been computed by `last`.
   void computed(model::DeviceIndex device, model::TaskIndex last);
-  // The sum of the partial results arrives with `sum`.
-  void reduced(model::DeviceIndex device, model::TaskIndex sum);
+  // The sum of the partial results is there with all of `sum`.
+  void reduced(model::DeviceIndex device, std::span<const model::TaskIndex> sum);
   // After the step's last task: what is left to release, and the marks for the next step. Throws
   // Error for a batch that does not pass over a streamed LM head: no row of it is sampled.
   void finish();
@@ -53,7 +53,7 @@ class WindowTasks {
   };
 
   Device& at(model::DeviceIndex device) { return devices_[static_cast<std::size_t>(device)]; }
-  void release(model::DeviceIndex device, model::TaskIndex after);
+  void release(model::DeviceIndex device, std::span<const model::TaskIndex> after);
   [[noreturn]] void fail_no_pass(model::DeviceIndex device) const;
 
   model::TaskGraph* graph_;

@@ -68,8 +68,12 @@ TaskGraph random_graph(std::mt19937& random, int devices, int tasks, std::int32_
     Task task;
     task.device = static_cast<model::DeviceIndex>(below(static_cast<std::size_t>(devices)));
     const auto row = static_cast<std::int32_t>(below(kRows));
-    task.rows = {row, kRows};
-    task.columns = {static_cast<std::int32_t>(below(2)), hidden};
+    task.rows = {row,
+                 row + 1 + static_cast<std::int32_t>(below(static_cast<std::size_t>(kRows - row)))};
+    const auto first = static_cast<std::int32_t>(below(static_cast<std::size_t>(hidden)));
+    const auto width = 1 + below(static_cast<std::size_t>(hidden - first));
+    task.columns = below(2) == 0 ? model::Range{0, hidden}
+                                 : model::Range{first, first + static_cast<std::int32_t>(width)};
     task.input = kBuffers[below(kBuffers.size())];
     task.output = kBuffers[below(kBuffers.size())];
     if (devices > 1 && below(2) == 0) {

@@ -41,7 +41,8 @@ planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::De
   const bool splits = planner::find_strategy(strategy).splits;
   planner::Plan plan{.strategy = strategy,
                      .partition = splits ? "given" : "",
-                     .allreduce = splits ? "star" : "",
+                     .allreduce = splits ? planner::AllreduceChoice{"star", "star"}
+                                         : planner::AllreduceChoice{},
                      .model = small_model(shape),
                      .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
                      .master = master,

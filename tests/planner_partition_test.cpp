@@ -65,7 +65,7 @@ TEST_CASE("planner/largest remainder: shares sum to the total, each within one o
 planner::Plan outline(const Shape& shape, const std::vector<DeviceSpec>& devices) {
   planner::Plan plan{.strategy = "tensor",
                      .partition = "galaxy",
-                     .allreduce = "star",
+                     .allreduce = {"star", "star"},
                      .model = small_model(shape),
                      .cluster = star_cluster(devices),
                      .master = 0,

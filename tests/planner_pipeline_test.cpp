@@ -188,7 +188,7 @@ TEST_CASE("planner/pipeline: what cannot be is refused with the reason") {
   plan.devices[1].share.heads = {0, 5};
   CHECK_THROWS_WITH_AS(plan.validate(), doctest::Contains("expected all of its layers"), Error);
   plan = pipeline_plan(request_for({{}, {}}, 4, "equal"));
-  plan.allreduce = "star";
+  plan.allreduce = {"star", "star"};
   CHECK_THROWS_AS(plan.validate(), Error);
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("planner/plan: each fault in the JSON is one clear error that names fi
       {"strategy type", [](json& j) { j["strategy"] = 1; }, "strategy"},
       {"strategy", [](json& j) { j["strategy"] = "magic"; }, "magic"},
       {"no partition", [](json& j) { j["partition"] = ""; }, "partition"},
-      {"allreduce", [](json& j) { j["allreduce"] = "ring"; }, "ring"},
+      {"allreduce", [](json& j) { j["allreduce"]["decode"] = "comet"; }, "comet"},
       {"master", [](json& j) { j["master"] = "nobody"; }, "nobody"},
       {"layers", [](json& j) { j["model"]["config"]["num_hidden_layers"] = 1001; }, "1001"},
       {"no heads", [](json& j) { j["model"]["config"]["num_attention_heads"] = 0; }, "heads"},

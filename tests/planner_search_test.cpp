@@ -50,7 +50,7 @@ TEST_CASE("planner/search: every strategy and partition gives a valid plan") {
       }
       if (std::string(strategy) == "local") {
         CHECK(plan.partition.empty());
-        CHECK(plan.allreduce.empty());
+        CHECK(plan.allreduce == planner::AllreduceChoice{});
         CHECK(plan.devices[0].share == model::Share{});
         CHECK(plan.devices[1].share.heads.size() == plan.model.heads);
       }
@@ -84,12 +84,12 @@ TEST_CASE("planner/search: memory is predicted from share, workload and row buff
   Request request = request_for({{}, {}, {}});
   request.partition = "equal";
   const Plan plan = std::get<Plan>(make_plan(request));
-  // Prompt 5 rows; 5 + 3 - 1 positions; the master receives from 2 workers. Two messages wait in
-  // each direction between it and each of them.
+  // Prompt 5 rows; 5 + 3 - 1 positions; one term waits to be added. Two messages
+  // wait in each direction between the master and each of the 2 workers.
   CHECK(plan.devices[0].memory ==
-        model::memory_use(plan.model, plan.devices[0].share, 5, 7, 2 + 8, 0.0));
+        model::memory_use(plan.model, plan.devices[0].share, 5, 7, 1 + 8, 0.0));
   CHECK(plan.devices[1].memory ==
-        model::memory_use(plan.model, plan.devices[1].share, 5, 7, 4, 0.0));
+        model::memory_use(plan.model, plan.devices[1].share, 5, 7, 1 + 4, 0.0));
 }
 
 TEST_CASE("planner/search: an infeasible cluster is told which device lacks how much") {
@@ -129,9 +129,24 @@ TEST_CASE("planner/search: a device whose share rounds to nothing is refused wit
   CHECK(reason(request).find("device 'd1'") == 0);
 }
 
-TEST_CASE("planner/search: more devices than heads are refused with the reason") {
-  const Request request = request_for(std::vector<DeviceSpec>(5));
-  CHECK(reason(request).find("5 devices but only 4 attention heads") != std::string::npos);
+TEST_CASE("planner/search: devices beyond the heads get FFN columns alone") {
+  // 4 heads: the fastest devices get one each.
+  const Request request = request_for({{1e9}, {3e9}, {2e9}, {2e9}, {2e9}, {1e9}, {1e9}},
+                                      {.intermediate = 40});
+  const auto result = make_plan(request);
+  REQUIRE(std::holds_alternative<Plan>(result));
+  std::int64_t with_heads = 0;
+  for (const planner::DevicePlan& device : std::get<Plan>(result).devices) {
+    with_heads += device.share.heads.empty() ? 0 : 1;
+    CHECK(!device.share.columns.empty());
+  }
+  CHECK(with_heads <= 4);
+  CHECK(!std::get<Plan>(result).devices[1].share.heads.empty());
+}
+
+TEST_CASE("planner/search: more devices than heads and columns are refused with the reason") {
+  const std::string why = reason(request_for(std::vector<DeviceSpec>(5000)));
+  CHECK(why.find("5000 devices but only 4 attention heads and ") != std::string::npos);
 }
 
 TEST_CASE("planner/search: more devices than key/value heads is fine") {

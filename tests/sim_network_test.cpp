@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/collective/star.hpp"
+#include "planner/collective/collective.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
@@ -30,7 +30,9 @@ double star_time(std::int32_t columns) {
   std::vector<planner::Participant> participants;
   participants.reserve(klonet8().devices().size());
   for (DeviceIndex d = 0; d < klonet8().size(); ++d) participants.push_back({.device = d});
-  planner::star_sum(graph, {.master = 0, .rows = {0, 1}, .columns = {0, columns}}, participants);
+  planner::lower_sum(graph, {.master = 0, .rows = {0, 1}, .columns = {0, columns}},
+                     planner::parse_allreduce("star"), planner::proximity(klonet8(), 0),
+                     participants);
   return makespan(simulated(klonet8(), graph));
 }
 

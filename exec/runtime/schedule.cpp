@@ -39,6 +39,52 @@ Place place_of(BufferRef buffer, std::int32_t layer) {
   return {buffer.kind, buffer.slot, buffer.kind == model::BufferKind::key_value ? layer : -1};
 }
 
+// The elements of a buffer that a task uses: those it names if it copies or adds, else all.
+struct Area {
+  model::Range rows;
+  model::Range columns;
+};
+
+constexpr model::Range kAll{0, std::numeric_limits<std::int32_t>::max()};
+
+Area area_of(const Task& task) {
+  const bool named = task.kind == TaskKind::transfer || task.kind == TaskKind::add;
+  return named ? Area{task.rows, task.columns} : Area{kAll, kAll};
+}
+
+bool meet(model::Range a, model::Range b) { return a.begin < b.end && b.begin < a.end; }
+bool meet(const Area& a, const Area& b) {
+  return meet(a.rows, b.rows) && meet(a.columns, b.columns);
+}
+
+bool within(const Area& inner, const Area& outer) {
+  return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
+}
+
+// When the parts of a buffer are complete.
+class Made {
+ public:
+  void add(const Area& area, TaskIndex when) {
+    std::erase_if(parts_, [&](const Part& p) { return p.when <= when && within(p.area, area); });
+    parts_.push_back({area, when});
+  }
+  // All of `area`; -1: nothing of it has been made.
+  [[nodiscard]] TaskIndex when(const Area& area) const {
+    TaskIndex last = -1;
+    for (const Part& p : parts_) {
+      if (meet(p.area, area)) last = std::max(last, p.when);
+    }
+    return last;
+  }
+
+ private:
+  struct Part {
+    Area area;
+    TaskIndex when;
+  };
+  std::vector<Part> parts_;
+};
+
 enum class Role : std::uint8_t { none, cpu, disk, outgoing, incoming };
 
 class Builder {
@@ -153,6 +199,7 @@ class Builder {
         const Role role = role_of(task);
         if (role == Role::incoming) return false;
         if (depends(j, *it)) return true;
+        if (!meet(area_of(task), area_of(transfer))) return false;
         return role == Role::outgoing ? task.input == transfer.output
                                       : touches(task, transfer.output, transfer.layer);
       });
@@ -167,24 +214,21 @@ class Builder {
   // not before the channel's previous message.
   void anchor_captures() {
     std::map<DeviceIndex, TaskIndex> previous;  // by peer
-    std::map<Place, TaskIndex> made;            // when a buffer's values are complete
-    const auto makes = [&](Place place, TaskIndex when) {
-      TaskIndex& last = made.try_emplace(place, -1).first->second;
-      last = std::max(last, when);
-    };
+    std::map<Place, Made> made;
     for (const TaskIndex i : own_) {
       const Task& task = at(i);
       const Role role = role_of(task);
       if (role != Role::outgoing) {
-        makes(place_of(task.output, task.layer), anchor(i));
+        made[place_of(task.output, task.layer)].add(area_of(task), anchor(i));
         if (task.kind == TaskKind::project_qkv) {
-          makes(place_of({.kind = model::BufferKind::key_value}, task.layer), anchor(i));
+          made[place_of({.kind = model::BufferKind::key_value}, task.layer)].add(area_of(task),
+                                                                                 anchor(i));
         }
         continue;
       }
       TaskIndex& last = previous.try_emplace(task.peer, -1).first->second;
       const auto input = made.find(place_of(task.input, task.layer));
-      if (input != made.end()) last = std::max(last, input->second);
+      if (input != made.end()) last = std::max(last, input->second.when(area_of(task)));
       for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, anchor(d));
       anchor(i) = last;
     }

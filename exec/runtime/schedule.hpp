@@ -66,10 +66,10 @@ struct Schedule {
 
 // The schedule of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   a payload is captured as soon as the tasks that it depends on, or that write its buffer, have
-//   run, and before any later task can overwrite it;
+//   a payload is captured as soon as the tasks that it depends on, or that write its rows and
+//   columns of its buffer, have run, and before any later task can overwrite it;
 //   an arrival is delivered as late as it can be: before the first later task that depends on it or
-//   touches its buffer, so that the device computes while the message travels.
+//   touches its rows and columns, so that the device computes while the message travels.
 // Slots suffice for every message that can arrive before the one being waited for, so that no
 // cyclic waiting can arise; incoming channels with more than one message have at least two.
 // A task that depends on a transfer which this device sends may start when its payload is captured.

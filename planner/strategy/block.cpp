@@ -126,12 +126,20 @@ TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
   return computed(after);
 }
 
-TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after, TaskIndex hidden_ready) {
-  if (window_ != nullptr) window_->reduced(device_, after);
-  const Task task =
+TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after) {
+  return add_partial(layer, {&after, 1}, -1);
+}
+
+TaskIndex DeviceTasks::add_partial(std::int32_t layer, std::span<const TaskIndex> sum,
+                                   TaskIndex hidden_ready) {
+  if (window_ != nullptr) window_->reduced(device_, sum);
+  Task task =
       with(make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_)),
            kPartial, kHidden);
-  return append(task, after, hidden_ready);
+  task.device = device_;
+  std::vector<TaskIndex> dependencies(sum.begin(), sum.end());
+  if (hidden_ready >= 0) dependencies.push_back(hidden_ready);
+  return graph_->add(task, dependencies);
 }
 
 TaskIndex DeviceTasks::sample(TaskIndex after) {

@@ -2,6 +2,8 @@
 
 // One device's tasks of a decoder-only transformer, from which strategies are composed.
 
+#include <span>
+
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
 #include "planner/window_tasks.hpp"
@@ -22,10 +24,11 @@ class DeviceTasks {
   model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
   // partial = what the FFN columns `columns` add to hidden (norm, up, down).
   model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
-  // hidden += partial, the sum that is there `after`; also after `hidden_ready`, the task that
-  // wrote hidden, unless -1.
-  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after,
-                               model::TaskIndex hidden_ready = -1);
+  // hidden += partial, the sum that is there `after`.
+  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after);
+  // The same after all of `sum`; also after `hidden_ready`, the task that wrote hidden, unless -1.
+  model::TaskIndex add_partial(std::int32_t layer, std::span<const model::TaskIndex> sum,
+                               model::TaskIndex hidden_ready);
   // The next token of every segment: final norm, LM head and sampling of the segments' last rows.
   // Adjacent last rows (decoding several sequences) share one pass over the head's weights.
   model::TaskIndex sample(model::TaskIndex after);

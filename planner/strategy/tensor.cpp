@@ -1,8 +1,10 @@
 #include "planner/strategy/tensor.hpp"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
-#include "planner/collective/star.hpp"
+#include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 
@@ -14,10 +16,23 @@ using model::Range;
 using model::Share;
 using model::TaskIndex;
 
+// Whether the batch is of a prompt: some sequence has several new rows.
+bool is_prompt(const model::Batch& batch) {
+  return std::any_of(batch.segments.begin(), batch.segments.end(),
+                     [](const model::Segment& segment) { return segment.rows > 1; });
+}
+
 class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch)
-      : plan_(&plan), graph_(batch), window_(graph_, plan), rows_{0, batch.rows()} {
+      : plan_(&plan),
+        graph_(batch),
+        window_(graph_, plan),
+        rows_{0, batch.rows()},
+        allreduce_(
+            parse_allreduce(is_prompt(batch) ? plan.allreduce.prompt : plan.allreduce.decode)),
+        proximity_(proximity(plan.cluster, plan.master)),
+        ready_(plan.devices.size(), -1) {
     for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
       devices_.emplace_back(graph_, plan.model, device, &window_);
       participants_.push_back({.device = device});
@@ -34,7 +49,7 @@ class Lowering {
       attention(layer, last);
       ffn(layer, last);
     }
-    devices_[master()].sample(participants_[master()].ready);
+    devices_[master()].sample(ready_[master()]);
     window_.finish();
     return std::move(graph_);
   }
@@ -48,18 +63,18 @@ class Lowering {
   // The master embeds and sends the residual stream to every worker that has work in the model.
   void begin() {
     const TaskIndex embedded = devices_[master()].embed();
-    for (Participant& participant : participants_) {
-      participant.ready = embedded;
-      if (participant.device == plan_->master) continue;
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      ready_[d] = embedded;
+      if (d == master()) continue;
       model::Task task;
       task.kind = model::TaskKind::transfer;
       task.lane = model::LaneKind::channel;
       task.device = plan_->master;
-      task.peer = participant.device;
+      task.peer = static_cast<DeviceIndex>(d);
       task.rows = rows_;
       task.columns = hidden_columns(plan_->model);
       task.input = task.output = {model::BufferKind::hidden, 0};
-      participant.ready = graph_.add(task, {embedded});
+      ready_[d] = graph_.add(task, {embedded});
     }
   }
 
@@ -68,7 +83,7 @@ class Lowering {
       Participant& p = participants_[d];
       p.contributes = !share(d).heads.empty();
       p.receives = !last || !share(d).columns.empty();
-      if (p.contributes) p.ready = devices_[d].attention(layer, share(d).heads, p.ready);
+      if (p.contributes) p.ready = devices_[d].attention(layer, share(d).heads, ready_[d]);
     }
     reduce(layer);
   }
@@ -78,25 +93,27 @@ class Lowering {
       Participant& p = participants_[d];
       p.contributes = !share(d).columns.empty();
       p.receives = !last;
-      if (p.contributes) p.ready = devices_[d].ffn(layer, share(d).columns, p.ready);
+      if (p.contributes) p.ready = devices_[d].ffn(layer, share(d).columns, ready_[d]);
     }
     reduce(layer);
   }
 
   void reduce(std::int32_t layer) {
-    const std::vector<Participant> before = participants_;
-    star_sum(graph_,
-             {.master = plan_->master,
-              .layer = layer,
-              .rows = rows_,
-              .columns = hidden_columns(plan_->model)},
-             participants_);
+    lower_sum(graph_,
+              {.master = plan_->master,
+               .layer = layer,
+               .rows = rows_,
+               .columns = hidden_columns(plan_->model)},
+              allreduce_, proximity_, participants_);
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      Participant& p = participants_[d];
-      if (d != master() && !p.receives) continue;
+      const Participant& p = participants_[d];
+      if (d != master() && !p.receives) {
+        if (p.contributes) ready_[d] = p.ready;
+        continue;
+      }
       // A device that computed nothing may not yet have the residual stream it adds to.
-      const TaskIndex hidden_ready = p.contributes ? -1 : before[d].ready;
-      p.ready = devices_[d].add_partial(layer, p.ready, hidden_ready);
+      const TaskIndex hidden_ready = p.contributes ? -1 : ready_[d];
+      ready_[d] = devices_[d].add_partial(layer, p.sum, hidden_ready);
     }
   }
 
@@ -104,8 +121,11 @@ class Lowering {
   model::TaskGraph graph_;
   WindowTasks window_;
   Range rows_;
+  Allreduce allreduce_;
+  Proximity proximity_;
   std::vector<DeviceTasks> devices_;       // by DeviceIndex
   std::vector<Participant> participants_;  // by DeviceIndex
+  std::vector<TaskIndex> ready_;           // by DeviceIndex: its last task
 };
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
@@ -119,14 +139,60 @@ void check(const Plan& plan) {
   check_cover(plan, devices);
 }
 
-std::int64_t receive_slots(const Plan& plan, DeviceIndex device) {
-  return device == plan.master ? plan.cluster.size() - 1 : 0;
+std::int64_t receive_slots(const Plan& plan, DeviceIndex /*device*/) {
+  return plan.cluster.size() == 1 ? 0 : 1;
 }
 
-// Master and worker exchange two messages or more in each direction.
+// What a channel of one device carries in a step, in columns of one row.
+struct Load {
+  std::int64_t messages = 0;
+  std::int64_t columns = 0;  // of the widest
+};
+using Channels = std::map<std::pair<DeviceIndex, bool>, Load>;  // by (peer, outgoing)
+
+// All devices take part: with what is left of a sum when some do not, no more is needed.
+Channels channels_of(const Plan& plan, DeviceIndex device, const std::string& allreduce) {
+  const Allreduce chosen = parse_allreduce(allreduce);
+  const Proximity near = proximity(plan.cluster, plan.master);
+  const auto columns = static_cast<std::int32_t>(plan.model.hidden);
+  Shape shape{.depth = chosen.depth, .group = {}};
+  std::int32_t rank = 0;
+  for (const DeviceIndex d : near.order) {
+    if (d == device) rank = static_cast<std::int32_t>(shape.group.size());
+    shape.group.push_back(near.group[static_cast<std::size_t>(d)]);
+  }
+  Channels channels;
+  // The residual stream at the beginning.
+  for (DeviceIndex peer = 0; peer < plan.cluster.size(); ++peer) {
+    if (peer != device && (peer == plan.master || device == plan.master))
+      channels[{peer, device == plan.master}] = {1, columns};
+  }
+  for (const ChannelUse& use : chosen.collective->channels(shape, rank, columns)) {
+    Load& load = channels[{near.order[static_cast<std::size_t>(use.peer)], use.outgoing}];
+    load.messages += use.messages;
+    load.columns = std::max<std::int64_t>(load.columns, use.columns);
+  }
+  return channels;
+}
+
+// The executor keeps room for two messages of a channel and direction, one where only one passes,
+// each as large as its largest; prompt and decoding use the same room.
 std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
-  constexpr std::int64_t kOfOneWorker = 2 + 2;
-  return kOfOneWorker * (device == plan.master ? plan.cluster.size() - 1 : 1);
+  if (plan.cluster.size() == 1) return 0;
+  const std::int64_t rows = plan.workload.prompt_tokens;
+  std::map<std::pair<DeviceIndex, bool>, std::int64_t> room;  // columns of rows
+  const auto add = [&](const std::string& allreduce, std::int64_t rows_of_step) {
+    for (const auto& [channel, load] : channels_of(plan, device, allreduce)) {
+      std::int64_t& most = room[channel];
+      most = std::max(most, std::min<std::int64_t>(2, load.messages) * load.columns * rows_of_step);
+    }
+  };
+  add(plan.allreduce.prompt, rows);
+  add(plan.allreduce.decode, 1);
+  std::int64_t columns = 0;
+  for (const auto& [channel, most] : room) columns += most;
+  const std::int64_t slot = rows * plan.model.hidden;
+  return (columns + slot - 1) / slot;
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+#include "planner/collective/collective.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "model/error.hpp"
+#include "planner/collective/halving.hpp"
+#include "planner/collective/hierarchical.hpp"
+#include "planner/collective/ring.hpp"
+#include "planner/collective/star.hpp"
+#include "planner/collective/tree.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr std::int32_t kMaxDepth = 64;
+constexpr std::size_t kMaxShown = 64;  // characters of a text in a message
+
+// Participants that take part, in the order of the ranks.
+std::vector<Participant*> ranked(const Sum& sum, const Proximity& proximity,
+                                 std::span<Participant> participants) {
+  std::vector<Participant*> by_device(proximity.order.size(), nullptr);
+  for (Participant& participant : participants) {
+    require(0 <= participant.device &&
+                participant.device < static_cast<model::DeviceIndex>(by_device.size()),
+            "sum: a participant outside the cluster");
+    if (participant.contributes || participant.receives || participant.device == sum.master)
+      by_device[static_cast<std::size_t>(participant.device)] = &participant;
+  }
+  std::vector<Participant*> ranks;
+  for (const model::DeviceIndex device : proximity.order) {
+    if (Participant* const p = by_device[static_cast<std::size_t>(device)]) ranks.push_back(p);
+  }
+  require(!ranks.empty() && ranks.front()->device == sum.master,
+          "sum: the master does not take part");
+  return ranks;
+}
+
+}  // namespace
+
+const std::vector<Collective>& collectives() {
+  static const std::vector<Collective> table{star_collective(), tree_collective(),
+                                             ring_collective(), halving_collective(),
+                                             hierarchical_collective()};
+  return table;
+}
+
+std::string allreduce_names() {
+  std::string names;
+  for (const Collective& collective : collectives())
+    names +=
+        (names.empty() ? "" : ", ") + collective.name + (collective.has_depth ? "[:DEPTH]" : "");
+  return names;
+}
+
+Allreduce parse_allreduce(std::string_view text) {
+  const auto fail = [&] {
+    throw Error("allreduce '" + std::string(text.substr(0, kMaxShown)) +
+                "': unknown, expected one of " + allreduce_names() + " with a depth of 1 to " +
+                std::to_string(kMaxDepth));
+  };
+  const std::size_t colon = text.find(':');
+  for (const Collective& collective : collectives()) {
+    if (text.substr(0, colon) != collective.name) continue;
+    if (colon == std::string_view::npos)
+      return {&collective, collective.has_depth ? kTreeDepth : 0};
+    if (!collective.has_depth) fail();
+    const std::string_view digits = text.substr(colon + 1);
+    std::int32_t depth = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), depth);
+    if (error != std::errc{} || end != digits.data() + digits.size() || depth < 1 ||
+        depth > kMaxDepth)
+      fail();
+    return {&collective, depth};
+  }
+  fail();
+  return {};
+}
+
+void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
+               const Proximity& proximity, std::span<Participant> participants) {
+  require(std::any_of(participants.begin(), participants.end(),
+                      [](const Participant& p) { return p.contributes; }),
+          "sum: nobody has a term");
+  const std::vector<Participant*> ranks = ranked(sum, proximity, participants);
+  Shape shape{.depth = allreduce.depth, .group = {}};
+  std::vector<Participant> copies;
+  for (const Participant* const rank : ranks) {
+    shape.group.push_back(proximity.group[static_cast<std::size_t>(rank->device)]);
+    copies.push_back(*rank);
+  }
+  const auto size = static_cast<std::int32_t>(ranks.size());
+  Exchange exchange(graph, sum, std::move(copies), allreduce.collective->parts(size));
+  if (size > 1) allreduce.collective->sum(exchange, shape);
+  for (Participant& participant : participants) participant.sum.clear();
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    if (!exchange.receives(rank)) continue;
+    require(exchange.holds(rank, exchange.all()), "sum: a rank did not get it");
+    ranks[static_cast<std::size_t>(rank)]->sum = exchange.made_by(rank, exchange.all());
+  }
+}
+
+void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners) {
+  require(owners.size() == static_cast<std::size_t>(exchange.parts()), "sum: an owner a part");
+  for (std::int32_t part = 0; part < exchange.parts(); ++part) {
+    const std::int32_t owner = owners[static_cast<std::size_t>(part)];
+    if (owner != 0) exchange.copy(owner, 0, {part, part + 1});
+  }
+}
+
+}  // namespace tandem::planner

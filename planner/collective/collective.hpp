@@ -1,0 +1,81 @@
+#pragma once
+
+// A collective is a lowering as well: of one sum into transfers and additions, in an order that
+// does not depend on who is fast. Each is one file here; this is their table.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/task_graph.hpp"
+#include "model/units.hpp"
+#include "planner/collective/exchange.hpp"
+#include "planner/collective/proximity.hpp"
+
+namespace tandem::planner {
+
+// Equal ways between all pairs: a message of S bytes takes latency + S / bandwidth.
+struct Uniform {
+  model::Seconds latency;
+  model::BytesPerSecond bandwidth;
+};
+
+// Whom a collective is among: as many ranks as groups are given.
+struct Shape {
+  std::int32_t depth = 0;           // of a tree
+  std::vector<std::int32_t> group;  // by rank
+};
+
+// A channel between a rank and `peer` (a rank).
+struct ChannelUse {
+  std::int32_t peer = 0;
+  bool outgoing = false;
+  std::int32_t messages = 0;  // of a step: 1, or 2 for two or more
+  std::int32_t columns = 0;   // the widest of them
+};
+
+struct Collective {
+  std::string name;     // as in `tandem plan --allreduce`
+  std::string summary;  // one line for --help
+  bool has_depth = false;
+  std::int32_t (*parts)(std::int32_t ranks);  // that an Exchange for it has
+  // The sum of all terms, at every rank that receives. Needs one receive slot.
+  void (*sum)(Exchange& exchange, const Shape& shape);
+  // At least the tasks of one sum.
+  std::int64_t (*tasks)(std::int64_t ranks);
+  // Channels of `rank` in a step whose sums all ranks need, but the last, which the master needs.
+  // Each channel once.
+  std::vector<ChannelUse> (*channels)(const Shape& shape, std::int32_t rank, std::int32_t columns);
+  // Of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
+  model::Seconds (*time)(const Shape& shape, model::Bytes bytes, const Uniform& net);
+};
+
+[[nodiscard]] const std::vector<Collective>& collectives();
+
+// A collective with its parameters.
+struct Allreduce {
+  const Collective* collective = nullptr;
+  std::int32_t depth = 0;
+};
+inline constexpr std::int32_t kTreeDepth = 2;  // unless said otherwise
+// From "star", "tree", "tree:3". Throws Error naming the text and what is known.
+[[nodiscard]] Allreduce parse_allreduce(std::string_view text);
+// "NAME" and "NAME[:DEPTH]", as in a usage line.
+[[nodiscard]] std::string allreduce_names();
+
+// Appends the sum of the contributors' `partial` to `graph`, leaving it in the master's `partial`
+// and in that of every participant that receives, whose `sum` it fills in. With nobody but the
+// master receiving this is a reduce, else an all-reduce. Participants that neither contribute nor
+// receive take no part; the `partial` of those that do is written to, whether they receive or not.
+// Throws logic_error if the master is no participant or nobody contributes.
+void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
+               const Proximity& proximity, std::span<Participant> participants);
+
+// Every part from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
+//   T = l + S / (N B)               nothing shared, N parts
+//   T = l + (N - 1) S / (N B)       all share rank 0's link
+void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners);
+
+}  // namespace tandem::planner

@@ -1,0 +1,124 @@
+#include "planner/collective/halving.hpp"
+
+#include <bit>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Range;
+
+// What rank `rank` keeps of the parts after the exchanges with the bits below `bit`.
+Range kept(std::int32_t rank, std::int32_t bit, std::int32_t parts) {
+  Range range{0, parts};
+  for (std::int32_t b = 1; b < bit; b <<= 1) {
+    const std::int32_t middle = range.begin + range.size() / 2;
+    range = (rank & b) == 0 ? Range{range.begin, middle} : Range{middle, range.end};
+  }
+  return range;
+}
+
+void sum(Exchange& exchange, const Shape& /*shape*/) {
+  halving_reduce_scatter(exchange);
+  if (exchange.master_alone()) {
+    std::vector<std::int32_t> owners(static_cast<std::size_t>(exchange.parts()));
+    for (std::int32_t rank = 0; rank < exchange.parts(); ++rank)
+      owners[static_cast<std::size_t>(kept(rank, exchange.parts(), exchange.parts()).begin)] = rank;
+    gather_at_master(exchange, owners);
+  } else {
+    doubling_all_gather(exchange);
+  }
+}
+
+std::int64_t tasks(std::int64_t ranks) {
+  std::int64_t steps = 2;  // folding
+  for (std::int64_t p = 1; p < ranks; p *= 2) ++steps;
+  return 3 * ranks * steps;
+}
+
+std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
+  const auto ranks = static_cast<std::int32_t>(shape.group.size());
+  const std::int32_t p = power_of_two(ranks);
+  std::vector<ChannelUse> uses;
+  const auto both_ways = [&](std::int32_t peer, std::int32_t widest) {
+    for (const bool outgoing : {false, true})
+      uses.push_back({.peer = peer, .outgoing = outgoing, .messages = 2, .columns = widest});
+  };
+  if (rank >= p) {
+    both_ways(rank - p, columns);
+    return uses;
+  }
+  if (rank + p < ranks) both_ways(rank + p, columns);
+  std::int32_t widest = columns;
+  for (std::int32_t bit = 1; bit < p; bit <<= 1) {
+    widest = (widest + 1) / 2;
+    both_ways(rank ^ bit, widest);
+  }
+  // Of the sums that go to the master alone.
+  const auto exchanges_with_master = [](std::int32_t r) {
+    return std::has_single_bit(static_cast<std::uint32_t>(r));
+  };
+  if (rank > 0 && !exchanges_with_master(rank))
+    uses.push_back({.peer = 0, .outgoing = true, .messages = 1, .columns = widest});
+  for (std::int32_t peer = 1; rank == 0 && peer < p; ++peer) {
+    if (!exchanges_with_master(peer))
+      uses.push_back({.peer = peer, .outgoing = false, .messages = 1, .columns = widest});
+  }
+  return uses;
+}
+
+model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
+  return halving_time(static_cast<std::int32_t>(shape.group.size()), bytes, net);
+}
+
+}  // namespace
+
+std::int32_t power_of_two(std::int32_t ranks) {
+  return static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(ranks)));
+}
+
+void halving_reduce_scatter(Exchange& exchange) {
+  const std::int32_t p = power_of_two(exchange.size());
+  require(exchange.parts() == p, "halving: as many parts as the largest power of two of ranks");
+  for (std::int32_t extra = p; extra < exchange.size(); ++extra)
+    exchange.merge(extra, extra - p, exchange.all());
+  for (std::int32_t bit = 1; bit < p; bit <<= 1) {
+    for (std::int32_t rank = 0; rank < p; ++rank)
+      exchange.merge(rank, rank ^ bit, kept(rank ^ bit, bit << 1, p));
+  }
+}
+
+void doubling_all_gather(Exchange& exchange) {
+  const std::int32_t p = power_of_two(exchange.size());
+  require(exchange.parts() == p, "halving: as many parts as the largest power of two of ranks");
+  for (std::int32_t bit = p >> 1; bit > 0; bit >>= 1) {
+    for (std::int32_t rank = 0; rank < p; ++rank)
+      exchange.copy(rank, rank ^ bit, kept(rank, bit << 1, p));
+  }
+  for (std::int32_t extra = p; extra < exchange.size(); ++extra) {
+    if (exchange.receives(extra)) exchange.copy(extra - p, extra, exchange.all());
+  }
+}
+
+model::Seconds halving_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  const std::int32_t p = power_of_two(ranks);
+  const auto steps = static_cast<double>(std::countr_zero(static_cast<std::uint32_t>(p)));
+  const model::Seconds whole = bytes / net.bandwidth;
+  model::Seconds time = 2.0 * (steps * net.latency + (1.0 - 1.0 / p) * whole);
+  if (ranks > p) time = time + 2.0 * (net.latency + whole);
+  return time;
+}
+
+Collective halving_collective() {
+  return {
+      .name = "halving",
+      .summary = "pairs exchange halves, log2 N times, and back (recursive halving and doubling)",
+      .parts = power_of_two,
+      .sum = sum,
+      .tasks = tasks,
+      .channels = channels,
+      .time = time};
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,169 @@
+#include "planner/collective/proximity.hpp"
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/kruskal_min_spanning_tree.hpp>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr double kApart = 2.0;         // latencies of such a ratio tell near from far
+constexpr double kNoLatency_s = 1e-9;  // less is as good as none
+
+// A netpoint is a device or a router, numbered in this order.
+struct Wire {
+  double latency_s = 0.0;
+  std::size_t a = 0;  // a <= b
+  std::size_t b = 0;
+  auto operator<=>(const Wire&) const = default;
+};
+
+std::vector<Wire> sorted_wires(const model::Cluster& cluster) {
+  std::unordered_map<std::string_view, std::size_t> names;
+  for (const model::Device& device : cluster.devices()) names.emplace(device.name, names.size());
+  for (const std::string& router : cluster.routers()) names.emplace(router, names.size());
+  std::vector<Wire> wires;
+  for (const model::Edge& edge : cluster.edges()) {
+    Wire& wire = wires.emplace_back();
+    std::tie(wire.a, wire.b) = std::minmax({names.at(edge.from), names.at(edge.to)});
+    for (const model::Hop& hop : edge.hops)
+      wire.latency_s += cluster.links()[static_cast<std::size_t>(hop.link)].latency.value();
+  }
+  std::sort(wires.begin(), wires.end());
+  return wires;
+}
+
+// The tree's wires at each netpoint, shortest first. Weights are positions in the sorted list, all
+// different: the tree is unique, whatever the algorithm does with ties.
+class SpanningTree {
+ public:
+  SpanningTree(const model::Cluster& cluster, std::vector<Wire> wires)
+      : devices_(cluster.devices().size()),
+        wires_(std::move(wires)),
+        at_(devices_ + cluster.routers().size()) {
+    using Graph =
+        boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, boost::no_property,
+                              boost::property<boost::edge_weight_t, std::size_t>>;
+    Graph graph(at_.size());
+    for (std::size_t w = 0; w < wires_.size(); ++w)
+      boost::add_edge(wires_[w].a, wires_[w].b, w, graph);
+    std::vector<Graph::edge_descriptor> chosen;
+    boost::kruskal_minimum_spanning_tree(graph, std::back_inserter(chosen));
+    std::vector<std::size_t> weights;
+    for (const auto& edge : chosen) weights.push_back(boost::get(boost::edge_weight, graph, edge));
+    std::sort(weights.begin(), weights.end());
+    for (const std::size_t w : weights) {
+      at_[wires_[w].a].push_back(w);
+      at_[wires_[w].b].push_back(w);
+    }
+    prune();
+  }
+
+  // Devices in the order of a walk from `start` that leaves out wires longer than `longest_s`.
+  [[nodiscard]] std::vector<model::DeviceIndex> walk(std::size_t start, double longest_s,
+                                                     std::vector<bool>& seen) const {
+    std::vector<model::DeviceIndex> devices;
+    std::vector<std::size_t> stack{start};
+    seen[start] = true;
+    while (!stack.empty()) {
+      const std::size_t here = stack.back();
+      stack.pop_back();
+      if (here < devices_) devices.push_back(static_cast<model::DeviceIndex>(here));
+      for (auto w = at_[here].rbegin(); w != at_[here].rend(); ++w) {
+        const std::size_t next = other(*w, here);
+        if (seen[next] || wires_[*w].latency_s > longest_s) continue;
+        seen[next] = true;
+        stack.push_back(next);
+      }
+    }
+    return devices;
+  }
+
+  // The longest wire within a group.
+  [[nodiscard]] double near_s() const {
+    std::vector<double> latencies;
+    for (std::size_t here = 0; here < at_.size(); ++here) {
+      for (const std::size_t w : at_[here]) {
+        if (wires_[w].a == here) latencies.push_back(wires_[w].latency_s);
+      }
+    }
+    std::sort(latencies.begin(), latencies.end());
+    double widest = kApart;
+    bool found = false;
+    double near = latencies.empty() ? 0.0 : latencies.back();
+    for (std::size_t i = 1; i < latencies.size(); ++i) {
+      const double ratio =
+          std::max(latencies[i], kNoLatency_s) / std::max(latencies[i - 1], kNoLatency_s);
+      if (found ? ratio <= widest : ratio < widest) continue;  // the first of equal ones
+      found = true;
+      widest = ratio;
+      near = latencies[i - 1];
+    }
+    return near;
+  }
+
+  [[nodiscard]] std::size_t netpoints() const { return at_.size(); }
+
+ private:
+  [[nodiscard]] std::size_t other(std::size_t w, std::size_t here) const {
+    return wires_[w].a == here ? wires_[w].b : wires_[w].a;
+  }
+
+  // Routers at the tree's ends lead to nobody: their wires say nothing of devices.
+  void prune() {
+    std::vector<std::size_t> ends;
+    for (std::size_t i = devices_; i < at_.size(); ++i) {
+      if (at_[i].size() == 1) ends.push_back(i);
+    }
+    while (!ends.empty()) {
+      const std::size_t end = ends.back();
+      ends.pop_back();
+      if (at_[end].size() != 1) continue;
+      const std::size_t w = at_[end].front();
+      const std::size_t inner = other(w, end);
+      at_[end].clear();
+      at_[inner].erase(std::find(at_[inner].begin(), at_[inner].end(), w));
+      if (inner >= devices_ && at_[inner].size() == 1) ends.push_back(inner);
+    }
+  }
+
+  std::size_t devices_;
+  std::vector<Wire> wires_;
+  std::vector<std::vector<std::size_t>> at_;
+};
+
+}  // namespace
+
+Proximity proximity(const model::Cluster& cluster, model::DeviceIndex master) {
+  require(0 <= master && master < cluster.size(), "proximity: no such master");
+  const SpanningTree tree(cluster, sorted_wires(cluster));
+  Proximity result;
+  std::vector<bool> seen(tree.netpoints(), false);
+  const double any = std::numeric_limits<double>::infinity();
+  result.order = tree.walk(static_cast<std::size_t>(master), any, seen);
+  require(result.order.size() == cluster.devices().size(), "proximity: a device out of reach");
+
+  const double near_s = tree.near_s();
+  result.group.assign(cluster.devices().size(), -1);
+  seen.assign(tree.netpoints(), false);
+  std::int32_t groups = 0;
+  for (const model::DeviceIndex device : result.order) {
+    if (seen[static_cast<std::size_t>(device)]) continue;
+    for (const model::DeviceIndex member :
+         tree.walk(static_cast<std::size_t>(device), near_s, seen))
+      result.group[static_cast<std::size_t>(member)] = groups;
+    ++groups;
+  }
+  return result;
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,97 @@
+#include "planner/collective/ring.hpp"
+
+#include <numeric>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Range;
+
+std::int32_t wrapped(std::int32_t rank, std::int32_t ranks) {
+  return ((rank % ranks) + ranks) % ranks;
+}
+
+Range part(std::int32_t index) { return {index, index + 1}; }
+
+void sum(Exchange& exchange, const Shape& /*shape*/) {
+  ring_reduce_scatter(exchange);
+  if (exchange.master_alone()) {
+    std::vector<std::int32_t> owners(static_cast<std::size_t>(exchange.parts()));
+    std::iota(owners.begin(), owners.end(), 0);
+    gather_at_master(exchange, owners);
+  } else {
+    ring_all_gather(exchange);
+  }
+}
+
+std::int32_t part_a_rank(std::int32_t ranks) { return ranks; }
+
+std::int64_t tasks(std::int64_t ranks) { return 3 * ranks * (ranks - 1); }
+
+std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
+  const auto ranks = static_cast<std::int32_t>(shape.group.size());
+  const std::int32_t widest = (columns + ranks - 1) / ranks;
+  const std::int32_t next = wrapped(rank + 1, ranks);
+  const std::int32_t before = wrapped(rank - 1, ranks);
+  std::vector<ChannelUse> uses{
+      {.peer = next, .outgoing = true, .messages = 2, .columns = widest},
+      {.peer = before, .outgoing = false, .messages = 2, .columns = widest}};
+  // Of the sums that go to the master alone.
+  if (rank > 0 && next != 0)
+    uses.push_back({.peer = 0, .outgoing = true, .messages = 1, .columns = widest});
+  for (std::int32_t peer = 1; rank == 0 && peer < before; ++peer)
+    uses.push_back({.peer = peer, .outgoing = false, .messages = 1, .columns = widest});
+  return uses;
+}
+
+model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
+  return ring_time(static_cast<std::int32_t>(shape.group.size()), bytes, net);
+}
+
+}  // namespace
+
+void ring_reduce_scatter(Exchange& exchange) {
+  const std::int32_t ranks = exchange.size();
+  require(exchange.parts() == ranks, "ring: as many parts as ranks");
+  for (std::int32_t step = 0; step + 1 < ranks; ++step) {
+    for (std::int32_t rank = 0; rank < ranks; ++rank)
+      exchange.merge(rank, wrapped(rank + 1, ranks), part(wrapped(rank - step - 1, ranks)));
+  }
+}
+
+void ring_all_gather(Exchange& exchange) {
+  const std::int32_t ranks = exchange.size();
+  require(exchange.parts() == ranks, "ring: as many parts as ranks");
+  std::vector<std::int32_t> distance(static_cast<std::size_t>(ranks), 0);  // that a part goes
+  for (std::int32_t owner = 0; owner < ranks; ++owner) {
+    for (std::int32_t way = 1; way < ranks; ++way) {
+      if (exchange.receives(wrapped(owner + way, ranks)))
+        distance[static_cast<std::size_t>(owner)] = way;
+    }
+  }
+  for (std::int32_t step = 0; step + 1 < ranks; ++step) {
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+      const std::int32_t owner = wrapped(rank - step, ranks);
+      if (step < distance[static_cast<std::size_t>(owner)])
+        exchange.copy(rank, wrapped(rank + 1, ranks), part(owner));
+    }
+  }
+}
+
+model::Seconds ring_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  return 2.0 * (ranks - 1) * (net.latency + (1.0 / ranks) * bytes / net.bandwidth);
+}
+
+Collective ring_collective() {
+  return {.name = "ring",
+          .summary = "reduce-scatter and all-gather round a ring of near neighbours",
+          .parts = part_a_rank,
+          .sum = sum,
+          .tasks = tasks,
+          .channels = channels,
+          .time = time};
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,139 @@
+#include "planner/collective/tree.hpp"
+
+#include <algorithm>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+namespace {
+
+// Nodes of a full tree, or `enough` if there are more.
+std::int64_t capacity(std::int64_t fan_out, std::int32_t depth, std::int64_t enough) {
+  std::int64_t nodes = 1;
+  for (std::int32_t level = 0; level < depth && nodes < enough; ++level)
+    nodes = std::min(enough, 1 + fan_out * nodes);
+  return nodes;
+}
+
+// Ranks [first, last) form a subtree whose root is `first`.
+void divide(Parents& parents, std::int32_t first, std::int32_t last, std::int32_t fan_out) {
+  const std::int32_t rest = last - first - 1;
+  const std::int32_t subtrees = std::min(fan_out, rest);
+  std::int32_t at = first + 1;
+  for (std::int32_t i = 0; i < subtrees; ++i) {
+    const std::int32_t size = rest / subtrees + (i < rest % subtrees ? 1 : 0);
+    parents[static_cast<std::size_t>(at)] = first;
+    divide(parents, at, at + size, fan_out);
+    at += size;
+  }
+}
+
+std::int32_t parent_of(const Parents& parents, std::int32_t rank) {
+  return parents[static_cast<std::size_t>(rank)];
+}
+
+void sum(Exchange& exchange, const Shape& shape) {
+  tree_sum(exchange, tree_parents(exchange.size(), shape.depth));
+}
+
+std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
+
+std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
+
+std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
+  const auto ranks = static_cast<std::int32_t>(shape.group.size());
+  return tree_channels(tree_parents(ranks, shape.depth), rank, columns);
+}
+
+model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
+  const auto ranks = static_cast<std::int32_t>(shape.group.size());
+  return tree_time(levels(tree_parents(ranks, shape.depth)), bytes, net);
+}
+
+}  // namespace
+
+Parents tree_parents(std::int32_t ranks, std::int32_t depth) {
+  require(ranks >= 1 && depth >= 1, "tree: at least one rank and one level");
+  std::int32_t fan_out = 1;
+  while (capacity(fan_out, depth, ranks) < ranks) ++fan_out;
+  Parents parents(static_cast<std::size_t>(ranks), -1);
+  // A chain is as deep as it is long: no recursion.
+  if (fan_out == 1) {
+    for (std::int32_t rank = 1; rank < ranks; ++rank)
+      parents[static_cast<std::size_t>(rank)] = rank - 1;
+    return parents;
+  }
+  divide(parents, 0, ranks, fan_out);
+  return parents;
+}
+
+std::int32_t levels(const Parents& parents) {
+  std::vector<std::int32_t> depth(parents.size(), 0);
+  std::int32_t deepest = 0;
+  for (std::size_t rank = 1; rank < parents.size(); ++rank) {
+    depth[rank] = depth[static_cast<std::size_t>(parents[rank])] + 1;
+    deepest = std::max(deepest, depth[rank]);
+  }
+  return deepest;
+}
+
+void tree_reduce(Exchange& exchange, const Parents& parents) {
+  // Subtrees from the last, so that each is complete before its parent uses it; the children of one
+  // parent in order of rank.
+  std::vector<std::vector<std::int32_t>> children(parents.size());
+  for (std::int32_t rank = 1; rank < exchange.size(); ++rank)
+    children[static_cast<std::size_t>(parent_of(parents, rank))].push_back(rank);
+  for (std::int32_t rank = exchange.size() - 1; rank >= 0; --rank) {
+    for (const std::int32_t child : children[static_cast<std::size_t>(rank)])
+      exchange.merge(child, rank, exchange.all());
+  }
+}
+
+void tree_broadcast(Exchange& exchange, const Parents& parents) {
+  std::vector<bool> needs(parents.size());
+  for (std::int32_t rank = exchange.size() - 1; rank > 0; --rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    needs[r] = needs[r] || exchange.receives(rank);
+    if (needs[r]) needs[static_cast<std::size_t>(parents[r])] = true;
+  }
+  for (std::int32_t rank = 1; rank < exchange.size(); ++rank) {
+    if (needs[static_cast<std::size_t>(rank)])
+      exchange.copy(parent_of(parents, rank), rank, exchange.all());
+  }
+}
+
+model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform& net) {
+  return 2.0 * levels * (net.latency + bytes / net.bandwidth);
+}
+
+void tree_sum(Exchange& exchange, const Parents& parents) {
+  tree_reduce(exchange, parents);
+  tree_broadcast(exchange, parents);
+}
+
+std::vector<ChannelUse> tree_channels(const Parents& parents, std::int32_t rank,
+                                      std::int32_t columns) {
+  std::vector<ChannelUse> uses;
+  const auto with = [&](std::int32_t peer) {
+    for (const bool outgoing : {false, true})
+      uses.push_back({.peer = peer, .outgoing = outgoing, .messages = 2, .columns = columns});
+  };
+  if (rank > 0) with(parent_of(parents, rank));
+  for (std::int32_t child = rank + 1; child < static_cast<std::int32_t>(parents.size()); ++child) {
+    if (parent_of(parents, child) == rank) with(child);
+  }
+  return uses;
+}
+
+Collective tree_collective() {
+  return {.name = "tree",
+          .summary = "sums along a tree of DEPTH levels below the master, and back",
+          .has_depth = true,
+          .parts = one_part,
+          .sum = sum,
+          .tasks = tasks,
+          .channels = channels,
+          .time = time};
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,39 @@
+#pragma once
+
+// The tree: terms are added on the way to the master, the sum goes back the same way.
+
+#include "planner/collective/collective.hpp"
+
+namespace tandem::planner {
+
+// By rank, its parent; -1 for rank 0, whose descendants all are. A parent's rank is smaller.
+using Parents = std::vector<std::int32_t>;
+
+// A tree of at most `depth` levels below rank 0, of the least fan-out f that suffices:
+// 1 + f + ... + f^depth >= ranks. Subtrees are consecutive ranks, hence near one another, and as
+// equal in size as can be.
+[[nodiscard]] Parents tree_parents(std::int32_t ranks, std::int32_t depth);
+// Levels below rank 0.
+[[nodiscard]] std::int32_t levels(const Parents& parents);
+
+// The sum of all terms, in rank 0's `partial`. Every rank adds its children's sums, each complete,
+// to its own term, in order of rank.
+//   T = D (l + S / B)                nothing shared, D levels, equal links
+//   bytes = (N - 1) S
+void tree_reduce(Exchange& exchange, const Parents& parents);
+// Rank 0's `partial` to those that receive, by way of whoever is between.
+//   T = D (l + S / B)    bytes = (N - 1) S    if all receive
+void tree_broadcast(Exchange& exchange, const Parents& parents);
+
+// T = 2 D (l + S / B): Appendix A.1 of TPI-LLM, whose t_tree is that of D = 2 (3 data terms instead
+// of 4, as its two workers' first message is shorter by one link).
+// A parent of f children whose messages share its link waits f S / B instead of S / B.
+[[nodiscard]] model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform& net);
+
+[[nodiscard]] Collective tree_collective();
+// What trees have in common: the sum along `parents`, and the channels in use.
+void tree_sum(Exchange& exchange, const Parents& parents);
+[[nodiscard]] std::vector<ChannelUse> tree_channels(const Parents& parents, std::int32_t rank,
+                                                    std::int32_t columns);
+
+}  // namespace tandem::planner

@@ -1,0 +1,125 @@
+#pragma once
+
+// Sums over small clusters, for the tests of the collectives in every backend.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/analytic.hpp"
+#include "planner/collective/collective.hpp"
+
+namespace tandem::test {
+
+inline const std::vector<std::string> kAllreduces{"star", "tree:1",  "tree",        "tree:3",
+                                                  "ring", "halving", "hierarchical"};
+
+inline model::Device plain_device(int index) {
+  return {.name = "d" + std::to_string(index),
+          .cores = 1,
+          .flop_rate = model::FlopsPerSecond{1e18},
+          .memory_bandwidth = model::BytesPerSecond{1e18},
+          .memory = model::Bytes{1e12}};
+}
+
+// A split-duplex link of its own between every two devices: nothing contends.
+inline model::Cluster mesh_of(int count, double latency_s, double bandwidth_Bps) {
+  std::vector<model::Device> devices;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (int i = 0; i < count; ++i) devices.push_back(plain_device(i));
+  for (int a = 0; a < count; ++a) {
+    for (int b = a + 1; b < count; ++b) {
+      edges.push_back({devices[static_cast<std::size_t>(a)].name,
+                       devices[static_cast<std::size_t>(b)].name,
+                       {{static_cast<model::LinkIndex>(links.size()), model::Direction::up}},
+                       true});
+      links.push_back({std::to_string(a) + "-" + std::to_string(b), model::Seconds{latency_s},
+                       model::BytesPerSecond{bandwidth_Bps}, model::Sharing::split_duplex});
+    }
+  }
+  return {"mesh", devices, {}, links, edges};
+}
+
+// Devices on split-duplex access links to one router; half the latency each.
+inline model::Cluster access_of(int count, double latency_s, double bandwidth_Bps) {
+  std::vector<model::Device> devices;
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  for (int i = 0; i < count; ++i) {
+    devices.push_back(plain_device(i));
+    edges.push_back({devices.back().name, "router", {{i, model::Direction::up}}, true});
+    links.push_back({"l" + std::to_string(i), model::Seconds{latency_s / 2.0},
+                     model::BytesPerSecond{bandwidth_Bps}, model::Sharing::split_duplex});
+  }
+  return {"access", devices, {"router"}, links, edges};
+}
+
+// `homes` gateways around one core, each with `members` devices whose links are `near_s` long; the
+// gateways' are `far_s`.
+inline model::Cluster homes_of(int homes, int members, double near_s, double far_s,
+                               double bandwidth_Bps) {
+  std::vector<model::Device> devices;
+  std::vector<std::string> routers{"core"};
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  const auto add = [&](const std::string& from, const std::string& to, double latency_s) {
+    edges.push_back({from, to, {{static_cast<int>(links.size()), model::Direction::up}}, true});
+    links.push_back({from + "-" + to, model::Seconds{latency_s},
+                     model::BytesPerSecond{bandwidth_Bps}, model::Sharing::split_duplex});
+  };
+  for (int home = 0; home < homes; ++home) {
+    routers.push_back("home" + std::to_string(home));
+    add(routers.back(), "core", far_s);
+  }
+  // Devices of one home are not neighbours by index.
+  for (int member = 0; member < members; ++member) {
+    for (int home = 0; home < homes; ++home) {
+      devices.push_back(plain_device(member * homes + home));
+      add(devices.back().name, "home" + std::to_string(home), near_s);
+    }
+  }
+  return {"homes", devices, routers, links, edges};
+}
+
+inline std::vector<planner::Participant> everyone(model::DeviceIndex devices) {
+  std::vector<planner::Participant> participants;
+  for (model::DeviceIndex d = 0; d < devices; ++d) participants.push_back({.device = d});
+  return participants;
+}
+
+constexpr std::int32_t kSumRows = 3;
+
+// One sum of `columns` columns; fills in the participants' `sum`.
+inline model::TaskGraph sum_graph(const model::Cluster& cluster, model::DeviceIndex master,
+                                  const std::string& allreduce, std::int32_t columns,
+                                  std::vector<planner::Participant>& participants) {
+  model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
+  planner::lower_sum(
+      graph, {.master = master, .layer = 7, .rows = {0, kSumRows}, .columns = {0, columns}},
+      planner::parse_allreduce(allreduce), planner::proximity(cluster, master), participants);
+  return graph;
+}
+
+// By rank, the group.
+inline std::vector<std::int32_t> groups_by_rank(const model::Cluster& cluster,
+                                                model::DeviceIndex master) {
+  const planner::Proximity near = planner::proximity(cluster, master);
+  std::vector<std::int32_t> group;
+  for (const model::DeviceIndex device : near.order)
+    group.push_back(near.group[static_cast<std::size_t>(device)]);
+  return group;
+}
+
+class OneStep : public model::Steps {
+ public:
+  explicit OneStep(const model::TaskGraph& graph) : graph_(&graph) {}
+  [[nodiscard]] std::int32_t count() const override { return 1; }
+  const model::TaskGraph& graph(std::int32_t /*i*/) override { return *graph_; }
+
+ private:
+  const model::TaskGraph* graph_;
+};
+
+}  // namespace tandem::test

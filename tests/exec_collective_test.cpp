@@ -1,0 +1,241 @@
+// Collectives executed by runtimes on threads, over channels that delay.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective_fixture.hpp"
+#include "exec/runtime/device_run.hpp"
+#include "exec/runtime/runtime.hpp"
+#include "exec/weights/random.hpp"
+#include "memory_transport.hpp"
+#include "planner/search.hpp"
+#include "serial_executor.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using planner::Participant;
+using testing::TemporaryFolder;
+
+constexpr model::BufferRef kPartial{model::BufferKind::partial, 0};
+
+// Whole, so that sums of them are exact in any order.
+float term(model::DeviceIndex device, std::size_t i) {
+  return static_cast<float>((static_cast<std::size_t>(device) * 7919 + i * 31) % 4096);
+}
+
+std::vector<Compute> devices_of(const model::Transformer& t, const std::filesystem::path& weights,
+                                const std::vector<Participant>& participants,
+                                std::int32_t columns) {
+  std::vector<Compute> devices;
+  std::vector<float> values(static_cast<std::size_t>(test::kSumRows * columns));
+  for (const Participant& p : participants) {
+    devices.emplace_back(
+        t, Shard::slice(weights, t, testing::whole_share(t)),
+        ComputeLimits{.max_rows = test::kSumRows, .max_positions = 4, .receive_slots = 1});
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = p.contributes ? term(p.device, i) : 0.5F;  // that no sum may have
+    devices.back().write_rows(kPartial, {0, test::kSumRows}, {0, columns}, values);
+  }
+  return devices;
+}
+
+std::vector<std::string> run(const model::TaskGraph& graph, std::vector<Compute>& devices,
+                             const testing::MemoryOptions& options) {
+  testing::MemoryNetwork network(options);
+  std::vector<std::string> errors(devices.size());
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    threads.emplace_back([&, d] {
+      try {
+        const auto self = static_cast<model::DeviceIndex>(d);
+        testing::MemoryTransport transport(network, self);
+        Pacer pacer({});
+        Runtime runtime(devices[d], &transport, nullptr, pacer,
+                        {.device = self, .patience = std::chrono::seconds(20)});
+        runtime.prepare(graph);
+        TimeLog log;
+        runtime.step(0, graph, nullptr, {}, log);
+      } catch (const std::exception& error) {
+        errors[d] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever takes part") {
+  const model::Transformer t = testing::small_llama();
+  const TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  std::uint64_t seed = 0;
+  for (const std::string& allreduce : test::kAllreduces) {
+    for (int count = 1; count <= 9; ++count) {
+      const model::Cluster cluster = test::homes_of(1, count, 1e-3, 5e-3, 1e6);
+      for (const std::int32_t columns : {1, count, 13}) {
+        for (const unsigned absent : {0U, 0x0AU}) {  // devices 1 and 3 give or need nothing
+          std::vector<Participant> participants = test::everyone(count);
+          for (Participant& p : participants) {
+            const bool off = ((absent >> static_cast<unsigned>(p.device)) & 1U) != 0;
+            p.contributes = !off;
+            p.receives = !off || p.device == 3;
+          }
+          CAPTURE(allreduce);
+          CAPTURE(count);
+          CAPTURE(columns);
+          CAPTURE(absent);
+          const model::TaskGraph graph = test::sum_graph(cluster, count / 2 == 1 ? 0 : count / 2,
+                                                         allreduce, columns, participants);
+          std::vector<Compute> devices = devices_of(t, folder.path(), participants, columns);
+          const testing::MemoryOptions network{.sends_inline = seed % 2 == 0,
+                                               .receives_inline = seed % 3 == 0,
+                                               .capacity = seed % 2 == 0 ? 1000U : 1U,
+                                               .max_delay = std::chrono::microseconds(100),
+                                               .seed = ++seed};
+          for (const std::string& error : run(graph, devices, network)) CHECK(error == "");
+          std::vector<float> values(static_cast<std::size_t>(test::kSumRows * columns));
+          int wrong = 0;
+          for (const Participant& p : participants) {
+            if (!p.receives) continue;
+            devices[static_cast<std::size_t>(p.device)].read_rows(kPartial, {0, test::kSumRows},
+                                                                  {0, columns}, values);
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              float expected = 0.0F;
+              for (const Participant& q : participants)
+                if (q.contributes) expected += term(q.device, i);
+              if (values[i] != expected) ++wrong;
+            }
+          }
+          CHECK(wrong == 0);
+        }
+      }
+    }
+  }
+}
+
+const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
+constexpr int kTokens = 8;
+
+model::Transformer geometry() {
+  model::Transformer t = testing::small_llama();
+  t.heads = 8;
+  t.kv_heads = 2;
+  t.head_dim = 6;
+  t.hidden = 44;
+  t.intermediate = 59;
+  return t;
+}
+
+planner::Plan planned(const model::Transformer& t, int devices, const std::string& allreduce) {
+  planner::Request request{.model = t,
+                           .cluster = testing::star_of(devices),
+                           .partition = "equal",
+                           .allreduce = allreduce,
+                           .workload = {static_cast<std::int64_t>(kPrompt.size()), kTokens}};
+  return std::get<planner::Plan>(make_plan(request));
+}
+
+// Every device on a thread; what the master generated, greedily, with the logits.
+std::vector<std::int32_t> generate(const planner::Plan& plan, const std::filesystem::path& weights,
+                                   std::vector<std::vector<float>>& logits) {
+  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(100), .seed = 9});
+  std::vector<std::int32_t> generated;
+  std::vector<std::string> errors(plan.devices.size());
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    threads.emplace_back([&, d] {
+      try {
+        const auto self = static_cast<model::DeviceIndex>(d);
+        testing::MemoryTransport transport(network, self);
+        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
+                         {Shard::slice(weights, plan.model, plan.devices[d].share), nullptr},
+                         &transport);
+        Sampler greedy({});
+        std::vector<std::int32_t> tokens = kPrompt;
+        for (int i = 0; i < kTokens; ++i) {
+          const auto sample = [&](std::span<const float> values) {
+            logits.emplace_back(values.begin(), values.end());
+            return greedy.sample(values);
+          };
+          const bool master = self == plan.master;
+          const std::int32_t token =
+              device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
+          if (!master) continue;
+          generated.push_back(token);
+          tokens = {token};
+        }
+      } catch (const std::exception& error) {
+        errors[d] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) CHECK(error == "");
+  return generated;
+}
+
+TEST_CASE(
+    "exec/collective: every collective generates the star's tokens, bit for bit the serial "
+    "order's") {
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 17, model::DType::f32, folder.path());
+  std::vector<std::int32_t> expected;
+  for (const int devices : {2, 3, 5, 8}) {
+    for (const std::string& allreduce : test::kAllreduces) {
+      for (const bool both : {true, false}) {
+        CAPTURE(devices);
+        CAPTURE(allreduce);
+        CAPTURE(both);
+        const planner::Plan plan = planned(t, devices, allreduce + (both ? "" : ",star"));
+        std::vector<std::vector<float>> logits;
+        const std::vector<std::int32_t> tokens = generate(plan, folder.path(), logits);
+        if (expected.empty()) expected = tokens;
+        CHECK(tokens == expected);
+        std::vector<std::vector<float>> serial_logits;
+        testing::SerialExecutor serial(plan, folder.path());
+        CHECK(serial.generate(kPrompt, kTokens, serial_logits) == tokens);
+        CHECK(logits == serial_logits);
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/collective: buffers that a device allocates are within the prediction") {
+  const model::Transformer t = geometry();
+  const TemporaryFolder folder;
+  write_random_weights(t, 3, model::DType::f32, folder.path());
+  for (const int devices : {2, 3, 5, 8}) {
+    for (const std::string& allreduce : test::kAllreduces) {
+      for (const char* const decode : {"", ",star", ",ring"}) {
+        CAPTURE(devices);
+        CAPTURE(allreduce);
+        CAPTURE(decode);
+        const planner::Plan plan = planned(t, devices, allreduce + decode);
+        testing::MemoryNetwork network({});
+        for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+          CAPTURE(d);
+          const auto self = static_cast<model::DeviceIndex>(d);
+          testing::MemoryTransport transport(network, self);
+          const DeviceRun run(plan, {.self = self, .run = {.workload = plan.workload}},
+                              {Shard::slice(folder.path(), t, plan.devices[d].share), nullptr},
+                              &transport);
+          const double got = run.report().peak_memory.buffers;
+          const double predicted = plan.devices[d].memory.buffers;
+          // Predictions are whole rows of the prompt; buffers are whole cache lines.
+          const double row = 4.0 * static_cast<double>(kPrompt.size()) * 44.0;
+          CHECK(got <= predicted + 64.0);
+          CHECK(got > predicted - row);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec

@@ -1,0 +1,111 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "collective_fixture.hpp"
+#include "model/error.hpp"
+#include "planner/search.hpp"
+#include "planner_fixture.hpp"
+
+namespace tandem::test {
+namespace {
+
+using planner::AllreduceChoice;
+using planner::Plan;
+using planner::Request;
+using Names = std::vector<std::string>;
+
+Request request_on(const model::Cluster& cluster, const std::string& allreduce) {
+  return {.model = small_model(
+              {.layers = 3, .heads = 16, .kv_heads = 16, .head_dim = 8, .intermediate = 64}),
+          .cluster = cluster,
+          .partition = "equal",
+          .allreduce = allreduce,
+          .workload = {.prompt_tokens = 30, .new_tokens = 4}};
+}
+
+Plan planned(const Request& request) { return std::get<Plan>(make_plan(request)); }
+
+TEST_CASE("planner/allreduce: auto takes every collective once") {
+  const auto candidates = [](const model::Cluster& cluster) {
+    return planner::allreduce_candidates(planned(request_on(cluster, "star")));
+  };
+  CHECK(candidates(access_of(1, 1e-3, 1e6)) == Names{"star"});
+  CHECK(candidates(access_of(2, 1e-3, 1e6)) == Names{"star", "ring", "halving"});
+  CHECK(candidates(access_of(3, 1e-3, 1e6)) == Names{"star", "tree:2", "ring", "halving"});
+  CHECK(candidates(access_of(8, 1e-3, 1e6)) ==
+        Names{"star", "tree:2", "tree:3", "ring", "halving"});
+  CHECK(candidates(homes_of(2, 4, 1e-3, 5e-3, 1e6)) ==
+        Names{"star", "tree:2", "tree:3", "ring", "halving", "hierarchical"});
+}
+
+TEST_CASE("planner/allreduce: auto never loses to a fixed choice by the evaluator it was given") {
+  int others = 0;
+  for (const double latency : {0.0, 1e-4, 1e-2}) {
+    for (const double bandwidth : {1e5, 1e7, 1e9}) {
+      const model::Cluster cluster = homes_of(2, 3, latency, 4 * latency, bandwidth);
+      const Plan chosen = planned(request_on(cluster, "auto"));
+      const auto time = [&](const AllreduceChoice& choice) {
+        Plan plan = chosen;
+        plan.allreduce = choice;
+        planner::GenerationSteps steps(plan);
+        model::RunRecorder recorder(plan.cluster, plan.master, false);
+        model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+        return recorder.metrics().token_times_s.back();
+      };
+      if (chosen.allreduce.prompt != "star") ++others;
+      for (const std::string& prompt : kAllreduces) {
+        for (const std::string& decode : kAllreduces) {
+          CAPTURE(latency);
+          CAPTURE(bandwidth);
+          CAPTURE(prompt);
+          CAPTURE(decode);
+          CHECK(time(chosen.allreduce) <= 1.01 * time({prompt, decode}));
+        }
+      }
+    }
+  }
+  CHECK(others > 0);
+}
+
+TEST_CASE("planner/allreduce: prompt and decoding can be given apart") {
+  const model::Cluster cluster = access_of(4, 1e-3, 1e6);
+  CHECK(planned(request_on(cluster, "ring")).allreduce == AllreduceChoice{"ring", "ring"});
+  CHECK(planned(request_on(cluster, "ring,tree:3")).allreduce == AllreduceChoice{"ring", "tree:3"});
+  CHECK(planned(request_on(cluster, "auto,halving")).allreduce.decode == "halving");
+  for (const char* text : {"", ",", "ring,", ",ring", "ring,ring,ring", "auto,comet"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS((void)make_plan(request_on(cluster, text)),
+                         doctest::Contains("unknown, expected one of star"), Error);
+  }
+}
+
+TEST_CASE("planner/allreduce: auto plans where the memory holds what one collective needs") {
+  Request request = request_on(access_of(4, 1e-3, 1e6), "star");
+  const Plan star = planned(request);
+  request.allreduce = "ring";
+  const Plan ring = planned(request);
+  // The star's master keeps more messages than a device of the ring.
+  REQUIRE(ring.devices[0].memory.total() < star.devices[0].memory.total());
+  request.allreduce = "auto";
+  request.memory_limit =
+      model::Bytes{(ring.devices[0].memory.total() + star.devices[0].memory.total()) / 2.0};
+  const Plan plan = planned(request);
+  CHECK(plan.devices[0].memory.total() <= request.memory_limit->value());
+}
+
+TEST_CASE("planner/allreduce: a ring of too many tasks for a plan is refused") {
+  Plan plan = planned(request_on(access_of(8, 1e-3, 1e6), "ring"));
+  plan.model.layers = 1000;  // 2 * 1000 * 3 * 8 * 7 tasks
+  for (planner::DevicePlan& device : plan.devices) device.share.layers = {0, 1000};
+  plan.validate();
+  std::vector<planner::DevicePlan> devices = plan.devices;
+  plan.cluster = access_of(64, 1e-3, 1e6);
+  devices.resize(64);
+  plan.devices = devices;
+  plan.profiles.resize(64, plan.profiles.front());
+  CHECK_THROWS_WITH_AS(plan.validate(), doctest::Contains("plan with '--allreduce star'"), Error);
+}
+
+}  // namespace
+}  // namespace tandem::test
