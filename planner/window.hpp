@@ -60,8 +60,9 @@ struct WindowMemory {
   WindowSlots attention;  // count 0: the attention blocks take the other slots, as all blocks do
   WindowSlots ffn;        // and tiles of the head, which begin anywhere in a page
   // Proposition 5 is the largest sum of `window` blocks in a row. For odd windows from 3 on, where
-  // the windows with most attention and with most FFN blocks are not the same, this is more, by
-  // up to the smaller block on a device with layers only: blocks that stay where they are and do not wrap need it (decision 0009).
+  // the windows with most attention and with most FFN blocks are not the same, this is more, by up
+  // to the smaller block on a device that has layers only: blocks that stay where they are and do
+  // not wrap need it (decision 0009).
   [[nodiscard]] double total() const { return resident + attention.total() + ffn.total(); }
 };
 [[nodiscard]] WindowMemory window_memory(const model::Transformer& transformer,

@@ -141,8 +141,9 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       const Sharded s(t, whole_share(t));
       const Shard::Tensors& whole = s.whole->tensors();
       const std::vector<StreamedPart> parts = parts_of(t, 13);
-      WeightWindow window(s.file, t, whole_share(t), parts, {.attention = 2, .ffn = 3},
-                          {.file = {.direct = direct}});
+      // Slots by class, or three that take any block.
+      const WindowSlots slots{.attention = direct ? 2 : 0, .ffn = 3};
+      WeightWindow window(s.file, t, whole_share(t), parts, slots, {.file = {.direct = direct}});
       Shard shard = window.read_resident();
       CHECK(same(shard.tensors().final_norm, whole.final_norm));
       CHECK(same(shard.tensors().layers[1].down, whole.layers[1].down));
@@ -183,6 +184,20 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       }
     }
   }
+}
+
+TEST_CASE("exec/weight window: one slot takes the largest block, or as much as was planned") {
+  const Transformer t = small_llama();
+  const Sharded s(t, whole_share(t));
+  const std::vector<StreamedPart> parts = parts_of(t, 13);
+  const auto allocated = [&](const WindowSlots& slots) {
+    return WeightWindow(s.file, t, whole_share(t), parts, slots).allocated_bytes();
+  };
+  const double apart = allocated({.attention = 1, .ffn = 1});
+  const double alike = allocated({.attention = 0, .ffn = 1});
+  CHECK(alike < apart);
+  CHECK(allocated({.attention = 0, .ffn = 3}) == 3 * alike);
+  CHECK(allocated({.attention = 0, .ffn = 2, .ffn_bytes = 1 << 20}) == 2 * (1 << 20));
 }
 
 TEST_CASE("exec/weight window: a shard that is not what it should be is one error") {
