@@ -20,7 +20,7 @@ namespace tandem::model {
 struct BoundaryPoint {
   std::int64_t window = kUnlimited;
   ReleaseRule release = ReleaseRule::early;
-  double slack = 0.0;                     // relative_slack
+  double slack = 0.0;  // relative_slack
   // (T - C) / T, T the token time and C that of a token that never waits for a disk: as
   // SteadyState::stall_fraction, not what a single device waits, part of which others hide.
   double predicted_stall_fraction = 0.0;
