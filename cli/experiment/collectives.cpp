@@ -6,7 +6,7 @@
 namespace tandem::cli {
 namespace {
 
-constexpr std::int32_t kDevices[] = {4, 8, 32};
+constexpr std::int32_t kDevices[] = {4, 6, 8, 32};
 constexpr double kBandwidths_Mbps[] = {50.0, 300.0, 1000.0};
 constexpr double kLatencies_ms[] = {0.1, 1.0, 10.0};
 constexpr std::int32_t kKiB[] = {1, 8, 32, 128, 512, 2048, 8192};
