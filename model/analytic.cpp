@@ -118,8 +118,6 @@ class Evaluator {
     cost.bytes = span_bytes(task, work);
     switch (task.lane) {
       case LaneKind::cpu:
-        cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
-        break;
       case LaneKind::disk:
         cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
         break;

@@ -14,6 +14,7 @@ namespace tandem::model {
 namespace {
 
 constexpr std::int32_t kMaxPeriod = 4;
+constexpr std::size_t kKept = std::size_t{2} * kMaxPeriod;  // evaluated steps
 // Steps of one shape after which a longer period is tried.
 constexpr std::int32_t kPatience = 6;
 
@@ -118,10 +119,9 @@ class Extension {
         step, now.number, comparable ? &back(period_).decisions : nullptr, now.decisions);
     now.length = length;
     now.as_before = comparable && as_before;
-    // The first of a shape may not yet know every lane.
     history_.push_back(std::move(now));
     commit(history_.back(), history_.back(), 0.0);
-    while (history_.size() > 2 * kMaxPeriod) history_.pop_front();
+    while (history_.size() > kKept) history_.pop_front();
     ++next_;
     ++tried_;
   }
@@ -129,7 +129,7 @@ class Extension {
   // Whether the last two periods decided alike and the states before, between and after are on a
   // line.
   [[nodiscard]] bool settled() {
-    if (history_.size() < static_cast<std::size_t>(2 * period_)) return false;
+    if (history_.size() < 2 * static_cast<std::size_t>(period_)) return false;
     for (std::int32_t i = 1; i <= period_; ++i) {
       if (!back(i).as_before) return false;
     }

@@ -50,9 +50,9 @@ constexpr std::array<AccessClass, 3> kAccess{{
     {"vdsl", 0.25, {50, 100}, {10, 40}, {5, 10}},
 }};
 
-constexpr Between kWifi_Mbps{150, 600};
-constexpr Between kWifi_ms{1, 3};
-constexpr Between kMetro_ms{0.2, 1.0};
+constexpr Between kWifiMbps{150, 600};
+constexpr Between kWifiMs{1, 3};
+constexpr Between kMetroMs{0.2, 1.0};
 
 constexpr const char* kComment = R"(<!-- A synthetic city, made by `tandem platform city`.
      What is drawn, uniformly within each range, and why. No value is a measurement.
@@ -146,7 +146,7 @@ class Writer {
            "    <route src=\"metro-%lld\" dst=\"home-%lld\" symmetrical=\"NO\"><link_ctn "
            "id=\"%s-%lld-down\"/></route>\n",
            h, metro, access.name, h, metro, h, access.name, h);
-    append(links_, format, "air", h, "wifi", draw(kWifi_Mbps), draw(kWifi_ms));
+    append(links_, format, "air", h, "wifi", draw(kWifiMbps), draw(kWifiMs));
     for (std::int64_t d = 0; d < city_.devices_per_home; ++d) add_device(draw, home, d);
   }
 
@@ -191,7 +191,7 @@ class Writer {
     append(links_,
            "    <link id=\"trunk-%lld\" bandwidth=\"10Gbps\" latency=\"%.3gms\" "
            "sharing_policy=\"SPLITDUPLEX\"/>\n",
-           m, draw(kMetro_ms));
+           m, draw(kMetroMs));
     append(routes_,
            "    <route src=\"metro-%lld\" dst=\"core\"><link_ctn id=\"trunk-%lld\" "
            "direction=\"UP\"/></route>\n",

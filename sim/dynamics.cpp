@@ -9,7 +9,7 @@ namespace tandem::sim {
 namespace {
 
 constexpr double kSegmentBytes = 1448.0;  // Ethernet's 1500 less IP, TCP and time stamps
-constexpr double kLeastTimeout_s = 0.2;
+constexpr double kLeastTimeoutSeconds = 0.2;
 constexpr int kMostLosses = 15;  // Linux gives the connection up then (tcp_retries2)
 
 }  // namespace
@@ -62,7 +62,7 @@ double extra_delay(const model::Cluster& cluster, model::DeviceIndex from, model
   }
   if (arrives == 1.0) return delay_s;
   const double segments = std::max(1.0, std::ceil(bytes / kSegmentBytes));
-  double timeout_s = kLeastTimeout_s + 2.0 * route.latency.value();
+  double timeout_s = kLeastTimeoutSeconds + 2.0 * route.latency.value();
   double lost = 1.0 - std::pow(arrives, segments);
   for (int losses = 0; losses < kMostLosses && draw() < lost; ++losses) {
     delay_s += timeout_s;

@@ -332,8 +332,6 @@ class Replay : public model::StepEvaluator {
     state.span.bytes = model::span_bytes(task, work);
     switch (task.lane) {
       case model::LaneKind::cpu:
-        state.duration = lane_time(*cluster_, *costs_, task, work).value();
-        return;
       case model::LaneKind::disk:
         state.duration = lane_time(*cluster_, *costs_, task, work).value();
         return;
