@@ -106,7 +106,7 @@ def draw(rows):
             color=color,
             fontweight="bold",
         )
-    axes.set_xlim(-0.54, 0.54)
+    axes.set_xlim(-0.54, 0.58)
     axes.set_ylim(bottom=-0.025)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
