@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -36,7 +37,7 @@ struct Sweep {
   std::string settings{};  // digest of everything that is not varied
 };
 
-const std::vector<std::string> kResults{
+constexpr std::array<std::string_view, 11> kResults{
     "status",     "ttft_s",       "latency_s",      "latency_p90_s", "total_s", "peak_memory_bytes",
     "bytes_sent", "bytes_loaded", "stall_fraction", "devices",       "reason"};
 

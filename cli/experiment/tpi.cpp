@@ -43,7 +43,10 @@ double proposition5(const Transformer& t, std::int64_t devices, std::int64_t win
   const double attention = 2.0 * (1.0 + group) * h * h * p + h;
   const double ffn = 3.0 * h * static_cast<double>(t.intermediate) * p + h;
   const double ends = h * static_cast<double>(t.vocab);
-  const auto half = [](std::int64_t blocks) { return static_cast<double>(blocks / 2); };
+  const auto half = [](std::int64_t blocks) {
+    const std::int64_t whole = blocks / 2;
+    return static_cast<double>(whole);
+  };
   double master = (window == 1 ? ends : 2.0 * ends) + h;
   if (window >= 3) master += half(window - 2) * attention + half(window - 1) * ffn;
   return std::max(master, half(window) * attention + half(window + 1) * ffn);
