@@ -4,8 +4,8 @@
 Each line is a ratio of two times of the same repetition, so that a machine whose speed drifts changes neither; medians
 of the repetitions, between lowest and highest. Nothing here passes or fails.
 
-  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate as `tandem
-                          profile` measures it just before. 1 is a disk that is never idle and never waited for twice.
+  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate at which
+                          the same file is read past the page cache right after, four reads of 1 MiB in flight.
   disk-bound, emulated    two devices, disks half as fast as the steady state needs: the same, rate as emulated.
   steady, nominal pace    two devices, disks half as fast again as needed: token time / that without the scheduler.
   steady, measured pace   one device, its real computing slowed 8 times: the same.
@@ -14,10 +14,16 @@ of the repetitions, between lowest and highest. Nothing here passes or fails.
 """
 
 import argparse
+import concurrent.futures
 import json
+import mmap
+import os
 import pathlib
 import statistics
+import sys
 import tempfile
+import threading
+import time
 
 import emulated
 
@@ -26,6 +32,28 @@ FREE_DISK = 1e12
 SLACK = 0.5  # of the disks, beyond or below what the steady state needs
 SLOWDOWN = 8.0
 REDUCE_S = 7e-3
+
+
+def disk_rate(path):
+    """Bytes a second at which `path` is read from its beginning past the page cache: the median of five passes."""
+    piece, in_flight, passes = 1 << 20, 4, 5
+    pieces = path.stat().st_size // piece
+    rates = []
+    with concurrent.futures.ThreadPoolExecutor(in_flight) as threads:
+        local = threading.local()
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+
+        def read(at):
+            if not hasattr(local, "buffer"):
+                local.buffer = mmap.mmap(-1, piece)  # whole pages, as O_DIRECT asks
+            return os.preadv(descriptor, [local.buffer], at * piece)
+
+        for _ in range(passes):
+            start = time.monotonic()
+            read_bytes = sum(threads.map(read, range(pieces)))
+            rates.append(read_bytes / (time.monotonic() - start))
+        os.close(descriptor)
+    return statistics.median(rates)
 
 
 class Regimes:
@@ -48,16 +76,12 @@ class Regimes:
     def pair(self, disk_Bps):
         return emulated.pair(self.memory_Bps, disk_Bps, REDUCE_S)
 
-    def disk_rate(self):
-        profile = self.one.folder / "profile.json"
-        self.one.call("profile", "--model", self.one.weights, "--seconds", 0.1, "--cache", self.one.cache,
-                      "--disk", "1MiB" if self.smoke else "256MiB", "--out", profile, "--quiet")
-        return json.loads(profile.read_text())["disk_bandwidth_Bps"]
-
     def disk_bound_real(self):
-        rate = self.disk_rate()
-        plan = self.one.plan(emulated.alone(rate, 1.0), WINDOW)
+        plan = self.one.plan(emulated.alone(FREE_DISK, 1.0), WINDOW)
         result = self.one.measure(plan, "--hosts", self.hosts)
+        files = (path for path in self.one.cache.rglob("*") if path.is_file())
+        shard = max(files, key=lambda file: file.stat().st_size)
+        rate = disk_rate(shard)
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.one.tokens)
 
     def disk_bound_emulated(self):
@@ -93,7 +117,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--tandem", default="build/release/bin/tandem", type=pathlib.Path)
     arguments.add_argument("--out", default="out/bench/streaming_regimes.json", type=pathlib.Path)
-    arguments.add_argument("--repetitions", default=7, type=int)
+    arguments.add_argument("--repetitions", default=5, type=int)
     arguments.add_argument("--smoke", action="store_true", help="each case once, briefly, to see that it runs")
     options = arguments.parse_args()
     ratios = {}
@@ -104,6 +128,7 @@ def main():
         for _ in range(1 if options.smoke else options.repetitions):
             for name, case in regimes.cases().items():
                 ratios.setdefault(name, []).append(case())
+                print(f"{name}: {ratios[name][-1]:.3f}", file=sys.stderr, flush=True)
     print(f"{'regime':<24}{'median':>8}{'lowest':>8}{'highest':>8}{'repetitions':>13}")
     for name, values in ratios.items():
         print(f"{name:<24}{statistics.median(values):>8.3f}{min(values):>8.3f}{max(values):>8.3f}{len(values):>13}")
