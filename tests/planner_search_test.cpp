@@ -131,8 +131,8 @@ TEST_CASE("planner/search: a device whose share rounds to nothing is refused wit
 
 TEST_CASE("planner/search: devices beyond the heads get FFN columns alone") {
   // 4 heads: the fastest devices get one each.
-  const Request request = request_for({{1e9}, {3e9}, {2e9}, {2e9}, {2e9}, {1e9}, {1e9}},
-                                      {.intermediate = 40});
+  const Request request =
+      request_for({{1e9}, {3e9}, {2e9}, {2e9}, {2e9}, {1e9}, {1e9}}, {.intermediate = 40});
   const auto result = make_plan(request);
   REQUIRE(std::holds_alternative<Plan>(result));
   std::int64_t with_heads = 0;
