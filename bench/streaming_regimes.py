@@ -4,8 +4,8 @@
 Each line is a ratio of two times of the same repetition, so that a machine whose speed drifts changes neither; medians
 of the repetitions, between lowest and highest. Nothing here passes or fails.
 
-  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate at which
-                          the same file is read past the page cache right after, four reads of 1 MiB in flight.
+  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate that
+                          `tandem profile` measures in the same folder right after, with a file as large as the shard.
   disk-bound, emulated    two devices, disks half as fast as the steady state needs: the same, rate as emulated.
   steady, nominal pace    two devices, disks half as fast again as needed: token time / that without the scheduler.
   steady, measured pace   one device, its real computing slowed 8 times: the same.
@@ -14,16 +14,11 @@ of the repetitions, between lowest and highest. Nothing here passes or fails.
 """
 
 import argparse
-import concurrent.futures
 import json
-import mmap
-import os
 import pathlib
 import statistics
 import sys
 import tempfile
-import threading
-import time
 
 import emulated
 
@@ -32,28 +27,6 @@ FREE_DISK = 1e12
 SLACK = 0.5  # of the disks, beyond or below what the steady state needs
 SLOWDOWN = 8.0
 REDUCE_S = 7e-3
-
-
-def disk_rate(path):
-    """Bytes a second at which `path` is read from its beginning past the page cache: the median of five passes."""
-    piece, in_flight, passes = 1 << 20, 4, 5
-    pieces = path.stat().st_size // piece
-    rates = []
-    with concurrent.futures.ThreadPoolExecutor(in_flight) as threads:
-        local = threading.local()
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-
-        def read(at):
-            if not hasattr(local, "buffer"):
-                local.buffer = mmap.mmap(-1, piece)  # whole pages, as O_DIRECT asks
-            return os.preadv(descriptor, [local.buffer], at * piece)
-
-        for _ in range(passes):
-            start = time.monotonic()
-            read_bytes = sum(threads.map(read, range(pieces)))
-            rates.append(read_bytes / (time.monotonic() - start))
-        os.close(descriptor)
-    return statistics.median(rates)
 
 
 class Regimes:
@@ -79,9 +52,11 @@ class Regimes:
     def disk_bound_real(self):
         plan = self.one.plan(emulated.alone(FREE_DISK, 1.0), WINDOW)
         result = self.one.measure(plan, "--hosts", self.hosts)
-        files = (path for path in self.one.cache.rglob("*") if path.is_file())
-        shard = max(files, key=lambda file: file.stat().st_size)
-        rate = disk_rate(shard)
+        shard_bytes = max(path.stat().st_size for path in self.one.cache.rglob("*") if path.is_file())
+        profile = self.one.folder / "profile.json"
+        self.one.call("profile", "--model", self.one.weights, "--seconds", 1, "--disk", f"{shard_bytes}B",
+                      "--cache", self.one.cache, "--out", profile, "--quiet")
+        rate = json.loads(profile.read_text())["disk_bandwidth_Bps"]
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.one.tokens)
 
     def disk_bound_emulated(self):

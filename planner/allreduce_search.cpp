@@ -57,8 +57,9 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
   return time_of(plan, evaluate, steps);
 }
 
-std::string fastest(Plan plan, std::string AllreduceChoice::*phase,
+std::string fastest(const Plan& fixed, std::string AllreduceChoice::*phase,
                     double (*time)(const Plan&, const Evaluator&), const Evaluator& evaluate) {
+  Plan plan = fixed;
   std::string best;
   double least = std::numeric_limits<double>::infinity();
   for (const std::string& candidate : allreduce_candidates(plan)) {

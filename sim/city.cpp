@@ -56,20 +56,20 @@ constexpr Between kMetroMs{0.2, 1.0};
 
 constexpr const char* kComment = R"(<!-- A synthetic city, made by `tandem platform city`.
      What is drawn, uniformly within each range, and why. No value is a measurement.
-       desktop  20%% of devices  8 cores of 40-80 Gflop/s  memory 32 GiB at 30-50 GB/s  disk 2-3.5 GB/s (NVMe)
-       laptop   40%%             4 cores of 30-60 Gflop/s  memory 16 GiB at 20-40 GB/s  disk 1-3 GB/s (NVMe)
-       mini-pc  25%%             4 cores of 15-30 Gflop/s  memory 16 GiB at 10-20 GB/s  disk 400-550 MB/s (SATA)
-       board    15%%             4 cores of 8-15 Gflop/s   memory 8 GiB at 6-12 GB/s    disk 60-100 MB/s (SD card)
+       desktop  20% of devices  8 cores of 40-80 Gflop/s  memory 32 GiB at 30-50 GB/s  disk 2-3.5 GB/s (NVMe)
+       laptop   40%             4 cores of 30-60 Gflop/s  memory 16 GiB at 20-40 GB/s  disk 1-3 GB/s (NVMe)
+       mini-pc  25%             4 cores of 15-30 Gflop/s  memory 16 GiB at 10-20 GB/s  disk 400-550 MB/s (SATA)
+       board    15%             4 cores of 8-15 Gflop/s   memory 8 GiB at 6-12 GB/s    disk 60-100 MB/s (SD card)
          flop/s: clock x f32 lanes x 2 of such processors (AVX2, NEON), sustained; memory: what one or two DDR4,
          DDR5 or LPDDR4 channels sustain; disks: PCIe 3.0 x4, SATA 3 (600 MB/s on the wire), UHS-I (104 MB/s).
-       fibre    40%% of homes    500-1000 Mbps down, 200-500 up, 1-2 ms   products on a GPON (ITU-T G.984: 2.5/1.2 Gbps)
-       cable    35%%             250-1000 Mbps down, 20-50 up, 4-8 ms     DOCSIS 3.1 down, 3.0 split up
-       vdsl     25%%             50-100 Mbps down, 10-40 up, 5-10 ms      VDSL2 (ITU-T G.993.2, profile 17a)
+       fibre    40% of homes    500-1000 Mbps down, 200-500 up, 1-2 ms   products on a GPON (ITU-T G.984: 2.5/1.2 Gbps)
+       cable    35%             250-1000 Mbps down, 20-50 up, 4-8 ms     DOCSIS 3.1 down, 3.0 split up
+       vdsl     25%             50-100 Mbps down, 10-40 up, 5-10 ms      VDSL2 (ITU-T G.993.2, profile 17a)
          latency: one way, line and its interleaving. A line's directions are two links, as they are not alike.
        port     1 Gbps full duplex, 0.2 ms (Ethernet 1000BASE-T; boards 1 Gbps too)
        Wi-Fi    a home's air, 150-600 Mbps for all its stations together, 1-3 ms a frame: a message between two
                 stations passes it twice (802.11ac/ax, 80 MHz, two streams, after its overhead)
-         90%% of laptops, 50%% of boards, 30%% of the others are stations.
+         90% of laptops, 50% of boards, 30% of the others are stations.
        metro    a switch for 32 homes, 10 Gbps full duplex to the core, 0.2-1 ms (20-100 km of fibre and its switches) -->
 )";
 
@@ -81,7 +81,7 @@ class Writer {
     text_ =
         "<?xml version='1.0'?>\n"
         "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n";
-    line(kComment);
+    text_ += kComment;
     line(
         "<platform version=\"4.1\">\n  <zone id=\"city-%lld-%lld-%llu\" "
         "routing=\"DijkstraCache\">\n",
@@ -120,6 +120,8 @@ class Writer {
   static void append(std::string& to, const char* format, Values... values) {
     std::array<char, 4096> buffer{};
     const int size = std::snprintf(buffer.data(), buffer.size(), format, values...);
+    require(0 <= size && static_cast<std::size_t>(size) < buffer.size(),
+            "city: a line is too long");
     to.append(buffer.data(), static_cast<std::size_t>(size));
   }
   template <class... Values>

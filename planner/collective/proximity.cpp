@@ -16,8 +16,8 @@
 namespace tandem::planner {
 namespace {
 
-constexpr double kApart = 2.0;         // latencies of such a ratio tell near from far
-constexpr double kNoLatency_s = 1e-9;  // less is as good as none
+constexpr double kApart = 2.0;        // latencies of such a ratio tell near from far
+constexpr double kNoLatencyS = 1e-9;  // less is as good as none
 
 // A netpoint is a device or a router, numbered in this order.
 struct Wire {
@@ -59,6 +59,7 @@ class SpanningTree {
     std::vector<Graph::edge_descriptor> chosen;
     boost::kruskal_minimum_spanning_tree(graph, std::back_inserter(chosen));
     std::vector<std::size_t> weights;
+    weights.reserve(chosen.size());
     for (const auto& edge : chosen) weights.push_back(boost::get(boost::edge_weight, graph, edge));
     std::sort(weights.begin(), weights.end());
     for (const std::size_t w : weights) {
@@ -102,7 +103,7 @@ class SpanningTree {
     double near = latencies.empty() ? 0.0 : latencies.back();
     for (std::size_t i = 1; i < latencies.size(); ++i) {
       const double ratio =
-          std::max(latencies[i], kNoLatency_s) / std::max(latencies[i - 1], kNoLatency_s);
+          std::max(latencies[i], kNoLatencyS) / std::max(latencies[i - 1], kNoLatencyS);
       if (found ? ratio <= widest : ratio < widest) continue;  // the first of equal ones
       found = true;
       widest = ratio;
