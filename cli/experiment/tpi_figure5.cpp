@@ -34,7 +34,7 @@ ExperimentReport tpi_figure5(Progress& progress) {
     progress.advance();
     return latency;
   };
-  for (const std::size_t devices : {2, 4, 6, 8}) {
+  for (const std::size_t devices : {2U, 4U, 6U, 8U}) {
     Testbed fewer = base;
     fewer.cluster = first_devices(base.cluster, devices);
     add("devices", std::to_string(devices), fewer);
