@@ -160,7 +160,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
 
 Syntax syntax() {
   // A flag's help is a view: it must outlive what this returns.
-  static const std::string kAllreduces =
+  static const std::string allreduces =
       planner::allreduce_names() + ", auto, or PROMPT,DECODE of these [star]";
   return {
       .command = "plan",
@@ -176,7 +176,7 @@ Syntax syntax() {
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"new-tokens", "N", "tokens to generate [32]"},
-          {"allreduce", "HOW", kAllreduces},
+          {"allreduce", "HOW", allreduces},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},

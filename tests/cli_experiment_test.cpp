@@ -82,7 +82,8 @@ TEST_CASE("cli/experiment: Tables 2 and 6 are met within 15% but for rows that a
 TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here") {
   for (const char* name : {"tpi-table1", "tpi-table3"}) {
     CAPTURE(name);
-    for (const Json& row : report(name).at("rows")) {
+    const Json json = report(name);
+    for (const Json& row : json.at("rows")) {
       CAPTURE(row.dump());
       CHECK((row.at("paper") == "OOM") == (row.at("tandem") == "OOM"));
     }

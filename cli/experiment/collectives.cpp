@@ -7,8 +7,8 @@ namespace tandem::cli {
 namespace {
 
 constexpr std::int32_t kDevices[] = {4, 6, 8, 32};
-constexpr double kBandwidths_Mbps[] = {50.0, 300.0, 1000.0};
-constexpr double kLatencies_ms[] = {0.1, 1.0, 10.0};
+constexpr double kBandwidthsMbps[] = {50.0, 300.0, 1000.0};
+constexpr double kLatenciesMs[] = {0.1, 1.0, 10.0};
 constexpr std::int32_t kKiB[] = {1, 8, 32, 128, 512, 2048, 8192};
 
 std::string text(double value) {
@@ -24,10 +24,10 @@ ExperimentReport collectives_map(Progress& progress) {
   ExperimentReport report{.key_names = {"devices", "bandwidth_mbps", "link_latency_ms", "kib"},
                           .rows = {},
                           .remarks = {}};
-  progress.expect(std::size(kDevices) * std::size(kBandwidths_Mbps) * std::size(kLatencies_ms));
+  progress.expect(std::size(kDevices) * std::size(kBandwidthsMbps) * std::size(kLatenciesMs));
   for (const std::int32_t devices : kDevices) {
-    for (const double mbps : kBandwidths_Mbps) {
-      for (const double latency_ms : kLatencies_ms) {
+    for (const double mbps : kBandwidthsMbps) {
+      for (const double latency_ms : kLatenciesMs) {
         const AllreduceTestbed testbed{.devices = devices,
                                        .link_latency = model::Seconds{latency_ms * 1e-3},
                                        .bandwidth = model::BytesPerSecond{mbps * 1e6 / 8.0}};

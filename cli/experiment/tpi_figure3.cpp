@@ -18,7 +18,7 @@ struct Size {
 };
 constexpr Size kSizes[] = {
     {"4 B", 1}, {"32 KiB, one token", kHidden}, {"2 MiB, 64 tokens", kHidden* kPrompt}};
-constexpr double kLatencies_ms[] = {0.1, 0.3, 1.0, 3.0, 10.0, 30.0};
+constexpr double kLatenciesMs[] = {0.1, 0.3, 1.0, 3.0, 10.0, 30.0};
 
 // What the paper states for 4 bytes, in latencies of a link: four links between two devices.
 Reading stated(const std::string& allreduce, std::int32_t columns, double latency_ms) {
@@ -40,11 +40,11 @@ std::string claim(std::size_t kept, std::size_t all, const std::string& lost) {
 
 ExperimentReport tpi_figure3(Progress& progress) {
   ExperimentReport report{.key_names = {"size", "link_latency_ms"}, .rows = {}, .remarks = {}};
-  progress.expect(std::size(kSizes) * std::size(kLatencies_ms));
+  progress.expect(std::size(kSizes) * std::size(kLatenciesMs));
   std::size_t kept = 0;
   std::string lost;
   for (const Size& size : kSizes) {
-    for (const double latency_ms : kLatencies_ms) {
+    for (const double latency_ms : kLatenciesMs) {
       const AllreduceTestbed testbed{.link_latency = model::Seconds{latency_ms * 1e-3}};
       std::string latency = std::to_string(latency_ms);
       latency.erase(latency.find_last_not_of('0') + 1);
@@ -71,7 +71,7 @@ ExperimentReport tpi_figure3(Progress& progress) {
   report.remarks.emplace_back(
       "8 devices, 300 Mbps a link and direction, four links between two devices; 'paper' is what "
       "its text states for 4 B: 8, 16 and 56 latencies of a link");
-  report.remarks.push_back(claim(kept, std::size(kSizes) * std::size(kLatencies_ms), lost));
+  report.remarks.push_back(claim(kept, std::size(kSizes) * std::size(kLatenciesMs), lost));
   report.remarks.emplace_back(
       "all terms cross the master's link: the star takes 2 l + 2 (N - 1) S / B, not 2 l + 2 S / B; "
       "halving, which the paper leaves out, 2 log2 N l + 2 (1 - 1/N) S / B");
