@@ -62,6 +62,7 @@ model::Seconds simulated_allreduce(const AllreduceTestbed& testbed, const std::s
   const model::Cluster cluster = testbed.cluster();
   model::TaskGraph graph(model::Batch{{{.rows = 1}}});
   std::vector<planner::Participant> participants;
+  participants.reserve(cluster.devices().size());
   for (model::DeviceIndex d = 0; d < cluster.size(); ++d) participants.push_back({.device = d});
   planner::lower_sum(graph, {.master = 0, .rows = {0, 1}, .columns = {0, columns}},
                      planner::parse_allreduce(allreduce), planner::proximity(cluster, 0),
