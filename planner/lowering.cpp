@@ -8,7 +8,8 @@
 namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(), pipeline_strategy()};
+  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(),
+                                           pipeline_strategy()};
   return table;
 }
 

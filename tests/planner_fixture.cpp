@@ -39,16 +39,16 @@ model::Transformer small_model(const Shape& shape) {
 planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
                       const planner::Split& split) {
   const bool splits = planner::find_strategy(strategy).splits;
-  planner::Plan plan{.strategy = strategy,
-                     .partition = splits ? "given" : "",
-                     .allreduce = splits ? planner::AllreduceChoice{"star", "star"}
-                                         : planner::AllreduceChoice{},
-                     .model = small_model(shape),
-                     .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
-                     .master = master,
-                     .workload = {.prompt_tokens = 5, .new_tokens = 3},
-                     .devices = {},
-                     .profiles = {}};
+  planner::Plan plan{
+      .strategy = strategy,
+      .partition = splits ? "given" : "",
+      .allreduce = splits ? planner::AllreduceChoice{"star", "star"} : planner::AllreduceChoice{},
+      .model = small_model(shape),
+      .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
+      .master = master,
+      .workload = {.prompt_tokens = 5, .new_tokens = 3},
+      .devices = {},
+      .profiles = {}};
   for (const model::Share& share : planner::to_shares(plan.model, master, split)) {
     plan.devices.push_back({.share = share, .memory = {}});
   }
