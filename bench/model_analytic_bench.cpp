@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/analytic.hpp"
+#include "models.hpp"
 
 namespace {
 
@@ -14,18 +15,6 @@ using namespace tandem::model;
 
 constexpr std::int32_t kDevices = 8;
 constexpr std::int32_t kTokens = 100;
-
-Transformer llama_2_70b() {
-  return {.name = "llama-2-70b",
-          .layers = 80,
-          .hidden = 8192,
-          .heads = 64,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .intermediate = 28672,
-          .vocab = 32000,
-          .max_context = 4096};
-}
 
 Cluster star_of_homes() {
   std::vector<Device> devices;
@@ -110,7 +99,7 @@ class DecodeSteps : public Steps {
 };
 
 void evaluate(benchmark::State& state) {
-  const Transformer transformer = llama_2_70b();
+  const Transformer transformer = tandem::bench::llama2_70b();
   const Cluster cluster = star_of_homes();
   std::vector<DeviceProfile> profiles;
   for (const Device& device : cluster.devices()) profiles.push_back(nominal_profile(device));

@@ -5,26 +5,15 @@
 
 #include <cstdint>
 
+#include "generation.hpp"
 #include "model/analytic.hpp"
-#include "planner/lowering.hpp"
+#include "models.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 
 namespace {
 
 using namespace tandem;
-
-model::Transformer llama2_70b() {
-  return {.name = "llama-2-70b",
-          .layers = 80,
-          .hidden = 8192,
-          .heads = 64,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .intermediate = 28672,
-          .vocab = 32000,
-          .max_context = 4096};
-}
 
 // Equal shares, whether or not they fit: what is measured is the evaluators.
 planner::Plan plan_for(std::int64_t new_tokens) {
@@ -33,7 +22,7 @@ planner::Plan plan_for(std::int64_t new_tokens) {
   planner::Plan plan{.strategy = "tensor",
                      .partition = "equal",
                      .allreduce = {"star", "star"},
-                     .model = llama2_70b(),
+                     .model = bench::llama2_70b(),
                      .cluster = cluster,
                      .workload = {.prompt_tokens = 32, .new_tokens = new_tokens},
                      .devices = {},
@@ -54,31 +43,11 @@ planner::Plan plan_for(std::int64_t new_tokens) {
   return plan;
 }
 
-template <class Evaluate>
-void generation(benchmark::State& state, Evaluate evaluate) {
-  const planner::Plan plan = plan_for(state.range(0));
-  std::int64_t tasks = 0;
-  double predicted_s = 0.0;
-  for ([[maybe_unused]] auto _ : state) {
-    planner::GenerationSteps steps(plan);
-    model::RunRecorder recorder(plan.cluster, plan.master, false);
-    evaluate(plan.cluster, plan.cost_model(), steps, recorder);
-    tasks = 0;
-    for (const auto& kinds : recorder.kinds()) {
-      for (const auto& kind : kinds) tasks += kind.count;
-    }
-    predicted_s = recorder.metrics().token_times_s.back();
-  }
-  state.counters["tasks"] = static_cast<double>(tasks);
-  state.counters["predicted_s"] = predicted_s;
-  state.SetItemsProcessed(tasks * state.iterations());
-}
-
 void simgrid(benchmark::State& state) {
-  generation(state, [](auto&&... args) { sim::replay(args...); });
+  bench::generation(state, plan_for(state.range(0)), sim::replay);
 }
 void analytic(benchmark::State& state) {
-  generation(state, [](auto&&... args) { model::evaluate_analytic(args...); });
+  bench::generation(state, plan_for(state.range(0)), model::evaluate_analytic);
 }
 void platform(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) {

@@ -73,7 +73,7 @@ std::string last_line(std::string text) {
 void draw_figure(std::string_view script, const std::filesystem::path& csv,
                  const std::filesystem::path& stem) {
   const std::filesystem::path path = resource_folder("plots") / script;
-  const Outcome outcome = run({kPython, path.string(), csv.string(), stem.string()});
+  const Outcome outcome = run({kPython, "-B", path.string(), csv.string(), stem.string()});
   if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 0) return;
   const std::string word = last_line(outcome.diagnostics);
   throw Error("figure: " + path.string() + " failed: " + (word.empty() ? "no message" : word) +

@@ -21,6 +21,17 @@ class Steps {
   [[nodiscard]] virtual bool any_order() const { return false; }
 };
 
+// A run of one step. `graph` must outlive it.
+class OneStep : public Steps {
+ public:
+  explicit OneStep(const TaskGraph& graph) : graph_(&graph) {}
+  [[nodiscard]] std::int32_t count() const override { return 1; }
+  const TaskGraph& graph(std::int32_t /*i*/) override { return *graph_; }
+
+ private:
+  const TaskGraph* graph_;
+};
+
 // Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
 //   cpu, disk: start = max(lane free, dependencies and awaited marks done); end = start + lane_time
 //              stall = start - what it would have been without the loads it depends on

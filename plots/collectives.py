@@ -5,48 +5,10 @@
 usage: collectives.py report.csv STEM      writes STEM.png and STEM.svg
 """
 
-import csv
-import os
-import sys
+from chart import INK, main, plt
+from matplotlib.patches import Patch
 
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Patch
-except ImportError as error:
-    sys.exit(f"matplotlib is missing: {error}")
-
-INK, GRID = "#333333", "#dddddd"
 COLOURS = {"star": "#3b75af", "tree": "#5b9a58", "ring": "#e0862d", "halving": "#8c5fa8"}
-
-plt.rcParams.update(
-    {
-        "font.size": 9,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "axes.titlesize": 10,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.axisbelow": True,
-        "grid.color": GRID,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "tandem",
-    }
-)
-
-
-def read(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["collective"] = row["quantity"].removesuffix("_ms")
-    return rows
 
 
 def unique(rows, key):
@@ -137,23 +99,11 @@ def fastest_map(rows):
     return figure
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: collectives.py report.csv STEM")
-    rows = read(sys.argv[1])
-    figure = lines(rows) if rows and "size" in rows[0] else fastest_map(rows)
-    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
-        target = f"{sys.argv[2]}.{extension}"
-        # Written whole or not at all, like every output of tandem.
-        temporary = f"{target}.tmp.{os.getpid()}"
-        try:
-            figure.savefig(temporary, format=extension, **options)
-            os.replace(temporary, target)
-        except OSError as error:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            sys.exit(f"{target}: cannot write: {error.strerror}")
+def draw(rows):
+    for row in rows:
+        row["collective"] = row["quantity"].removesuffix("_ms")
+    return lines(rows) if rows and "size" in rows[0] else fastest_map(rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(draw)

@@ -4,57 +4,26 @@
 usage: compare.py compare.csv STEM      writes STEM.png and STEM.svg
 """
 
-import csv
 import math
-import os
-import sys
 
-try:
-    import matplotlib
+from chart import INK, main, plt
+from matplotlib.ticker import MaxNLocator
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-except ImportError as error:
-    sys.exit(f"matplotlib is missing: {error}")
-
-PREDICTED, MEASURED, INK, GRID = "#3b75af", "#e0862d", "#333333", "#dddddd"
+PREDICTED, MEASURED = "#3b75af", "#e0862d"
 BYTES = [(2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")]
 SECONDS = [(1, "s"), (1e-3, "ms"), (1e-6, "µs")]
 
-plt.rcParams.update(
-    {
-        "font.size": 9,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "axes.titlesize": 10,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "grid.color": GRID,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "tandem",
-    }
-)
+plt.rcParams.update({"axes.grid": True, "axes.grid.axis": "y"})
 
 
 def number(text):
     return float(text) if text else math.nan
 
 
-def read(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+def parse(rows):
     for row in rows:
         for column in ("predicted", "measured", "absolute", "percent"):
             row[column] = number(row[column])
-    return rows
 
 
 def pick(rows, scope, metric):
@@ -151,6 +120,7 @@ def tokens(axes, rows):
 
 
 def draw(rows):
+    parse(rows)
     figure, axes = plt.subplots(2, 2, figsize=(11, 7.4), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, rect=(0, 0, 1, 0.94))
     tokens(axes[0][0], pick(rows, "token", "latency"))
@@ -196,23 +166,5 @@ def draw(rows):
     return figure
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: compare.py compare.csv STEM")
-    rows = read(sys.argv[1])
-    figure = draw(rows)
-    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
-        target = f"{sys.argv[2]}.{extension}"
-        # Written whole or not at all, like every output of tandem.
-        temporary = f"{target}.tmp.{os.getpid()}"
-        try:
-            figure.savefig(temporary, format=extension, **options)
-            os.replace(temporary, target)
-        except OSError as error:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            sys.exit(f"{target}: cannot write: {error.strerror}")
-
-
 if __name__ == "__main__":
-    main()
+    main(draw)

@@ -4,57 +4,24 @@
 usage: experiment_table.py report.csv STEM      writes STEM.png and STEM.svg
 """
 
-import csv
-import os
-import sys
+from chart import INK, main, plt
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-except ImportError as error:
-    sys.exit(f"matplotlib is missing: {error}")
-
-TANDEM, PAPER, INK, GRID = "#3b75af", "#e0862d", "#333333", "#dddddd"
+TANDEM, PAPER = "#3b75af", "#e0862d"
 COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note"]
 UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms"}
 
-plt.rcParams.update(
-    {
-        "font.size": 9,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "axes.titlesize": 10,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.spines.left": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": GRID,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "ytick.left": False,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "tandem",
-    }
-)
+plt.rcParams.update({"axes.spines.left": False, "axes.grid": True, "ytick.left": False})
 
 
 def shown(key, value):
     return f"{key.replace('_', ' ')} {value}" if value.replace(".", "").isdigit() else value.replace("_", " ")
 
 
-def read(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+def parse(rows):
     for row in rows:
         row["label"] = ", ".join(shown(key, row[key]) for key in row if key not in COLUMNS + ["label"])
-    return rows
 
 
 def number(text):
@@ -115,6 +82,7 @@ def panel(axes, rows, labels):
 
 
 def draw(rows):
+    parse(rows)
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
     across = 3 if len(quantities) % 3 == 0 else min(2, len(quantities))
     lines = [quantities[i : i + across] for i in range(0, len(quantities), across)]
@@ -163,22 +131,5 @@ def draw(rows):
     return figure
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: experiment_table.py report.csv STEM")
-    figure = draw(read(sys.argv[1]))
-    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
-        target = f"{sys.argv[2]}.{extension}"
-        # Written whole or not at all, like every output of tandem.
-        temporary = f"{target}.tmp.{os.getpid()}"
-        try:
-            figure.savefig(temporary, format=extension, **options)
-            os.replace(temporary, target)
-        except OSError as error:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            sys.exit(f"{target}: cannot write: {error.strerror}")
-
-
 if __name__ == "__main__":
-    main()
+    main(draw)

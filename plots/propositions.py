@@ -4,21 +4,10 @@
 usage: propositions.py boundary.csv STEM      writes STEM.png and STEM.svg
 """
 
-import csv
-import os
-import sys
+from chart import INK, main, plt
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import PercentFormatter
-except ImportError as error:
-    sys.exit(f"matplotlib is missing: {error}")
-
-INK, GRID = "#333333", "#dddddd"
 # Window and rule: colour, label, and the slack at which the label stands above (or below) the curve; from the top.
 SETTINGS = {
     ("1", "early"): ("#8a8a8a", "w = 1, early release", -0.27, "above"),
@@ -26,33 +15,13 @@ SETTINGS = {
     ("3", "early"): ("#3b75af", "w ≥ 3, early release", -0.24, "below"),
 }
 
-plt.rcParams.update(
-    {
-        "font.size": 10,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "grid.color": GRID,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "tandem",
-    }
-)
+plt.rcParams.update({"font.size": 10, "text.color": INK, "axes.grid": True, "axes.grid.axis": "y"})
 
 
-def read(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+def parse(rows):
     for row in rows:
         row["slack"] = float(row["slack"])
         row["stall_fraction"] = float(row["stall_fraction"])
-    return rows
 
 
 def curve_of(row):
@@ -68,6 +37,7 @@ def pick(rows, series, setting):
 
 
 def draw(rows):
+    parse(rows)
     figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
     axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
     for setting, (color, label, place, side) in SETTINGS.items():
@@ -129,22 +99,5 @@ def draw(rows):
     return figure
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: propositions.py boundary.csv STEM")
-    figure = draw(read(sys.argv[1]))
-    for extension, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
-        target = f"{sys.argv[2]}.{extension}"
-        # Written whole or not at all, like every output of tandem.
-        temporary = f"{target}.tmp.{os.getpid()}"
-        try:
-            figure.savefig(temporary, format=extension, **options)
-            os.replace(temporary, target)
-        except OSError as error:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            sys.exit(f"{target}: cannot write: {error.strerror}")
-
-
 if __name__ == "__main__":
-    main()
+    main(draw)

@@ -1,20 +1,12 @@
 #include "sim/replay.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <deque>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u/Comm.hpp>
-#include <simgrid/s4u/Host.hpp>
-#include <simgrid/s4u/Link.hpp>
-#include <simgrid/s4u/NetZone.hpp>
-#include <span>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,7 +17,9 @@
 #include "sim/child.hpp"
 #include "sim/dynamics.hpp"
 #include "sim/engine.hpp"
-#include "sim/random.hpp"
+#include "sim/flow_order.hpp"
+#include "sim/frames.hpp"
+#include "sim/network.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -35,160 +29,6 @@ using model::Span;
 using model::Task;
 using model::TaskIndex;
 using simgrid::kernel::timer::Timer;
-
-// The cluster's links as SimGrid's, without latency, and a route for each channel in use.
-class Network {
- public:
-  Network(const s4u::Engine& engine, const model::Cluster& cluster)
-      : cluster_(&cluster), zone_(s4u::create_full_zone("tandem")) {
-    for (std::size_t i = 0; i < cluster.devices().size(); ++i) {
-      hosts_.push_back(zone_->create_host("device" + std::to_string(i), 1.0));
-    }
-    for (std::size_t i = 0; i < cluster.links().size(); ++i) add_link(cluster.links()[i], i);
-    zone_->seal();
-    engine.seal_platform();
-  }
-
-  // Not yet started. SimGrid counts whole bytes, and so do messages.
-  s4u::CommPtr message(model::DeviceIndex from, model::DeviceIndex to, double bytes) const {
-    auto comm = s4u::Comm::sendto_init(host(from), host(to));
-    comm->set_payload_size(static_cast<std::uint64_t>(std::llround(bytes)));
-    return comm;
-  }
-
-  // What competes on the links all the time, and what changes.
-  void start_others() {
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      const model::Link& link = cluster_->links()[i];
-      const Duplex& made = links_[i];
-      if (link.background.value() > 0.0) {
-        compete(made.up);
-        if (made.down != made.up) compete(made.down);
-      }
-      for (const model::LinkChange& change : link.changes) {
-        if (!change.bandwidth) continue;
-        s4u::Link* const to = change.direction == model::Direction::down ? made.down : made.up;
-        Timer::set(change.at.value(),
-                   [to, rate = change.bandwidth->value()] { to->set_bandwidth(rate); });
-      }
-    }
-  }
-
-  // To be called once a channel, before its first message.
-  void add_route(model::DeviceIndex from, model::DeviceIndex to) {
-    std::vector<s4u::LinkInRoute> links;
-    for (const model::Hop& hop : cluster_->route(from, to).hops) {
-      const Duplex& link = links_[static_cast<std::size_t>(hop.link)];
-      links.emplace_back(hop.direction == model::Direction::down ? link.down : link.up);
-    }
-    zone_->add_bypass_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr,
-                            links);
-  }
-
- private:
-  struct Duplex {
-    s4u::Link* up;
-    s4u::Link* down;  // the same unless the directions are apart
-  };
-
-  // A flow over `link` that never ends while a run lasts. A link of its own limits its rate.
-  void compete(s4u::Link* link) {
-    const auto end = [&](const char* suffix) {
-      return s4u::Host::by_name(link->get_name() + suffix);
-    };
-    s4u::Host* const from = end("_from");
-    s4u::Host* const to = end("_to");
-    const std::vector<s4u::LinkInRoute> way{
-        s4u::LinkInRoute(s4u::Link::by_name(link->get_name() + "_limit")), s4u::LinkInRoute(link)};
-    zone_->add_bypass_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, way);
-    auto comm = s4u::Comm::sendto_init(from, to);
-    comm->set_payload_size(kEndless);
-    comm->start();
-    others_.push_back(std::move(comm));
-  }
-
-  [[nodiscard]] s4u::Host* host(model::DeviceIndex i) const {
-    return hosts_[static_cast<std::size_t>(i)];
-  }
-
-  void add_link(const model::Link& link, std::size_t index) {
-    const auto make = [&](const char* suffix, s4u::Link::SharingPolicy policy) {
-      s4u::Link* made =
-          zone_->create_link("link" + std::to_string(index) + suffix, link.bandwidth.value());
-      made->set_latency(0.0);
-      made->set_sharing_policy(policy);
-      made->seal();
-      if (link.background.value() > 0.0) {
-        zone_->create_host(made->get_name() + "_from", 1.0);
-        zone_->create_host(made->get_name() + "_to", 1.0);
-        s4u::Link* limit = zone_->create_link(made->get_name() + "_limit", link.background.value());
-        limit->set_latency(0.0);
-        limit->seal();
-      }
-      return made;
-    };
-    switch (link.sharing) {
-      case model::Sharing::shared: {
-        s4u::Link* const both = make("", s4u::Link::SharingPolicy::SHARED);
-        links_.push_back({both, both});
-        return;
-      }
-      case model::Sharing::fatpipe: {
-        s4u::Link* const both = make("", s4u::Link::SharingPolicy::FATPIPE);
-        links_.push_back({both, both});
-        return;
-      }
-      case model::Sharing::split_duplex:
-        s4u::Link* const up = make("_up", s4u::Link::SharingPolicy::SHARED);
-        links_.push_back({up, make("_down", s4u::Link::SharingPolicy::SHARED)});
-        return;
-    }
-  }
-
-  static constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;
-
-  const model::Cluster* cluster_;
-  s4u::NetZone* zone_;
-  std::vector<s4u::Host*> hosts_;
-  std::vector<Duplex> links_;
-  std::vector<s4u::CommPtr> others_;
-};
-
-// What a frame to the parent holds.
-enum class Content : std::uint64_t { spans, blend };
-
-// Spans and blends on their way to the parent.
-class SpanBuffer {
- public:
-  explicit SpanBuffer(const std::function<void(Bytes)>& send) : send_(&send) {
-    spans_.reserve(kSpans);
-  }
-  void add(const Span& span) {
-    spans_.push_back(span);
-    if (spans_.size() == kSpans) flush();
-  }
-  void add(const model::StepBlend& blend) {
-    flush();
-    send(Content::blend, std::as_bytes(std::span(&blend, 1)));
-  }
-  void flush() {
-    if (!spans_.empty()) send(Content::spans, std::as_bytes(std::span<const Span>(spans_)));
-    spans_.clear();
-  }
-
- private:
-  void send(Content content, Bytes bytes) {
-    frame_.resize(sizeof content + bytes.size());
-    std::memcpy(frame_.data(), &content, sizeof content);
-    std::memcpy(frame_.data() + sizeof content, bytes.data(), bytes.size());
-    (*send_)(frame_);
-  }
-
-  static constexpr std::size_t kSpans = 4096;
-  const std::function<void(Bytes)>* send_;
-  std::vector<Span> spans_;
-  std::vector<std::byte> frame_;
-};
 
 struct TaskRef {
   std::int32_t step = 0;
@@ -239,13 +79,13 @@ struct Step {
 class Replay : public model::StepEvaluator {
  public:
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
-         SpanBuffer& spans, std::uint64_t seed)
+         FrameWriter& frames, std::uint64_t seed)
       : seed_(seed),
         varies_(!model::variation(cluster).empty()),
         cluster_(&cluster),
         costs_(&costs),
         steps_(&steps),
-        spans_(&spans),
+        frames_(&frames),
         engine_(&make_engine()),
         network_(*engine_, cluster) {
     s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
@@ -283,7 +123,7 @@ class Replay : public model::StepEvaluator {
     engine_->run();
     require(open_.empty(), "replay: tasks were left waiting");
     const bool as_expected = model::decide(graph, state_, times_, expected, made);
-    made.order = flow_order(graph);
+    made.order = flow_order(*cluster_, graph, first_byte_, times_.left);
     state_.free.assign(lanes_.size(), 0.0);
     for (const auto& [key, lane] : lanes_)
       state_.free[static_cast<std::size_t>(lane.number)] = lane.free - origin_;
@@ -542,71 +382,17 @@ class Replay : public model::StepEvaluator {
 
   void record(const Span& span, double left, double first_byte) {
     if (!alone_) {
-      spans_->add(span);
+      frames_->add(span);
       return;
     }
     Span own = span;
     own.start -= origin_;
     own.end -= origin_;
-    spans_->add(own);
+    frames_->add(own);
     const auto task = static_cast<std::size_t>(span.task);
     times_.done[task] = own.end;
     times_.left[task] = left - origin_;
     first_byte_[task] = first_byte - origin_;
-  }
-
-  // A digest of the order in which flows begin and end, apart for links that no message connects:
-  // between two of these events every rate is constant. Ties count as one event.
-  [[nodiscard]] std::uint64_t flow_order(const model::TaskGraph& graph) const {
-    struct Event {
-      std::size_t group;
-      double time;
-      std::uint64_t what;
-    };
-    std::vector<std::size_t> parent(cluster_->links().size());
-    std::iota(parent.begin(), parent.end(), std::size_t{0});
-    const auto root = [&](std::size_t link) {
-      while (parent[link] != link) link = parent[link] = parent[parent[link]];
-      return link;
-    };
-    std::vector<TaskIndex> flows;
-    double length = 0.0;
-    for (TaskIndex i = 0; i < graph.size(); ++i) {
-      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-      if (task.lane != model::LaneKind::channel) continue;
-      flows.push_back(i);
-      length = std::max(length, times_.left[static_cast<std::size_t>(i)]);
-      const auto& hops = cluster_->route(task.device, task.peer).hops;
-      for (const model::Hop& hop : hops)
-        parent[root(static_cast<std::size_t>(hop.link))] =
-            root(static_cast<std::size_t>(hops.front().link));
-    }
-    std::vector<Event> events;
-    for (const TaskIndex i : flows) {
-      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-      const auto t = static_cast<std::size_t>(i);
-      const auto link = cluster_->route(task.device, task.peer).hops.front().link;
-      const std::size_t group = root(static_cast<std::size_t>(link));
-      events.push_back({group, first_byte_[t], 2 * static_cast<std::uint64_t>(i)});
-      events.push_back({group, times_.left[t], 2 * static_cast<std::uint64_t>(i) + 1});
-    }
-    const auto by_time = [](const Event& a, const Event& b) {
-      return std::tie(a.group, a.time, a.what) < std::tie(b.group, b.time, b.what);
-    };
-    std::sort(events.begin(), events.end(), by_time);
-    std::uint64_t digest = 0;
-    for (std::size_t i = 0; i < events.size();) {
-      std::uint64_t tie = 0;
-      std::size_t last = i;
-      for (; last < events.size() && events[last].group == events[i].group &&
-             events[last].time <= events[i].time + model::kTie * length;
-           ++last) {
-        tie += scattered(events[last].what);
-      }
-      digest = scattered(digest ^ tie);
-      i = last;
-    }
-    return digest;
   }
 
   // The last step taken up stays until the next one knows its marks.
@@ -633,7 +419,7 @@ class Replay : public model::StepEvaluator {
   const model::Cluster* cluster_;
   const model::CostModel* costs_;
   model::Steps* steps_;
-  SpanBuffer* spans_;
+  FrameWriter* frames_;
   s4u::Engine* engine_;
   Network network_;
   std::unordered_map<std::uint64_t, Lane> lanes_;
@@ -651,42 +437,6 @@ class Replay : public model::StepEvaluator {
   std::vector<double> first_byte_;  // of messages
 };
 
-template <class Take>
-void each_span(Bytes bytes, const Take& take) {
-  for (std::size_t at = 0; at + sizeof(Span) <= bytes.size(); at += sizeof(Span)) {
-    Span span;
-    std::memcpy(&span, bytes.data() + at, sizeof span);
-    take(span);
-  }
-}
-
-// Whether a step's messages have all arrived when its last sample is done, and begin no sooner than
-// the last sample of the step before: each leads to the last sample and comes from the lane of it.
-bool drains(const model::TaskGraph& graph) {
-  const std::vector<Task>& tasks = graph.tasks();
-  std::size_t last = tasks.size();
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].kind == model::TaskKind::sample) last = i;
-  }
-  if (last == tasks.size()) return false;
-  const model::DeviceIndex master = tasks[last].device;
-  std::vector<bool> leads(tasks.size(), false);
-  std::vector<bool> comes(tasks.size(), false);
-  leads[last] = true;
-  for (std::size_t i = last + 1; i-- > 0;) {
-    if (!leads[i]) continue;
-    for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i)))
-      leads[static_cast<std::size_t>(d)] = true;
-  }
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    comes[i] = tasks[i].lane == model::LaneKind::cpu && tasks[i].device == master;
-    for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i)))
-      comes[i] = comes[i] || comes[static_cast<std::size_t>(d)];
-    if (tasks[i].lane == model::LaneKind::channel && !(leads[i] && comes[i])) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
@@ -699,12 +449,14 @@ void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
-        SpanBuffer spans(send);
-        Replay(cluster, costs, steps, spans, seed).run_all();
-        spans.flush();
+        FrameWriter frames(send);
+        Replay(cluster, costs, steps, frames, seed).run_all();
+        frames.flush();
       },
-      [&](Bytes bytes) {
-        each_span(bytes.subspan(sizeof(Content)), [&](const Span& span) { recorder.record(span); });
+      [&](Bytes frame) {
+        read_frame(
+            frame, [&](const Span& span) { recorder.record(span); },
+            [](const model::StepBlend&) {});
       });
 }
 
@@ -719,26 +471,16 @@ void replay_extended(const model::Cluster& cluster, const model::CostModel& cost
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
-        SpanBuffer spans(send);
-        Replay replay(cluster, costs, steps, spans, 1);
+        FrameWriter frames(send);
+        Replay replay(cluster, costs, steps, frames, 1);
         model::evaluate_extended(steps, replay,
-                                 [&](const model::StepBlend& blend) { spans.add(blend); });
-        spans.flush();
+                                 [&](const model::StepBlend& blend) { frames.add(blend); });
+        frames.flush();
       },
-      [&](Bytes bytes) {
-        Content content{};
-        std::memcpy(&content, bytes.data(), sizeof content);
-        bytes = bytes.subspan(sizeof content);
-        switch (content) {
-          case Content::spans:
-            each_span(bytes, [&](const Span& span) { blends.record(span); });
-            return;
-          case Content::blend:
-            model::StepBlend blend;
-            std::memcpy(&blend, bytes.data(), sizeof blend);
-            blends.add(blend);
-            return;
-        }
+      [&](Bytes frame) {
+        read_frame(
+            frame, [&](const Span& span) { blends.record(span); },
+            [&](const model::StepBlend& blend) { blends.add(blend); });
       });
 }
 

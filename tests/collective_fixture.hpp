@@ -112,14 +112,4 @@ inline std::vector<std::int32_t> groups_by_rank(const model::Cluster& cluster,
   return group;
 }
 
-class OneStep : public model::Steps {
- public:
-  explicit OneStep(const model::TaskGraph& graph) : graph_(&graph) {}
-  [[nodiscard]] std::int32_t count() const override { return 1; }
-  const model::TaskGraph& graph(std::int32_t /*i*/) override { return *graph_; }
-
- private:
-  const model::TaskGraph* graph_;
-};
-
 }  // namespace tandem::test

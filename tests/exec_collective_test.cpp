@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collective_fixture.hpp"
+#include "device_threads.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
@@ -44,31 +44,6 @@ std::vector<Compute> devices_of(const model::Transformer& t, const std::filesyst
   return devices;
 }
 
-std::vector<std::string> run(const model::TaskGraph& graph, std::vector<Compute>& devices,
-                             const testing::MemoryOptions& options) {
-  testing::MemoryNetwork network(options);
-  std::vector<std::string> errors(devices.size());
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    threads.emplace_back([&, d] {
-      try {
-        const auto self = static_cast<model::DeviceIndex>(d);
-        testing::MemoryTransport transport(network, self);
-        Pacer pacer({});
-        Runtime runtime(devices[d], &transport, nullptr, pacer,
-                        {.device = self, .patience = std::chrono::seconds(20)});
-        runtime.prepare(graph);
-        TimeLog log;
-        runtime.step(0, graph, nullptr, {}, log);
-      } catch (const std::exception& error) {
-        errors[d] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
 TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever takes part") {
   const model::Transformer t = testing::small_llama();
   const TemporaryFolder folder;
@@ -97,7 +72,8 @@ TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever tak
                                                .capacity = seed % 2 == 0 ? 1000U : 1U,
                                                .max_delay = std::chrono::microseconds(100),
                                                .seed = ++seed};
-          for (const std::string& error : run(graph, devices, network)) CHECK(error == "");
+          for (const std::string& error : testing::execute_on_threads(graph, devices, network, 1))
+            CHECK(error == "");
           std::vector<float> values(static_cast<std::size_t>(test::kSumRows * columns));
           int wrong = 0;
           for (const Participant& p : participants) {
@@ -121,16 +97,6 @@ TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever tak
 const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
 constexpr int kTokens = 8;
 
-model::Transformer geometry() {
-  model::Transformer t = testing::small_llama();
-  t.heads = 8;
-  t.kv_heads = 2;
-  t.head_dim = 6;
-  t.hidden = 44;
-  t.intermediate = 59;
-  return t;
-}
-
 planner::Plan planned(const model::Transformer& t, int devices, const std::string& allreduce) {
   planner::Request request{.model = t,
                            .cluster = testing::star_of(devices),
@@ -145,36 +111,28 @@ std::vector<std::int32_t> generate(const planner::Plan& plan, const std::filesys
                                    std::vector<std::vector<float>>& logits) {
   testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(100), .seed = 9});
   std::vector<std::int32_t> generated;
-  std::vector<std::string> errors(plan.devices.size());
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    threads.emplace_back([&, d] {
-      try {
-        const auto self = static_cast<model::DeviceIndex>(d);
-        testing::MemoryTransport transport(network, self);
-        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
-                         {Shard::slice(weights, plan.model, plan.devices[d].share), nullptr},
-                         &transport);
-        Sampler greedy({});
-        std::vector<std::int32_t> tokens = kPrompt;
-        for (int i = 0; i < kTokens; ++i) {
-          const auto sample = [&](std::span<const float> values) {
-            logits.emplace_back(values.begin(), values.end());
-            return greedy.sample(values);
-          };
-          const bool master = self == plan.master;
-          const std::int32_t token =
-              device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
-          if (!master) continue;
-          generated.push_back(token);
-          tokens = {token};
-        }
-      } catch (const std::exception& error) {
-        errors[d] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto errors = testing::on_each_device(plan.devices.size(), [&](model::DeviceIndex self) {
+    testing::MemoryTransport transport(network, self);
+    DeviceRun device(
+        plan, {.self = self, .run = {.workload = plan.workload}},
+        {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
+         nullptr},
+        &transport);
+    Sampler greedy({});
+    std::vector<std::int32_t> tokens = kPrompt;
+    for (int i = 0; i < kTokens; ++i) {
+      const auto sample = [&](std::span<const float> values) {
+        logits.emplace_back(values.begin(), values.end());
+        return greedy.sample(values);
+      };
+      const bool master = self == plan.master;
+      const std::int32_t token =
+          device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
+      if (!master) continue;
+      generated.push_back(token);
+      tokens = {token};
+    }
+  });
   for (const std::string& error : errors) CHECK(error == "");
   return generated;
 }
@@ -182,7 +140,7 @@ std::vector<std::int32_t> generate(const planner::Plan& plan, const std::filesys
 TEST_CASE(
     "exec/collective: every collective generates the star's tokens, bit for bit the serial "
     "order's") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());
   std::vector<std::int32_t> expected;
@@ -207,7 +165,7 @@ TEST_CASE(
 }
 
 TEST_CASE("exec/collective: buffers that a device allocates are within the prediction") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 3, model::DType::f32, folder.path());
   for (const int devices : {2, 3, 5, 8}) {

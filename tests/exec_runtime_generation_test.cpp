@@ -23,16 +23,6 @@ using testing::TemporaryFolder;
 const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110};
 constexpr int kTokens = 12;
 
-model::Transformer geometry() {
-  model::Transformer t = testing::small_llama();
-  t.heads = 8;
-  t.kv_heads = 2;  // fewer than most of the clusters have devices
-  t.head_dim = 6;
-  t.hidden = 44;
-  t.intermediate = 59;
-  return t;
-}
-
 planner::Plan plan_of(const model::Transformer& t, int devices, const char* partition) {
   return plan_for(t, devices == 1 ? "local" : "tensor", devices, partition,
                   static_cast<std::int64_t>(kPrompt.size()), kTokens);
@@ -46,7 +36,7 @@ struct Generation {
 
 TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by category") {
   const TemporaryFolder folder;
-  model::Transformer t = geometry();
+  model::Transformer t = testing::eight_heads();
   write_random_weights(t, 3, model::DType::f32, folder.path());
   for (const auto& [devices, partition] : std::vector<std::pair<int, const char*>>{
            {1, "equal"}, {2, "3:1"}, {3, "equal"}, {5, "4:1:1:1:1"}}) {
@@ -136,7 +126,7 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
     int devices;
     const char* partition;
   };
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());
   std::uint64_t seed = 0;
@@ -168,7 +158,7 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
 }
 
 TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit as it was") {
-  model::Transformer t = geometry();
+  model::Transformer t = testing::eight_heads();
   std::uint64_t seed = 100;
   for (const bool tied : {false, true}) {
     t.tied_embeddings = tied;
@@ -206,7 +196,7 @@ TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit
 }
 
 TEST_CASE("exec/runtime: cancelling ends waits in every mode, with the reason") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());
   const planner::Plan plan = plan_of(t, 3, "equal");
@@ -230,7 +220,7 @@ TEST_CASE("exec/runtime: cancelling ends waits in every mode, with the reason") 
 }
 
 TEST_CASE("exec/runtime: a device cancelled before it begins does not begin") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());
   const planner::Plan plan = plan_of(t, 1, "equal");
@@ -242,7 +232,7 @@ TEST_CASE("exec/runtime: a device cancelled before it begins does not begin") {
 }
 
 TEST_CASE("exec/runtime: a failing channel fails the step with its reason") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());
   const planner::Plan plan = plan_of(t, 2, "equal");
@@ -262,7 +252,7 @@ TEST_CASE("exec/runtime: a failing channel fails the step with its reason") {
 }
 
 TEST_CASE("exec/runtime: a run longer than planned is refused if a device cannot hold it") {
-  const model::Transformer t = geometry();
+  const model::Transformer t = testing::eight_heads();
   planner::Plan plan = plan_of(t, 2, "equal");
   const planner::Workload longer{.prompt_tokens = 60, .new_tokens = 40};
   CHECK(StepGraphs(plan, longer).count() == 40);

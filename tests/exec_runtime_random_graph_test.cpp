@@ -7,12 +7,11 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "device_threads.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
-#include "memory_transport.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -113,34 +112,6 @@ void execute_serially(const TaskGraph& graph, std::vector<Compute>& devices) {
   }
 }
 
-void execute_on_threads(const TaskGraph& graph, std::vector<Compute>& devices,
-                        const testing::MemoryOptions& options, int steps) {
-  testing::MemoryNetwork network(options);
-  std::vector<std::string> errors(devices.size());
-  std::vector<std::thread> threads;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    threads.emplace_back([&, d] {
-      try {
-        const auto self = static_cast<model::DeviceIndex>(d);
-        testing::MemoryTransport transport(network, self);
-        Pacer pacer({});
-        Runtime runtime(devices[d], &transport, nullptr, pacer,
-                        {.device = self, .patience = std::chrono::seconds(20)});
-        runtime.prepare(graph);
-        TimeLog log;
-        for (int step = 0; step < steps; ++step) runtime.step(step, graph, nullptr, {}, log);
-        if (log.size() != static_cast<std::size_t>(steps) * runtime.records(graph)) {
-          errors[d] = "records are missing";
-        }
-      } catch (const std::exception& error) {
-        errors[d] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& error : errors) CHECK(error == "");
-}
-
 TEST_CASE(
     "exec/runtime: any graph leaves the bits of its serial execution, however messages come") {
   const model::Transformer t = testing::small_llama();
@@ -163,8 +134,9 @@ TEST_CASE(
     const std::vector<float> expected = contents(serial, hidden);
     CAPTURE(trial);
     std::vector<Compute> devices = make_devices(t, folder.path(), count);
-    execute_on_threads(graph, devices, networks[static_cast<std::size_t>(trial) % networks.size()],
-                       kSteps);
+    for (const std::string& error : testing::execute_on_threads(
+             graph, devices, networks[static_cast<std::size_t>(trial) % networks.size()], kSteps))
+      CHECK(error == "");
     CHECK(contents(devices, hidden) == expected);
   }
 }

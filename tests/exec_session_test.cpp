@@ -27,16 +27,6 @@ const std::vector<std::int32_t> kPrompt{79, 110, 99, 101, 32, 117, 112, 111, 110
 // Two seconds are promised; a loaded or instrumented machine may add to it.
 constexpr double kPromptly = 5.0;
 
-model::Transformer geometry() {
-  model::Transformer t = testing::small_llama();
-  t.heads = 8;
-  t.kv_heads = 2;
-  t.head_dim = 6;
-  t.hidden = 44;
-  t.intermediate = 59;
-  return t;
-}
-
 struct Home {
   explicit Home(int workers) : key(random_key()), processes(start(workers)) {}
 
@@ -78,7 +68,7 @@ struct Home {
   [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "weights"; }
 
   TemporaryFolder folder;
-  model::Transformer model = geometry();
+  model::Transformer model = testing::eight_heads();
   Key key;
   std::unique_ptr<Workers> processes;
 

@@ -13,16 +13,6 @@
 namespace tandem::model::testing {
 namespace {
 
-class OneStep : public Steps {
- public:
-  explicit OneStep(const TaskGraph& graph) : graph_(graph) {}
-  [[nodiscard]] std::int32_t count() const override { return 1; }
-  const TaskGraph& graph(std::int32_t) override { return graph_; }
-
- private:
-  const TaskGraph& graph_;
-};
-
 constexpr double kTick = 1e-3;
 
 Trace evaluated(const ScheduleGraph& made) {

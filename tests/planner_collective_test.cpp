@@ -142,7 +142,7 @@ double time_of(const model::Cluster& cluster, const model::TaskGraph& graph) {
   for (const model::Device& device : cluster.devices())
     profiles.push_back(model::nominal_profile(device));
   model::RunRecorder recorder(cluster, 0, true);
-  OneStep steps(graph);
+  model::OneStep steps(graph);
   evaluate_analytic(cluster, {small_model({}), profiles}, steps, recorder);
   double end = 0.0;
   for (const model::Span& span : recorder.trace().spans) end = std::max(end, span.end);

@@ -103,6 +103,17 @@ inline model::Transformer small_llama() {
   return t;
 }
 
+// For clusters of up to eight devices; most of them have more devices than it has key-value heads.
+inline model::Transformer eight_heads() {
+  model::Transformer t = small_llama();
+  t.heads = 8;
+  t.kv_heads = 2;
+  t.head_dim = 6;
+  t.hidden = 44;
+  t.intermediate = 59;
+  return t;
+}
+
 inline model::Share whole_share(const model::Transformer& t) {
   return {{0, static_cast<std::int32_t>(t.layers)},
           {0, static_cast<std::int32_t>(t.heads)},

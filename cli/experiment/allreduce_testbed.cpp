@@ -9,16 +9,6 @@
 namespace tandem::cli {
 namespace {
 
-class OneStep : public model::Steps {
- public:
-  explicit OneStep(const model::TaskGraph& graph) : graph_(&graph) {}
-  [[nodiscard]] std::int32_t count() const override { return 1; }
-  const model::TaskGraph& graph(std::int32_t /*i*/) override { return *graph_; }
-
- private:
-  const model::TaskGraph* graph_;
-};
-
 model::DeviceProfile free_profile() {
   model::DeviceProfile profile;
   profile.source = "additions take no time";
@@ -79,7 +69,7 @@ model::Seconds simulated_allreduce(const AllreduceTestbed& testbed, const std::s
   const model::CostModel costs{
       any, std::vector<model::DeviceProfile>(cluster.devices().size(), free_profile())};
   model::RunRecorder recorder(cluster, 0, /*keep_spans=*/true);
-  OneStep steps(graph);
+  model::OneStep steps(graph);
   sim::replay(cluster, costs, steps, recorder);
   double end = 0.0;
   for (const model::Span& span : recorder.trace().spans) end = std::max(end, span.end);

@@ -17,16 +17,6 @@ constexpr std::size_t kTokens = 5;
 // One draw in so many is repeated on a shared link.
 constexpr std::int64_t kShared = 10;
 
-class OneStep : public model::Steps {
- public:
-  explicit OneStep(const model::TaskGraph& graph) : graph_(graph) {}
-  [[nodiscard]] std::int32_t count() const override { return 1; }
-  const model::TaskGraph& graph(std::int32_t) override { return graph_; }
-
- private:
-  const model::TaskGraph& graph_;
-};
-
 model::LayeredSchedule draw(DrawNumbers& numbers) {
   model::LayeredSchedule drawn;
   drawn.layers = numbers.in(1, 4);
@@ -81,7 +71,7 @@ std::vector<double> simulated_starts(const model::Schedule& schedule, std::size_
   const model::ScheduleGraph made =
       to_task_graph(schedule, tokens, kTick,
                     shared_link ? model::ScheduleNetwork::shared : model::ScheduleNetwork::apart);
-  OneStep steps(made.graph);
+  model::OneStep steps(made.graph);
   model::RunRecorder recorder(made.cluster, 0, true);
   sim::replay(made.cluster, made.costs, steps, recorder);
   std::vector<double> by_task(static_cast<std::size_t>(made.graph.size()));

@@ -1,0 +1,55 @@
+#pragma once
+
+// Every device on a thread of this process.
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/runtime/runtime.hpp"
+#include "memory_transport.hpp"
+
+namespace tandem::testing {
+
+// Runs `body(device)` for each of `devices` devices at once. Returns what each threw, by device;
+// empty if nothing.
+template <class Body>
+std::vector<std::string> on_each_device(std::size_t devices, const Body& body) {
+  std::vector<std::string> errors(devices);
+  std::vector<std::thread> threads;
+  for (std::size_t d = 0; d < devices; ++d) {
+    threads.emplace_back([&, d] {
+      try {
+        body(static_cast<model::DeviceIndex>(d));
+      } catch (const std::exception& error) {
+        errors[d] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+// Executes `graph` `steps` times by runtimes over channels in memory. Returns as on_each_device,
+// with an error too where a time was not recorded.
+inline std::vector<std::string> execute_on_threads(const model::TaskGraph& graph,
+                                                   std::vector<exec::Compute>& devices,
+                                                   const MemoryOptions& options, int steps) {
+  MemoryNetwork network(options);
+  return on_each_device(devices.size(), [&](model::DeviceIndex self) {
+    MemoryTransport transport(network, self);
+    exec::Pacer pacer({});
+    exec::Runtime runtime(devices[static_cast<std::size_t>(self)], &transport, nullptr, pacer,
+                          {.device = self, .patience = std::chrono::seconds(20)});
+    runtime.prepare(graph);
+    exec::TimeLog log;
+    for (int step = 0; step < steps; ++step) runtime.step(step, graph, nullptr, {}, log);
+    require(log.size() == static_cast<std::size_t>(steps) * runtime.records(graph),
+            "records are missing");
+  });
+}
+
+}  // namespace tandem::testing
