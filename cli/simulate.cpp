@@ -106,6 +106,13 @@ Repetitions read_repetitions(const Options& options, const Plan& plan,
                 ", expected none with the analytic evaluator, which knows of none; take "
                 "'--evaluator simgrid'");
   }
+  for (const char* const flag : {"seed", "repetitions"}) {
+    if (varies.empty() && options.has(flag)) {
+      throw Error(std::string("flag '--") + flag + "': nothing varies on platform '" +
+                  plan.cluster.name() +
+                  "', expected tandem:jitter or tandem:loss on a link; leave the flag out");
+    }
+  }
   return {.varies = !varies.empty(),
           .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed)),
           .count = options.integer_or("repetitions", 1, 1, 100000)};

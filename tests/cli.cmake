@@ -5,6 +5,7 @@ tandem_tests(
     cli_bad_run_test.cpp
     cli_bad_weights_test.cpp
     cli_commands_test.cpp
+    cli_city_test.cpp
     cli_comparison_test.cpp
     cli_experiment_test.cpp
     cli_program.cpp
@@ -13,6 +14,7 @@ tandem_tests(
     cli_sweep_test.cpp
     cli_streaming_test.cpp
     cli_tokenizer_test.cpp
+    cli_variation_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
 target_compile_definitions(tandem_cli_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
