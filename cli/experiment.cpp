@@ -54,6 +54,11 @@ int experiment_command(const Arguments& arguments, std::ostream& out) {
     throw Usage("flags '--json' and '--quiet' contradict each other; give one");
   const std::string& name = options.positional(0);
   if (name == "list") {
+    for (const char* const flag : {"out", "json", "quiet"}) {
+      if (options.has(flag))
+        throw Usage("flag '--" + std::string(flag) +
+                    "' is for an experiment, not for their list; leave it out");
+    }
     print_list(out);
     return 0;
   }

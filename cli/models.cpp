@@ -22,6 +22,8 @@ std::optional<fs::path> known_model(const std::string& name) {
   return std::nullopt;
 }
 
+}  // namespace
+
 fs::path find_config(const std::string& name) {
   std::error_code fault;
   if (fs::is_directory(name, fault)) {
@@ -34,8 +36,6 @@ fs::path find_config(const std::string& name) {
   if (const auto known = known_model(name)) return *known;
   throw Error(name + ": no such model folder, config.json or known model; see 'tandem model list'");
 }
-
-}  // namespace
 
 model::Transformer load_model(const std::string& name) {
   const fs::path config = find_config(name);

@@ -12,6 +12,9 @@ namespace tandem::cli {
 // Throws Error (M, what was looked for, the known names).
 [[nodiscard]] model::Transformer load_model(const std::string& name);
 
+// The file with that geometry. Throws likewise.
+[[nodiscard]] std::filesystem::path find_config(const std::string& name);
+
 // The folder of weights that `name` names: a name in scenarios/models that comes with weights,
 // unless a file of that name exists; else `name` itself, whether or not it exists.
 [[nodiscard]] std::filesystem::path find_weights(const std::string& name);

@@ -10,6 +10,7 @@
 #include "cli/measured_disks.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/stated_profiles.hpp"
 #include "cli/table.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
@@ -51,15 +52,10 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
       throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
     own[device] = read_profile(text.substr(equals + 1));
   }
-  std::vector<DeviceProfile> profiles;
+  std::vector<DeviceProfile> profiles = stated_profiles(cluster);
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const model::Device& device = cluster.devices()[i];
-    if (own[i] || common) {
-      profiles.push_back(slowed(own[i] ? *own[i] : *common, device.slowdown));
-    } else {
-      profiles.push_back(nominal_profile(device));
-      profiles.back().program_bytes = model::kProgramBytes;
-    }
+    if (own[i] || common)
+      profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
   }
   return profiles;
 }
@@ -129,6 +125,10 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
                to_text(device.memory)});
   }
   table.print(out);
+  if (const std::string varies = variation(plan.cluster); !varies.empty()) {
+    out << "\nplanned as if constant, which is not: " << varies
+        << " (simulate on SimGrid knows of it)\n";
+  }
 }
 
 Json summary_json(const planner::Plan& plan, const std::string& path) {

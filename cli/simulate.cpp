@@ -14,6 +14,7 @@
 
 #include "cli/bottleneck.hpp"
 #include "cli/commands.hpp"
+#include "cli/evaluator.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "cli/report.hpp"
@@ -23,6 +24,7 @@
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
+#include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "sim/replay.hpp"
 
@@ -63,8 +65,9 @@ void evaluate(const Plan& plan, const std::string& evaluator, model::Steps& step
   (evaluator == "analytic" ? analytic : simgrid)(plan.cluster, plan.cost_model(), steps, recorder);
 }
 
-// The critical path of the first two tokens, by the same evaluator.
-Bottleneck bottleneck_of(const Plan& plan, const std::string& evaluator) {
+// The critical path of the first two tokens, by the same evaluator, without what varies.
+Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
+  plan.cluster = model::without_variation(plan.cluster);
   planner::Workload workload = plan.workload;
   workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
   planner::GenerationSteps steps(plan, workload);
@@ -101,14 +104,10 @@ Repetitions read_repetitions(const Options& options, const Plan& plan,
                              const std::string& evaluator) {
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
   const std::string varies = variation(plan.cluster);
-  if (!varies.empty() && evaluator == "analytic") {
-    throw Error(varies +
-                ", expected none with the analytic evaluator, which knows of none; take "
-                "'--evaluator simgrid'");
-  }
+  if (evaluator == "analytic") check_analytic(plan.cluster);
   for (const char* const flag : {"seed", "repetitions"}) {
-    if (varies.empty() && options.has(flag)) {
-      throw Error(std::string("flag '--") + flag + "': nothing varies on platform '" +
+    if (!model::varies_by_chance(plan.cluster) && options.has(flag)) {
+      throw Error(std::string("flag '--") + flag + "': nothing is left to chance on platform '" +
                   plan.cluster.name() +
                   "', expected tandem:jitter or tandem:loss on a link; leave the flag out");
     }
@@ -172,6 +171,7 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
     first = false;
     out << "  " << name.substr(13) << "  " << text << '\n';
   }
+  if (!variation(plan.cluster).empty()) out << "\nwithout what varies:";
   out << "\nwhat the first token waits for  " << to_text(bottleneck.prompt) << '\n';
   if (!bottleneck.token.empty())
     out << "what a new token waits for      " << to_text(bottleneck.token) << '\n';

@@ -13,6 +13,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/csv.hpp"
+#include "cli/evaluator.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
@@ -34,7 +35,7 @@ struct Sweep {
   Setup base;
   Grid grid;
   bool simgrid = true;
-  std::string settings{};  // digest of everything that is not varied
+  std::vector<std::string> settings{};  // by point: a digest of everything but the varied values
 };
 
 constexpr std::array<std::string_view, 11> kResults{
@@ -58,9 +59,10 @@ std::vector<std::string> predicted(const planner::Plan& plan, bool simgrid) {
   planner::GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   if (simgrid) {
-    sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
+    sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
   } else {
-    evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+    check_analytic(plan.cluster);
+    extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   }
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
@@ -100,11 +102,17 @@ std::vector<std::string> failed(const std::string& status, const std::string& re
 
 // The line of a point in the CSV.
 std::string run_point(const Sweep& sweep, Library& library, std::size_t i) {
-  std::vector<std::string> fields{sweep.settings};
+  std::vector<std::string> fields{sweep.settings[i]};
   for (const Value& value : sweep.grid.values(i)) fields.push_back(value.text);
   std::vector<std::string> result;
   try {
-    const auto answer = make_plan(library.request(sweep.grid.setup(sweep.base, i)));
+    const Setup setup = sweep.grid.setup(sweep.base, i);
+    if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
+      throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
+    planner::Request request = library.request(setup);
+    request.evaluate = sweep.simgrid ? planner::Evaluator(sim::replay)
+                                     : planner::Evaluator(model::evaluate_analytic);
+    const auto answer = make_plan(request);
     const auto* no = std::get_if<planner::Infeasible>(&answer);
     result = no != nullptr ? failed("infeasible", no->reason)
                            : predicted(std::get<planner::Plan>(answer), sweep.simgrid);
@@ -164,12 +172,12 @@ class Rows {
     for (std::size_t i = 0; i < lines_.size(); ++i) points.emplace(key(i), i);
     const auto width = static_cast<std::ptrdiff_t>(sweep_->grid.axes().size());
     for (const std::vector<std::string>& row : csv.rows) {
-      if (row.front() != sweep_->settings)
-        throw Error(path_.string() + ": made with other settings (" + row.front() + ", expected " +
-                    sweep_->settings + ") or another version of tandem" + kRemedy);
       const auto found =
           points.find(std::vector<std::string>(row.begin() + 1, row.begin() + 1 + width));
       if (found == points.end()) continue;
+      if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected)
+        throw Error(path_.string() + ": made with other settings (" + row.front() + ", expected " +
+                    expected + ") or another version of tandem" + kRemedy);
       std::string line = csv_line(row);
       line.pop_back();
       lines_[found->second] = std::move(line);
@@ -188,14 +196,17 @@ class Rows {
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 
-// Of what is not varied: files by their contents, so that rows of another scenario are not taken
-// for this one's.
-std::string settings_digest(const Options& options, const Setup& base, bool simgrid) {
-  std::string text = std::string(version()) + (simgrid ? "\nsimgrid" : "\nanalytic");
-  for (const std::string& setting : options.all("set")) text += "\nset " + setting;
-  if (!base.platform.empty()) text += "\n" + read_file(find_platform(base.platform));
-  if (!base.model.empty()) text += "\n" + base.model;
-  return model::sha256_hex(text).substr(0, 12);
+// Of all but the varied values, by point: files by their contents, so that rows of another
+// scenario are not taken for this one's.
+std::vector<std::string> settings_of(const Options& options, const Sweep& sweep, Library& library) {
+  std::string common = std::string(version()) + (sweep.simgrid ? "\nsimgrid" : "\nanalytic");
+  for (const std::string& setting : options.all("set")) common += "\nset " + setting;
+  std::vector<std::string> settings;
+  for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
+    const std::string files = library.digest(sweep.grid.setup(sweep.base, i));
+    settings.push_back(model::sha256_hex(common + '\n' + files).substr(0, 12));
+  }
+  return settings;
 }
 
 std::string fields_help() {
@@ -261,12 +272,12 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
     if (!given)
       throw Usage("flag '--" + std::string(needed) + "' is required, or vary '" + needed + "'");
   }
-  sweep.settings = settings_digest(options, sweep.base, simgrid);
   check_writable(path);
   // Every point's scenario is made before the first is simulated: a wrong value costs no work.
   Library library;
   for (std::size_t i = 0; i < sweep.grid.size(); ++i)
     static_cast<void>(library.request(sweep.grid.setup(sweep.base, i)));
+  sweep.settings = settings_of(options, sweep, library);
 
   Rows rows(path, sweep);
   const std::vector<std::size_t> todo = rows.missing();

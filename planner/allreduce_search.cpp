@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/error.hpp"
+#include "model/variation.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/collective/hierarchical.hpp"
 #include "planner/collective/tree.hpp"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kMaxTriedTasks = 1 << 20;
 constexpr std::int32_t kDeepestTried = 3;
+// Times that differ by less are equal: their sums are rounded in another order.
+constexpr double kTie = 1e-9;
 
 // Consecutive steps of one new token.
 class DecodeSteps : public model::Steps {
@@ -48,6 +51,9 @@ double prompt_time(const Plan& plan, const Evaluator& evaluate) {
 }
 
 double decode_time(const Plan& plan, const Evaluator& evaluate) {
+  // A prompt of one token is lowered as a new token is.
+  if (plan.workload.prompt_tokens == 1 && plan.workload.new_tokens == 1)
+    return prompt_time(plan, evaluate);
   const std::int64_t past = plan.workload.prompt_tokens + (plan.workload.new_tokens - 1) / 2;
   const bool streams = std::any_of(plan.devices.begin(), plan.devices.end(),
                                    [](const DevicePlan& d) { return d.window.streams(); });
@@ -65,7 +71,7 @@ std::string fastest(const Plan& fixed, std::string AllreduceChoice::*phase,
   for (const std::string& candidate : allreduce_candidates(plan)) {
     plan.allreduce.*phase = candidate;
     const double taken = time(plan, evaluate);
-    if (taken >= least) continue;
+    if (taken >= least * (1.0 - kTie)) continue;
     least = taken;
     best = candidate;
   }
@@ -115,10 +121,15 @@ std::vector<std::string> allreduce_candidates(const Plan& plan) {
 AllreduceChoice fastest_allreduce(const Plan& plan, const AllreduceChoice& wanted,
                                   const Evaluator& evaluate) {
   AllreduceChoice choice = wanted;
-  if (choice.prompt == kAutoAllreduce)
-    choice.prompt = fastest(plan, &AllreduceChoice::prompt, prompt_time, evaluate);
+  Plan constant = plan;
+  constant.cluster = model::without_variation(plan.cluster);
   if (choice.decode == kAutoAllreduce)
-    choice.decode = fastest(plan, &AllreduceChoice::decode, decode_time, evaluate);
+    choice.decode = fastest(constant, &AllreduceChoice::decode, decode_time, evaluate);
+  if (choice.prompt == kAutoAllreduce) {
+    choice.prompt = plan.workload.prompt_tokens == 1
+                        ? choice.decode
+                        : fastest(constant, &AllreduceChoice::prompt, prompt_time, evaluate);
+  }
   require(!choice.prompt.empty() && !choice.decode.empty(), "allreduce: no candidate ends");
   return choice;
 }

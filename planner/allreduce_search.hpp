@@ -28,8 +28,9 @@ inline constexpr std::string_view kAutoAllreduce = "auto";
 
 // `wanted` with the fastest candidate for auto: of the prompt by the time of its step, of decoding
 // by that of a step halfway through the new tokens (with weights that stream, of later ones in a
-// row). `plan` has shares and any allreduce. `evaluate` decides whether messages that share a link
-// are seen to.
+// row). A prompt of one token is lowered as decoding is and gets its choice. Ties (1e-9) go to the
+// candidate that comes first. `plan` has shares and any allreduce; what varies on its cluster is
+// left out. `evaluate` decides whether messages that share a link are seen to.
 [[nodiscard]] AllreduceChoice fastest_allreduce(const Plan& plan, const AllreduceChoice& wanted,
                                                 const Evaluator& evaluate);
 

@@ -8,30 +8,31 @@ out=out/demo
 platform=${PLATFORM:-scenarios/platforms/home4.xml}
 new_tokens=${NEW_TOKENS:-32}
 seconds=${PROFILE_SECONDS:-20}
-prompt='Four computers of one household share the work of one model.  '
+model=scenarios/models/tandem-tiny
+prompt='Ida lives in Oslo. The red lamp is in the attic. Hugo works as a baker. The best friend of Ida is Hugo. '\
+'The number of the green box is seven. A dog slept near the river. Question: Where is the red lamp? Answer:'
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 mkdir -p "$out"
 
 say "1. The devices and the network between them"
 "$tandem" platform "$platform"
 
-say "2. A model: random weights of a 76-million-parameter Llama (kept for the next run)"
-[ -f "$out/model/model.safetensors" ] ||
-  "$tandem" model random --config tandem-demo --seed 1 --dtype BF16 --out "$out/model"
-"$tandem" model inspect "$out/model"
+say "2. The model: 3 million parameters, trained to remember what it was told"
+"$tandem" model inspect "$model"
+"$tandem" eval --weights "$model" --limit 4
 
 say "3. How fast is this machine? (task by task, about $seconds s)"
-"$tandem" profile --model "$out/model" --seconds "$seconds" --out "$out/profile.json"
+"$tandem" profile --model "$model" --seconds "$seconds" --out "$out/profile.json"
 
 say "4. The plan: who computes which heads and columns"
-"$tandem" plan --platform "$platform" --model "$out/model" --profile "$out/profile.json" \
-  --prompt-tokens "${#prompt}" --new-tokens "$new_tokens" --out "$out/plan.json"
+"$tandem" plan --platform "$platform" --model "$model" --profile "$out/profile.json" \
+  --prompt "$prompt" --new-tokens "$new_tokens" --out "$out/plan.json"
 
 say "5. The prediction: the plan on SimGrid"
 "$tandem" simulate "$out/plan.json" --out "$out/predicted.json" --trace "$out/predicted.trace.json"
 
 say "6. The real run: one process a device, TCP between them, emulated links and speeds"
-"$tandem" run "$out/plan.json" --weights "$out/model" --emulate --allow-drift --prompt "$prompt" \
+"$tandem" run "$out/plan.json" --weights "$model" --emulate --allow-drift --prompt "$prompt" \
   --ignore-eos \
   --out "$out/measured.json" --trace "$out/measured.trace.json"
 

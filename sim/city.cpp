@@ -148,7 +148,9 @@ class Writer {
            "    <route src=\"metro-%lld\" dst=\"home-%lld\" symmetrical=\"NO\"><link_ctn "
            "id=\"%s-%lld-down\"/></route>\n",
            h, metro, access.name, h, metro, h, access.name, h);
-    append(links_, format, "air", h, "wifi", draw(kWifiMbps), draw(kWifiMs));
+    // The order of draws makes the file; that of arguments would be the compiler's.
+    const double wifi_ms = draw(kWifiMs);
+    append(links_, format, "air", h, "wifi", draw(kWifiMbps), wifi_ms);
     for (std::int64_t d = 0; d < city_.devices_per_home; ++d) add_device(draw, home, d);
   }
 
@@ -161,6 +163,8 @@ class Writer {
     const bool wifi = draw.uniform() < device.wifi && !master;
     std::array<char, 64> name{};
     (void)std::snprintf(name.data(), name.size(), "%s-%lld-%lld", device.name, h, d);
+    const double disk_MBps = draw(device.disk_MBps);
+    const double memory_GBps = draw(device.memory_GBps);
     append(hosts_,
            "    <host id=\"%s\" speed=\"%.4gGf\" core=\"%d\">\n"
            "      <prop id=\"tandem:memory\" value=\"%dGiB\"/>\n"
@@ -168,8 +172,8 @@ class Writer {
            "      <prop id=\"tandem:disk_bandwidth\" value=\"%.4gMBps\"/>\n"
            "      <prop id=\"tandem:slowdown\" value=\"1\"/>\n"
            "    </host>\n",
-           name.data(), draw(device.core_gflops), device.cores, device.memory_GiB,
-           draw(device.memory_GBps), draw(device.disk_MBps));
+           name.data(), draw(device.core_gflops), device.cores, device.memory_GiB, memory_GBps,
+           disk_MBps);
     if (wifi) {
       append(routes_,
              "    <route src=\"%s\" dst=\"home-%lld\"><link_ctn id=\"air-%lld-wifi\"/></route>\n",

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,8 @@
 
 namespace tandem::test {
 namespace {
+
+using Json = nlohmann::json;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -116,6 +120,91 @@ TEST_CASE("cli/sweep: a model that does not fit is a row with the reason") {
   CHECK(lines[2].find(",ok,") != std::string::npos);
 }
 
+TEST_CASE(
+    "cli/sweep: auto takes the all-reduce that SimGrid, not the analytic evaluator, finds "
+    "fastest") {
+  const Kitchen bench;
+  bench.must({"sweep", "--platform", "klonet8", "--model", "tinyllama-1.1b", "--vary",
+              "plan.allreduce=auto,star,ring,halving", "--set", "workload.new_tokens=2", "--out",
+              "s.csv"});
+  const std::vector<std::string> lines = lines_of(bench.read("s.csv"));
+  REQUIRE(lines.size() == 5);
+  const auto ttft = [&](std::size_t i) { return std::stod(cells_of(lines[i])[3]); };
+  // Seven workers' prompts queue at the master's port.
+  CHECK(ttft(4) < 0.5 * ttft(2));
+  CHECK(ttft(1) <= 1.01 * std::min({ttft(2), ttft(3), ttft(4)}));
+}
+
+TEST_CASE("cli/sweep: rows are those of `tandem plan` and `tandem simulate`") {
+  const Kitchen bench;
+  bench.must({"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--vary",
+              "workload.prompt_tokens=5", "--set", "workload.new_tokens=4", "--out", "s.csv"});
+  bench.plan();
+  const Json result = Json::parse(bench.good({"simulate", "plan.json", "--json"}));
+  const std::vector<std::string> cells = cells_of(lines_of(bench.read("s.csv")).at(1));
+  CHECK(std::stod(cells[3]) == doctest::Approx(double{result["metrics"]["ttft_s"]}).epsilon(1e-9));
+  double peak = 0.0;
+  for (const Json& device : result["devices"])
+    peak = std::max(peak, double{device["peak_memory_bytes"]["total"]});
+  CHECK(std::stod(cells[7]) == doctest::Approx(peak).epsilon(1e-9));
+}
+
+TEST_CASE("cli/sweep: a slowdown divides the rates that other fields set, once") {
+  const Kitchen bench;
+  const auto latency = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> words{"sweep",
+                                   "--platform",
+                                   "pair.xml",
+                                   "--model",
+                                   "tiny.json",
+                                   "--vary",
+                                   "workload.prompt_tokens=5",
+                                   "--out",
+                                   "s.csv"};
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    bench.must(words);
+    const double value = std::stod(cells_of(lines_of(bench.read("s.csv")).at(1))[4]);
+    std::filesystem::remove(bench.folder() / "s.csv");
+    return value;
+  };
+  const std::string flops = "device.flops=10Gf";
+  const std::string memory = "device.memory_bandwidth=4GBps";
+  const double half = latency({"device.flops=5Gf", "device.memory_bandwidth=2GBps"});
+  CHECK(latency({"device.slowdown=2", flops, memory}) == half);
+  CHECK(latency({flops, memory, "device.slowdown=2"}) == half);
+  CHECK(latency({"device.slowdown=3", flops, memory, "device.slowdown=2"}) == half);
+  CHECK(latency({flops, memory}) < half);
+}
+
+TEST_CASE("cli/sweep: rows of a model or platform that has changed are not taken for new ones") {
+  const Kitchen bench;
+  const std::vector<std::string> words{
+      "sweep", "--model", "tiny.json", "--vary", "platform=pair.xml", "--out", "s.csv"};
+  bench.must(words);
+  const std::string before = bench.read("s.csv");
+  const std::string platform = bench.read("pair.xml");
+  bench.write("pair.xml", replaced(platform, "latency=\"1ms\"", "latency=\"9ms\""));
+  check_refused(bench, words, 1, "other settings");
+  bench.write("pair.xml", platform);
+  const std::string model = bench.read("tiny.json");
+  bench.write("tiny.json", model + "\n");
+  check_refused(bench, words, 1, "other settings");
+  CHECK(bench.read("s.csv") == before);
+}
+
+TEST_CASE("cli/sweep: an all-reduce that a strategy does not make is a row with the reason") {
+  const Kitchen bench;
+  bench.must({"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--vary",
+              "plan.strategy=pipeline,tensor", "--vary", "plan.allreduce=star,ring", "--out",
+              "s.csv"});
+  const std::vector<std::string> lines = lines_of(bench.read("s.csv"));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[1].find("joins no partial sums") != std::string::npos);
+  CHECK(lines[2].find(",error,") != std::string::npos);
+  CHECK(lines[3].find(",ok,") != std::string::npos);
+  CHECK(lines[4].find(",ok,") != std::string::npos);
+}
+
 TEST_CASE("cli/sweep: one device or link is varied by name") {
   const Kitchen bench;
   bench.must({"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--vary",
@@ -147,6 +236,9 @@ TEST_CASE("cli/sweep: what is wrong with a field or value is said before anythin
   refused("model[desk]=tiny.json", "model");
   refused("model=none.json", "none.json");
   refused("plan.strategy=magic", "magic");
+  refused("plan.allreduce=star,magic", "magic");
+  refused("plan.partition=equal,blah", "blah");
+  refused("device.slowdown=0", "above 0");
   refused("plan.window=0", "plan.window");
   refused("plan.release=soon", "early or late");
   refused("workload.prompt_tokens=0", "workload.prompt_tokens");

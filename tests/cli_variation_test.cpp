@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/cli_program.hpp"
 
@@ -51,10 +52,26 @@ TEST_CASE(
   CHECK(table.find("over 3 repetitions from seed 4") != std::string::npos);
 }
 
+TEST_CASE("cli/plan: says what varies, as planning takes no account of it") {
+  const Kitchen bench;
+  plan_with_jitter(bench);
+  const std::vector<std::string> words{"plan",      "--platform", "pair.xml",  "--model",
+                                       "tiny.json", "--out",      "again.json"};
+  CHECK(bench.good(words).find("link 'cable': jitter") != std::string::npos);
+}
+
+TEST_CASE("cli/sweep: a point that varies has no analytic prediction") {
+  const Kitchen bench;
+  plan_with_jitter(bench);
+  bench.must({"sweep", "--platform", "pair.xml", "--model", "tiny.json", "--vary",
+              "workload.prompt_tokens=3", "--evaluator", "analytic", "--out", "sweep.csv"});
+  CHECK(bench.read("sweep.csv").find("simgrid") != std::string::npos);
+}
+
 TEST_CASE("cli/simulate: what varies needs SimGrid, and seeds need what varies") {
   const Kitchen bench;
   bench.plan();
-  check_refused(bench, {"simulate", "plan.json", "--seed", "2"}, 1, "nothing varies");
+  check_refused(bench, {"simulate", "plan.json", "--seed", "2"}, 1, "left to chance");
   check_refused(bench, {"simulate", "plan.json", "--repetitions", "2"}, 1, "tandem:jitter");
   plan_with_jitter(bench);
   check_refused(bench, {"simulate", "plan.json", "--evaluator", "analytic"}, 1, "simgrid");

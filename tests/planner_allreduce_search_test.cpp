@@ -68,6 +68,61 @@ TEST_CASE("planner/allreduce: auto never loses to a fixed choice by the evaluato
   CHECK(others > 0);
 }
 
+TEST_CASE("planner/allreduce: auto plans as if nothing varied") {
+  const model::Cluster calm = homes_of(2, 3, 1e-3, 4e-3, 1e7);
+  std::vector<model::Link> links = calm.links();
+  for (model::Link& link : links) {
+    link.jitter = model::Seconds{0.2};
+    link.background = model::BytesPerSecond{5e6};
+  }
+  const model::Cluster varying(calm.name(), calm.devices(), calm.routers(), links, calm.edges());
+  Request request = request_on(varying, "auto");
+  bool varied = false;
+  request.evaluate = [&](const model::Cluster& cluster, auto&&... others) {
+    varied = varied || !variation(cluster).empty();
+    model::evaluate_analytic(cluster, others...);
+  };
+  const Plan chosen = planned(request);
+  CHECK(!varied);
+  CHECK(chosen.allreduce == planned(request_on(calm, "auto")).allreduce);
+  CHECK(variation(chosen.cluster) != "");
+}
+
+TEST_CASE("planner/allreduce: a prompt of one token is summed as new tokens are") {
+  for (const std::int64_t new_tokens : {1, 4}) {
+    for (const double bandwidth : {1e4, 1e9}) {
+      Request request = request_on(homes_of(2, 3, 1e-4, 4e-4, bandwidth), "auto");
+      request.workload = {.prompt_tokens = 1, .new_tokens = new_tokens};
+      const Plan chosen = planned(request);
+      CHECK(chosen.allreduce.prompt == chosen.allreduce.decode);
+      const auto time = [&](const std::string& allreduce) {
+        Plan plan = chosen;
+        plan.allreduce = {allreduce, allreduce};
+        planner::GenerationSteps steps(plan);
+        model::RunRecorder recorder(plan.cluster, plan.master, false);
+        model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+        return recorder.metrics().token_times_s.back();
+      };
+      for (const std::string& other : kAllreduces)
+        CHECK(time(chosen.allreduce.decode) <= 1.01 * time(other));
+    }
+  }
+}
+
+TEST_CASE("planner/allreduce: equal times are the first candidate's") {
+  // Rounded sums of equal terms differ in their last digits; no collective may win by them.
+  Request request = request_on(homes_of(2, 3, 1e-3, 4e-3, 1e7), "auto");
+  request.evaluate = [n = 0](const model::Cluster& cluster, const model::CostModel& costs,
+                             model::Steps& steps, model::RunRecorder& recorder) mutable {
+    model::evaluate_analytic(cluster, costs, steps, recorder);
+    ++n;
+    recorder.record({.kind = model::TaskKind::sample,
+                     .lane = model::LaneKind::cpu,
+                     .end = 1000.0 * (1.0 - 1e-12 * n)});
+  };
+  CHECK(planned(request).allreduce == AllreduceChoice{"star", "star"});
+}
+
 TEST_CASE("planner/allreduce: prompt and decoding can be given apart") {
   const model::Cluster cluster = access_of(4, 1e-3, 1e6);
   CHECK(planned(request_on(cluster, "ring")).allreduce == AllreduceChoice{"ring", "ring"});

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "model/digest.hpp"
 #include "model/error.hpp"
 #include "sim/city.hpp"
 #include "sim/platform.hpp"
@@ -51,6 +52,11 @@ TEST_CASE("sim/city: equal arguments give equal bytes, another seed others") {
   const City values{5, 2, 9};
   CHECK(city_platform_xml(values) == city_platform_xml(values));
   CHECK(city_platform_xml(values) != city_platform_xml({5, 2, 10}));
+}
+
+TEST_CASE("sim/city: the bytes are those of every machine and compiler") {
+  CHECK(model::sha256_hex(city_platform_xml({3, 2, 7})) ==
+        "bbebdc2b32a713f0129b175a8e22f9b5d48553ba7cc68cd732f8e2e3f9cf0c55");
 }
 
 TEST_CASE("sim/city: a home is the same however many there are") {

@@ -15,12 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool matches(std::string_view pattern, std::string_view text) {
-  if (!pattern.ends_with('*')) return pattern == text;
-  pattern.remove_suffix(1);
-  return text.starts_with(pattern);
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : "/") + word;
@@ -167,8 +161,8 @@ void add_notes(ExperimentReport& report, std::string_view experiment, const Csv&
     if (!row.notable() || !row.note.empty()) continue;
     const std::string keys = joined(row.keys);
     for (std::size_t i = 0; i < notes.rows.size() && row.note.empty(); ++i) {
-      if (notes.at(i, "experiment") == experiment && matches(notes.at(i, "keys"), keys) &&
-          matches(notes.at(i, "quantity"), row.quantity))
+      if (notes.at(i, "experiment") == experiment && notes.at(i, "keys") == keys &&
+          notes.at(i, "quantity") == row.quantity)
         row.note = notes.at(i, "note");
     }
   }

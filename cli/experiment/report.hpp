@@ -11,7 +11,7 @@
 namespace tandem::cli {
 
 // Gives every notable row without a note the one that `notes` has for it: columns experiment, keys
-// (the row's, joined by "/"), quantity, note; "*" at the end of keys or quantity matches any rest.
+// (the row's, joined by "/"), quantity, note.
 void add_notes(ExperimentReport& report, std::string_view experiment, const Csv& notes);
 
 // Rows that are far off and have no note.

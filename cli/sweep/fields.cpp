@@ -11,9 +11,12 @@
 #include "cli/files.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/stated_profiles.hpp"
+#include "model/digest.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
+#include "planner/partition/proportions.hpp"
 #include "sim/platform.hpp"
 
 namespace tandem::cli {
@@ -96,13 +99,10 @@ std::vector<Field> make_fields() {
        }},
       {"device.slowdown", Unit::number, "how many times longer computing takes",
        [](Setup& s, const std::string& selector, const Value& v) {
-         // Nominal rates, so the prediction follows.
-         change_device(s, selector, v, [](model::Device& d, double x) {
-           if (!(x > 0.0))
-             throw Error("field 'device.slowdown': " + csv_number(x) + ", expected above 0");
-           d.flop_rate = model::FlopsPerSecond{d.flop_rate.value() / x};
-           d.memory_bandwidth = model::BytesPerSecond{d.memory_bandwidth.value() / x};
-         });
+         if (!(v.number > 0.0))
+           throw Error("field 'device.slowdown': " + csv_number(v.number) + ", expected above 0");
+         if (!selector.empty()) s.named_devices.push_back(selector);
+         s.slowdowns.emplace_back(selector, v.number);
        }},
       {"link.bandwidth", Unit::rate, "bandwidth of every link, or of link[NAME]",
        [](Setup& s, const std::string& selector, const Value& v) {
@@ -211,6 +211,16 @@ void check_link(const model::Cluster& cluster, const std::string& name) {
               known.substr(0, 500));
 }
 
+// Of the rates, so that the prediction follows.
+void slow_down(model::Device& device, const Setup& setup) {
+  double factor = 1.0;
+  for (const auto& [name, slowdown] : setup.slowdowns) {
+    if (name.empty() || name == device.name) factor = slowdown;
+  }
+  device.flop_rate = model::FlopsPerSecond{device.flop_rate.value() / factor};
+  device.memory_bandwidth = model::BytesPerSecond{device.memory_bandwidth.value() / factor};
+}
+
 double parse_plain(const std::string& text, const std::string& subject, bool whole) {
   double value = 0.0;
   const char* const end = text.data() + text.size();
@@ -312,20 +322,36 @@ planner::Request Library::request(const Setup& setup) {
   for (const std::string& name : setup.named_links) check_link(changed, name);
   for (const auto& change : setup.device_changes) changed = with_devices(changed, change);
   for (const auto& change : setup.link_changes) changed = with_links(changed, change);
+  if (!setup.slowdowns.empty()) {
+    changed = with_devices(changed, [&](model::Device& device) { slow_down(device, setup); });
+  }
+  if (setup.partition != "galaxy" && setup.partition != "equal")
+    static_cast<void>(planner::parse_proportions(setup.partition, changed));
+  if (setup.allreduce) static_cast<void>(planner::parse_allreduce_choice(*setup.allreduce));
+  std::vector<model::DeviceProfile> profiles = stated_profiles(changed);
   planner::Request request{.model = transformer->second,
                            .cluster = std::move(changed),
                            .strategy = setup.strategy,
                            .partition = setup.partition,
-                           .allreduce = setup.allreduce,
+                           .allreduce = setup.allreduce.value_or("star"),
                            .master = setup.master,
                            .workload = setup.workload,
-                           .profiles = {},
+                           .profiles = std::move(profiles),
                            .window = setup.window,
                            .release = setup.release,
                            .memory_limit = setup.memory_limit};
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);
   return request;
+}
+
+std::string Library::digest(const Setup& setup) {
+  auto [known, fresh] = digests_.try_emplace({setup.platform, setup.model});
+  if (fresh) {
+    known->second = model::sha256_hex(read_file(find_platform(setup.platform)) + '\n' +
+                                      read_file(find_config(setup.model)));
+  }
+  return known->second;
 }
 
 }  // namespace tandem::cli

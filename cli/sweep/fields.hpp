@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planner/search.hpp"
@@ -23,11 +24,14 @@ struct Setup {
   std::optional<std::size_t> devices{};  // the platform's first so many
   std::vector<std::function<void(model::Device&)>> device_changes{};
   std::vector<std::function<void(model::Link&)>> link_changes{};
+  // Device, or empty for all, and how many times longer it computes. Of several for a device the
+  // last counts, whatever rates the changes set.
+  std::vector<std::pair<std::string, double>> slowdowns{};
   std::vector<std::string> named_devices{};  // that changes are for
   std::vector<std::string> named_links{};
   std::string strategy = "tensor";
   std::string partition = "galaxy";
-  std::string allreduce = "star";
+  std::optional<std::string> allreduce{};
   std::string master{};
   planner::Workload workload{.prompt_tokens = 64, .new_tokens = 32};
   planner::WindowRequest window{.blocks = std::nullopt, .retain = std::nullopt};
@@ -72,10 +76,13 @@ class Library {
  public:
   // The setup's request with its model and its cluster, changed as the fields say. Throws Error.
   [[nodiscard]] planner::Request request(const Setup& setup);
+  // A digest of the contents of the setup's platform and model.
+  [[nodiscard]] std::string digest(const Setup& setup);
 
  private:
   std::map<std::string, model::Cluster> clusters_;
   std::map<std::string, model::Transformer> models_;
+  std::map<std::pair<std::string, std::string>, std::string> digests_;  // by platform and model
 };
 
 }  // namespace tandem::cli

@@ -3,7 +3,8 @@
 
 Every document is a walk through a world of people, places, objects and numbers: facts are stated once, other
 sentences pass, and later the facts are asked for or repeated, so that a reader must look far back to go on. Counting,
-lists and small stories with sums stand between. Nothing is taken from any other text.
+lists and small stories with sums stand between. Drills and recitals only teach to look back. Nothing is taken from any
+other text.
 
 `document(random, tokens_wanted, count)` returns the sentences of one document; `recall_question` returns a document
 whose last question asks for a fact exactly `distance` tokens back, as needle-in-a-haystack benchmarks do.
@@ -162,16 +163,20 @@ def story(random):
 
 
 class Walk:
-    """A walk through a fresh world, sentence by sentence. `forbidden` keys are never told."""
+    """A walk through a fresh world, sentence by sentence. `forbidden` keys are never told. A dense walk is full of
+    facts and of questions about them; in another one both are rare, and what is asked for was mostly told long ago."""
 
-    def __init__(self, random, forbidden=()):
+    def __init__(self, random, forbidden=(), dense=False):
         self.random = random
+        self.dense = dense
         self.facts = {}
         self.unasked = []
         self.forbidden = set(forbidden)
         # Documents differ in how much they ask: some are all questions and some are prose.
-        self.asking = random.choice([0.2, 0.45, 0.7])
-        self.told = random.choice([0.25, 0.4])
+        self.asking = random.choice([0.2, 0.45, 0.7] if dense else [0.1, 0.2, 0.3])
+        self.told = random.choice([0.25, 0.4] if dense else [0.02, 0.08])
+        self.repeating = 0.1 if dense else 0.02
+        self.first_told = 1 if dense else random.randrange(4, 13)
         # Where only few relations are told of, it takes the subject to tell one fact from another.
         self.relations = random.sample(RELATIONS, random.choice([1, 2, 3, len(RELATIONS)]))
 
@@ -186,16 +191,20 @@ class Walk:
         return self.new_fact()
 
     def old_fact(self):
-        """Returns a fact told before, mostly one that nothing has repeated since: that one must be looked for far
-        back."""
-        if self.unasked and self.random.random() < 0.7:
-            return self.unasked.pop(self.random.randrange(len(self.unasked)))
-        return self.random.choice(list(self.facts.values()))
+        """Returns a fact told before, mostly one that must be looked for far back: in a dense walk one that nothing has
+        repeated since, else the one not mentioned for longest."""
+        if self.dense:
+            if self.unasked and self.random.random() < 0.7:
+                return self.unasked.pop(self.random.randrange(len(self.unasked)))
+            return self.random.choice(list(self.facts.values()))
+        key = next(iter(self.facts)) if self.random.random() < 0.85 else self.random.choice(list(self.facts))
+        self.facts[key] = self.facts.pop(key)  # in the order of their last mention
+        return self.facts[key]
 
     def sentence(self):
         """Returns the next sentence."""
         draw = self.random.random()
-        if draw < self.told or not self.facts:
+        if draw < self.told or not self.facts or (draw < 0.5 and len(self.facts) < self.first_told):
             fact = self.new_fact()
             self.facts[fact.key] = fact
             self.unasked.append(fact)
@@ -203,7 +212,7 @@ class Walk:
         draw = self.random.random()
         if draw < self.asking:
             return ask(self.old_fact())
-        if draw < self.asking + 0.1:
+        if draw < self.asking + self.repeating:
             return repeat(self.random, self.old_fact())
         draw = self.random.random()
         if draw < 0.12:
@@ -215,15 +224,48 @@ class Walk:
         return filler(self.random)
 
 
-def document(random, tokens_wanted, count):
-    """Returns the sentences of a document of at least `tokens_wanted` tokens, as `count(text)` counts them."""
-    walk = Walk(random)
+def document(random, tokens_wanted, count, dense=None):
+    """Returns the sentences of a document of at least `tokens_wanted` tokens, as `count(text)` counts them. Short ones
+    are dense unless said otherwise, so that the number of facts hardly depends on the length."""
+    walk = Walk(random, dense=tokens_wanted <= 256 if dense is None else dense)
     sentences, tokens = [], 0
     while tokens < tokens_wanted:
         sentence = walk.sentence()
         sentences.append(sentence)
         tokens += count(sentence)
     return sentences
+
+
+def drill(random, tokens_wanted, count):
+    """Returns the sentences of a drill of at least `tokens_wanted` tokens: round after round of a few facts about few
+    subjects and in few relations, then questions about any of them, so that neither the relation nor the subject alone,
+    nor what was asked already, tells which fact is meant."""
+    relations = random.sample(RELATIONS, random.choice([1, 1, 2, 3]))
+    most = 4 if tokens_wanted <= 100 else 6
+    facts, sentences, tokens = {}, [], 0
+    while tokens < tokens_wanted:
+        told = [draw_fact(random, relations) for _ in range(random.randrange(2, most + 1))]
+        told = {fact.key: fact for fact in told if fact.key not in facts}
+        if not told:
+            relations = RELATIONS
+            continue
+        facts |= told
+        asked = [random.choice(list(told.values())) for _ in told] + random.choices(list(facts.values()), k=2)
+        turn = [state(random, fact) if random.random() < 0.3 else capital(fact.statement + ".")
+                for fact in told.values()]
+        turn += [ask(fact) if random.random() < 0.8 else repeat(random, fact) for fact in asked]
+        if random.random() < 0.3:
+            turn.insert(random.randrange(len(turn)), filler(random))
+        sentences += turn
+        tokens += sum(count(sentence) for sentence in turn)
+    return sentences
+
+
+def recital(random, tokens_wanted):
+    """Returns words in random order, said again and again: as one sentence of at least `tokens_wanted` words."""
+    words = PEOPLE + CITIES + JOBS + ANIMALS + FOODS + COLOURS + OBJECTS
+    chosen = random.sample(words, random.randrange(8, min(len(words), max(10, tokens_wanted // 2))))
+    return [" ".join(chosen * (tokens_wanted // len(chosen) + 1)) + "."]
 
 
 def recall_question(seed, distance, longest, count):

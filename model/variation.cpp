@@ -1,0 +1,29 @@
+#include "model/variation.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace tandem::model {
+
+bool varies_by_chance(const Cluster& cluster) {
+  return std::ranges::any_of(cluster.links(), [](const Link& link) {
+    return link.jitter.value() > 0.0 || link.loss > 0.0;
+  });
+}
+
+Cluster without_variation(const Cluster& cluster) {
+  if (variation(cluster).empty()) return cluster;
+  std::vector<Device> devices = cluster.devices();
+  for (Device& device : devices) device.speeds.clear();
+  std::vector<Link> links = cluster.links();
+  for (Link& link : links) {
+    link.jitter = {};
+    link.loss = 0.0;
+    link.background = {};
+    link.changes.clear();
+  }
+  return {cluster.name(), std::move(devices), cluster.routers(), std::move(links), cluster.edges()};
+}
+
+}  // namespace tandem::model

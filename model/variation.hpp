@@ -1,0 +1,15 @@
+#pragma once
+
+// Clusters that vary during a run (model::variation), and what they are without it.
+
+#include "model/cluster.hpp"
+
+namespace tandem::model {
+
+// Whether chance decides anything: jitter or loss of a link.
+[[nodiscard]] bool varies_by_chance(const Cluster& cluster);
+
+// The cluster as if nothing varied: no jitter, loss, background traffic or change during a run.
+[[nodiscard]] Cluster without_variation(const Cluster& cluster);
+
+}  // namespace tandem::model

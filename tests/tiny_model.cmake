@@ -1,0 +1,6 @@
+# The model that comes with tandem, against its generator and PyTorch.
+add_test(NAME "scenarios/tandem-tiny: is what its generator makes, and scores what PyTorch says"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/tiny_model/check_tiny_model.py
+                 $<TARGET_FILE:tandem> ${PROJECT_SOURCE_DIR}/scenarios/models)
+set_tests_properties("scenarios/tandem-tiny: is what its generator makes, and scores what PyTorch says"
+                     PROPERTIES LABELS torch TIMEOUT 600 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
