@@ -4,8 +4,8 @@
 Each line is a ratio of two times of the same repetition, so that a machine whose speed drifts changes neither; medians
 of the repetitions, between lowest and highest. Nothing here passes or fails.
 
-  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate that
-                          `tandem profile` measures in the same folder right after, with a file as large as the shard.
+  disk-bound, real disk   one device, not emulated: token time / (bytes read a token / disk rate), the rate of the same
+                          run's reads: bytes loaded / time that the disk was busy.
   disk-bound, emulated    two devices, disks half as fast as the steady state needs: the same, rate as emulated.
   steady, nominal pace    two devices, disks half as fast again as needed: token time / that without the scheduler.
   steady, measured pace   one device, its real computing slowed 8 times: the same.
@@ -52,11 +52,8 @@ class Regimes:
     def disk_bound_real(self):
         plan = self.one.plan(emulated.alone(FREE_DISK, 1.0), WINDOW)
         result = self.one.measure(plan, "--hosts", self.hosts)
-        shard_bytes = max(path.stat().st_size for path in self.one.cache.rglob("*") if path.is_file())
-        profile = self.one.folder / "profile.json"
-        self.one.call("profile", "--model", self.one.weights, "--seconds", 1, "--disk", f"{shard_bytes}B",
-                      "--cache", self.one.cache, "--out", profile, "--quiet")
-        rate = json.loads(profile.read_text())["disk_bandwidth_Bps"]
+        device = result["devices"][0]
+        rate = device["bytes_loaded"] / device["busy_s"]["disk"]
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.one.tokens)
 
     def disk_bound_emulated(self):

@@ -19,7 +19,7 @@ say "1. The devices and the network between them"
 
 say "2. The model: 3 million parameters, trained to remember what it was told"
 "$tandem" model inspect "$model"
-"$tandem" eval --weights "$model" --limit 4
+"$tandem" eval --weights "$model" --limit 16
 
 say "3. How fast is this machine? (task by task, about $seconds s)"
 "$tandem" profile --model "$model" --seconds "$seconds" --out "$out/profile.json"
