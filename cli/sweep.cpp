@@ -203,8 +203,10 @@ std::vector<std::string> settings_of(const Options& options, const Sweep& sweep,
   for (const std::string& setting : options.all("set")) common += "\nset " + setting;
   std::vector<std::string> settings;
   for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
-    const std::string files = library.digest(sweep.grid.setup(sweep.base, i));
-    settings.push_back(model::sha256_hex(common + '\n' + files).substr(0, 12));
+    std::string text = common;
+    text += '\n';
+    text += library.digest(sweep.grid.setup(sweep.base, i));
+    settings.push_back(model::sha256_hex(text).substr(0, 12));
   }
   return settings;
 }

@@ -163,8 +163,8 @@ class Writer {
     const bool wifi = draw.uniform() < device.wifi && !master;
     std::array<char, 64> name{};
     (void)std::snprintf(name.data(), name.size(), "%s-%lld-%lld", device.name, h, d);
-    const double disk_MBps = draw(device.disk_MBps);
-    const double memory_GBps = draw(device.memory_GBps);
+    const double disk_rate = draw(device.disk_MBps);
+    const double memory_rate = draw(device.memory_GBps);
     append(hosts_,
            "    <host id=\"%s\" speed=\"%.4gGf\" core=\"%d\">\n"
            "      <prop id=\"tandem:memory\" value=\"%dGiB\"/>\n"
@@ -172,8 +172,8 @@ class Writer {
            "      <prop id=\"tandem:disk_bandwidth\" value=\"%.4gMBps\"/>\n"
            "      <prop id=\"tandem:slowdown\" value=\"1\"/>\n"
            "    </host>\n",
-           name.data(), draw(device.core_gflops), device.cores, device.memory_GiB, memory_GBps,
-           disk_MBps);
+           name.data(), draw(device.core_gflops), device.cores, device.memory_GiB, memory_rate,
+           disk_rate);
     if (wifi) {
       append(routes_,
              "    <route src=\"%s\" dst=\"home-%lld\"><link_ctn id=\"air-%lld-wifi\"/></route>\n",
