@@ -143,8 +143,8 @@ class Transformer(torch.nn.Module):
     @torch.no_grad()
     def look_back(self):
         """Lets head h of the first layer begin by looking h + 1 tokens back. All tokens share a constant in their first
-        dimension; from it, three of the head's rotary pairs make scores that are highest at that distance. Without it,
-        finding a fact by its subject, which takes such heads first, was not learnt in 3,000 steps."""
+        dimension; from it, three of the head's rotary pairs make scores that are highest at that distance. Without it
+        and recitals, finding a fact by its subject, which takes such heads first, was not learnt in 3,000 steps."""
         self.embed_tokens.weight[:, 0] = 0.4
         attention = self.layers[0].self_attn
         query, key = attention["q_proj"].weight[:, 0], attention["k_proj"].weight[:, 0]
