@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kMaxTriedTasks = 1 << 20;
 constexpr std::int32_t kDeepestTried = 3;
-// Times that differ by less are equal: their sums are rounded in another order.
-constexpr double kTie = 1e-9;
+// Times whose ratio differs by less are equal: sums are rounded in another order.
+constexpr double kEqualTimes = 1e-9;
 
 // Consecutive steps of one new token.
 class DecodeSteps : public model::Steps {
@@ -71,7 +71,7 @@ std::string fastest(const Plan& fixed, std::string AllreduceChoice::*phase,
   for (const std::string& candidate : allreduce_candidates(plan)) {
     plan.allreduce.*phase = candidate;
     const double taken = time(plan, evaluate);
-    if (taken >= least * (1.0 - kTie)) continue;
+    if (taken >= least * (1.0 - kEqualTimes)) continue;
     least = taken;
     best = candidate;
   }
