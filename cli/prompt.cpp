@@ -1,0 +1,86 @@
+#include "cli/prompt.hpp"
+
+#include <iostream>
+#include <limits>
+#include <sstream>
+
+#include "cli/files.hpp"
+#include "model/error.hpp"
+
+namespace tandem::cli {
+namespace {
+
+std::vector<std::int32_t> read_ids(const std::string& path) {
+  std::istringstream words(read_file(path));
+  std::vector<std::int32_t> ids;
+  for (std::string word; words >> word;) {
+    std::size_t used = 0;
+    long long id = -1;
+    try {
+      id = std::stoll(word, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    if (used != word.size() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      throw Error(path + ": '" + word.substr(0, 40) +
+                  "', expected token ids, whole numbers from 0, separated by spaces or lines");
+    }
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  if (ids.empty()) throw Error(path + ": no token ids, expected at least one; write the prompt");
+  return ids;
+}
+
+}  // namespace
+
+std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options, const planner::Plan& plan,
+                                              const std::filesystem::path& weights) {
+  try {
+    return exec::load_tokenizer(weights, plan.model);
+  } catch (const Error& error) {
+    if (!options.text("prompt-ids")) throw;
+    if (!options.has("quiet")) std::cerr << "tandem: " << error.what() << "; printing token ids\n";
+    return exec::number_tokenizer(plan.model.vocab);
+  }
+}
+
+namespace {
+
+// As many tokens as were planned, of a text that says what it is.
+std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::int64_t tokens) {
+  std::string text;
+  std::vector<std::int32_t> ids;
+  while (static_cast<std::int64_t>(ids.size()) < tokens) {
+    text += "Many devices of one home share the work of one model. ";
+    ids = tokenizer.encode(text);
+  }
+  ids.resize(static_cast<std::size_t>(tokens));
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenizer& tokenizer,
+                                    const planner::Plan& plan) {
+  const auto text = options.text("prompt");
+  const auto file = options.text("prompt-ids");
+  if (text && file)
+    throw Usage("flags '--prompt' and '--prompt-ids' contradict each other; give one");
+  if (!text && !file) return default_prompt(tokenizer, plan.workload.prompt_tokens);
+  std::vector<std::int32_t> ids = text ? tokenizer.encode(*text) : read_ids(*file);
+  if (ids.empty()) throw Error("flag '--prompt': no tokens, expected at least one; write a prompt");
+  for (const std::int32_t id : ids) {
+    if (id < tokenizer.vocab()) continue;
+    throw Error((text ? "flag '--prompt'" : *file) + ": token " + std::to_string(id) +
+                ", expected less than the vocabulary's " + std::to_string(tokenizer.vocab()) +
+                "; use ids of this model");
+  }
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count != plan.workload.prompt_tokens && !options.has("quiet")) {
+    std::cerr << "tandem: the prompt has " << count << " tokens, the plan was made for "
+              << plan.workload.prompt_tokens << "; predictions of the plan do not apply\n";
+  }
+  return ids;
+}
+
+}  // namespace tandem::cli
