@@ -43,7 +43,7 @@ inline std::vector<std::string> execute_on_threads(const model::TaskGraph& graph
     MemoryTransport transport(network, self);
     exec::Pacer pacer({});
     exec::Runtime runtime(devices[static_cast<std::size_t>(self)], &transport, nullptr, pacer,
-                          {.device = self, .patience = std::chrono::seconds(20)});
+                          {.device = self});
     runtime.prepare(graph);
     exec::TimeLog log;
     for (int step = 0; step < steps; ++step) runtime.step(step, graph, nullptr, {}, log);

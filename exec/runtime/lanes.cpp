@@ -63,7 +63,7 @@ void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
 
 void ChannelLane::finish() {
   std::unique_lock lock(mutex_);
-  await(lock, "the end of the step", [this] { return !has_work_; });
+  await(lock, [this] { return !has_work_; });
 }
 
 void ChannelLane::cancel(const std::string& reason) noexcept {
@@ -83,17 +83,9 @@ std::span<float> ChannelLane::slot(const ChannelMessage& message) {
 }
 
 template <class Ready>
-void ChannelLane::await(std::unique_lock<std::mutex>& lock, const char* what, Ready ready) {
-  const auto deadline = Clock::now() + options_.patience;
-  const bool in_time = changed_.wait_until(lock, deadline, [&] { return cancelled_ || ready(); });
+void ChannelLane::await(std::unique_lock<std::mutex>& lock, Ready ready) {
+  changed_.wait(lock, [&] { return cancelled_ || ready(); });
   if (cancelled_) throw Error(reason_);
-  if (!in_time) give_up(what);
-}
-
-void ChannelLane::give_up(const char* what) const {
-  throw Error("channel with device " + std::to_string(peer_) + ": nothing happened for " +
-              std::to_string(options_.patience.count() / 1000) + " s while waiting for " + what +
-              "; that device is alive but stuck, see its log");
 }
 
 void ChannelLane::work() {
@@ -128,7 +120,7 @@ std::span<float> OutgoingLane::room(std::int32_t position) {
   const ChannelMessage& next = message(position);
   if (threaded() && next.previous >= 0) {
     std::unique_lock lock(mutex());
-    await(lock, "room for another message", [&] { return sent_ > next.previous; });
+    await(lock, [&] { return sent_ > next.previous; });
   }
   return slot(next);
 }
@@ -148,7 +140,7 @@ void OutgoingLane::send(std::int32_t position) {
 void OutgoingLane::carry(std::int32_t position) {
   {
     std::unique_lock lock(mutex());
-    await(lock, "a payload to send", [&] { return captured_ > position; });
+    await(lock, [&] { return captured_ > position; });
   }
   transmit(position);
   {
@@ -187,7 +179,7 @@ std::span<const float> IncomingLane::payload(std::int32_t position) {
   }
   if (received_ <= position) {
     std::unique_lock lock(mutex());
-    await(lock, "a message", [&] { return received_ > position; });
+    await(lock, [&] { return received_ > position; });
   }
   return slot(message(position));
 }
@@ -208,8 +200,7 @@ void IncomingLane::carry(std::int32_t position) {
   const std::int32_t previous = message(position).previous;
   if (previous >= 0) {
     std::unique_lock lock(mutex());
-    await(lock, "room for another message",
-          [&] { return delivered_[static_cast<std::size_t>(previous)] != 0; });
+    await(lock, [&] { return delivered_[static_cast<std::size_t>(previous)] != 0; });
   }
   receive(position);
 }
@@ -219,10 +210,9 @@ void IncomingLane::receive(std::int32_t position) {
   require(
       threaded() || next.previous < 0 || delivered_[static_cast<std::size_t>(next.previous)] != 0,
       "IncomingLane: slot still in use");
-  const auto deadline = Clock::now() + options().patience;
   const MessageTimes times =
-      transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)), deadline,
-                          options().may_spin && !threaded());
+      transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
+                          Clock::time_point::max(), options().may_spin && !threaded());
   arrivals_[static_cast<std::size_t>(position)] = times.arrived;
   if (!threaded()) {
     received_ = position + 1;

@@ -21,7 +21,6 @@
 namespace tandem::exec {
 
 struct LaneOptions {
-  std::chrono::milliseconds patience{600'000};  // longest wait for one message, or for room for one
   bool may_spin = false;  // before blocking; never on an emulated or oversubscribed device
   // Called on a lane's own thread with the reason of its failure; cancel every lane here.
   std::function<void(const std::string& reason)> on_failure;
@@ -68,10 +67,10 @@ class ChannelLane {
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};
   }
-  // Waits under `lock` until `ready()`. Throws Error if cancelled or out of patience; `what` says
-  // what was waited for.
+  // Waits under `lock` until `ready()`, as long as it takes: whoever watches the peers cancels when
+  // one is silent. Throws Error if cancelled.
   template <class Ready>
-  void await(std::unique_lock<std::mutex>& lock, const char* what, Ready ready);
+  void await(std::unique_lock<std::mutex>& lock, Ready ready);
   [[nodiscard]] Transport& transport() { return *transport_; }
   [[nodiscard]] const Transport& transport() const { return *transport_; }
   [[nodiscard]] const LaneOptions& options() const { return options_; }
@@ -82,7 +81,6 @@ class ChannelLane {
  private:
   void start();
   void work();
-  [[noreturn]] void give_up(const char* what) const;
 
   Transport* transport_;
   model::DeviceIndex peer_;

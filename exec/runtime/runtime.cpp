@@ -52,7 +52,6 @@ void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
     disk_ = std::make_unique<DiskLane>(
         *weights_,
         DiskLaneOptions{.rate = options_.disk_rate,
-                        .patience = options_.patience,
                         .on_failure = [this](const std::string& reason) { cancel(reason); }});
   }
   disk_->reserve(disk);
@@ -69,8 +68,7 @@ void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>&
     if (!lane) {
       lane = std::make_unique<Lane>(
           *transport_, channel.peer,
-          LaneOptions{.patience = options_.patience,
-                      .may_spin = options_.may_spin,
+          LaneOptions{.may_spin = options_.may_spin,
                       .on_failure = [this](const std::string& reason) { cancel(reason); }});
     }
     lane->reserve(channel);

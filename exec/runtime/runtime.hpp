@@ -25,9 +25,8 @@ namespace tandem::exec {
 
 struct RuntimeOptions {
   model::DeviceIndex device = 0;
-  bool may_spin = false;  // before blocking in a wait; never on an emulated device
-  std::chrono::milliseconds patience{600'000};  // for one message, or one load
-  double disk_rate = 0.0;                       // bytes a second of an emulated disk; 0: real
+  bool may_spin = false;   // before blocking in a wait; never on an emulated device
+  double disk_rate = 0.0;  // bytes a second of an emulated disk; 0: real
 };
 
 // Chooses the next token from the logits of the last lm_head.

@@ -23,7 +23,6 @@ struct DiskLaneOptions {
   // Emulated disk, bytes a second: a load takes its bytes / rate from when it may start, whatever
   // the real disk does. 0: loads take what they take.
   double rate = 0.0;
-  std::chrono::milliseconds patience{600'000};  // longest wait for one load
   // Called on the lane's thread with the reason of its failure; cancel everything here.
   std::function<void(const std::string& reason)> on_failure{};
 };
@@ -49,8 +48,8 @@ class DiskLane {
   // step, as far as they depend on it no more. Both were reserved and stay until the step after
   // `next` begins.
   void begin(const DiskSchedule& now, const DiskSchedule* next);
-  // Load number `position` of the step; waits until it is done. Throws Error if cancelled or out of
-  // patience.
+  // Load number `position` of the step; waits until it is done, however slow the disk. Throws Error
+  // if cancelled.
   [[nodiscard]] const LoadedBlock& await(std::int32_t position);
   // When it was. After await() or finish(), until the next begin().
   [[nodiscard]] const Times& times(std::int32_t position) const;

@@ -79,8 +79,8 @@ MessageTimes TcpTransport::send(model::DeviceIndex to, MessageTag tag,
       const std::size_t sent = end.connection.write_some(part);
       part = part.subspan(sent);
       if (sent == 0) {
-        end.connection.wait(true, {.deadline = Clock::now() + options_.send_timeout,
-                                   .cancellation = cancellation_.get()});
+        end.connection.wait(
+            true, {.deadline = Clock::time_point::max(), .cancellation = cancellation_.get()});
       }
     }
   }

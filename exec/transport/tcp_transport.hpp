@@ -18,8 +18,7 @@ struct ChannelEnd {
 };
 
 struct TcpOptions {
-  std::chrono::microseconds spin{60};      // before blocking in receive
-  std::chrono::seconds send_timeout{120};  // without any progress, then the peer is late
+  std::chrono::microseconds spin{60};  // before blocking in receive
   std::size_t inline_bytes = std::size_t{64}
                              << 10;  // up to here: sent and received by the computing thread
 };

@@ -35,8 +35,8 @@ class Transport {
   virtual ~Transport() = default;
 
   // Sends `payload` to device `to`. Returns when the channel can take the next message (`payload`
-  // may then be reused), which may be before it is received. Throws Error if the peer is gone or
-  // late.
+  // may then be reused), which may be before it is received. Waits as long as the peer takes, which
+  // may compute before it receives. Throws Error if the peer is gone, or cancelled.
   virtual MessageTimes send(model::DeviceIndex to, MessageTag tag,
                             std::span<const std::byte> payload) = 0;
 
