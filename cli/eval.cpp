@@ -22,6 +22,7 @@
 #include "exec/evaluation/questions.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
@@ -287,6 +288,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   const auto result_path = options.text("out");
   if (result_path) check_writable(*result_path);
   const planner::Plan plan = plan_of(options, weights);
+  exec::check_config(weights, plan.model);
   exec::ScoreOptions run = score_options(options, plan, weights);
 
   const auto text = source_of(options, "text", weights / "eval" / "heldout.jsonl");
@@ -310,6 +312,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
     run.workers = cluster->endpoints();
   }
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
+  run.on_warning = [&](const std::string& warning) { view.remark(warning); };
   const std::string of = " of " + std::to_string(exam.passages.size()) + " texts scored";
   run.on_passage = [&](std::size_t done) { view.stage(std::to_string(done) + of); };
 

@@ -11,6 +11,7 @@ namespace tandem::cli {
 
 GenerationView::GenerationView(std::ostream& out, bool quiet)
     : out_(out),
+      quiet_(quiet),
       progress_(!quiet && isatty(STDERR_FILENO) == 1),
       shared_(progress_ && &out == &std::cout && isatty(STDOUT_FILENO) == 1) {
   winsize size{};
@@ -21,6 +22,16 @@ GenerationView::~GenerationView() { finish(); }
 
 void GenerationView::stage(const std::string& text) {
   if (progress_ && tokens_ == 0 && !any_text_) show(text);
+}
+
+void GenerationView::remark(const std::string& warning) {
+  if (quiet_) return;
+  hide();
+  if (shared_ && any_text_ && !finished_ && column_ > 0) {
+    out_ << '\n' << std::flush;
+    column_ = 0;
+  }
+  std::cerr << "tandem: " << warning << std::endl;
 }
 
 void GenerationView::show(const std::string& progress) {

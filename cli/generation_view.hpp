@@ -20,6 +20,8 @@ class GenerationView {
 
   // What is being done before the first token.
   void stage(const std::string& text);
+  // A line of its own on standard error, unless quiet.
+  void remark(const std::string& warning);
   void text(std::string_view piece);
   // A token is there: updates the progress line.
   void token();
@@ -32,6 +34,7 @@ class GenerationView {
   void write(std::string_view piece);
 
   std::ostream& out_;
+  bool quiet_;
   bool progress_;  // standard error is a terminal, and wanted
   bool shared_;    // so is `out`: both are one screen
   std::size_t width_ = 80;

@@ -236,19 +236,25 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
                  {"quiet", "", "print nothing"}}},
       arguments);
   const std::string& path = options.positional(0);
-  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::string name = options.required("weights");
   const std::string folder = options.required("out");
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  const std::filesystem::path weights = weights_for(name, plan.model);
   Table table({"device", "bytes", "shard"});
   GenerationView view(out, options.has("quiet"));
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const std::string& device = plan.cluster.devices()[i].name;
-    const exec::ShardFile shard =
-        exec::make_shard_file(weights, plan.model, plan.devices[i].share, folder,
-                              [&](std::uint64_t done, std::uint64_t total) {
-                                view.stage("slicing the weights of " + device + ": " +
-                                           std::to_string(done * 100 / total) + "%");
-                              });
+    const auto progress = [&](const char* what) {
+      return [&view, text = what + device](std::uint64_t done, std::uint64_t total) {
+        view.stage(text + ": " + std::to_string(done * 100 / total) + "%");
+      };
+    };
+    const exec::ShardFile shard = exec::make_shard_file(
+        weights, plan.model, plan.devices[i].share, folder,
+        {.verify = true,
+         .slicing = progress("slicing the weights of "),
+         .verifying = progress("checking the weights of "),
+         .on_damage = [&](const std::string& warning) { view.remark(warning); }});
     table.add({device, std::to_string(shard.bytes), shard.path.string()});
   }
   view.finish();

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "cli/files.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -49,6 +50,12 @@ fs::path find_weights(const std::string& name) {
     if (known && known->filename() == "config.json") return known->parent_path();
   }
   return name;
+}
+
+fs::path weights_for(const std::string& name, const model::Transformer& planned) {
+  fs::path folder = find_weights(name);
+  exec::check_config(folder, planned);
+  return folder;
 }
 
 std::vector<std::string> known_models() {

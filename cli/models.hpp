@@ -19,6 +19,10 @@ namespace tandem::cli {
 // unless a file of that name exists; else `name` itself, whether or not it exists.
 [[nodiscard]] std::filesystem::path find_weights(const std::string& name);
 
+// find_weights, checked: its config.json states `planned`. Throws Error as exec::check_config.
+[[nodiscard]] std::filesystem::path weights_for(const std::string& name,
+                                                const model::Transformer& planned);
+
 // The names in scenarios/models, geometries and folders, sorted.
 [[nodiscard]] std::vector<std::string> known_models();
 

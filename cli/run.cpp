@@ -108,7 +108,7 @@ std::string machine() {
 exec::GenerateOptions generate_options(const Options& options, const planner::Plan& plan,
                                        const Mode& mode) {
   exec::GenerateOptions run;
-  run.weights = find_weights(options.required("weights"));
+  run.weights = weights_for(options.required("weights"), plan.model);
   const auto cache = options.text("cache");
   run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
   run.new_tokens = options.integer_or("new-tokens", plan.workload.new_tokens, 1, 1 << 30);
@@ -154,6 +154,7 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
   exec::StreamingDecoder decoder(tokenizer);
   bool shown_prompt = false;
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
+  run.on_warning = [&](const std::string& warning) { view.remark(warning); };
   run.on_token = [&](std::int32_t token) {
     if (!shown_prompt) {
       for (const std::int32_t id : run.prompt) view.text(decoder.push(id));

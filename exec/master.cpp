@@ -137,7 +137,7 @@ class MasterSession {
     std::vector<ShardFile> files;
     files.reserve(peers_.size());
     for (const model::DeviceIndex d : peers_) {
-      files.push_back(make_shard(d));
+      files.push_back(make_shard(d, /*verify=*/false));
       control().send(d, PlanOffer{.sha256 = sha256,
                                   .plan = text,
                                   .options = to_json(run_),
@@ -147,21 +147,25 @@ class MasterSession {
     for (std::size_t i = 0; i < peers_.size(); ++i) answer(peers_[i], files[i]);
   }
 
-  ShardFile make_shard(model::DeviceIndex d) {
-    const std::string what = "slicing the weights of " + name(d);
-    stage(what);
+  // `verify`: also checks what is found in the cache, whose bytes are about to be used.
+  ShardFile make_shard(model::DeviceIndex d, bool verify) {
+    stage("preparing the weights of " + name(d));
+    const auto progress = [&](const char* what) {
+      return [this, text = what + name(d)](std::uint64_t done, std::uint64_t total) {
+        session_->check();
+        stage(text + ": " + std::to_string(done * 100 / total) + "%");
+      };
+    };
     return make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir,
-                           [&](std::uint64_t done, std::uint64_t total) {
-                             session_->check();
-                             stage(what + ": " + std::to_string(done * 100 / total) + "%");
-                           });
+                           {.verify = verify,
+                            .slicing = progress("slicing the weights of "),
+                            .verifying = progress("checking the weights of "),
+                            .on_damage = options_.on_warning});
   }
 
   DeviceWeights load_weights() {
     if (streams(graphs_, plan_.master)) {
-      const ShardFile file = make_shard(plan_.master);
-      stage("checking the master's weights");
-      return open_window(plan_, plan_.master, graphs_, file, /*verify=*/true);
+      return open_window(plan_, plan_.master, graphs_, make_shard(plan_.master, /*verify=*/true));
     }
     stage("loading the master's weights");
     return {.shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master)),
@@ -175,8 +179,8 @@ class MasterSession {
       case PlanVerdict::accepted:
         break;
       case PlanVerdict::needs_shard:
-        // A worker that shares this cache has removed a file that was altered.
-        if (make_shard(d).sha256 != file.sha256) {
+        // A file that is altered must not go out; a worker that shares this cache removed it.
+        if (make_shard(d, /*verify=*/!file.checked).sha256 != file.sha256) {
           throw Error("weights of " + name(d) + ": changed since they were offered; start again");
         }
         stage("sending the weights of " + name(d));

@@ -34,6 +34,8 @@ struct SessionOptions {
   SessionTimes times;
   // What is being done before the first step ("slicing weights for phone"), for a progress line.
   std::function<void(const std::string& stage)> on_stage;
+  // What went wrong without ending the session.
+  std::function<void(const std::string& warning)> on_warning;
 };
 
 struct GenerateOptions : SessionOptions {

@@ -114,7 +114,7 @@ class WorkerSession {
     // Its digest was checked when it was found, or received.
     DeviceWeights weights =
         streams(*graphs_, self_)
-            ? open_window(*plan_, self_, *graphs_, shard_file_, /*verify=*/false)
+            ? open_window(*plan_, self_, *graphs_, shard_file_)
             : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model, device().share),
                             .window = nullptr};
     control().send(hello_.device, Ready{});  // to open channels

@@ -90,4 +90,17 @@ struct Transformer {
 // Config JSON of `transformer`: parse_config_json reads it back to an equal value.
 [[nodiscard]] std::string to_config_json(const Transformer& transformer);
 
+// A field of config.json as two models have it, values as JSON ("null": it has none).
+struct FieldDifference {
+  std::string field;
+  std::string first;
+  std::string second;
+  bool operator==(const FieldDifference&) const = default;
+};
+
+// Where two models differ, in the order of to_config_json: everything that it writes is compared
+// but the name, which changes no result.
+[[nodiscard]] std::vector<FieldDifference> differences(const Transformer& first,
+                                                       const Transformer& second);
+
 }  // namespace tandem::model

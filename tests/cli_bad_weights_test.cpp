@@ -147,3 +147,59 @@ TEST_CASE("cli/bad input: weights") {
     check("astray");
   }
 }
+
+TEST_CASE("cli/bad input: weights of another model than the plan's, by field") {
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
+  bench.plan();
+  const std::string config = bench.read("tiny/config.json");
+  bench.write("text.jsonl", "{\"text\": \"a\"}\n");
+  bench.write("other/model.safetensors", bench.read("tiny/model.safetensors"));
+  const auto check = [&](const std::string& expected) {
+    tandem::test::check_refused(
+        bench, {"run", "plan.json", "--emulate", "--weights", "other", "--cache", "cache"}, 1,
+        expected);
+    tandem::test::check_refused(bench,
+                                {"eval", "--plan", "plan.json", "--emulate", "--weights", "other",
+                                 "--text", "text.jsonl", "--cache", "cache"},
+                                1, expected);
+    tandem::test::check_refused(
+        bench, {"model", "shard", "plan.json", "--weights", "other", "--out", "shards"}, 1,
+        expected);
+  };
+  SUBCASE("a field that no size shows") {
+    const Json whole = Json::parse(config);
+    const struct {
+      const char* field;
+      Json value;
+    } changes[] = {{"rope_theta", 500000.0},
+                   {"rms_norm_eps", 1e-3},
+                   {"num_hidden_layers", 1},
+                   {"num_attention_heads", whole.at("num_attention_heads").get<int>() / 2},
+                   {"num_key_value_heads", 1},
+                   {"max_position_embeddings", 77},
+                   {"eos_token_id", Json::array({3})},
+                   {"tie_word_embeddings", !whole.at("tie_word_embeddings").get<bool>()}};
+    for (const auto& change : changes) {
+      CAPTURE(change.field);
+      Json changed = whole;
+      REQUIRE(changed.value(change.field, Json()) != change.value);
+      changed[change.field] = change.value;
+      bench.write("other/config.json", changed.dump());
+      check(std::string(change.field) + " " + change.value.dump() + " where the plan has " +
+            whole.value(change.field, Json()).dump());
+    }
+  }
+  SUBCASE("no config.json") { check("other: folder without config.json"); }
+  SUBCASE("a config.json that is none") {
+    bench.write("other/config.json", "{}");
+    check("other/config.json");
+  }
+  SUBCASE("shards that were made before the config.json changed are not used") {
+    bench.write("other/config.json", config);
+    bench.must({"model", "shard", "plan.json", "--weights", "other", "--out", "shards", "--quiet"});
+    bench.write("other/config.json",
+                tandem::test::replaced(config, "\"rms_norm_eps\": ", "\"rms_norm_eps\": 0.1"));
+    check("rms_norm_eps");
+  }
+}

@@ -72,7 +72,7 @@ DeviceWeights weights_of(const planner::Plan& plan, model::DeviceIndex self,
   const StepGraphs graphs(plan, plan.workload);
   if (!streams(graphs, self)) return {Shard::slice(weights, plan.model, share), nullptr};
   const ShardFile file = make_shard_file(weights, plan.model, share, weights / "cache");
-  return open_window(plan, self, graphs, file, /*verify=*/true);
+  return open_window(plan, self, graphs, file);
 }
 
 // Every device of `plan` on a thread. `disturb` is called with the runs before the first step.

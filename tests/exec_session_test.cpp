@@ -329,6 +329,25 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
   CHECK(home.generate(plan) == home.expected(plan));
 }
 
+TEST_CASE("exec/session: a damaged shard in the master's own cache heals") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  const ShardFile shard = make_shard_file(home.weights(), home.model, plan.devices[1].share,
+                                          home.folder.path() / "cache-0");
+  std::fstream file(shard.path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('!');
+  file.close();
+  GenerateOptions options = home.options(plan);
+  std::vector<std::string> warnings;
+  options.on_warning = [&](const std::string& warning) { warnings.push_back(warning); };
+  Interrupt interrupt;
+  CHECK(exec::generate(plan, options, interrupt).tokens == home.expected(plan));
+  REQUIRE(warnings.size() == 1);
+  CHECK(has(warnings[0], shard.path.string()));
+  CHECK(find_shard(home.folder.path() / "cache-0", shard.sha256));
+}
+
 TEST_CASE("exec/session: damaged weights on the way are refused, and not kept") {
   const Home home(1);
   const planner::Plan plan = home.plan(2, 3);

@@ -77,6 +77,84 @@ TEST_CASE("exec/shard file: equals the shard in memory, and the second call does
   }
 }
 
+TEST_CASE("exec/shard file: what is damaged in the cache is made again, and said") {
+  const Transformer t = small_llama();
+  const TemporaryFolder folder;
+  const auto weights = folder.path() / "weights";
+  const auto cache = folder.path() / "cache";
+  write_random_weights(t, 7, model::DType::f16, weights, 20000);
+  const ShardFile file = make_shard_file(weights, t, kShare, cache);
+  CHECK(file.checked);
+  const std::string sound = read_all(file.path);
+  std::vector<std::string> said;
+  const ShardFileOptions options{
+      .verify = true, .on_damage = [&](const std::string& warning) { said.push_back(warning); }};
+  CHECK(make_shard_file(weights, t, kShare, cache, options).checked);
+  CHECK(said.empty());
+
+  std::filesystem::path damaged = file.path;
+  const std::filesystem::path entry = std::filesystem::directory_iterator(cache / "index")->path();
+  SUBCASE("a byte of the shard differs") {
+    write_text(file.path, sound.substr(0, sound.size() - 1) + '!');
+  }
+  SUBCASE("a byte of its header differs") { write_text(file.path, '!' + sound.substr(1)); }
+  SUBCASE("it was cut short") { write_text(file.path, sound.substr(0, 100)); }
+  SUBCASE("it is longer") { write_text(file.path, sound + "!"); }
+  SUBCASE("a folder has its place") {
+    std::filesystem::remove(file.path);
+    write_text(file.path / "in" / "it", "x");
+  }
+  SUBCASE("a link to nowhere has its place") {
+    std::filesystem::remove(file.path);
+    std::filesystem::create_symlink("nowhere", file.path);
+  }
+  SUBCASE("the index entry") {
+    damaged = entry;
+    SUBCASE("is too long") { write_text(entry, std::string(1000, 'a')); }
+    SUBCASE("is garbage") { write_text(entry, "\x01garbage"); }
+    SUBCASE("is empty") { write_text(entry, ""); }
+    SUBCASE("is a folder") {
+      std::filesystem::remove(entry);
+      write_text(entry / "in" / "it", "x");
+    }
+    SUBCASE("names the shard of another share") {
+      Share other = kShare;
+      other.heads = {2, 5};
+      const ShardFile swapped = make_shard_file(weights, t, other, cache);
+      CHECK(swapped.bytes == file.bytes);
+      write_text(entry, swapped.sha256);
+      damaged = swapped.path;
+    }
+  }
+  const ShardFile again = make_shard_file(weights, t, kShare, cache, options);
+  CHECK(again.path == file.path);
+  CHECK(again.sha256 == file.sha256);
+  CHECK(read_all(file.path) == sound);
+  CHECK(read_all(entry) == file.sha256);
+  REQUIRE(said.size() == 1);
+  CHECK(has(said[0], damaged.string()));
+  static_cast<void>(make_shard_file(weights, t, kShare, cache, options));
+  CHECK(said.size() == 1);
+}
+
+TEST_CASE("exec/shard file: a folder or a link in a shard's place is not found, and replaced") {
+  const TemporaryFolder folder;
+  const std::string sha256 = model::sha256_hex("right");
+  const auto place = folder.path() / "shards" / (sha256 + ".shard");
+  SUBCASE("folder") { write_text(place / "in" / "it", "x"); }
+  SUBCASE("link") {
+    std::filesystem::create_directories(place.parent_path());
+    std::filesystem::create_symlink("nowhere", place);
+  }
+  SUBCASE("folder, nobody looked") {
+    write_text(place / "in" / "it", "x");
+    CHECK(store_shard(folder.path(), sha256, bytes_of("right")).path == place);
+  }
+  CHECK(find_shard(folder.path(), sha256).has_value() == std::filesystem::is_regular_file(place));
+  CHECK(store_shard(folder.path(), sha256, bytes_of("right")).checked);
+  CHECK(read_all(place) == "right");
+}
+
 TEST_CASE("exec/shard file: a received shard is stored under its digest and found again") {
   const TemporaryFolder folder;
   const std::string text = "any bytes will do for the cache: it knows digests only";

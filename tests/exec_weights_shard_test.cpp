@@ -25,6 +25,7 @@ using testing::has;
 using testing::small_llama;
 using testing::TemporaryFolder;
 using testing::whole_share;
+using testing::write_text;
 
 // Reads `rows` x `columns` of a tensor straight from the folder.
 std::vector<float> part_of(const SafetensorsFolder& weights, const std::string& name,
@@ -287,10 +288,14 @@ TEST_CASE("exec/shard: a missing tensor and one of another shape are named") {
   write_random_weights(t, 7, model::DType::f32, folder.path());
   Transformer untied = t;
   untied.tied_embeddings = false;
+  write_text(folder.path() / "config.json", model::to_config_json(untied));
   CHECK(has(error_of([&] { const auto s = Shard::slice(folder.path(), untied, whole_share(t)); }),
             "lm_head.weight is missing"));
   Transformer wider = t;
   wider.intermediate = 38;
+  CHECK(has(error_of([&] { const auto s = Shard::slice(folder.path(), wider, whole_share(t)); }),
+            "tie_word_embeddings false where the plan has true"));
+  write_text(folder.path() / "config.json", model::to_config_json(wider));
   const std::string error =
       error_of([&] { const auto s = Shard::slice(folder.path(), wider, whole_share(wider)); });
   CHECK(has(error, "gate_proj.weight: shape [37, 30], expected [38, 30]"));

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/model_fixtures.hpp"
 
@@ -220,4 +221,59 @@ TEST_CASE("model/transformer: validate names the field that is wrong") {
   CHECK(contains(message([](Transformer& t) { t.eos_tokens = {1, -1}; }), "eos_token_id is -1"));
   CHECK(contains(message([](Transformer& t) { t.rope_scaling = RopeScaling{.factor = 0.0}; }),
                  "rope_scaling.factor is 0"));
+}
+
+TEST_CASE("model/config_json: every field but the name counts as a difference") {
+  Transformer t = parse(llama());
+  Transformer renamed = t;
+  renamed.name = "other";
+  CHECK(differences(t, renamed).empty());
+  // A field that Transformer gains breaks this line; add it to the list below.
+  const auto& [name, family, layers, hidden, heads, kv_heads, head_dim, intermediate, vocab,
+               max_context, tied, epsilon, theta, scaling, bos, eos] = t;
+  static_cast<void>(name);
+  const struct {
+    const char* field;
+    void (*change)(Transformer& t);
+  } changes[] = {
+      {"model_type", [](Transformer& x) { x.family = Family::glm; }},
+      {"num_hidden_layers", [](Transformer& x) { x.layers = 3; }},
+      {"hidden_size", [](Transformer& x) { x.hidden = 128; }},
+      {"num_attention_heads", [](Transformer& x) { x.heads = 4; }},
+      {"num_key_value_heads", [](Transformer& x) { x.kv_heads = 4; }},
+      {"head_dim", [](Transformer& x) { x.head_dim = 4; }},
+      {"intermediate_size", [](Transformer& x) { x.intermediate = 97; }},
+      {"vocab_size", [](Transformer& x) { x.vocab = 101; }},
+      {"max_position_embeddings", [](Transformer& x) { x.max_context = 129; }},
+      {"tie_word_embeddings", [](Transformer& x) { x.tied_embeddings = true; }},
+      {"rms_norm_eps", [](Transformer& x) { x.norm_epsilon = 1.00001e-5; }},
+      {"rope_theta", [](Transformer& x) { x.rope_theta = 5e5; }},
+      {"rope_scaling", [](Transformer& x) { x.rope_scaling = RopeScaling{.factor = 2.0}; }},
+      {"bos_token_id", [](Transformer& x) { x.bos_token = 1; }},
+      {"eos_token_id", [](Transformer& x) { x.eos_tokens = {2}; }},
+  };
+  for (const auto& change : changes) {
+    CAPTURE(change.field);
+    Transformer other = t;
+    change.change(other);
+    const auto found = differences(t, other);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].field == change.field);
+    CHECK(found[0].first != found[0].second);
+  }
+}
+
+TEST_CASE("model/config_json: a difference says both values, null for a field that is not there") {
+  Transformer t = parse(llama());
+  Transformer other = t;
+  other.rope_theta = 5e5;
+  other.bos_token = 7;
+  CHECK(differences(t, other) == std::vector<FieldDifference>{{"rope_theta", "10000.0", "500000.0"},
+                                                              {"bos_token_id", "null", "7"}});
+  CHECK(differences(other, t).at(1) == FieldDifference{"bos_token_id", "7", "null"});
+  t.rope_scaling = RopeScaling{.kind = RopeScaling::Kind::llama3, .factor = 8.0};
+  other = t;
+  other.rope_scaling->low_frequency_factor = 2.0;
+  REQUIRE(differences(t, other).size() == 1);
+  CHECK(contains(differences(t, other)[0].second, "\"low_freq_factor\":2.0"));
 }

@@ -131,7 +131,7 @@ bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
 }
 
 DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
-                          const StepGraphs& graphs, const ShardFile& file, bool verify) {
+                          const StepGraphs& graphs, const ShardFile& file) {
   std::vector<StreamedPart> parts;
   for (const model::Task& task : graphs.decode().tasks()) {
     if (task.device != self || task.kind != model::TaskKind::load) continue;
@@ -148,7 +148,7 @@ DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
                   .ffn = memory.ffn.count,
                   .attention_bytes = static_cast<std::uint64_t>(memory.attention.bytes),
                   .ffn_bytes = static_cast<std::uint64_t>(memory.ffn.bytes)},
-      WindowFileOptions{.verify = verify});
+      WindowFileOptions{.verify = !file.checked});
   Shard resident = window->read_resident();
   return {std::move(resident), std::move(window)};
 }

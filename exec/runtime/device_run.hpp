@@ -87,11 +87,10 @@ struct DeviceWeights {
   std::unique_ptr<WeightWindow> window;  // null: the shard is whole
 };
 
-// Of a device that streams: opens its shard file, reads what is resident. `verify`: checks the
-// content's digest, unless the caller just did. Throws Error as WeightWindow does.
+// Of a device that streams: opens its shard file, reads what is resident. Checks the content's
+// digest unless `file` is checked. Throws Error as WeightWindow does.
 [[nodiscard]] DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
-                                        const StepGraphs& graphs, const ShardFile& file,
-                                        bool verify);
+                                        const StepGraphs& graphs, const ShardFile& file);
 
 struct DeviceRunOptions {
   model::DeviceIndex self = 0;

@@ -7,6 +7,7 @@
 #include "exec/streaming/block_loader.hpp"
 #include "exec/weights/digest_stream.hpp"
 #include "exec/weights/layout.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/shard_format.hpp"
 #include "exec/weights/tensors.hpp"
@@ -171,7 +172,7 @@ Shard::~Shard() = default;
 
 Shard Shard::slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                    const model::Share& share) {
-  const SafetensorsFolder folder(weights);
+  const SafetensorsFolder folder = open_weights(weights, transformer);
   Shard shard(transformer, share);
   for (const LayoutBlock& block : layout_of(transformer, share).blocks) {
     slice_block(folder, block, floats_of(shard.tensors_->storage, block));

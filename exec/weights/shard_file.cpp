@@ -8,6 +8,7 @@
 
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/digest_stream.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/shard.hpp"
 #include "exec/weights/shard_format.hpp"
@@ -67,15 +68,76 @@ std::string index_key(const fs::path& weights, const SafetensorsFolder& folder,
   return model::sha256_hex(text);
 }
 
-std::optional<ShardFile> find_indexed(const fs::path& cache_dir, const fs::path& entry,
-                                      std::uint64_t bytes) {
+// Whatever is there, a folder too: names in the cache are its own.
+void discard(const fs::path& path) {
   std::error_code error;
-  if (!fs::exists(entry, error)) return std::nullopt;
-  const std::string sha256 = read_text(entry, 2 * kDigestCharacters);
-  if (!is_digest(sha256)) return std::nullopt;
-  const fs::path path = shards_folder(cache_dir) / file_name(sha256);
-  if (fs::file_size(path, error) != bytes || error) return std::nullopt;
-  return ShardFile{path, bytes, sha256};
+  fs::remove_all(path, error);
+  if (!error) return;
+  throw Error(path.string() + ": damaged, and cannot be removed: " + error.message() +
+              "; remove it, or choose another cache folder");
+}
+
+void commit(AtomicFile& file, const fs::path& folder, const fs::path& name) {
+  std::error_code ignored;
+  // A file is replaced; a folder would be in the way.
+  if (fs::is_directory(folder / name, ignored)) discard(folder / name);
+  file.commit(name);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// Why the file is not the one of `bytes` bytes that begin with `header`; empty if it is.
+std::string fault_of(const fs::path& path, std::span<const std::byte> header, std::uint64_t bytes) {
+  try {
+    const ReadFile file(path);
+    if (file.size() != bytes) {
+      return std::to_string(file.size()) + " bytes, expected " + std::to_string(bytes);
+    }
+    std::vector<std::byte> actual(header.size());
+    file.read_at(0, actual);
+    return std::ranges::equal(actual, header) ? "" : "not a shard of this model and share";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The digest that an index entry holds; nothing, and `fault` says why, if it holds none.
+std::optional<std::string> digest_in(const fs::path& entry, std::string& fault) {
+  try {
+    std::string sha256 = read_text(entry, 2 * kDigestCharacters);
+    if (is_digest(sha256)) return sha256;
+    fault = "holds no digest";
+  } catch (const Error& error) {
+    fault = error.what();
+  }
+  return std::nullopt;
+}
+
+// The shard of an earlier call that `entry` remembers, if it is sound.
+std::optional<ShardFile> find_indexed(const fs::path& cache_dir, const fs::path& entry,
+                                      std::span<const std::byte> header, std::uint64_t bytes,
+                                      const ShardFileOptions& options) {
+  const auto damaged = [&](const fs::path& path, const std::string& fault) {
+    if (options.on_damage) {
+      options.on_damage("cache: " + path.string() + " was damaged (" + fault +
+                        "), making it again");
+    }
+    return std::nullopt;
+  };
+  if (!is_there(entry)) return std::nullopt;
+  std::string fault;
+  const std::optional<std::string> sha256 = digest_in(entry, fault);
+  if (!sha256) return damaged(entry, fault);
+  const fs::path path = shards_folder(cache_dir) / file_name(*sha256);
+  if (!is_there(path)) return std::nullopt;
+  fault = fault_of(path, header, bytes);
+  if (!fault.empty()) return damaged(path, fault);
+  if (!options.verify) return ShardFile{path, bytes, *sha256};
+  if (auto found = find_shard(cache_dir, *sha256, options.verifying)) return found;
+  return damaged(path, "its bytes have another SHA-256 than its name");
 }
 
 }  // namespace
@@ -91,14 +153,16 @@ fs::path default_cache_dir() {
 
 ShardFile make_shard_file(const fs::path& weights, const model::Transformer& transformer,
                           const model::Share& share, const fs::path& cache_dir,
-                          const ShardProgress& progress) {
-  const SafetensorsFolder folder(weights);
+                          const ShardFileOptions& options) {
+  const SafetensorsFolder folder = open_weights(weights, transformer);
   const ShardLayout layout = layout_of(transformer, share);
   const std::vector<std::byte> header = shard_header(transformer, share, layout);
   const std::uint64_t bytes = header.size() + layout.bytes;
   const std::string key = index_key(weights, folder, header);
   const fs::path index_folder = cache_dir / "index";
-  if (auto found = find_indexed(cache_dir, index_folder / key, bytes)) return *found;
+  if (auto found = find_indexed(cache_dir, index_folder / key, header, bytes, options)) {
+    return *found;
+  }
 
   AtomicFile file(shards_folder(cache_dir));
   DigestStream digest;
@@ -109,7 +173,7 @@ ShardFile make_shard_file(const fs::path& weights, const model::Transformer& tra
     if (file.written() - settled < kSettleBytes) return;
     file.settle();
     settled = file.written();
-    if (progress) progress(settled, bytes);
+    if (options.slicing) options.slicing(settled, bytes);
   };
   put(header);
   for (const LayoutBlock& block : layout.blocks) stream_block(folder, block, put);
@@ -118,23 +182,35 @@ ShardFile make_shard_file(const fs::path& weights, const model::Transformer& tra
   if (index_key(weights, folder, header) != key) {
     throw Error(weights.string() + ": the weights changed while they were read; start again");
   }
-  file.commit(file_name(sha256));
+  commit(file, shards_folder(cache_dir), file_name(sha256));
   AtomicFile entry(index_folder);
   entry.write(sha256);
-  entry.commit(key);
-  return {shards_folder(cache_dir) / file_name(sha256), bytes, sha256};
+  commit(entry, index_folder, key);
+  return {shards_folder(cache_dir) / file_name(sha256), bytes, sha256, true};
 }
 
-std::optional<ShardFile> find_shard(const fs::path& cache_dir, const std::string& sha256) {
+std::optional<ShardFile> find_shard(const fs::path& cache_dir, const std::string& sha256,
+                                    const ShardProgress& progress) {
   const fs::path path = shards_folder(cache_dir) / file_name(sha256);
+  if (!is_there(path)) return std::nullopt;
   std::error_code error;
-  if (!fs::exists(path, error)) return std::nullopt;
-  const ShardFile file{path, fs::file_size(path, error), sha256};
-  if (error) return std::nullopt;
-  DigestStream digest;
-  send_shard(file, kChunk, [&](std::span<const std::byte> piece) { digest.update(piece); });
-  if (digest.hex() == sha256) return file;
-  fs::remove(path, error);
+  if (fs::is_regular_file(path, error)) {
+    // A file that does not open may be sound: too many are open, or it is another user's.
+    const ShardFile file{path, ReadFile(path).size(), sha256, true};
+    try {
+      DigestStream digest;
+      std::uint64_t done = 0;
+      send_shard(file, kChunk, [&](std::span<const std::byte> piece) {
+        digest.update(piece);
+        done += piece.size();
+        if (progress && done % kSettleBytes == 0) progress(done, file.bytes);
+      });
+      if (digest.hex() == sha256) return file;
+    } catch (const Error&) {
+      // It ends early, or the disk cannot read it.
+    }
+  }
+  discard(path);
   return std::nullopt;
 }
 
@@ -201,10 +277,10 @@ ShardFile ShardReceiver::finish() {
   const std::string actual = state->digest.hex();
   if (actual != state->sha256) {
     throw Error("shard " + state->sha256 + ": the bytes that arrived have SHA-256 " + actual +
-                "; remove the shard from the sender's cache and start again");
+                "; start again, the sender will check what it has cached");
   }
-  state->file.commit(file_name(state->sha256));
-  return {state->folder / file_name(state->sha256), state->bytes, state->sha256};
+  commit(state->file, state->folder, file_name(state->sha256));
+  return {state->folder / file_name(state->sha256), state->bytes, state->sha256, true};
 }
 
 ShardFile store_shard(const fs::path& cache_dir, const std::string& sha256,

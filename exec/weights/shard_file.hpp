@@ -24,7 +24,8 @@ namespace tandem::exec {
 struct ShardFile {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
-  std::string sha256;  // lower-case hexadecimal, of the file's bytes
+  std::string sha256;    // lower-case hexadecimal, of the file's bytes
+  bool checked = false;  // its bytes were seen to have that digest, by the call that returned it
 };
 
 // $XDG_CACHE_HOME/tandem, else ~/.cache/tandem. Throws Error if neither variable is set.
@@ -33,22 +34,33 @@ struct ShardFile {
 // Bytes of a shard file that are written, of all of its bytes.
 using ShardProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+struct ShardFileOptions {
+  // Of a file that is found: reads it all and checks its digest. Without, only its size and header.
+  bool verify = false;
+  // Now and then.
+  ShardProgress slicing{};
+  ShardProgress verifying{};
+  // A file in the cache was damaged and has been made again: which, and in what way.
+  std::function<void(const std::string& warning)> on_damage{};
+};
+
 // The shard file of `share`, sliced out of the Hugging Face folder `weights` piece by piece (a few
 // MiB of memory, whatever the model), or found in the cache if the folder's files (names, sizes,
-// times of change), geometry and share are those of an earlier call; then its content is not read.
-// `progress`, if any, is called now and then while slicing. Read it with Shard::read or
+// times of change), geometry and share are those of an earlier call. What is damaged in the cache,
+// the shard or what remembers it, is no error but made again. Read it with Shard::read or
 // send_shard. Throws Error: file, tensor, value, expected, remedy; leaves no partial file behind.
 [[nodiscard]] ShardFile make_shard_file(const std::filesystem::path& weights,
                                         const model::Transformer& transformer,
                                         const model::Share& share,
                                         const std::filesystem::path& cache_dir,
-                                        const ShardProgress& progress = {});
+                                        const ShardFileOptions& options = {});
 
-// The cached shard of that digest. The file is read and its digest verified; a file that is not
-// what its name says is removed and not found. Throws Error if `sha256` is not 64 lower-case
-// hexadecimal characters (it comes from a peer).
+// The cached shard of that digest. The file is read and its digest verified; what is not what its
+// name says (another file, a folder) is removed and not found. Throws Error if `sha256` is not 64
+// lower-case hexadecimal characters (it comes from a peer), and if the file cannot be opened.
 [[nodiscard]] std::optional<ShardFile> find_shard(const std::filesystem::path& cache_dir,
-                                                  const std::string& sha256);
+                                                  const std::string& sha256,
+                                                  const ShardProgress& progress = {});
 
 // Calls `sink` with the file's bytes in order, at most `chunk_bytes` at a time. Throws Error if the
 // file cannot be read or its size is not file.bytes.
