@@ -155,6 +155,8 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   const std::string& name = options.positional(0);
   const Transformer t = load_model(name);
   const std::string tokenizer = tokenizer_text(name, t);
+  if (!t.is_decoder() && options.has("prompt-tokens"))
+    throw Error("--prompt-tokens: " + t.name + " is an encoder, which has no prompt; leave it out");
   const auto prompt = static_cast<std::int32_t>(
       options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
@@ -164,14 +166,17 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
 
   if (options.has("json")) {
     Json json = geometry_json(t);
-    json["rope_theta"] = t.rope_theta;
+    if (t.family == model::Family::llama || t.family == model::Family::glm)
+      json["rope_theta"] = t.rope_theta;
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
-    json["kv_bytes_per_token"] = kv;
-    json["prompt_tokens"] = prompt;
-    json["prompt_flops_per_token"] = prompt_flops / prompt;
-    json["decode_flops_per_token"] = decode_flops;
+    if (t.is_decoder()) {
+      json["kv_bytes_per_token"] = kv;
+      json["prompt_tokens"] = prompt;
+      json["prompt_flops_per_token"] = prompt_flops / prompt;
+      json["decode_flops_per_token"] = decode_flops;
+    }
     if (!tokenizer.empty()) json["tokenizer"] = tokenizer;
     out << json.dump(2) << '\n';
     return 0;
@@ -187,6 +192,10 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
                to_text(model::Bytes{2.0 * count})});
   }
   table.print(out);
+  if (!t.is_decoder()) {
+    out << "\nencoder: sizes are without token types, pooler and head; it cannot be planned or run\n";
+    return 0;
+  }
   out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
       << "prompt           " << fixed(prompt_flops / prompt * 1e-9, 3) << " Gflop a token (mean of "
       << prompt << " tokens)\n"
