@@ -176,7 +176,7 @@ TEST_CASE("cli/bad input: platforms") {
        {"no XML", "", "hello", "bad.xml"},
        {"binary", "", std::string("\0\1\2\377\376", 5), "bad.xml"},
        {"cut off", "</zone>", "", "bad.xml"},
-       {"no zone", "", "<platform version=\"4.1\"></platform>", "zone"},
+       {"no zone", "", "<!DOCTYPE platform><platform version=\"4.1\"></platform>", "zone"},
        {"other root", "", "<network/>", "platform"},
        {"routing kind", "Full", "Magic", "Magic"},
        {"settings", "<zone", "<config><prop id=\"network/model\" value=\"LV08\"/></config><zone",

@@ -115,7 +115,7 @@ TEST_CASE("exec/evaluation: what is no question costs one error that names its l
   CHECK(has(error_of([&] {
               static_cast<void>(parse_questions("{\"distance\":" + deep + "}", "r.jsonl"));
             }),
-            "distance: array"));
+            "nested deeper"));
   for (const char* empty : {"", "\n", " \r\n\t"}) {
     CHECK(has(error_of([&] { static_cast<void>(parse_documents(empty, "h.jsonl")); }),
               "h.jsonl: empty"));
