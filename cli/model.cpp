@@ -193,7 +193,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   }
   table.print(out);
   if (!t.is_decoder()) {
-    out << "\nencoder: sizes are without token types, pooler and head; it cannot be planned or run\n";
+    out << "\nencoder: sizes are without token types, pooler and head; it cannot be planned\n";
     return 0;
   }
   out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
