@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <iostream>
+
+#include "cli/line_log.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -28,7 +29,7 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
   while (!stop.stop_requested()) {
     const bool signalled = sigtimedwait(&set, nullptr, &kTick) > 0;
     if ((signalled && patience != Clock::time_point::max()) || Clock::now() > patience) {
-      std::cerr << "tandem: interrupted" << std::endl;
+      write_if_possible(STDERR_FILENO, "tandem: interrupted\n");
       _exit(1);
     }
     if (!signalled) continue;

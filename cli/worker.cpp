@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/line_log.hpp"
 #include "cli/options.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
@@ -69,7 +70,8 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   worker.once = options.has("once");
   worker.verbose = !options.has("quiet");
   worker.ledger_fd = static_cast<int>(options.integer_or("ledger-fd", -1, -1, kMostDescriptors));
-  worker.log = [](const std::string& line) { std::cerr << "tandem worker: " << line << std::endl; };
+  LineLog log("tandem worker: ");
+  worker.log = [&log](const std::string& line) { log.write(line); };
 
   exec::ListenSocket socket(listen, worker.key.has_value());
   const std::int64_t port_fd = options.integer_or("port-fd", -1, -1, kMostDescriptors);
