@@ -313,6 +313,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   }
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
   run.on_warning = [&](const std::string& warning) { view.remark(warning); };
+  run.on_notice = [&](const std::string& notice) { view.notice(notice); };
   const std::string of = " of " + std::to_string(exam.passages.size()) + " texts scored";
   run.on_passage = [&](std::size_t done) { view.stage(std::to_string(done) + of); };
 

@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "cli/line_log.hpp"
 #include "cli/table.hpp"
 
 namespace tandem::cli {
@@ -32,6 +33,12 @@ void GenerationView::remark(const std::string& warning) {
     column_ = 0;
   }
   std::cerr << "tandem: " << warning << std::endl;
+}
+
+void GenerationView::notice(const std::string& text) {
+  if (quiet_) return;
+  if (progress_) return show(text);
+  write_if_possible(STDERR_FILENO, "tandem: " + text + "\n");
 }
 
 void GenerationView::show(const std::string& progress) {

@@ -155,6 +155,7 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
   bool shown_prompt = false;
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
   run.on_warning = [&](const std::string& warning) { view.remark(warning); };
+  run.on_notice = [&](const std::string& notice) { view.notice(notice); };
   run.on_token = [&](std::int32_t token) {
     if (!shown_prompt) {
       for (const std::int32_t id : run.prompt) view.text(decoder.push(id));
