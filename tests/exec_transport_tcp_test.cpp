@@ -253,10 +253,11 @@ TEST_CASE("transport/mesh: strangers of another session are dropped, missing cha
     return error_of(
         [&] { static_cast<void>(connection.read_message(within(milliseconds(2000)))); });
   });
-  const std::string text = error_of(
-      [&] { static_cast<void>(
-            open_channels(options, client_of(listener), within(milliseconds(300)))); });
-  CHECK(contains(text, "channels device 0 -> device 1, device 1 -> device 0 were not opened in time"));
+  const std::string text = error_of([&] {
+    static_cast<void>(open_channels(options, client_of(listener), within(milliseconds(300))));
+  });
+  CHECK(contains(text,
+                 "channels device 0 -> device 1, device 1 -> device 0 were not opened in time"));
   CHECK(contains(stranger.get(), "closed the connection"));
 }
 
