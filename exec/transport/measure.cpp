@@ -88,21 +88,14 @@ model::KindRate measure_message_cost() {
   std::exception_ptr fault;
   std::thread opening([&] {
     try {
-      receiving = open_channels(
-          other,
-          [&](const Patience& until) {
-            std::optional<Incoming> incoming = listener.accept(until);
-            if (incoming) incoming->welcome();
-            return incoming;
-          },
-          patience);
+      receiving = open_channels(other, &listener, patience);
     } catch (...) {
       fault = std::current_exception();
     }
   });
   std::vector<ChannelEnd> sending;
   try {
-    sending = open_channels(options, {}, patience);
+    sending = open_channels(options, nullptr, patience);
   } catch (...) {
     opening.join();
     throw;
