@@ -61,8 +61,7 @@ MeshOptions mesh_of(model::DeviceIndex self, const Endpoint& worker, const Case&
 }
 
 void master(const Endpoint& worker, const Case& setting) {
-  TcpTransport transport(0,
-                         open_channels(mesh_of(0, worker, setting), nullptr, {.deadline = soon()}),
+  TcpTransport transport(0, open_channels(mesh_of(0, worker, setting), {}, {.deadline = soon()}),
                          std::make_shared<Cancellation>());
   std::vector<float> partial(kHidden, 1.0F);
   std::vector<float> sum(kHidden, 0.0F);
@@ -80,7 +79,12 @@ std::vector<double> worker(ListenSocket socket, const Case& setting) {
   const Endpoint endpoint = socket.endpoint();
   const MeshOptions options = mesh_of(1, endpoint, setting);
   Listener listener(std::move(socket), options.key);
-  TcpTransport transport(1, open_channels(options, &listener, {.deadline = soon()}),
+  const NextClient next = [&listener](const Patience& patience) {
+    std::optional<Incoming> incoming = listener.accept(patience);
+    if (incoming) incoming->welcome();
+    return incoming;
+  };
+  TcpTransport transport(1, open_channels(options, next, {.deadline = soon()}),
                          std::make_shared<Cancellation>());
   std::vector<float> partial(kHidden, 1.0F);
   std::vector<double> seconds;

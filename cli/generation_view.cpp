@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "cli/standard_output.hpp"
+#include "cli/line_log.hpp"
 #include "cli/table.hpp"
 
 namespace tandem::cli {
@@ -35,6 +35,12 @@ void GenerationView::remark(const std::string& warning) {
   std::cerr << "tandem: " << warning << std::endl;
 }
 
+void GenerationView::notice(const std::string& text) {
+  if (quiet_) return;
+  if (progress_) return show(text);
+  write_if_possible(STDERR_FILENO, "tandem: " + text + "\n");
+}
+
 void GenerationView::show(const std::string& progress) {
   const std::string line = progress.substr(0, width_ - 1);
   if (shared_ && any_text_) {
@@ -61,7 +67,7 @@ void GenerationView::text(std::string_view piece) {
   if (!any_text_ && progress_ && !shared_) hide();
   any_text_ = true;
   write(piece);
-  flush_output(out_);
+  out_ << std::flush;
 }
 
 void GenerationView::write(std::string_view piece) {

@@ -22,8 +22,9 @@ class GenerationView {
   void stage(const std::string& text);
   // A line of its own on standard error, unless quiet.
   void remark(const std::string& warning);
-  // Throws as flush_output() does: a reader that has left, or a full disk, ends what makes the
-  // text.
+  // What the run waits for: on the progress line if there is one, else a line of its own that does
+  // not wait for a reader. Nothing if quiet.
+  void notice(const std::string& text);
   void text(std::string_view piece);
   // A token is there: updates the progress line.
   void token();

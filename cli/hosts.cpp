@@ -1,6 +1,10 @@
 #include "cli/hosts.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include "model/error.hpp"
 
@@ -26,6 +30,7 @@ std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string
   const std::vector<model::Device>& devices = plan.cluster.devices();
   std::vector<exec::Endpoint> endpoints(devices.size());
   std::vector<bool> given(devices.size(), false);
+  std::map<std::pair<std::string, std::uint16_t>, std::string> taken;  // by device name
   std::istringstream lines{std::string(text)};
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -58,7 +63,18 @@ std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string
                  "run on that machine"
                : "is 'local', expected host:port; only the master is local");
     }
-    if (!master) endpoints[d] = exec::parse_endpoint(address, where);
+    if (master) continue;
+    endpoints[d] = exec::parse_endpoint(address, where);
+    std::string host = endpoints[d].host;  // the case of a name does not matter
+    std::ranges::transform(host, host.begin(), [](char c) {
+      return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    const auto [before, fresh] = taken.emplace(std::pair(host, endpoints[d].port), name);
+    if (!fresh) {
+      throw Error(where + ": device '" + name + "' has the address of '" + before->second + "', " +
+                  to_text(endpoints[d]) +
+                  ", expected one of its own; start a worker for each device");
+    }
   }
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (given[d] || static_cast<model::DeviceIndex>(d) == plan.master) continue;

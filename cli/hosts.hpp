@@ -10,7 +10,8 @@
 namespace tandem::cli {
 
 // Where the devices of `plan` listen, by DeviceIndex, from lines "device-name host:port"; `#`
-// begins a comment. The master is this process: its line is absent or says "local". Throws Error
+// begins a comment. The master is this process: its line is absent or says "local". No two devices
+// may share an address. Throws Error
 // (source and line, what is wrong, what is expected, remedy).
 [[nodiscard]] std::vector<exec::Endpoint> parse_hosts(std::string_view text,
                                                       const std::string& source,

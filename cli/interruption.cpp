@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <iostream>
-#include <utility>
 
-#include "cli/standard_output.hpp"
+#include "cli/line_log.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -25,17 +23,15 @@ sigset_t watched() {
   return set;
 }
 
-void watch(const std::stop_token& stop, const std::function<void(const std::string&)>& on_signal,
-           std::function<void()> on_unread) {
+void watch(const std::stop_token& stop, const std::function<void(const std::string&)>& on_signal) {
   const sigset_t set = watched();
   Clock::time_point patience = Clock::time_point::max();
   while (!stop.stop_requested()) {
     const bool signalled = sigtimedwait(&set, nullptr, &kTick) > 0;
     if ((signalled && patience != Clock::time_point::max()) || Clock::now() > patience) {
-      std::cerr << "tandem: interrupted" << std::endl;
+      write_if_possible(STDERR_FILENO, "tandem: interrupted\n");
       _exit(1);
     }
-    if (on_unread && reader_gone()) std::exchange(on_unread, nullptr)();
     if (!signalled) continue;
     patience = Clock::now() + kGrace;
     on_signal("interrupted");
@@ -44,12 +40,11 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
 
 }  // namespace
 
-Interruption::Interruption(std::function<void(const std::string& reason)> on_signal,
-                           std::function<void()> on_unread) {
+Interruption::Interruption(std::function<void(const std::string& reason)> on_signal) {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
-  thread_ = std::jthread([act = std::move(on_signal), unread = std::move(on_unread)](
-                             const std::stop_token& stop) { watch(stop, act, unread); });
+  thread_ =
+      std::jthread([act = std::move(on_signal)](const std::stop_token& stop) { watch(stop, act); });
 }
 
 Interruption::~Interruption() {

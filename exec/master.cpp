@@ -1,11 +1,15 @@
 #include "exec/master.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <atomic>
+#include <set>
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
+#include "exec/report_gathering.hpp"
 #include "exec/runtime/process_facts.hpp"
+#include "exec/runtime/wait_notice.hpp"
+#include "exec/shipment.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
@@ -13,13 +17,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr int kClockPings = 8;
 constexpr std::int32_t kDriftEvery = 4;  // steps
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -76,6 +74,7 @@ class MasterSession {
       std::vector<PassageScores> scores;
       for (std::size_t i = 0; i < passages.size(); ++i) {
         scores.push_back(score(static_cast<std::int32_t>(i), passages[i]));
+        const std::lock_guard lock(callbacks_);
         if (options.on_passage) options.on_passage(i + 1);
       }
       return scores;
@@ -86,13 +85,19 @@ class MasterSession {
   // What `body` returns, between the session's beginning and its end.
   template <class Body>
   auto run(const Body& body) -> decltype(body()) {
-    connect();
-    interrupt_.watch([this](const std::string& reason) { session_->cancel(reason); });
+    session_ = std::make_unique<Session>(options_.times);
+    shipment_.emplace(*session_);
     try {
+      interrupt_.watch([this](const std::string& reason) { session_->cancel(reason); });
+      const WaitNotice notice(session_->activity(),
+                              {.first = options_.times.notice,
+                               .text = [this] { return waited_for(); },
+                               .say = [this](const std::string& text) { notify(text); }});
+      connect();
       offer();
       prepare();
       auto result = body();
-      if (!peers_.empty()) control().close(Clock::now() + options_.times.close);
+      part();
       interrupt_.leave();
       return result;
     } catch (const std::exception& error) {
@@ -102,57 +107,127 @@ class MasterSession {
     }
   }
 
+  // All work is done: whatever goes wrong from here takes nothing of it away.
+  void part() {
+    if (peers_.empty()) return;
+    try {
+      control().part();
+      for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
+        warn(fault);
+      }
+    } catch (const Error& error) {
+      warn(error.what());
+    }
+  }
+
   Control& control() { return session_->control(); }
+  Activity& activity() { return session_->activity(); }
   const std::string& name(model::DeviceIndex d) const {
     return plan_.cluster.devices()[static_cast<std::size_t>(d)].name;
   }
-  void stage(const std::string& text) const {
+
+  // The caller's functions are called one at a time.
+  void stage(const std::string& text) {
+    const std::lock_guard lock(callbacks_);
     if (options_.on_stage) options_.on_stage(text);
+  }
+  void notify(const std::string& text) {
+    const std::lock_guard lock(callbacks_);
+    if (options_.on_notice) options_.on_notice(text);
+  }
+  void warn(const std::string& fault, const std::string& consequence = "") {
+    const std::lock_guard lock(callbacks_);
+    if (warned_.insert(fault).second && options_.on_warning) {
+      options_.on_warning(fault + consequence);
+    }
+  }
+
+  // For a notice, on its thread: the device at the end of the chain of those that wait for another.
+  std::string waited_for() {
+    const auto names = [this](model::DeviceIndex d) {
+      return d >= 0 && d < plan_.cluster.size() ? name(d) : "a device";
+    };
+    const Heartbeat own = activity().read();
+    model::DeviceIndex d = own.subject;
+    if (!connected_ || std::ranges::find(peers_, d) == peers_.end()) {
+      return name(plan_.master) + " " + describe(own, names);
+    }
+    PeerState state = control().state_of(d);
+    for (std::size_t hops = 0; hops < peers_.size(); ++hops) {
+      const model::DeviceIndex next = state.activity.subject;
+      if (next == d || std::ranges::find(peers_, next) == peers_.end()) break;
+      d = next;
+      state = control().state_of(d);
+    }
+    const Clock::duration still = Clock::now() - state.moved;
+    return "waiting for " + state.name + ", which " + describe(state.activity, names) +
+           (still < options_.times.notice
+                ? ""
+                : ", and has not got on for " +
+                      std::to_string(
+                          std::chrono::duration_cast<std::chrono::seconds>(still).count()) +
+                      " s");
   }
 
   void connect() {
+    if (peers_.empty()) return;
     stage("connecting");
-    std::vector<ControlPeer> connections;
-    const Clock::time_point deadline = Clock::now() + options_.times.connect;
+    std::vector<Dial> dials;
     for (const model::DeviceIndex d : peers_) {
-      const Endpoint& endpoint = options_.workers.at(static_cast<std::size_t>(d));
-      Connection connection = connect_to(endpoint, options_.key,
-                                         {.role = Role::master,
-                                          .purpose = Purpose::control,
-                                          .session = id_,
-                                          .device = plan_.master,
-                                          .peer = d,
-                                          .sends = true},
-                                         {.deadline = deadline, .cancellation = nullptr});
-      connection.rename(name(d) + " at " + to_text(endpoint));
-      connections.push_back({.device = d, .connection = std::move(connection)});
+      dials.push_back({.endpoint = options_.workers.at(static_cast<std::size_t>(d)),
+                       .hello = {.role = Role::master,
+                                 .purpose = Purpose::control,
+                                 .session = id_,
+                                 .device = plan_.master,
+                                 .peer = d,
+                                 .sends = true}});
     }
-    session_ = std::make_unique<Session>(std::move(connections), options_.times);
+    // Each is kept alive from when it has answered, however late the others are.
+    connect_all(
+        dials, options_.key,
+        {.deadline = Clock::now() + options_.times.connect,
+         .cancellation = &session_->cancellation()},
+        [this](model::DeviceIndex d) { return name(d); },
+        [&](std::size_t i, Connection connection) {
+          control().add({.device = peers_[i], .connection = std::move(connection)});
+        });
+    connected_ = true;
   }
 
   void offer() {
     check_memory(plan_, plan_.master, run_);
     const std::string text = planner::to_json(plan_);
     const std::string sha256 = planner::plan_sha256(plan_);
-    std::vector<ShardFile> files;
-    files.reserve(peers_.size());
-    for (const model::DeviceIndex d : peers_) {
-      files.push_back(make_shard(d, /*verify=*/false));
-      control().send(d, PlanOffer{.sha256 = sha256,
-                                  .plan = text,
-                                  .options = to_json(run_),
-                                  .shard_sha256 = files.back().sha256,
-                                  .shard_bytes = files.back().bytes});
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const model::DeviceIndex d = peers_[i];
+      ShardFile file = make_shard(d, /*verify=*/false, i + 1);
+      PlanOffer offer{.sha256 = sha256,
+                      .plan = text,
+                      .options = to_json(run_),
+                      .shard_sha256 = file.sha256,
+                      .shard_bytes = file.bytes};
+      shipment_->send(
+          {.to = d,
+           .name = name(d),
+           .offer = std::move(offer),
+           .file = file,
+           .again = [this, d, checked = file.checked] { return make_shard(d, !checked); }});
     }
-    for (std::size_t i = 0; i < peers_.size(); ++i) answer(peers_[i], files[i]);
   }
 
-  // `verify`: also checks what is found in the cache, whose bytes are about to be used.
-  ShardFile make_shard(model::DeviceIndex d, bool verify) {
-    stage("preparing the weights of " + name(d));
+  // `verify`: also checks what is found in the cache, whose bytes are about to be used. `number`:
+  // of the workers.
+  ShardFile make_shard(model::DeviceIndex d, bool verify, std::size_t number = 0) {
+    const std::string whose = name(d) + (number == 0 ? ""
+                                                     : " (" + std::to_string(number) + " of " +
+                                                           std::to_string(peers_.size()) + ")");
+    stage("preparing the weights of " + whose);
+    activity().enter(Phase::slicing, d);
     const auto progress = [&](const char* what) {
-      return [this, text = what + name(d)](std::uint64_t done, std::uint64_t total) {
+      return [this, d, text = what + whose](std::uint64_t done, std::uint64_t total) {
         session_->check();
+        activity().enter(Phase::slicing, d, total);
+        activity().advance(done);
         stage(text + ": " + std::to_string(done * 100 / total) + "%");
       };
     };
@@ -160,7 +235,7 @@ class MasterSession {
                            {.verify = verify,
                             .slicing = progress("slicing the weights of "),
                             .verifying = progress("checking the weights of "),
-                            .on_damage = options_.on_warning});
+                            .on_damage = [this](const std::string& text) { warn(text); }});
   }
 
   DeviceWeights load_weights() {
@@ -168,44 +243,18 @@ class MasterSession {
       return open_window(plan_, plan_.master, graphs_, make_shard(plan_.master, /*verify=*/true));
     }
     stage("loading the master's weights");
+    activity().enter(Phase::loading);
     return {.shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master)),
             .window = nullptr};
-  }
-
-  void answer(model::DeviceIndex d, const ShardFile& file) {
-    stage("waiting for " + name(d));
-    const auto answer = control().expect<PlanAnswer>(d, session_->patience());
-    switch (answer.verdict) {
-      case PlanVerdict::accepted:
-        break;
-      case PlanVerdict::needs_shard:
-        // A file that is altered must not go out; a worker that shares this cache removed it.
-        if (make_shard(d, /*verify=*/!file.checked).sha256 != file.sha256) {
-          throw Error("weights of " + name(d) + ": changed since they were offered; start again");
-        }
-        stage("sending the weights of " + name(d));
-        send(d, file);
-        break;
-      case PlanVerdict::refused:
-        throw Error(name(d) + ": " + printable(answer.reason));
-    }
   }
 
   const model::Share& share_of(model::DeviceIndex d) const {
     return plan_.devices[static_cast<std::size_t>(d)].share;
   }
 
-  void send(model::DeviceIndex to, const ShardFile& file) {
-    control().send(to, ShardBegin{.sha256 = file.sha256, .bytes = file.bytes});
-    send_shard(file, kMaxChunkBytes, [&](std::span<const std::byte> chunk) {
-      control().send(to, ShardChunk{.bytes = {chunk.begin(), chunk.end()}});
-    });
-    control().send(to, ShardEnd{});
-  }
-
   void prepare() {
     DeviceWeights weights = load_weights();
-    session_->check();
+    shipment_->finish([this](const std::string& text) { stage(text); });
     std::vector<std::string> addresses(plan_.cluster.devices().size());
     for (const model::DeviceIndex d : peers_) {
       addresses[static_cast<std::size_t>(d)] =
@@ -214,25 +263,29 @@ class MasterSession {
     await_ready();  // to open channels
     for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
     stage("opening channels");
+    activity().enter(Phase::opening);
     session_->open_channels(plan_, graphs_,
                             {.self = plan_.master,
                              .master = plan_.master,
                              .session = id_,
                              .addresses = addresses,
                              .key = options_.key,
-                             .listener = nullptr,
+                             .reception = nullptr,
                              .ledger = options_.ledger});
     device_run_ =
         &session_->prepare(plan_, {.self = plan_.master, .run = run_, .threads = options_.threads},
                            std::move(weights));
     own_peak_ = reset_peak_resident();
+    activity().enter(Phase::warming_up);
     if (run_.pace != Pace::real) device_run_->warm_up();
     await_ready();  // to execute
   }
 
   void await_ready() {
     for (const model::DeviceIndex d : peers_) {
-      static_cast<void>(control().expect<Ready>(d, session_->patience()));
+      stage("waiting for " + name(d));
+      activity().enter(Phase::waiting, d);
+      static_cast<void>(control().expect<Ready>(d));
     }
   }
 
@@ -247,7 +300,6 @@ class MasterSession {
     if (run_.pace == Pace::measured) drift.emplace();
     stage("");
     std::vector<std::int32_t> tokens = options.prompt;
-    generation.ready = Clock::now();
     for (std::int32_t i = 0; i < graphs_.count(); ++i) {
       session_->check();
       announce(i, graphs_.at(i).batch(), tokens);
@@ -255,7 +307,10 @@ class MasterSession {
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");
       generation.tokens.push_back(token);
       tokens.assign(1, token);
-      if (options.on_token) options.on_token(token);
+      if (options.on_token) {
+        const std::lock_guard lock(callbacks_);
+        options.on_token(token);
+      }
       if (drift && i % kDriftEvery == 0) drift->sample();
       if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) break;
     }
@@ -295,8 +350,20 @@ class MasterSession {
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
     own.times = device_run_->times();
+    ReportGathering reports(control(), plan_, most_records(), options_.times.report);
+    control().part();
     for (const model::DeviceIndex d : peers_) {
-      accounts[static_cast<std::size_t>(d)] = account_of(d);
+      stage("waiting for the report of " + name(d));
+      activity().enter(Phase::waiting, d);
+      DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
+      try {
+        account = reports.account_of(d);
+      } catch (const Error& error) {
+        account = DeviceAccount();
+        account.missing = true;
+        warn(error.what(),
+             "; the run was done, but the result lacks what only " + name(d) + " knows of it");
+      }
     }
     generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
                            accounts, options.keep_spans);
@@ -316,40 +383,9 @@ class MasterSession {
       result.environment["pacing_late_max_s"] = std::to_string(worst_s);
       result.environment["warm_up"] = "two single-token steps";
     }
-    result.environment["clock_uncertainty_s"] = std::to_string(clock_uncertainty_s_);
+    result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
     result.environment["seed"] = std::to_string(options.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
-  }
-
-  // The device's report, its records, and its clock by the fastest of a few exchanges.
-  DeviceAccount account_of(model::DeviceIndex d) {
-    DeviceAccount account;
-    account.report = ask(d);
-    bool last = false;
-    const std::string source = "report of " + name(d);
-    while (!last) {
-      const auto piece = control().expect<Report>(d, session_->patience());
-      if (piece.kind != ReportKind::spans) throw Error(source + ": metrics twice, expected spans");
-      decode_times(piece.bytes, source, account.times);
-      last = piece.last;
-      if (account.times.size() > most_records() || (piece.bytes.empty() && !last)) {
-        throw Error(source + ": " + std::to_string(account.times.size()) +
-                    " records and no end, expected at most " + std::to_string(most_records()) +
-                    "; install the same tandem on every device");
-      }
-    }
-    if (!account.report.boot.empty() && account.report.boot == boot_id()) return account;
-    std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
-    for (int i = 0; i < kClockPings; ++i) {
-      const std::int64_t sent_ns = now_ns();
-      const DeviceReport pong = ask(d);
-      const std::int64_t back_ns = now_ns();
-      if (back_ns - sent_ns >= best_ns) continue;
-      best_ns = back_ns - sent_ns;
-      account.clock_ahead_ns = pong.clock_ns - (sent_ns + best_ns / 2);
-    }
-    clock_uncertainty_s_ = std::max(clock_uncertainty_s_, static_cast<double>(best_ns) * 0.5e-9);
-    return account;
   }
 
   // Of a run's tasks, that one device can report.
@@ -359,15 +395,6 @@ class MasterSession {
                static_cast<std::size_t>(graphs_.decode().size());
   }
 
-  DeviceReport ask(model::DeviceIndex d) {
-    control().send(d, Ready{});
-    const auto report = control().expect<Report>(d, session_->patience());
-    if (report.kind != ReportKind::metrics) {
-      throw Error("report of " + name(d) + ": spans, expected metrics");
-    }
-    return parse_device_report(report.bytes, "report of " + name(d));
-  }
-
   const planner::Plan& plan_;
   const SessionOptions& options_;
   Interrupt& interrupt_;
@@ -375,10 +402,13 @@ class MasterSession {
   RunOptions run_;
   StepGraphs graphs_;
   std::vector<model::DeviceIndex> peers_;
+  std::mutex callbacks_;
+  std::set<std::string> warned_;
   std::unique_ptr<Session> session_;
+  std::optional<Shipment> shipment_;  // of the session
+  std::atomic<bool> connected_ = false;
   DeviceRun* device_run_ = nullptr;  // the session's
   bool own_peak_ = false;            // the kernel lets the peak of memory begin with the session
-  double clock_uncertainty_s_ = 0.0;
 };
 
 std::vector<bool> workers_of(const planner::Plan& plan) {

@@ -32,10 +32,13 @@ struct SessionOptions {
   std::optional<Key> key;
   std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
   SessionTimes times;
+  // These are called one at a time, on any thread.
   // What is being done before the first step ("slicing weights for phone"), for a progress line.
   std::function<void(const std::string& stage)> on_stage;
-  // What went wrong without ending the session.
+  // What went wrong without ending the run, and what the result lacks for it.
   std::function<void(const std::string& warning)> on_warning;
+  // For whom the run has been waiting for some seconds, and what that device is doing.
+  std::function<void(const std::string& text)> on_notice;
 };
 
 struct GenerateOptions : SessionOptions {
@@ -55,7 +58,6 @@ struct ScoreOptions : SessionOptions {
 };
 
 struct Generation {
-  Clock::time_point ready;  // everything is in place: the first step begins
   std::vector<std::int32_t> tokens;
   RunResult run;
   double drift = 0.0;  // of the reference kernel; measured pace only
@@ -80,8 +82,10 @@ class Interrupt {
 // False for the master.
 [[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
 
-// Runs `plan`. Throws Error with one reason, which every reachable device has been told; no thread
-// and no connection is left behind.
+// Runs `plan`. A device that is silent fails the run in seconds, one that is at work may take as
+// long as it takes. Throws Error with one reason, which every reachable device has been told; no
+// thread and no connection is left behind. Once the last token is there nothing is an error any
+// more: of a device that is lost then, the result lacks the times (on_warning).
 [[nodiscard]] Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                                   Interrupt& interrupt);
 

@@ -1,10 +1,13 @@
 #include "exec/worker.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <variant>
 
+#include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
+#include "exec/runtime/wait_notice.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 
@@ -14,14 +17,28 @@ namespace {
 // One master's session. `plan_` is checked before anything is allocated for it.
 class WorkerSession {
  public:
-  WorkerSession(Incoming incoming, Listener& listener, const WorkerOptions& options)
-      : options_(options), listener_(listener), hello_(incoming.hello) {
-    std::vector<ControlPeer> peers;
-    peers.push_back({.device = hello_.device, .connection = std::move(incoming.connection)});
-    session_ = std::make_unique<Session>(std::move(peers), options.times);
+  WorkerSession(Incoming incoming, Reception& reception, const WorkerOptions& options)
+      : options_(options), reception_(reception), hello_(incoming.hello) {
+    session_ = std::make_unique<Session>(options.times);
+    session_->control().add(
+        {.device = hello_.device, .connection = std::move(incoming.connection)});
+    reception_.watch([this] { return ending_ || session_->control().failed(); });
+  }
+  WorkerSession(const WorkerSession&) = delete;
+  WorkerSession& operator=(const WorkerSession&) = delete;
+  ~WorkerSession() {
+    // The next master waits until this one's memory is free.
+    reception_.watch([] { return true; });
+    session_.reset();
+    reception_.leave();
   }
 
   void run() {
+    const WaitNotice notice(
+        session_->activity(),
+        {.first = 2 * options_.times.notice,
+         .text = [this] { return waited_for(); },
+         .say = options_.verbose ? options_.log : std::function<void(const std::string&)>()});
     try {
       accept_plan();
       prepare();
@@ -37,9 +54,26 @@ class WorkerSession {
     if (options_.verbose && options_.log) options_.log(line);
   }
   Control& control() { return session_->control(); }
+  Activity& activity() { return session_->activity(); }
+  // The master's next message, which may take as long as its work.
+  template <class M>
+  [[nodiscard]] M expect() {
+    activity().enter(Phase::waiting);
+    return control().expect<M>(hello_.device);
+  }
+
+  // For a notice, on its thread. The plan, and with it every name but the master's, may not be
+  // known yet.
+  std::string waited_for() {
+    const auto number = [](model::DeviceIndex d) { return "device " + std::to_string(d); };
+    const Heartbeat own = activity().read();
+    if (own.phase != Phase::waiting) return "this device " + describe(own, number);
+    const PeerState master = control().state_of(hello_.device);
+    return "waiting for the master, which " + describe(master.activity, number);
+  }
 
   void accept_plan() {
-    auto offer = control().expect<PlanOffer>(hello_.device, session_->patience());
+    auto offer = expect<PlanOffer>();
     try {
       check(offer);
     } catch (const Error& error) {
@@ -82,6 +116,7 @@ class WorkerSession {
   }
 
   void obtain_shard(const PlanOffer& offer) {
+    activity().enter(Phase::checking, Activity::kNobody, offer.shard_bytes);
     std::optional<ShardFile> file = find_shard(options_.cache_dir, offer.shard_sha256);
     const bool known = file.has_value();
     if (known) {
@@ -97,20 +132,23 @@ class WorkerSession {
   }
 
   ShardFile receive_shard(const PlanOffer& offer, ShardReceiver& receiver) {
-    const auto begin = control().expect<ShardBegin>(hello_.device, session_->patience());
+    const auto begin = expect<ShardBegin>();
     if (begin.sha256 != offer.shard_sha256 || begin.bytes != offer.shard_bytes) {
       throw Error("shard: announced as " + printable(begin.sha256, 12) + " of " +
                   std::to_string(begin.bytes) + " bytes, offered as " +
                   printable(offer.shard_sha256, 12) + " of " + std::to_string(offer.shard_bytes));
     }
+    activity().enter(Phase::receiving, Activity::kNobody, offer.shard_bytes);
     while (receiver.received() < offer.shard_bytes) {
-      receiver.append(control().expect<ShardChunk>(hello_.device, session_->patience()).bytes);
+      receiver.append(control().expect<ShardChunk>(hello_.device).bytes);
+      activity().advance(receiver.received());
     }
-    static_cast<void>(control().expect<ShardEnd>(hello_.device, session_->patience()));
+    static_cast<void>(control().expect<ShardEnd>(hello_.device));
     return receiver.finish();
   }
 
   void prepare() {
+    activity().enter(Phase::loading);
     // Its digest was checked when it was found, or received.
     DeviceWeights weights =
         streams(*graphs_, self_)
@@ -118,7 +156,7 @@ class WorkerSession {
             : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model, device().share),
                             .window = nullptr};
     control().send(hello_.device, Ready{});  // to open channels
-    const auto peers = control().expect<Peers>(hello_.device, session_->patience());
+    const auto peers = expect<Peers>();
     if (peers.addresses.size() != plan_->cluster.devices().size()) {
       throw Error("master: " + std::to_string(peers.addresses.size()) + " addresses, expected " +
                   std::to_string(plan_->cluster.size()) +
@@ -128,18 +166,20 @@ class WorkerSession {
     if (options_.ledger_fd >= 0) {
       ledger = std::make_shared<Ledger>(plan_->cluster, options_.ledger_fd);
     }
+    activity().enter(Phase::opening);
     session_->open_channels(*plan_, *graphs_,
                             {.self = self_,
                              .master = plan_->master,
                              .session = hello_.session,
                              .addresses = peers.addresses,
                              .key = options_.key,
-                             .listener = &listener_,
+                             .reception = &reception_,
                              .ledger = std::move(ledger)});
     device_run_ = &session_->prepare(
         *plan_, {.self = self_, .run = run_, .threads = options_.threads}, std::move(weights));
     graphs_.reset();
     reset_peak_resident();
+    activity().enter(Phase::warming_up);
     if (run_.pace != Pace::real) device_run_->warm_up();
     control().send(hello_.device, Ready{});  // to execute
   }
@@ -149,17 +189,22 @@ class WorkerSession {
     std::int32_t next = 0;
     bool told_times = false;
     while (true) {
-      const Message message = control().receive(hello_.device, session_->patience());
+      activity().enter(Phase::waiting);
+      const Message message = control().receive(hello_.device);
       if (const auto* begin = std::get_if<StepBegin>(&message)) {
         step(*begin, next++);
       } else if (std::holds_alternative<Ready>(message)) {
+        activity().enter(Phase::reporting);
         control().send(hello_.device, Report{.kind = ReportKind::metrics,
                                              .last = true,
                                              .bytes = to_json(device_run_->report())});
         if (!told_times) send_times();
         told_times = true;
       } else if (std::holds_alternative<Goodbye>(message)) {
-        control().close(Clock::now() + options_.times.close);
+        ending_ = true;  // the next master may come at once
+        for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
+          remark(fault);
+        }
         return;
       } else {
         throw Error("master: sent " + std::string(name_of(message)) +
@@ -189,7 +234,7 @@ class WorkerSession {
 
   void send_times() {
     const std::string bytes = encode_times(device_run_->times());
-    constexpr std::size_t kPiece = kMaxChunkBytes / 24 * 24;  // whole records
+    constexpr std::size_t kPiece = (std::size_t{64} << 10) / 24 * 24;  // whole records
     for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPiece) {
       control().send(hello_.device, Report{.kind = ReportKind::spans,
                                            .last = at + kPiece >= bytes.size(),
@@ -198,8 +243,9 @@ class WorkerSession {
   }
 
   const WorkerOptions& options_;
-  Listener& listener_;
+  Reception& reception_;
   Hello hello_;
+  std::atomic<bool> ending_ = false;
   model::DeviceIndex self_ = 0;
   std::unique_ptr<planner::Plan> plan_;
   RunOptions run_;
@@ -216,20 +262,20 @@ void say(const WorkerOptions& options, const std::string& line) {
 }  // namespace
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
-  Listener listener(std::move(socket), options.key, {.on_rejected = [&](const std::string& reason) {
-                      say(options, "client turned away: " + reason);
-                    }});
+  RejectionLog rejections([&](const std::string& line) { say(options, line); });
+  Reception reception(Listener(
+      std::move(socket), options.key,
+      {.on_rejected = [&](const std::string& reason) { rejections.add(reason, Clock::now()); }}));
   while (true) {
-    std::optional<Incoming> incoming = listener.accept(
-        {.deadline = Clock::now() + std::chrono::hours(24), .cancellation = &cancellation});
+    std::optional<Incoming> incoming = reception.next_master(
+        {.deadline = Clock::now() + RejectionLog::kWindow, .cancellation = &cancellation});
+    rejections.settle(Clock::now());
     if (!incoming) continue;
     const std::string peer = incoming->connection.peer();
-    if (incoming->hello.purpose != Purpose::control || incoming->hello.role != Role::master) {
-      continue;  // left over from a session that failed; closing it is the answer
-    }
+    incoming->connection.rename("master at " + peer.substr(peer.find(' ') + 1));
     try {
       if (options.verbose) say(options, "session with " + peer + " begins");
-      WorkerSession(std::move(*incoming), listener, options).run();
+      WorkerSession(std::move(*incoming), reception, options).run();
       if (options.verbose) say(options, "session with " + peer + " is done");
     } catch (const std::exception& error) {
       if (options.once) throw Error(error.what());

@@ -12,6 +12,7 @@
 #include "exec/runtime/session.hpp"
 #include "exec/transport/key.hpp"
 #include "exec/transport/listener.hpp"
+#include "exec/transport/reception.hpp"
 
 namespace tandem::exec {
 
@@ -22,14 +23,16 @@ struct WorkerOptions {
   bool once = false;   // leave after one session
   int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
   SessionTimes times;
-  // One line about a session that failed or a client that was turned away; also, if `verbose`,
-  // about sessions that begin and end.
+  // One line about a session that failed or clients that were turned away; also, if `verbose`,
+  // about sessions that begin and end and what they wait for. Any thread calls it, and nothing is
+  // served while it blocks.
   std::function<void(const std::string& line)> log;
   bool verbose = false;
 };
 
-// Serves masters on `socket` until cancelled, or once. A session that fails costs one log line and
-// nothing else; with `once` it is thrown as Error.
+// Serves masters on `socket` until cancelled, or once; a master that comes while another is served
+// is told so at once. A session that fails costs one log line and nothing else; with `once` it is
+// thrown as Error.
 //   offer: the plan is checked, this device's share of it, the memory that this machine has
 //   shard: found in the cache by its digest, or received once and kept
 //   then channels are opened, memory is allocated, and steps are executed as they are announced

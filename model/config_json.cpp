@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
+#include "model/config_keys.hpp"
 #include "model/json_value.hpp"
 #include "model/transformer.hpp"
 
@@ -31,10 +34,12 @@ struct Dialect {
   double default_epsilon;
   Family family;
   bool tied_by_default;
+  std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
 };
 
 // The field names that Hugging Face's Llama has and its successors share.
-constexpr Dialect llama_dialect(std::string_view model_type, Family family) {
+constexpr Dialect llama_dialect(std::string_view model_type, Family family,
+                                std::string_view architectures) {
   return {model_type,
           "num_hidden_layers",
           "hidden_size",
@@ -47,26 +52,29 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family) {
           "rms_norm_eps",
           1e-6,
           family,
-          false};
+          false,
+          architectures};
 }
 
 // As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
 constexpr Dialect kDialects[] = {
-    llama_dialect("llama", Family::llama),
-    llama_dialect("mistral", Family::llama),
-    llama_dialect("internlm2", Family::llama),
+    llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
+    llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
+    llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
     {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
-     "layer_norm_epsilon", 1e-5, Family::gpt2, true},
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true, "GPT2LMHeadModel"},
     {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
-     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true},
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, "OPTForCausalLM"},
     {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
-     "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true},
+     "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
+     "BertModel BertForMaskedLM BertForPreTraining"},
     {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, Family::bert, true},
+     "max_position_embeddings", "", 1e-12, Family::bert, true,
+     "DistilBertModel DistilBertForMaskedLM"},
     {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
      "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
-     Family::glm, false},
-    llama_dialect("glm", Family::glm),
+     Family::glm, false, "ChatGLMModel ChatGLMForConditionalGeneration"},
+    llama_dialect("glm", Family::glm, "GlmForCausalLM"),
 };
 
 // The dialect that to_config_json writes.
@@ -118,18 +126,26 @@ double positive(const JsonValue& field, double max = kMaxNumber) {
   return value;
 }
 
-void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
-  t.layers = size_field(root, dialect.layers);
-  t.hidden = size_field(root, dialect.hidden);
-  t.heads = size_field(root, dialect.heads);
-  const bool grouped =
-      dialect.model_type != "chatglm" || flag(root, "multi_query_attention", false);
-  t.kv_heads = grouped ? optional_size(root, dialect.kv_heads).value_or(t.heads) : t.heads;
-  if (t.heads % t.kv_heads != 0) {
-    root.at(dialect.kv_heads).fail("a divisor of " + std::to_string(t.heads));
-  }
+// Where Hugging Face's class has a default of its own for a field that is absent (null is none).
+std::int64_t kv_heads_if_absent(const JsonValue& root, const Dialect& dialect, std::int64_t heads) {
+  if (dialect.kv_heads.empty() || root.json().contains(dialect.kv_heads)) return heads;
+  if (dialect.model_type == "mistral") return 8;
+  if (dialect.model_type == "glm") return 2;
+  return heads;
+}
+
+std::int64_t heads_that_hold_keys(const JsonValue& root, const Dialect& dialect,
+                                  std::int64_t heads) {
+  if (dialect.model_type == "chatglm" && !flag(root, "multi_query_attention", false)) return heads;
+  const std::int64_t absent = kv_heads_if_absent(root, dialect, heads);
+  return optional_size(root, dialect.kv_heads).value_or(absent);
+}
+
+void read_head_dim(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   if (const auto head_dim = optional_size(root, dialect.head_dim)) {
     t.head_dim = *head_dim;
+  } else if (dialect.model_type == "glm") {
+    t.head_dim = 128;
   } else {
     if (t.hidden % t.heads != 0) {
       root.at(dialect.hidden).fail("a multiple of " + std::to_string(t.heads) + " heads");
@@ -140,39 +156,115 @@ void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
     const auto key = root.find(dialect.head_dim) ? dialect.head_dim : dialect.hidden;
     root.at(key).fail("an even size of a head, not " + std::to_string(t.head_dim));
   }
+}
+
+// Attention within a window is full attention up to there.
+void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t) {
+  // Llama 1's oldest files have the second name only.
+  const auto context_key = !root.find(dialect.context) && root.find("max_sequence_length")
+                               ? "max_sequence_length"
+                               : dialect.context;
+  t.max_context = size_field(root, context_key);
+  if (const auto shorter = optional_size(root, "max_sequence_length"))
+    t.max_context = std::min(t.max_context, *shorter);
+  if (dialect.family != Family::llama || !flag(root, "use_sliding_window", true)) return;
+  constexpr std::int64_t kWindowOfMistral = 4096;  // where its files say nothing
+  if (const auto window = root.find("sliding_window")) {
+    t.max_context = std::min(t.max_context, window->integer(1, kMaxSize));
+  } else if (dialect.model_type == "mistral" && !root.json().contains("sliding_window")) {
+    t.max_context = std::min(t.max_context, kWindowOfMistral);
+  }
+}
+
+void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
+  t.layers = size_field(root, dialect.layers);
+  t.hidden = size_field(root, dialect.hidden);
+  t.heads = size_field(root, dialect.heads);
+  t.kv_heads = heads_that_hold_keys(root, dialect, t.heads);
+  if (t.heads % t.kv_heads != 0) {
+    const auto key = root.find(dialect.kv_heads) ? dialect.kv_heads : dialect.heads;
+    root.at(key).fail(key == dialect.kv_heads
+                          ? "a divisor of " + std::to_string(t.heads)
+                          : "a multiple of " + std::to_string(t.kv_heads) + " key/value heads");
+  }
+  read_head_dim(root, dialect, t);
   if (dialect.family == Family::gpt2) {  // n_inner is null in the published files
     t.intermediate = optional_size(root, dialect.intermediate).value_or(4 * t.hidden);
   } else {
     t.intermediate = size_field(root, dialect.intermediate);
   }
   t.vocab = size_field(root, dialect.vocab);
-  // Llama 1's oldest files have the second name only.
-  const auto context_key = !root.find(dialect.context) && root.find("max_sequence_length")
-                               ? "max_sequence_length"
-                               : dialect.context;
-  t.max_context = size_field(root, context_key);
-  if (const auto window = root.find("sliding_window");
-      window && flag(root, "use_sliding_window", true)) {
-    t.max_context = std::min(t.max_context, window->integer(1, kMaxSize));
-  }
-  if (dialect.family == Family::opt) {
-    if (const auto projected = root.find("word_embed_proj_dim");
-        projected && projected->integer(1, kMaxSize) != t.hidden) {
-      projected->fail(std::to_string(t.hidden) + ", the hidden size");
+  read_context(root, dialect, t);
+}
+
+// The second names of fields, which must say the same as the first.
+void read_second_names(const JsonValue& root, const Dialect& dialect, const Transformer& t) {
+  const auto same = [&](std::string_view key, std::int64_t value) {
+    if (const auto field = root.find(key); field && field->integer(0, kMaxSize) != value)
+      field->fail(std::to_string(value) + ", as another field has it");
+  };
+  if (dialect.family == Family::gpt2) same("n_ctx", t.max_context);
+  if (dialect.family == Family::opt) same("word_embed_proj_dim", t.hidden);
+  if (dialect.model_type == "chatglm") same("num_hidden_layers", t.layers);
+}
+
+// What each layer attends to: all before it, or a window, of which the context is no longer.
+void read_layer_types(const JsonValue& root, const Transformer& t) {
+  const auto types = root.find("layer_types");
+  if (!types) return;
+  const std::size_t count = types->size(static_cast<std::size_t>(kMaxSize));
+  if (count != static_cast<std::size_t>(t.layers))
+    types->fail("one for each of the " + std::to_string(t.layers) + " layers");
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string type = types->at(i).text();
+    if (type == "full_attention") continue;
+    if (type == "sliding_attention" && root.find("sliding_window") &&
+        flag(root, "use_sliding_window", true)) {
+      continue;
     }
+    types->at(i).fail("\"full_attention\", or \"sliding_attention\" with a sliding_window");
+  }
+}
+
+void read_architectures(const JsonValue& root, const Dialect& dialect) {
+  const auto architectures = root.find("architectures");
+  if (!architectures) return;
+  constexpr std::size_t kMost = 16;
+  const std::string known = " " + std::string(dialect.architectures) + " ";
+  for (std::size_t i = 0; i < architectures->size(kMost); ++i) {
+    const JsonValue name = architectures->at(i);
+    if (known.find(" " + name.text() + " ") == std::string::npos)
+      name.fail("one of " + std::string(dialect.architectures) + ", which have the head of a " +
+                std::string(dialect.model_type) + " language model");
   }
 }
 
 std::optional<RopeScaling> read_scaling(const JsonValue& scaling) {
-  const auto kind_field = scaling.find("rope_type") ? scaling.at("rope_type") : scaling.at("type");
+  const auto newer = scaling.find("rope_type");
+  const auto older = scaling.find("type");
+  const auto kind_field = newer ? *newer : scaling.at("type");
   const std::string kind = kind_field.text();
-  if (kind == "default" || kind == "dynamic") return std::nullopt;
+  if (newer && older && older->text() != kind) older->fail("\"" + kind + "\", as rope_type has it");
+  if (kind == "default") {
+    scaling.expect_keys({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
+    return std::nullopt;
+  }
+  if (kind == "dynamic") {
+    scaling.expect_keys({"rope_type", "type", "factor", "rope_theta", "partial_rotary_factor"});
+    (void)scaling.at("factor").number(1.0, kMaxNumber);
+    return std::nullopt;
+  }
   RopeScaling result;
   if (kind != "linear" && kind != "llama3") {
     kind_field.fail("one of default, linear, llama3, dynamic");
   }
   result.factor = scaling.at("factor").number(1.0, kMaxNumber);
-  if (kind == "linear") return result;
+  if (kind == "linear") {
+    scaling.expect_keys({"rope_type", "type", "factor", "rope_theta", "partial_rotary_factor"});
+    return result;
+  }
+  scaling.expect_keys({"rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
+                       "original_max_position_embeddings", "rope_theta", "partial_rotary_factor"});
   result.kind = RopeScaling::Kind::llama3;
   result.low_frequency_factor = positive(scaling.at("low_freq_factor"));
   const JsonValue high = scaling.at("high_freq_factor");
@@ -191,29 +283,60 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
     }
     return;
   }
-  // Newer files keep both in one object.
-  const std::optional<JsonValue> together = root.find("rope_parameters");
-  const JsonValue& holder = together ? *together : root;
-  if (const auto theta = holder.find("rope_theta")) t.rope_theta = positive(*theta);
-  if (together && (together->find("rope_type") || together->find("type"))) {
-    t.rope_scaling = read_scaling(*together);
-  } else if (const auto scaling = root.find("rope_scaling")) {
+  const auto theta = root.find("rope_theta");
+  if (theta) t.rope_theta = positive(*theta);
+  const std::optional<JsonValue> older = root.find("rope_scaling");
+  // Newer files keep all of it in one object.
+  const std::optional<JsonValue> newer = root.find("rope_parameters");
+  if (older && newer) newer->fail("none beside rope_scaling");
+  const std::optional<JsonValue> scaling = newer ? newer : older;
+  if (!scaling) return;
+  if (const auto inner = scaling->find("rope_theta")) {
+    const double value = positive(*inner);
+    if (theta && value != t.rope_theta) inner->fail("the same as rope_theta of the file");
+    t.rope_theta = value;
+  }
+  const auto part = scaling->find("partial_rotary_factor");
+  if (part && dialect.family == Family::llama && part->number(0.0, kMaxNumber) != 1.0)
+    part->fail("1: all of a head is rotated");
+  if (older || scaling->find("rope_type") || scaling->find("type")) {
     t.rope_scaling = read_scaling(*scaling);
+  } else {
+    scaling->expect_keys({"rope_theta", "partial_rotary_factor"});
   }
 }
 
-void expect_absent(const JsonValue& root, std::string_view key) {
-  if (const auto field = root.find(key); field && field->boolean()) {
-    field->fail("false: biases are not supported in the Llama family");
+// What the functions of this file read: no other field may pass unseen.
+std::vector<std::string_view> keys_read(const Dialect& d) {
+  std::vector<std::string_view> keys{"tandem_name",         "model_type",   "architectures",
+                                     "tie_word_embeddings", "bos_token_id", "eos_token_id"};
+  for (const std::string_view key : {d.layers, d.hidden, d.heads, d.kv_heads, d.head_dim,
+                                     d.intermediate, d.vocab, d.context, d.epsilon}) {
+    if (!key.empty()) keys.push_back(key);
   }
+  const auto add = [&](std::initializer_list<std::string_view> more) {
+    keys.insert(keys.end(), more);
+  };
+  if (d.epsilon.empty()) add({"tandem_norm_epsilon"});
+  if (d.family == Family::llama) {
+    add({"max_sequence_length", "sliding_window", "use_sliding_window", "layer_types"});
+  }
+  if (d.family == Family::gpt2) add({"n_ctx"});
+  if (d.family == Family::opt) add({"word_embed_proj_dim"});
+  if (d.model_type == "chatglm") {
+    add({"multi_query_attention", "rope_ratio", "num_hidden_layers", "vocab_size"});
+  } else if (d.family == Family::llama || d.family == Family::glm) {
+    add({"rope_theta", "rope_scaling", "rope_parameters"});
+  }
+  return keys;
 }
 
-void read_llama_switches(const JsonValue& root) {
-  for (const std::string_view key : {"attention_bias", "mlp_bias", "bias"}) {
-    expect_absent(root, key);
-  }
-  if (const auto activation = root.find("hidden_act"); activation && activation->text() != "silu") {
-    activation->fail("\"silu\"");
+// What must be said, as the class's default is not what tandem plans or runs.
+void expect_said(const JsonValue& root, const Dialect& dialect) {
+  constexpr std::pair<std::string_view, std::string_view> kSaid[] = {
+      {"internlm2", "bias"}, {"chatglm", "add_qkv_bias"}, {"glm", "attention_bias"}};
+  for (const auto& [model_type, key] : kSaid) {
+    if (dialect.model_type == model_type) (void)root.at(key).boolean();
   }
 }
 
@@ -245,7 +368,11 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
   const std::optional<JsonValue> name = root.find("tandem_name");
   t.name = name ? name->text(256) : name_from(source);
   t.family = dialect.family;
+  read_architectures(root, dialect);
   read_sizes(root, dialect, t);
+  read_second_names(root, dialect, t);
+  read_layer_types(root, t);
+  expect_said(root, dialect);
   t.tied_embeddings = flag(root, "tie_word_embeddings", dialect.tied_by_default);
   t.norm_epsilon = dialect.default_epsilon;
   if (const auto epsilon = dialect.epsilon.empty() ? std::nullopt : root.find(dialect.epsilon)) {
@@ -256,8 +383,8 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
   if (dialect.family == Family::llama || dialect.family == Family::glm) {
     read_rope(root, dialect, t);
   }
-  if (dialect.family == Family::llama) read_llama_switches(root);
   read_tokens(root, t);
+  check_config_keys(root, dialect.family, keys_read(dialect));
   t.validate();
   return t;
 }
@@ -298,6 +425,7 @@ std::string to_config_json(const Transformer& t) {
     }
     put("rope_scaling", scaling);
   }
+  if (t.family == Family::glm) put("attention_bias", true);
   if (t.bos_token >= 0) put("bos_token_id", t.bos_token);
   if (!t.eos_tokens.empty()) put("eos_token_id", t.eos_tokens);
   return to_text(json);

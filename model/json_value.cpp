@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "model/error.hpp"
 
@@ -46,36 +48,50 @@ std::string range_text(double min, double max) {
 
 }  // namespace
 
-JsonDocument::JsonDocument(std::string_view text, std::string_view source, std::string_view remedy,
-                           JsonLimits limits)
-    : source_(source), remedy_(remedy) {
+nlohmann::json parse_json(std::string_view text, const std::string& source,
+                          const std::string& remedy, JsonLimits limits) {
   if (text.size() > limits.bytes) {
-    throw Error(source_ + ": " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
-                std::to_string(limits.bytes) + "; " + remedy_);
+    throw Error(source + ": " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
+                std::to_string(limits.bytes) + "; " + remedy);
   }
-  const auto check_depth = [&](int depth, json::parse_event_t event, const json& /*parsed*/) {
-    const bool opens =
-        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
-    if (opens && depth >= limits.depth) {
-      throw Error(source_ + ": JSON nested deeper than " + std::to_string(limits.depth) +
-                  " levels, expected fewer; " + remedy_);
+  std::vector<std::unordered_set<std::string>> keys;  // of each object that is open
+  const auto check = [&](int depth, json::parse_event_t event, const json& value) {
+    const bool object = event == json::parse_event_t::object_start;
+    if ((object || event == json::parse_event_t::array_start) && depth >= limits.depth) {
+      throw Error(source + ": JSON nested deeper than " + std::to_string(limits.depth) +
+                  " levels, expected fewer; " + remedy);
+    }
+    if (object) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key &&
+        !keys.back().insert(value.get_ref<const std::string&>()).second) {
+      throw Error(source + ": field " + shown(value) +
+                  " is given twice in one object, expected once; " + remedy);
     }
     return true;
   };
+  json parsed;
   try {
-    json_ = std::make_unique<const json>(json::parse(text, check_depth));
+    parsed = json::parse(text, check);
   } catch (const json::parse_error& e) {
-    throw Error(source_ + ": not JSON at byte " + std::to_string(e.byte) + " of " +
-                std::to_string(text.size()) + ", expected a JSON object; " + remedy_);
+    throw Error(source + ": not JSON at byte " + std::to_string(e.byte) + " of " +
+                std::to_string(text.size()) + ", expected a JSON object; " + remedy);
   } catch (const json::out_of_range&) {  // a number such as 1e999
-    throw Error(source_ + ": a number beyond the range of a double, expected finite numbers; " +
-                remedy_);
+    throw Error(source + ": a number beyond the range of a double, expected finite numbers; " +
+                remedy);
   }
-  if (!json_->is_object()) {
-    throw Error(source_ + ": the document is " + shown(*json_) + ", expected a JSON object; " +
-                remedy_);
+  if (!parsed.is_object()) {
+    throw Error(source + ": the document is " + shown(parsed) + ", expected a JSON object; " +
+                remedy);
   }
+  return parsed;
 }
+
+JsonDocument::JsonDocument(std::string_view text, std::string_view source, std::string_view remedy,
+                           JsonLimits limits)
+    : source_(source),
+      remedy_(remedy),
+      json_(std::make_unique<const json>(parse_json(text, source_, remedy_, limits))) {}
 
 JsonDocument::~JsonDocument() = default;
 
@@ -116,12 +132,15 @@ void JsonValue::expect_keys(std::initializer_list<std::string_view> keys) const 
       known += known.empty() ? "" : ", ";
       known += k;
     }
-    std::string message = document_->source();
-    message.append(": unknown field ").append(shown(nlohmann::json(key)));
-    if (!path_.empty()) message.append(" in '").append(path_).append("'");
-    throw Error(
-        message.append(", expected only ").append(known).append("; ").append(document_->remedy()));
+    fail_key(key, "only " + known);
   }
+}
+
+void JsonValue::fail_key(std::string_view key, std::string_view expected) const {
+  std::string message = document_->source();
+  message.append(": unknown field ").append(shown(nlohmann::json(key)));
+  if (!path_.empty()) message.append(" in '").append(path_).append("'");
+  throw Error(message.append(", expected ").append(expected).append("; ") + document_->remedy());
 }
 
 std::size_t JsonValue::size(std::size_t max) const {

@@ -21,11 +21,16 @@ struct JsonLimits {
   int depth = 32;
 };
 
+// The JSON object in `text`. Throws Error naming `source` if it is none within the limits, or if an
+// object in it has a key twice, of which readers would choose different ones. `remedy` ends every
+// message.
+[[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& source,
+                                        const std::string& remedy, JsonLimits limits = {});
+
 // Parsed text; must outlive its values.
 class JsonDocument {
  public:
-  // Throws Error naming `source` if `text` is not a JSON object within the limits. `remedy` ends
-  // every message.
+  // Throws Error as parse_json does.
   JsonDocument(std::string_view text, std::string_view source, std::string_view remedy,
                JsonLimits limits = {});
   ~JsonDocument();
@@ -52,6 +57,7 @@ class JsonValue {
   [[nodiscard]] std::optional<JsonValue> find(std::string_view key) const;
   // Throws Error if the object has a key that is not among `keys`.
   void expect_keys(std::initializer_list<std::string_view> keys) const;
+  [[noreturn]] void fail_key(std::string_view key, std::string_view expected) const;
 
   // Elements of an array of at most `max`.
   [[nodiscard]] std::size_t size(std::size_t max) const;

@@ -157,6 +157,12 @@ void Transformer::validate() const {
   check_parameter_count(*this);
 }
 
+void Transformer::require_decoder(std::string_view what) const {
+  if (is_decoder()) return;
+  throw Error("model '" + name + "': an encoder (BERT) cannot be " + std::string(what) +
+              ", expected a decoder of the family llama, gpt2, opt or glm; choose another model");
+}
+
 std::int64_t Transformer::ffn_matrices() const { return gated(family) ? 3 : 2; }
 
 Range Transformer::kv_heads_for(Range query_heads) const {

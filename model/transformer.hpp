@@ -1,6 +1,6 @@
 #pragma once
 
-// The geometry of a decoder-only transformer, as Hugging Face's `config.json` states it.
+// The geometry of a transformer, as Hugging Face's `config.json` states it.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,8 @@
 namespace tandem::model {
 
 // Llama covers Llama 1 to 3.1, Yi, TinyLlama, Mistral, InternLM: RMSNorm, RoPE, SwiGLU, no biases.
-// The others can be costed and simulated; the executor runs Llama only.
+// GPT-2, OPT and GLM can be planned and simulated; the executor runs Llama only. BERT is an
+// encoder, of which tandem knows the sizes and nothing else.
 enum class Family { llama, gpt2, opt, bert, glm };
 
 enum class DType { f32, f16, bf16 };
@@ -57,6 +58,11 @@ struct Transformer {
   // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite.
   void validate() const;
 
+  // Whether each token attends to itself and those before it, as all that is planned assumes.
+  [[nodiscard]] bool is_decoder() const { return family != Family::bert; }
+  // Throws Error, naming the model, for an encoder; `what` is what cannot be done ("planned").
+  void require_decoder(std::string_view what) const;
+
   // Query heads that share one key/value head.
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
   // Matrices of the FFN: 3 with a gate (SwiGLU), 2 without.
@@ -79,12 +85,14 @@ struct Transformer {
 // The geometry in `text`, the contents of a Hugging Face `config.json`. `source` names it in
 // messages; `name` is what to_config_json wrote, else the file's name without folder and ".json"
 // ("config.json": the folder's name). Model types: llama, mistral, internlm2, gpt2, opt, bert,
-// distilbert, chatglm, glm. `torch_dtype` is ignored. A sliding window below
-// max_position_embeddings caps max_context, as up to there it is the same as full attention
-// (`use_sliding_window` false: no window); rope scaling "dynamic" is dropped, as it acts beyond
-// max_context only. Throws Error (field, value, expected, remedy) on bad JSON, a missing or
-// ill-typed field, an unknown `model_type` or rope scaling, biases or activations that Llama does
-// not have.
+// distilbert, chatglm, glm. A sliding window below max_position_embeddings caps max_context, as up
+// to there it is the same as full attention (`use_sliding_window` false: no window); rope scaling
+// "dynamic" is dropped, as it acts beyond max_context only. Fields that are absent have the
+// defaults of Hugging Face's class, but no token is assumed. Throws Error (field, value, expected,
+// remedy) on bad JSON, a missing or ill-typed field, one that is given twice, an unknown
+// `model_type` or rope scaling, an architecture without the head of a language model, biases,
+// activations, orders of norms and the like that the family does not have, and every field that is
+// neither read nor known to change nothing (config_keys.cpp lists them).
 [[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
 
 // Config JSON of `transformer`: parse_config_json reads it back to an equal value.

@@ -255,16 +255,17 @@ class Reader {
       document_.fail(node,
                      "has attribute file, expected its lines in the element; write them there");
     }
+    document_.expect(node, {"id", "periodicity"}, {}, {}, true);
     const std::string name = read_id(document_, node);
     const auto periodicity = bare_number(node.attribute("periodicity").value());
-    if (!periodicity || *periodicity > 0.0) {
+    if (!periodicity || *periodicity != -1.0) {
       document_.fail(node,
                      "has periodicity=\"" +
                          std::string(node.attribute("periodicity").value()).substr(0, 40) +
                          "\", expected -1: what it says does not repeat; write all of it out");
     }
     std::vector<std::pair<double, double>> lines;
-    std::istringstream text(node.child_value());
+    std::istringstream text(document_.text(node));
     std::string line;
     while (std::getline(text, line)) {
       std::istringstream words(line);

@@ -13,11 +13,15 @@ namespace tandem::sim {
 
 class XmlDocument {
  public:
-  // Throws Error for text that is not well-formed XML, is binary, or defines entities.
+  // Throws Error for text that is not well-formed XML in UTF-8, is binary, defines entities, refers
+  // to others than XML's own, or to characters that XML has not.
   XmlDocument(std::string_view text, std::string source);
 
-  // The one element at the top, which must have that name.
+  // The one element at the top, which must have that name and stand, alone, behind a DOCTYPE of it.
   [[nodiscard]] pugi::xml_node root(const char* name) const;
+
+  // All text of `node`, whatever comments stand in it. Throws Error if it has elements.
+  [[nodiscard]] std::string text(pugi::xml_node node) const;
 
   // Throws Error: source:line: <element id>: message.
   [[noreturn]] void fail(pugi::xml_node at, const std::string& message) const;
@@ -26,13 +30,18 @@ class XmlDocument {
   [[nodiscard]] std::string where(pugi::xml_node at) const;
 
   // Fails unless the attributes of `node` are among `required` and `optional`, once each and none
-  // of the required missing, and its children are elements among `children`.
+  // of the required missing, and its children are elements among `children`. Only an element that
+  // `has_text` may contain some.
   void expect(pugi::xml_node node, std::initializer_list<std::string_view> required,
               std::initializer_list<std::string_view> optional,
-              std::initializer_list<std::string_view> children) const;
+              std::initializer_list<std::string_view> children, bool has_text = false) const;
 
  private:
   [[nodiscard]] std::size_t line(std::ptrdiff_t offset) const;
+  [[nodiscard]] std::string place(std::ptrdiff_t offset) const;  // "source:line"
+  void check_encoding(std::string_view text) const;
+  void check_references(std::string_view text) const;
+  void check_prolog(std::string_view text) const;
 
   std::string source_;
   std::vector<std::ptrdiff_t> line_ends_;

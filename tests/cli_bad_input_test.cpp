@@ -72,6 +72,7 @@ TEST_CASE("cli/bad input: command lines that make no sense exit with 2") {
       {{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--window", "all", "--retain",
         "2"},
        "'--retain'"},
+      {{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--json"}, "needs '--out'"},
       {{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--prompt", "a",
         "--prompt-tokens", "1"},
        "contradict"},
@@ -79,11 +80,11 @@ TEST_CASE("cli/bad input: command lines that make no sense exit with 2") {
       {{"plan", "--platform", "pair.xml", "--model="}, "--model"},
       {{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--strategy", "local",
         "--allreduce", "star"},
-       "no partial sums"},
+       "does not split"},
       {{"simulate", "a.json", "b.json"}, "unexpected argument 'b.json'"},
       {{"simulate", "a.json", "--json", "--quiet"}, "contradict"},
       {{"compare", "a.json", "b.json"}, "'--out' is required"},
-      {{"profile", "--quiet"}, "leave no result"},
+      {{"profile", "--quiet"}, "leaves no result"},
   };
   for (const auto& line : table) {
     CAPTURE(line.words);
@@ -175,7 +176,7 @@ TEST_CASE("cli/bad input: platforms") {
        {"no XML", "", "hello", "bad.xml"},
        {"binary", "", std::string("\0\1\2\377\376", 5), "bad.xml"},
        {"cut off", "</zone>", "", "bad.xml"},
-       {"no zone", "", "<platform version=\"4.1\"></platform>", "zone"},
+       {"no zone", "", "<!DOCTYPE platform><platform version=\"4.1\"></platform>", "zone"},
        {"other root", "", "<network/>", "platform"},
        {"routing kind", "Full", "Magic", "Magic"},
        {"settings", "<zone", "<config><prop id=\"network/model\" value=\"LV08\"/></config><zone",
@@ -225,7 +226,31 @@ TEST_CASE("cli/bad input: model geometries") {
        {"no vocabulary", "300", "null", "vocab_size"},
        {"unknown scaling", "\"rope_theta\": 10000.0",
         "\"rope_scaling\": {\"rope_type\": \"warp\", \"factor\": 2.0}", "warp"},
+       {"a field twice", "\"vocab_size\"", "\"vocab_size\": 7, \"vocab_size\"", "twice"},
+       {"an unknown field", "\"vocab_size\"", "\"alibi\": true, \"vocab_size\"", "\"alibi\""},
        {"negative theta", "10000.0", "-1", "rope_theta"}});
+}
+
+TEST_CASE("cli/bad input: an encoder has sizes, and no plan") {
+  const Kitchen bench;
+  for (const char* encoder : {"bert-l", "distilbert"}) {
+    CAPTURE(encoder);
+    check_refused(bench, {"plan", "--platform", "pair.xml", "--model", encoder}, 1,
+                  "an encoder (BERT) cannot be planned, expected a decoder of the family llama");
+    check_refused(bench, {"model", "inspect", encoder, "--prompt-tokens", "3"}, 1, "no prompt");
+    const std::string sizes = bench.good({"model", "inspect", encoder});
+    CHECK(sizes.find("encoder: ") != std::string::npos);
+    CHECK(sizes.find("key/value cache") == std::string::npos);
+    CHECK(bench.good({"model", "inspect", encoder, "--json"}).find("flops") == std::string::npos);
+  }
+  cook(bench);
+  using Json = nlohmann::ordered_json;
+  Json plan = Json::parse(bench.read("plan.json"));
+  plan["model"]["config"] = Json::parse(
+      R"({"model_type": "bert", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+          "intermediate_size": 96, "vocab_size": 300, "max_position_embeddings": 128})");
+  bench.write("bert.json", plan.dump(2));
+  check_refused(bench, {"simulate", "bert.json", "--out", "r.json"}, 1, "an encoder (BERT)");
 }
 
 TEST_CASE("cli/bad input: plans") {
@@ -249,6 +274,10 @@ TEST_CASE("cli/bad input: plans") {
        {"longer than the context", "\"prompt_tokens\": 5", "\"prompt_tokens\": 500", "500"},
        {"huge prompt", "\"prompt_tokens\": 5", "\"prompt_tokens\": 5e300", "prompt_tokens"},
        {"no devices", "\"devices\"", "\"things\"", "devices"},
+       {"a field twice", "\"master\"", "\"master\": \"sofa\", \"master\"",
+        "\"master\" is given twice"},
+       {"a field of a device twice", "\"cores\"", "\"cores\": 2, \"cores\"",
+        "\"cores\" is given twice"},
        {"no release", "\"release\"", "\"keep\"", "release"},
        {"unknown release", "\"release\": \"early\"", "\"release\": \"soon\"", "early, late"},
        {"a negative window", "\"blocks\": 0", "\"blocks\": -1", "window.blocks"},
@@ -298,6 +327,7 @@ TEST_CASE("cli/bad input: profiles") {
                 {"no JSON", "", "fast", "bad.json"},
                 {"no object", "", "7", "bad.json"},
                 {"another schema", "tandem.profile/2", "tandem.profile/0", "tandem.profile/0"},
+                {"a kind twice", "\"attend\"", "\"attend\": {}, \"attend\"", "twice"},
                 {"a kind is missing", "\"attend\"", "\"attention\"", "attend"},
                 {"cut off", "", good.substr(0, good.size() / 3), "bad.json"}});
 }
@@ -317,10 +347,11 @@ TEST_CASE("cli/bad input: results") {
        {"no JSON", "", "fine", "bad.json"},
        {"no object", "", "\"fine\"", "bad.json"},
        {"cut off", "", measured.substr(0, measured.size() / 2), "bad.json"},
-       {"another schema", "tandem.result/2", "tandem.result/1", "tandem.result/1"},
+       {"another schema", "tandem.result/1", "tandem.result/2", "tandem.result/2"},
        {"another plan", measured.substr(digest, 64), std::string(64, '0'), "different plans"},
        {"a prediction", "\"measured\"", "\"predicted\"", "predicted"},
        {"an unknown kind", "\"measured\"", "\"dreamt\"", "dreamt"},
+       {"a time twice", "\"ttft_s\"", "\"ttft_s\": 0, \"ttft_s\"", "twice"},
        {"no metrics", "\"metrics\"", "\"numbers\"", "metrics"},
        {"a word for a time", "\"ttft_s\": ", "\"ttft_s\": \"long\", \"was\": ", "ttft_s"},
        {"devices of another type", "\"devices\": [", "\"devices\": 1, \"were\": [", "devices"}});

@@ -97,9 +97,9 @@ TEST_CASE("exec/evaluation: what is no question costs one error that names its l
     const char* expected;
   };
   for (const Case& c :
-       {Case{"[1]", "not a JSON object"}, Case{"{\"text\":", "not a JSON object"},
-        Case{"{} {}", "not a JSON object"}, Case{"{}", "distance: missing"},
-        Case{"{\"text\":\"\xff\"}", "not a JSON object"},
+       {Case{"[1]", "expected a JSON object"}, Case{"{\"text\":", "expected a JSON object"},
+        Case{"{} {}", "expected a JSON object"}, Case{"{}", "distance: missing"},
+        Case{"{\"text\":\"\xff\"}", "expected a JSON object"},
         Case{R"({"distance":-1})", "distance: -1"}, Case{R"({"distance":1.5})", "distance: 1.5"},
         Case{R"({"distance":99999999999999999999})", "distance: "},
         Case{R"({"distance":1,"answer":"a"})", "prompt: missing"},
@@ -115,7 +115,7 @@ TEST_CASE("exec/evaluation: what is no question costs one error that names its l
   CHECK(has(error_of([&] {
               static_cast<void>(parse_questions("{\"distance\":" + deep + "}", "r.jsonl"));
             }),
-            "distance: array"));
+            "nested deeper"));
   for (const char* empty : {"", "\n", " \r\n\t"}) {
     CHECK(has(error_of([&] { static_cast<void>(parse_documents(empty, "h.jsonl")); }),
               "h.jsonl: empty"));

@@ -292,6 +292,7 @@ TEST_CASE("transport/listener: garbage, silence and floods cost their own connec
     }
     REQUIRE(incoming.has_value());
     CHECK(incoming->hello.peer == 5);
+    incoming->welcome();
     CHECK_NOTHROW(client.get());
     CHECK(listener.accept(within(milliseconds(500))) == std::nullopt);
     CHECK(rejections.any("slow handshake"));
@@ -348,6 +349,7 @@ TEST_CASE("transport/connection: bytes altered on the way break an encrypted con
   });
   std::optional<Incoming> incoming = listener.accept(within(milliseconds(5000)));
   REQUIRE(incoming.has_value());
+  incoming->welcome();
   Connection client = dialing.get();
   client.write_message(Ready{}, within(milliseconds(1000)));
   CHECK_NOTHROW(static_cast<void>(incoming->connection.read_message(within(milliseconds(1000)))));

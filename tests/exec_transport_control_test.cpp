@@ -52,6 +52,7 @@ class Child {
     try {
       Listener listener(std::move(socket_), key);
       std::optional<Incoming> incoming = listener.accept(within(milliseconds(10000)));
+      incoming->welcome();
       const auto control = control_of(0, std::move(incoming->connection));
       try {
         static_cast<void>(control->receive(0, soon(20000)));
@@ -166,14 +167,14 @@ TEST_CASE("transport/control: the end is a Goodbye from both, reports may come b
     ending.push_back(std::async(std::launch::async, [&] {
       static_cast<void>(worker->expect<Goodbye>(0, soon()));
       worker->send(0, Report{.bytes = "{}"});
-      worker->close(soon());
+      CHECK(worker->close(soon()).empty());
       worker.reset();
     }));
   }
   for (int device = 1; device <= 2; ++device) {
     CHECK(home.master->expect<Report>(device, soon()).bytes == "{}");
   }
-  CHECK_NOTHROW(home.master->close(soon()));
+  CHECK(home.master->close(soon()).empty());
   for (auto& end : ending) CHECK_NOTHROW(end.get());
   CHECK_FALSE(home.master->failed());
 }
@@ -237,7 +238,7 @@ TEST_CASE("transport/control: one device's abort reaches all with its reason") {
                  "device 2 at"));
   CHECK(seconds_since(start) < 2.0);
   CHECK_THROWS_AS(home.master->send(1, Ready{}), Error);
-  CHECK_THROWS_AS(home.master->close(soon()), Error);
+  CHECK_THROWS_AS(static_cast<void>(home.master->close(soon())), Error);
   home.workers.clear();
   home.master.reset();
   CHECK(told == 4);
@@ -286,4 +287,116 @@ TEST_CASE("transport/control: late is an error for the asker only, another messa
   CHECK(contains(error_of([&] { static_cast<void>(home.master->expect<PlanAnswer>(1, soon())); }),
                  "sent Ready, expected PlanAnswer"));
   CHECK_THROWS_AS(home.master->send(9, Ready{}), std::logic_error);
+}
+
+TEST_CASE("transport/control: a peer that beats and never reads is an error in time") {
+  Connected pair = connect_pair(random_key());
+  ControlOptions options;
+  options.heartbeat = milliseconds(50);
+  options.unread = milliseconds(400);
+  const auto master = control_of(1, std::move(pair.client), options);
+  std::atomic<bool> over = false;
+  std::thread beating([&] {
+    while (!over) {
+      static_cast<void>(
+          error_of([&] { pair.server.write_message(Heartbeat{}, within(milliseconds(100))); }));
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+  });
+  const Clock::time_point start = Clock::now();
+  const std::string text = error_of([&] {
+    while (true) master->send(1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes)});
+  });
+  over = true;
+  beating.join();
+  CAPTURE(text);
+  CHECK(contains(text, "device 1 at"));
+  CHECK(contains(text, "took nothing"));
+  CHECK(seconds_since(start) < 3.0);
+}
+
+TEST_CASE("transport/control: a peer that says it is behind is waited for") {
+  ControlOptions options;
+  options.heartbeat = milliseconds(50);
+  options.silence = milliseconds(300);
+  options.unread = milliseconds(300);
+  Home home(1, options);
+  constexpr int kChunks = 24;
+  auto sending = std::async(std::launch::async, [&] {
+    for (int i = 0; i < kChunks; ++i) {
+      home.master->send(1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes)});
+    }
+  });
+  std::this_thread::sleep_for(milliseconds(1200));  // four times what is allowed to others
+  CHECK_FALSE(home.master->failed());
+  for (int i = 0; i < kChunks; ++i) {
+    static_cast<void>(home.workers[0]->expect<ShardChunk>(0, soon()));
+  }
+  CHECK_NOTHROW(sending.get());
+}
+
+TEST_CASE("transport/control: heartbeats tell what a device does, and whether it gets on") {
+  Activity activity;
+  Connected pair = connect_pair(random_key());
+  ControlOptions options;
+  options.heartbeat = milliseconds(20);
+  options.activity = &activity;
+  const auto worker = control_of(0, std::move(pair.server), options);
+  const auto master = control_of(1, std::move(pair.client), options);
+  const auto saw = [&](const std::string& what) {
+    const Clock::time_point start = Clock::now();
+    while (seconds_since(start) < 3.0) {
+      const Heartbeat said = master->state_of(1).activity;
+      if (describe(said, [](int d) { return "device " + std::to_string(d); }) == what) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  };
+  activity.enter(Phase::receiving, Activity::kNobody, 200);
+  activity.advance(50);
+  CHECK(saw("receives its weights, 25%"));
+  const Clock::time_point moved = master->state_of(1).moved;
+  std::this_thread::sleep_for(milliseconds(100));
+  CHECK(master->state_of(1).moved == moved);
+  activity.advance(100);
+  CHECK(saw("receives its weights, 50%"));
+  CHECK(master->state_of(1).moved > moved);
+  activity.enter(Phase::computing, 3, 10);
+  CHECK(saw("computes, task 0 of 10, and waits for device 3"));
+}
+
+TEST_CASE("transport/control: a peer that joins late is kept alive as the others are") {
+  ControlOptions options;
+  options.heartbeat = milliseconds(50);
+  options.silence = milliseconds(300);
+  Home home(1, options);
+  std::this_thread::sleep_for(milliseconds(800));
+  Connected pair = connect_pair(home.key, control_hello(2));
+  home.workers.push_back(control_of(0, std::move(pair.server), options));
+  home.master->add({.device = 2, .connection = std::move(pair.client)});
+  std::this_thread::sleep_for(milliseconds(800));
+  for (int device = 1; device <= 2; ++device) {
+    home.workers[static_cast<std::size_t>(device - 1)]->send(0, Ready{});
+    static_cast<void>(home.master->expect<Ready>(device, soon()));
+  }
+}
+
+TEST_CASE("transport/control: once the work is done a peer is lost alone") {
+  Home home(3);
+  home.master->part();
+  home.workers[0].reset();  // gone without a Goodbye
+  const std::string text = error_of([&] { static_cast<void>(home.master->receive(1, soon())); });
+  CHECK(contains(text, "device 1 at"));
+  home.workers[1]->send(0, Report{.bytes = "{}"});
+  CHECK(home.master->expect<Report>(2, soon()).bytes == "{}");
+  auto ending = std::async(std::launch::async, [&] {
+    static_cast<void>(home.workers[1]->expect<Goodbye>(0, soon()));
+    static_cast<void>(home.workers[1]->close(soon()));
+  });
+  const std::vector<std::string> faults = home.master->close(soon(500));  // 3 says nothing
+  ending.get();
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0] == text);
+  CHECK(contains(faults[1], "device 3 at"));
+  CHECK(contains(faults[1], "did not end the run in time"));
 }

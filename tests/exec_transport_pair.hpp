@@ -54,6 +54,15 @@ inline Hello control_hello(model::DeviceIndex worker = 1) {
   return hello;
 }
 
+// As a mesh takes clients in.
+inline NextClient client_of(Listener& listener) {
+  return [&listener](const Patience& patience) {
+    std::optional<Incoming> incoming = listener.accept(patience);
+    if (incoming) incoming->welcome();
+    return incoming;
+  };
+}
+
 struct Connected {
   Connection client;
   Connection server;
@@ -66,6 +75,7 @@ inline Connected connect_pair(const std::optional<Key>& key, const Hello& hello 
   });
   std::optional<Incoming> incoming = listener.accept(within(milliseconds(5000)));
   if (!incoming) throw Error("test: nobody came");
+  incoming->welcome();
   incoming->connection.rename("device " + std::to_string(hello.device));
   return {.client = client.get(), .server = std::move(incoming->connection)};
 }
@@ -96,7 +106,8 @@ inline Mesh open_mesh(int devices, const std::vector<ChannelId>& channels,
     }
     auto& listener = listeners[static_cast<std::size_t>(self)];
     opening.push_back(std::async(std::launch::async, [options, &listener] {
-      return open_channels(options, listener ? &*listener : nullptr, within(milliseconds(10000)));
+      return open_channels(options, listener ? client_of(*listener) : NextClient(),
+                           within(milliseconds(10000)));
     }));
   }
   Mesh mesh;

@@ -68,7 +68,7 @@ TEST_CASE("transport/tcp: another tag or size than expected names both") {
   for (const std::string& text :
        {attempt({.step = 3, .task = 41}, 16), attempt({.step = 2, .task = 40}, 16),
         attempt({.step = 3, .task = 40}, 17)}) {
-    CHECK(contains(text, "device 0 sent device 1"));
+    CHECK(contains(text, "device 0: sent step "));
     CHECK(contains(text, "expected step 3 task 40 of 16 bytes"));
     CHECK(contains(text, "same plan"));
   }
@@ -253,9 +253,11 @@ TEST_CASE("transport/mesh: strangers of another session are dropped, missing cha
     return error_of(
         [&] { static_cast<void>(connection.read_message(within(milliseconds(2000)))); });
   });
-  const std::string text = error_of(
-      [&] { static_cast<void>(open_channels(options, &listener, within(milliseconds(300)))); });
-  CHECK(contains(text, "channels 0 -> 1, 1 -> 0 were not opened in time"));
+  const std::string text = error_of([&] {
+    static_cast<void>(open_channels(options, client_of(listener), within(milliseconds(300))));
+  });
+  CHECK(contains(text,
+                 "channels device 0 -> device 1, device 1 -> device 0 were not opened in time"));
   CHECK(contains(stranger.get(), "closed the connection"));
 }
 

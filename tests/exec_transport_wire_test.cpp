@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,10 +41,16 @@ std::vector<Message> one_of_each() {
           Ready{},
           Peers{.addresses = {"", "10.0.0.7:7700", "[::1]:7701"}},
           step,
-          Heartbeat{},
+          Heartbeat{.phase = Phase::slicing,
+                    .subject = 3,
+                    .ticks = 77,
+                    .done = 5,
+                    .total = std::uint64_t{1} << 40,
+                    .behind = true},
           Abort{.reason = "worker 2 is gone"},
           Report{.kind = ReportKind::spans, .last = false, .bytes = "[]"},
-          Goodbye{}};
+          Goodbye{},
+          Refusal{.kind = RefusalKind::present, .device = 2, .detail = "10.0.0.9"}};
 }
 
 Message decode(std::span<const std::byte> frame) {
@@ -112,7 +121,7 @@ TEST_CASE("transport/wire: lengths above the limit are refused before anything i
 }
 
 TEST_CASE("transport/wire: unknown types and a dirty header are refused") {
-  for (const int type : {0, 14, 255}) {
+  for (const int type : {0, 15, 255}) {
     std::array<std::byte, kFrameHeaderBytes> head{};
     head[4] = static_cast<std::byte>(type);
     CHECK_THROWS_AS(static_cast<void>(parse_frame_header(head)), Error);
@@ -164,6 +173,15 @@ TEST_CASE("transport/wire: values outside their range are refused") {
       {"an address without a port", frame_of(8, {1, 0, 0, 0, 1, 0, 0, 0, 'a'})},
       {"a path for an address", frame_of(8, {1, 0, 0, 0, 4, 0, 0, 0, '/', 'x', ':', '1'})},
       {"more devices than bytes", frame_of(8, {255, 15, 0, 0})},
+      {"phase 0", frame_of(10, std::vector<std::uint8_t>(30, 0))},
+      {"a subject before nobody",
+       [&] {
+         std::vector<std::uint8_t> body(30, 0);
+         body[0] = 1;
+         std::fill(body.begin() + 1, body.begin() + 5, std::uint8_t{254});
+         return frame_of(10, body);
+       }()},
+      {"refusal 4", frame_of(14, {4, 0, 0, 0, 0, 0, 0, 0, 0})},
       {"flag 2", frame_of(12, {1, 2, 0, 0, 0, 0})},
   };
   for (const Case& bad : cases) {
@@ -228,8 +246,27 @@ TEST_CASE("transport/wire: a stream is cut into its messages wherever the pieces
     }
     REQUIRE(names.size() == std::variant_size_v<Message>);
     CHECK(names.front() == "Hello");
-    CHECK(names.back() == "Goodbye");
+    CHECK(names.back() == "Refusal");
   }
+}
+
+TEST_CASE("transport/wire: the fuzzer's seeds are messages of this version") {
+  const std::filesystem::path folder =
+      std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/fuzz/corpus/wire";
+  std::set<std::string> seen;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    CAPTURE(file.path().string());
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    std::span<const std::byte> bytes = std::as_bytes(std::span(text.data(), text.size()));
+    FrameReader reader;
+    const std::string fault = error_of([&] {
+      while (const auto message = reader.next(bytes)) seen.insert(std::string(name_of(*message)));
+    });
+    CHECK(fault == "");
+    CHECK(bytes.empty());
+  }
+  CHECK(seen.size() == std::variant_size_v<Message>);
 }
 
 TEST_CASE("transport/wire: a data header is tag and length") {

@@ -87,7 +87,7 @@ TEST_CASE("exec/safetensors: a damaged header costs one clear error") {
       {"length beyond 100 MB", std::string("\0\0\0\0\0\0\0\x80{}", 10), "header of"},
       {"not JSON", safetensors_text("{\"x\":", 0), "not JSON"},
       {"not UTF-8", safetensors_text("{\"\xff\":1}", 0), "not JSON"},
-      {"an array", safetensors_text("[]", 0), "expected an object"},
+      {"an array", safetensors_text("[]", 0), "expected a JSON object"},
       {"tensor is a number", safetensors_text(R"({"x":3})", 0), "no dtype"},
       {"no shape", safetensors_text(R"({"x":{"dtype":"F32","data_offsets":[0,8]}})", 8),
        "no shape"},

@@ -69,6 +69,18 @@ std::string with_props(const std::string& props) {
 std::string with_link(const std::string& link) { return Pair{.link = link}.text(); }
 std::string with_route(const std::string& route) { return Pair{.route = route}.text(); }
 
+// Two hosts, and from line 9 on a trace of the speed of a.
+std::string with_trace(const std::string& attributes, const std::string& lines,
+                       const std::string& periodicity = "-1") {
+  const Pair pair;
+  return zone(pair.a + "\n" + pair.b + "\n" + pair.link + "\n" + pair.route +
+              "\n<trace id=\"t\" periodicity=\"" + periodicity + "\" " + attributes + ">" + lines +
+              "</trace>\n<trace_connect kind=\"SPEED\" trace=\"t\" element=\"a\"/>\n");
+}
+std::string traced(const std::string& periodicity, const std::string& lines) {
+  return with_trace("", lines, periodicity);
+}
+
 struct Bad {
   std::string name;
   std::string text;
@@ -95,6 +107,23 @@ std::vector<Bad> bad_files() {
        "<!DOCTYPE platform [<!ENTITY a \"1\"><!ENTITY b \"&a;&a;\">]>\n<platform "
        "version=\"4.1\"/>",
        1, "definitions of its own"},
+      {"no DOCTYPE", Pair{}.text().substr(Pair{}.text().find("<platform")), 1,
+       "add the line <!DOCTYPE"},
+      {"another DOCTYPE", "<!DOCTYPE html>\n<platform version=\"4.1\"/>", 2,
+       "expected that of platform"},
+      {"a byte order mark", "\xEF\xBB\xBF" + Pair{}.text(), 1, "without BOM"},
+      {"UTF-16", std::string("\xFF\xFE<\0?\0", 6), 1, "UTF-16"},
+      {"text behind the end", Pair{}.text() + "\nthe end\n", 0, "\"the end\""},
+      {"text before the beginning", "hosts:\n" + Pair{}.text(), 0, "outside the top element"},
+      {"an empty line before the declaration", "\n" + Pair{}.text(), 2, "very beginning"},
+      {"another encoding", "<?xml version='1.0' encoding='latin-1'?>\n" + Pair{}.text().substr(22),
+       1, "expected UTF-8"},
+      {"Latin-1", with_host("<host id=\"b\xFCro\" speed=\"1Gf\"/>"), 5, "byte 252"},
+      {"a reference to no character", with_host("<host id=\"a&#0;b\" speed=\"1Gf\"/>"), 5, "&#0;"},
+      {"a reference to a surrogate", with_host("<host id=\"a&#xD800;\" speed=\"1Gf\"/>"), 5,
+       "&#xD800;"},
+      {"a reference to nothing", with_host("<host id=\"a&b\" speed=\"1Gf\"/>"), 5, "\"&b\""},
+      {"an unknown entity", with_host("<host id=\"a&nbsp;b\" speed=\"1Gf\"/>"), 5, "&nbsp;"},
       {"no zone", doctype + "<platform version=\"4.1\"/>", 3, "no <zone>"},
       {"two zones",
        doctype + "<platform version=\"4.1\">\n<zone id=\"a\" routing=\"Full\"/>\n<zone id=\"b\" "
@@ -223,6 +252,19 @@ std::vector<Bad> bad_files() {
             "id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route>",
             "Full"),
        4, "no route from a to c"},
+      {"text in a host", with_props("fast"), 5, "contains text"},
+      {"text in a link", with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\">x</link>"), 7,
+       "contains text"},
+      {"CDATA in a zone", zone("<![CDATA[ ]]><host id=\"a\" speed=\"1Gf\"/>\n"), 4,
+       "contains text"},
+      {"trace with an unknown attribute", with_trace("period=\"3\"", "1 0.5"), 9, "period"},
+      {"trace with elements", with_trace("", "1 0.5<prop id=\"a\" value=\"b\"/>"), 9,
+       "not supported"},
+      {"trace that repeats", traced("4", "1 0.5"), 9, "periodicity=\"4\", expected -1"},
+      {"trace with period 0", traced("0", "1 0.5"), 9, "periodicity=\"0\""},
+      {"trace with period nan", traced("nan", "1 0.5"), 9, "periodicity=\"nan\""},
+      {"trace with period -inf", traced("-inf", "1 0.5"), 9, "periodicity=\"-inf\""},
+      {"trace with a word behind a comment", with_trace("", "1 0.5 <!-- --> often"), 9, "1 0.5"},
       // What only SimGrid finds.
       {"an old version",
        [] {
@@ -324,6 +366,22 @@ TEST_CASE("sim/platform: what a file says is what the cluster has") {
   CHECK(route.latency.value() == doctest::Approx(1e-3));
   CHECK(route.bandwidth.value() == doctest::Approx(12.5e6));
   CHECK(route.hops.at(0).direction == model::Direction::down);
+}
+
+TEST_CASE("sim/platform: comments and CDATA split text without cutting it") {
+  for (const char* lines : {"30 0.5\n90 1\n", "<!-- slow -->30 0.5\n<!-- fast again -->\n90 1",
+                            "30 0.5<!-- -->\n<!-- -->90 1", "30 0.5<?note x?>\n90 1",
+                            "<![CDATA[30 0.5\n]]>90 1", "3<!-- -->0 0.5\n90 1"}) {
+    CAPTURE(lines);
+    const TemporaryFile file(with_trace("", lines));
+    const model::Cluster cluster = read_platform(file.path()).cluster;
+    const std::vector<model::SpeedChange>& speeds = cluster.devices()[0].speeds;
+    REQUIRE(speeds.size() == 2);
+    CHECK(speeds[0].at.value() == 30.0);
+    CHECK(speeds[0].factor == 0.5);
+    CHECK(speeds[1].at.value() == 90.0);
+    CHECK(speeds[1].factor == 1.0);
+  }
 }
 
 TEST_CASE("sim/platform: every scenario loads") {

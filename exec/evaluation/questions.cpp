@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/error.hpp"
+#include "model/json_value.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -26,12 +27,10 @@ void for_lines(std::string_view text, std::string_view source, const char* examp
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line;
     if (words.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const Json object = Json::parse(words, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) {
-      throw Error(place(source, line) + ": not a JSON object, expected " + example +
-                  " on a line of its own");
-    }
-    use(object, line);
+    use(model::parse_json(words, place(source, line),
+                          "write " + std::string(example) + " on a line of its own",
+                          {.bytes = words.size()}),
+        line);
     ++objects;
   }
   if (objects == 0) {

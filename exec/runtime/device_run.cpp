@@ -165,7 +165,8 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
       runtime_(compute_, transport, window_.get(), pacer_,
                {.device = options.self,
                 .may_spin = options.run.pace == Pace::real,
-                .disk_rate = disk_rate(plan, options)}) {
+                .disk_rate = disk_rate(plan, options),
+                .activity = options.activity}) {
   if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
   runtime_.prepare(graphs_.decode());

@@ -96,6 +96,7 @@ struct DeviceRunOptions {
   model::DeviceIndex self = 0;
   RunOptions run;
   int threads = 1;
+  Activity* activity = nullptr;  // told what the steps do; outlives the run, may be null
 };
 
 class DeviceRun {

@@ -1,6 +1,8 @@
 #include "exec/runtime/run_result.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -16,8 +18,9 @@ constexpr double kSteadyTolerance = 0.01;
 // The spans of one step, gathered from all devices.
 class StepSpans {
  public:
-  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, std::int32_t step)
-      : plan_(plan), graph_(graph), step_(step) {
+  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, std::int32_t step,
+            const std::vector<DeviceAccount>& accounts)
+      : plan_(plan), graph_(graph), step_(step), accounts_(accounts) {
     const auto tasks = static_cast<std::size_t>(graph.size());
     start_ns_.assign(tasks, kUnknown);
     end_ns_.assign(tasks, kUnknown);
@@ -48,6 +51,7 @@ class StepSpans {
     for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       const model::Task& task = graph_.tasks()[at];
+      if (lost(task)) continue;
       if (start_ns_[at] == kUnknown) missing(task.device, i);
       if (end_ns_[at] == kUnknown) missing(task.peer, i);
       const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
@@ -69,6 +73,7 @@ class StepSpans {
         lane_end_ns[static_cast<std::size_t>(task.device)] = end_ns;
       }
     }
+    record_lost(recorder);
   }
 
   [[nodiscard]] std::int64_t first_start_ns(model::DeviceIndex device) const {
@@ -80,6 +85,35 @@ class StepSpans {
   }
 
  private:
+  // Whether an end of it is at a device that was lost before it reported.
+  [[nodiscard]] bool lost(const model::Task& task) const {
+    const auto missing = [this](model::DeviceIndex device) {
+      return device >= 0 && accounts_[static_cast<std::size_t>(device)].missing;
+    };
+    return missing(task.device) || (task.lane == model::LaneKind::channel && missing(task.peer));
+  }
+
+  // Of transfers to and from lost devices the bytes are known, and the times are not. After the
+  // others, as the run's origin is the first time.
+  void record_lost(model::RunRecorder& recorder) const {
+    constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
+    for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
+      const model::Task& task = graph_.tasks()[static_cast<std::size_t>(i)];
+      if (task.lane != model::LaneKind::channel || !lost(task)) continue;
+      const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
+      recorder.record({.step = step_,
+                       .task = i,
+                       .kind = task.kind,
+                       .lane = task.lane,
+                       .device = task.device,
+                       .peer = task.peer,
+                       .layer = task.layer,
+                       .start = kNobodyKnows,
+                       .end = kNobodyKnows,
+                       .bytes = model::span_bytes(task, work)});
+    }
+  }
+
   static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
   // Of any clock, and so far from every limit that differences cannot overflow.
   static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
@@ -120,9 +154,39 @@ class StepSpans {
   const planner::Plan& plan_;
   const model::TaskGraph& graph_;
   std::int32_t step_;
+  const std::vector<DeviceAccount>& accounts_;
   std::vector<std::int64_t> start_ns_;
   std::vector<std::int64_t> end_ns_;
 };
+
+model::DeviceMetrics unknown_metrics(const std::string& name) {
+  constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
+  return {.name = name,
+          .peak_memory = {.weights = kNobodyKnows,
+                          .kv_cache = kNobodyKnows,
+                          .activations = kNobodyKnows,
+                          .buffers = kNobodyKnows,
+                          .program = kNobodyKnows},
+          .bytes_sent = kNobodyKnows,
+          .bytes_loaded = kNobodyKnows,
+          .busy_cpu_s = kNobodyKnows,
+          .busy_disk_s = kNobodyKnows,
+          .busy_channel_s = kNobodyKnows,
+          .stall_s = kNobodyKnows};
+}
+
+// A result says of devices that were lost before they reported that it knows nothing.
+void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& merged) {
+  for (std::size_t d = 0; d < accounts.size(); ++d) {
+    if (!accounts[d].missing) continue;
+    model::DeviceMetrics& metrics = merged.result.devices[d];
+    metrics = unknown_metrics(metrics.name);
+    merged.result.steady.reset();  // the worst device may be this one
+    std::erase_if(merged.result.task_kinds,
+                  [&](const model::KindResult& kind) { return kind.device == metrics.name; });
+  }
+  std::erase_if(merged.trace.spans, [](const model::Span& span) { return std::isnan(span.start); });
+}
 
 }  // namespace
 
@@ -134,7 +198,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
   std::int64_t origin_ns = 0;
   std::vector<std::int64_t> lane_end_ns;  // by device
   for (std::int32_t step = 0; step < steps; ++step) {
-    StepSpans spans(plan, graphs.at(step), step);
+    StepSpans spans(plan, graphs.at(step), step, accounts);
     for (std::size_t d = 0; d < accounts.size(); ++d) {
       const TimeLog& times = accounts[d].times;
       for (std::size_t& at = cursors[d]; at < times.size() && times[at].step == step; ++at) {
@@ -178,6 +242,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
     }
   }
   merged.trace = recorder.trace();
+  leave_out_missing(accounts, merged);
   return merged;
 }
 

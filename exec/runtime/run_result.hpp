@@ -15,6 +15,7 @@ struct DeviceAccount {  // by DeviceIndex
   DeviceReport report;
   TimeLog times;                    // in order of steps
   std::int64_t clock_ahead_ns = 0;  // its steady clock minus the master's
+  bool missing = false;             // the device was lost before it reported: nothing is known
 };
 
 struct RunResult {
@@ -24,8 +25,9 @@ struct RunResult {
 
 // Merges the devices' records by step and task: a cpu task's span is its device's; a transfer lasts
 // from the sender's start to the receiver's arrival, clocks aligned to the master's.
-// Throws Error, naming the device, if a record is missing, of a task that is not its own, or of a
-// step beyond `steps`.
+// What only a device that is missing could know is NaN, or absent from the trace; no verdict on
+// steadiness is given then. Throws Error, naming the device, if a record of another is missing, of
+// a task that is not its own, or of a step beyond `steps`.
 [[nodiscard]] RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans);
 

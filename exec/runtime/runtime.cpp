@@ -13,6 +13,20 @@ std::int64_t nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
+// Says so while it lives.
+class WaitsFor {
+ public:
+  WaitsFor(Activity& activity, model::DeviceIndex peer) : activity_(&activity) {
+    activity_->wait_for(peer);
+  }
+  WaitsFor(const WaitsFor&) = delete;
+  WaitsFor& operator=(const WaitsFor&) = delete;
+  ~WaitsFor() { activity_->wait_for(Activity::kNobody); }
+
+ private:
+  Activity* activity_;
+};
+
 }  // namespace
 
 Runtime::Runtime(Compute& compute, Transport* transport, BlockLoader* weights, Pacer& pacer,
@@ -21,7 +35,8 @@ Runtime::Runtime(Compute& compute, Transport* transport, BlockLoader* weights, P
       transport_(transport),
       weights_(weights),
       pacer_(&pacer),
-      options_(options) {}
+      options_(options),
+      activity_(options.activity != nullptr ? options.activity : &unasked_) {}
 
 Runtime::~Runtime() {
   // A lane that is failing still calls cancel(), which visits every lane.
@@ -116,7 +131,10 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
     shape.incoming[c]->begin(step, schedule.incoming[c]);
   }
   std::int32_t token = -1;
+  std::uint64_t done = 0;
+  activity_->enter(Phase::computing, Activity::kNobody, schedule.actions.size());
   for (const Action& action : schedule.actions) {
+    activity_->advance(done++);
     if (cancelled_) throw Error("cancelled");  // step() knows the reason
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
     switch (action.kind) {
@@ -138,13 +156,15 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
         deliver(task, *shape.incoming[static_cast<std::size_t>(action.channel)], action.position);
         break;
       case Action::Kind::await:
-        compute_->bind(disk_->await(action.position));
-        pacer_->available(disk_->times(action.position).end);
+        bind(action.position);
         break;
     }
   }
   pacer_->settle();
-  for (OutgoingLane* lane : shape.outgoing) lane->finish();
+  for (OutgoingLane* lane : shape.outgoing) {
+    const WaitsFor waits(*activity_, lane->peer());
+    lane->finish();
+  }
   for (IncomingLane* lane : shape.incoming) lane->finish();
   if (disk_) disk_->finish();
   append_transfers(step, shape, log);
@@ -167,6 +187,7 @@ std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& 
 }
 
 void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t position) {
+  const WaitsFor waits(*activity_, lane.peer());
   const std::span<float> payload = lane.room(position);
   compute_->read_rows(task.input, task.rows, task.columns, payload);
   pacer_->settle();
@@ -175,9 +196,16 @@ void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t 
 }
 
 void Runtime::deliver(const model::Task& task, IncomingLane& lane, std::int32_t position) {
+  const WaitsFor waits(*activity_, lane.peer());
   compute_->write_rows(task.output, task.rows, task.columns, lane.payload(position));
   pacer_->available(lane.arrival(position));
   lane.delivered(position);
+}
+
+void Runtime::bind(std::int32_t load) {
+  const WaitsFor waits(*activity_, options_.device);
+  compute_->bind(disk_->await(load));
+  pacer_->available(disk_->times(load).end);
 }
 
 void Runtime::append_transfers(std::int32_t step, const Shape& shape, TimeLog& log) {

@@ -18,6 +18,7 @@
 #include "exec/runtime/schedule.hpp"
 #include "exec/runtime/time_log.hpp"
 #include "exec/streaming/disk_lane.hpp"
+#include "exec/transport/activity.hpp"
 #include "exec/transport/transport.hpp"
 #include "model/task_graph.hpp"
 
@@ -25,8 +26,9 @@ namespace tandem::exec {
 
 struct RuntimeOptions {
   model::DeviceIndex device = 0;
-  bool may_spin = false;   // before blocking in a wait; never on an emulated device
-  double disk_rate = 0.0;  // bytes a second of an emulated disk; 0: real
+  bool may_spin = false;         // before blocking in a wait; never on an emulated device
+  double disk_rate = 0.0;        // bytes a second of an emulated disk; 0: real
+  Activity* activity = nullptr;  // told what the steps do; outlives the runtime, may be null
 };
 
 // Chooses the next token from the logits of the last lm_head.
@@ -90,6 +92,7 @@ class Runtime {
                        const SampleToken& sample);
   void capture(const model::Task& task, OutgoingLane& lane, std::int32_t position);
   void deliver(const model::Task& task, IncomingLane& lane, std::int32_t position);
+  void bind(std::int32_t load);
   static void append_transfers(std::int32_t step, const Shape& shape, TimeLog& log);
   void append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const;
 
@@ -98,6 +101,8 @@ class Runtime {
   BlockLoader* weights_;
   Pacer* pacer_;
   RuntimeOptions options_;
+  Activity unasked_;                                     // where nobody asks
+  Activity* activity_;                                   // the options' one, or that
   std::map<std::shared_ptr<const char>, Shape> shapes_;  // by TaskGraph::shape
   double bytes_sent_ = 0.0;
 

@@ -8,12 +8,14 @@
 
 namespace tandem::exec {
 
-Session::Session(std::vector<ControlPeer> peers, const SessionTimes& times)
+Session::Session(const SessionTimes& times)
     : times_(times), cancellation_(std::make_shared<Cancellation>()) {
   control_ = std::make_unique<Control>(
-      std::move(peers),
+      std::vector<ControlPeer>{},
       ControlOptions{.heartbeat = times.heartbeat,
                      .silence = times.silence,
+                     .unread = times.unread,
+                     .activity = &activity_,
                      .on_failure = [this](const std::string& reason) { end(reason); }});
 }
 
@@ -29,20 +31,27 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   std::sort(channels.begin(), channels.end());
   channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
   if (channels.empty()) return;
+  const auto name = [&plan](model::DeviceIndex d) {
+    return plan.cluster.devices().at(static_cast<std::size_t>(d)).name;
+  };
+  NextClient next;
+  if (ways.reception != nullptr) {
+    next = [&ways](const Patience& patience) { return ways.reception->next_channel(patience); };
+  }
   std::vector<ChannelEnd> ends = tandem::exec::open_channels(
       {.self = ways.self,
        .master = ways.master,
        .session = ways.session,
        .channels = std::move(channels),
        .addresses = ways.addresses,
-       .key = ways.key},
-      ways.listener,
-      {.deadline = Clock::now() + times_.channels, .cancellation = cancellation_.get()});
+       .key = ways.key,
+       .names = name,
+       .dial = times_.connect},
+      next, {.deadline = Clock::time_point::max(), .cancellation = cancellation_.get()});
   for (ChannelEnd& end : ends) {
     const auto peer = static_cast<std::size_t>(end.peer);
     const std::string& address = ways.addresses.at(peer);
-    end.connection.rename(plan.cluster.devices()[peer].name +
-                          (address.empty() ? "" : " at " + printable(address)));
+    end.connection.rename(name(end.peer) + (address.empty() ? "" : " at " + printable(address)));
   }
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {
@@ -53,7 +62,9 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
 
 DeviceRun& Session::prepare(const planner::Plan& plan, const DeviceRunOptions& options,
                             DeviceWeights weights) {
-  auto run = std::make_unique<DeviceRun>(plan, options, std::move(weights), transport_.get());
+  DeviceRunOptions told = options;
+  told.activity = &activity_;
+  auto run = std::make_unique<DeviceRun>(plan, told, std::move(weights), transport_.get());
   const std::lock_guard lock(mutex_);
   if (!reason_.empty()) throw Error(reason_);
   run_ = std::move(run);

@@ -15,18 +15,19 @@
 #include "exec/runtime/device_run.hpp"
 #include "exec/transport/cancellation.hpp"
 #include "exec/transport/control.hpp"
-#include "exec/transport/listener.hpp"
 #include "exec/transport/mesh.hpp"
+#include "exec/transport/reception.hpp"
 
 namespace tandem::exec {
 
 struct SessionTimes {
   std::chrono::milliseconds connect{5'000};  // to reach a peer and shake hands
   std::chrono::milliseconds heartbeat{300};
-  std::chrono::milliseconds silence{1'500};     // then a peer counts as gone
-  std::chrono::milliseconds channels{5'000};    // for all devices to open their channels
-  std::chrono::milliseconds patience{600'000};  // for work of a peer that is alive
-  std::chrono::milliseconds close{2'000};       // to part well
+  std::chrono::milliseconds silence{1'500};  // then a peer counts as gone
+  std::chrono::milliseconds unread{5'000};   // the same if it takes nothing of what is sent
+  std::chrono::milliseconds notice{5'000};   // of waiting for work, then it is said for whose
+  std::chrono::milliseconds report{10'000};  // for each piece of a report, when all work is done
+  std::chrono::milliseconds close{2'000};    // to part well
 };
 
 struct ChannelPlan {  // how this device reaches the others
@@ -35,7 +36,7 @@ struct ChannelPlan {  // how this device reaches the others
   SessionId session{};
   std::vector<std::string> addresses;  // by device; empty: it does not listen
   std::optional<Key> key;
-  Listener* listener = nullptr;    // null on the master
+  Reception* reception = nullptr;  // null on the master
   std::shared_ptr<Ledger> ledger;  // null: links are as fast as they are
 };
 
@@ -43,14 +44,15 @@ struct ChannelPlan {  // how this device reaches the others
 // reason, and the peers have been told. cancel() by any thread; the rest by one.
 class Session {
  public:
-  Session(std::vector<ControlPeer> peers, const SessionTimes& times);
+  explicit Session(const SessionTimes& times);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] Control& control() { return *control_; }
-  [[nodiscard]] const SessionTimes& times() const { return times_; }
-  [[nodiscard]] Clock::time_point patience() const { return Clock::now() + times_.patience; }
+  // What this device is doing, as its peers are told.
+  [[nodiscard]] Activity& activity() { return activity_; }
+  [[nodiscard]] const Cancellation& cancellation() const { return *cancellation_; }
 
   // Opens the channels that `graphs` use.
   void open_channels(const planner::Plan& plan, const StepGraphs& graphs, const ChannelPlan& ways);
@@ -69,6 +71,7 @@ class Session {
   void end(const std::string& reason) noexcept;
 
   SessionTimes times_;
+  Activity activity_;
   std::shared_ptr<Cancellation> cancellation_;
   std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;

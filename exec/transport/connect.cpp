@@ -1,11 +1,17 @@
 // Opens a connection: resolves, connects, shakes hands, exchanges Hellos.
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "exec/transport/connection.hpp"
 #include "exec/transport/connection_link.hpp"
@@ -21,72 +27,98 @@ using asio::ip::tcp;
   throw Error(name + ": " + fault);
 }
 
-// The connected socket of one of the endpoint's addresses.
-class Dialer {
+// The addresses of a name. Asking may take longer than anybody waits and cannot be called off, so a
+// thread of its own asks, and is left behind if need be.
+class Resolution {
  public:
-  Dialer(const Endpoint& endpoint, const std::string& name, bool has_key)
-      : name_(name), has_key_(has_key) {
-    resolver_.async_resolve(
-        endpoint.host, std::to_string(endpoint.port), tcp::resolver::numeric_service,
-        [this](const boost::system::error_code& error, const tcp::resolver::results_type& found) {
-          if (error) return finish(error);
-          for (const auto& entry : found) addresses_.push_back(entry.endpoint());
-          // Without a key no byte leaves the machine, whatever the name resolves to.
-          if (!has_key_) {
-            for (const tcp::endpoint& address : addresses_) {
-              if (!address.address().is_loopback()) {
-                remote_ = address.address().to_string();
-                return finish(asio::error::access_denied);
-              }
-            }
-          }
-          asio::async_connect(socket_, addresses_,
-                              [this](const boost::system::error_code& result,
-                                     const tcp::endpoint&) { finish(result); });
-        });
-  }
-
-  int dial(const Patience& patience) {
-    std::optional<asio::posix::stream_descriptor> watch;
-    if (patience.cancellation != nullptr) {
-      patience.cancellation->check();
-      watch.emplace(io_, ::dup(patience.cancellation->descriptor()));
-      watch->async_wait(asio::posix::stream_descriptor::wait_read,
-                        [this](const boost::system::error_code& error) {
-                          if (!error) io_.stop();
-                        });
+  static std::vector<tcp::endpoint> of(const Endpoint& endpoint, const std::string& name,
+                                       const Patience& patience) {
+    boost::system::error_code not_numeric;
+    const asio::ip::address address = asio::ip::make_address(endpoint.host, not_numeric);
+    if (!not_numeric) return {{address, endpoint.port}};
+    const auto question = std::make_shared<Resolution>();
+    std::thread([question, endpoint] { question->ask(endpoint); }).detach();
+    std::array<pollfd, 2> set{{
+        {.fd = question->answered_.descriptor(), .events = POLLIN, .revents = 0},
+        {.fd = patience.cancellation != nullptr ? patience.cancellation->descriptor() : -1,
+         .events = POLLIN,
+         .revents = 0},
+    }};
+    while (!question->answered_.cancelled()) {
+      if (patience.cancellation != nullptr) patience.cancellation->check();
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<Clock::duration>(patience.deadline - Clock::now(), std::chrono::hours(1)));
+      if (left.count() <= 0) {
+        fail(name, "its name was not resolved in time; check it, or give the address in numbers");
+      }
+      ::poll(set.data(), set.size(), static_cast<int>(left.count()));
     }
-    while (!done_ && !io_.stopped() && io_.run_one_until(patience.deadline) > 0) {
+    if (!question->fault_.empty()) {
+      fail(name, "its name cannot be resolved: " + question->fault_ +
+                     "; check it, or give the address in numbers");
     }
-    if (patience.cancellation != nullptr) patience.cancellation->check();
-    if (!done_)
-      fail(name_,
-           "did not answer in time; check the address, that the worker runs and "
-           "that no firewall is between");
-    if (!remote_.empty()) require_loopback(false, remote_);
-    if (result_) {
-      fail(name_, "cannot connect: " + result_.message() +
-                      "; check the address and that `tandem worker` listens there");
-    }
-    return socket_.release();
+    return question->addresses_;
   }
 
  private:
-  void finish(const boost::system::error_code& result) {
-    result_ = result;
-    done_ = true;
+  void ask(const Endpoint& endpoint) {
+    try {
+      asio::io_context io;
+      for (const auto& entry : tcp::resolver(io).resolve(
+               endpoint.host, std::to_string(endpoint.port), tcp::resolver::numeric_service)) {
+        addresses_.push_back(entry.endpoint());
+      }
+    } catch (const boost::system::system_error& error) {
+      fault_ = error.code().message();
+    } catch (const std::exception& error) {
+      fault_ = error.what();
+    }
+    answered_.cancel("answered");
   }
 
-  const std::string& name_;
-  bool has_key_;
-  asio::io_context io_{1};
-  tcp::resolver resolver_{io_};
-  tcp::socket socket_{io_};
+  // Written before answered_, read after it.
   std::vector<tcp::endpoint> addresses_;
-  boost::system::error_code result_;
-  std::string remote_;
-  bool done_ = false;
+  std::string fault_;
+  Cancellation answered_;
 };
+
+// The connected socket of one of the addresses.
+int dial(const std::vector<tcp::endpoint>& addresses, const std::string& name,
+         const Patience& patience) {
+  asio::io_context io{1};
+  tcp::socket socket(io);
+  std::optional<boost::system::error_code> result;
+  std::optional<asio::posix::stream_descriptor> watch;
+  if (patience.cancellation != nullptr) {
+    patience.cancellation->check();
+    watch.emplace(io, ::dup(patience.cancellation->descriptor()));
+    watch->async_wait(asio::posix::stream_descriptor::wait_read,
+                      [&io](const boost::system::error_code& error) {
+                        if (!error) io.stop();
+                      });
+  }
+  asio::async_connect(
+      socket, addresses,
+      [&result](const boost::system::error_code& error, const tcp::endpoint&) { result = error; });
+  while (!result && !io.stopped() && io.run_one_until(patience.deadline) > 0) {
+  }
+  if (patience.cancellation != nullptr) patience.cancellation->check();
+  if (!result) {
+    fail(name,
+         "did not answer in time; check the address, that the worker runs and that no firewall is "
+         "between");
+  }
+  boost::system::error_code ignored;
+  // A port that nobody listens on may be the one that the kernel gave this very socket.
+  if (!*result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
+    result = asio::error::connection_refused;
+  }
+  if (*result) {
+    fail(name, "cannot connect: " + result->message() +
+                   "; check the address and that `tandem worker` listens there");
+  }
+  return socket.release();
+}
 
 void shake_hands(Connection& connection, const Patience& patience) {
   Tls& tls = *connection.link().tls;
@@ -102,8 +134,8 @@ void shake_hands(Connection& connection, const Patience& patience) {
         break;
       case Tls::Progress::closed:
         fail(connection.peer(),
-             "closed the connection during the handshake; check that it is a tandem worker, not "
-             "busy with another run, and has this key");
+             "closed the connection during the handshake; check that it is a tandem worker and has "
+             "this key");
       case Tls::Progress::failed:
         fail(connection.peer(), "handshake failed (" + tls.fault() +
                                     "), expected a tandem worker with the same key; copy one key "
@@ -121,25 +153,109 @@ void require_loopback(bool is_loopback, const std::string& address) {
               "`tandem worker --generate-key FILE` and give it to every device with --key FILE");
 }
 
+std::string name_of(const DeviceNames& names, model::DeviceIndex device) {
+  return names ? names(device) : "device " + std::to_string(device);
+}
+
+namespace {
+
+[[noreturn]] void turned_down(const std::string& name, const Refusal& refusal,
+                              const DeviceNames& names) {
+  const std::string detail = refusal.detail.empty() ? "" : " (" + refusal.detail + ")";
+  switch (refusal.kind) {
+    case RefusalKind::busy:
+      fail(name, "busy with another run" + detail + "; wait for its end, or end it");
+    case RefusalKind::present:
+      fail(name, "is the worker that serves " + name_of(names, refusal.device) +
+                     " in this run already, expected one of its own; start a worker for each "
+                     "device and give each its own address");
+    case RefusalKind::unexpected:
+      fail(name, "expects no such connection" + detail +
+                     "; check the list of hosts, and install the same tandem on every device");
+  }
+  fail(name, "refused");
+}
+
+}  // namespace
+
 Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key, const Hello& hello,
-                      const Patience& patience) {
-  const std::string name = "device " + std::to_string(hello.peer) + " at " + to_text(endpoint);
-  Connection connection(std::make_unique<Connection::Link>(
-      Dialer(endpoint, name, key.has_value()).dial(patience), name));
+                      const Patience& patience, const DeviceNames& names) {
+  const std::string name = name_of(names, hello.peer) + " at " + to_text(endpoint);
+  const std::vector<tcp::endpoint> addresses = Resolution::of(endpoint, name, patience);
+  // Without a key no byte leaves the machine, whatever the name resolves to.
+  for (const tcp::endpoint& address : addresses) {
+    if (!key) require_loopback(address.address().is_loopback(), address.address().to_string());
+  }
+  Connection connection(std::make_unique<Connection::Link>(dial(addresses, name, patience), name));
   if (key) {
     connection.link().tls = Tls::client(connection.descriptor(), *key, hello.role, Role::worker);
     shake_hands(connection, patience);
   }
   connection.write_message(hello, patience);
   const Message answer = connection.read_message(patience);
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) turned_down(name, *refusal, names);
   const Hello* other = std::get_if<Hello>(&answer);
   if (other == nullptr || other->role != Role::worker || other->purpose != hello.purpose ||
       other->session != hello.session || other->device != hello.peer ||
       other->peer != hello.device || other->sends == hello.sends) {
-    fail(name, "answered as another device or run, expected worker " + std::to_string(hello.peer) +
-                   " of this run; check the list of hosts and that the worker serves one run");
+    fail(name, "answered as another device or run, expected a worker that serves this run as " +
+                   name_of(names, hello.peer) +
+                   "; check the list of hosts, and install the same tandem on every device");
   }
   return connection;
+}
+
+void connect_all(const std::vector<Dial>& dials, const std::optional<Key>& key,
+                 const Patience& patience, const DeviceNames& names,
+                 const std::function<void(std::size_t dial, Connection connection)>& on_open) {
+  // After the first failure, for others to fail as well and be named along with it.
+  constexpr std::chrono::milliseconds kOthers{100};
+  constexpr std::chrono::milliseconds kTurn{20};
+  Cancellation stop;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t left = dials.size();
+  std::vector<std::size_t> failed;
+  std::string first;  // failure
+  const auto open = [&](std::size_t i) {
+    std::string fault;
+    try {
+      Connection connection =
+          connect_to(dials[i].endpoint, key, dials[i].hello,
+                     {.deadline = patience.deadline, .cancellation = &stop}, names);
+      const std::lock_guard lock(mutex);
+      on_open(i, std::move(connection));
+    } catch (const std::exception& error) {
+      fault = error.what();
+    }
+    const std::lock_guard lock(mutex);
+    if (!fault.empty() && !stop.cancelled()) {
+      if (failed.empty()) first = fault;
+      failed.push_back(i);
+    }
+    --left;
+    changed.notify_all();
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < dials.size(); ++i) threads.emplace_back(open, i);
+  std::unique_lock lock(mutex);
+  Clock::time_point end = Clock::time_point::max();
+  while (left > 0) {
+    if (patience.cancellation != nullptr && patience.cancellation->cancelled()) stop.cancel("over");
+    if (!failed.empty()) end = std::min(end, Clock::now() + kOthers);
+    if (Clock::now() >= end) stop.cancel("over");
+    changed.wait_for(lock, kTurn);
+  }
+  lock.unlock();
+  for (std::jthread& thread : threads) thread.join();
+  if (patience.cancellation != nullptr) patience.cancellation->check();
+  if (failed.empty()) return;
+  for (std::size_t i = 1; i < failed.size(); ++i) {
+    const Dial& dial = dials[failed[i]];
+    first += (i == 1 ? "; the same goes for " : ", ") + name_of(names, dial.hello.peer) + " at " +
+             to_text(dial.endpoint);
+  }
+  throw Error(first);
 }
 
 }  // namespace tandem::exec

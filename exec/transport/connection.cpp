@@ -20,6 +20,9 @@ namespace tandem::exec {
 namespace {
 
 constexpr int kSocketBufferBytes = 1 << 20;
+constexpr int kKeepIdleSeconds = 5;
+constexpr int kKeepEverySeconds = 2;
+constexpr int kKeepTries = 5;
 
 [[noreturn]] void closed(const std::string& peer) {
   throw Error(peer + ": closed the connection; it probably stopped, see its output");
@@ -38,6 +41,11 @@ Connection::Link::Link(int socket, std::string peer) : descriptor(socket), name(
   // A message of the computing thread must fit, so that sending it does not block.
   ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes, sizeof kSocketBufferBytes);
   ::ioctl(socket, FIONBIO, &nonblocking);
+  // Who only receives would otherwise never learn that the way to its peer is gone.
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kKeepIdleSeconds, sizeof kKeepIdleSeconds);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kKeepEverySeconds, sizeof kKeepEverySeconds);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kKeepTries, sizeof kKeepTries);
 }
 
 Connection::Link::~Link() { ::close(descriptor); }

@@ -4,10 +4,12 @@
 // (RFC 8446, psk_dhe_ke), TLS_AES_128_GCM_SHA256, no certificates, no tickets.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "exec/transport/cancellation.hpp"
 #include "exec/transport/endpoint.hpp"
@@ -59,10 +61,26 @@ class Connection {
   std::unique_ptr<Link> link_;
 };
 
-// Connects, shakes hands and exchanges Hellos. Without a key: plain TCP, loopback addresses only.
-// Throws Error (address, stage, reason, remedy): not reachable, another key, another version,
-// another role or device than `hello.peer`, patience over.
+// What to call a device in messages; empty: "device 3".
+using DeviceNames = std::function<std::string(model::DeviceIndex)>;
+[[nodiscard]] std::string name_of(const DeviceNames& names, model::DeviceIndex device);
+
+// Resolves, connects, shakes hands and exchanges Hellos. Without a key: plain TCP, loopback
+// addresses only. Throws Error (device, address, stage, reason, remedy): not reachable, another
+// key, another version, another role or device than `hello.peer`, busy, patience over.
 [[nodiscard]] Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key,
-                                    const Hello& hello, const Patience& patience);
+                                    const Hello& hello, const Patience& patience,
+                                    const DeviceNames& names = {});
+
+struct Dial {
+  Endpoint endpoint;
+  Hello hello;
+};
+// All of them at once. `on_open` takes each connection as soon as it is open, on a thread of its
+// own, one call at a time. Returns when all are; throws Error as connect_to for the first that
+// fails, after all threads have ended.
+void connect_all(const std::vector<Dial>& dials, const std::optional<Key>& key,
+                 const Patience& patience, const DeviceNames& names,
+                 const std::function<void(std::size_t dial, Connection connection)>& on_open);
 
 }  // namespace tandem::exec

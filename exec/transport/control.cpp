@@ -14,59 +14,14 @@
 #include <thread>
 #include <utility>
 
-#include "exec/transport/frame_reader.hpp"
+#include "exec/transport/watched_peer.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;  // a peer and direction
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::chrono::milliseconds kLinger{200};  // to hand out Aborts
-
-struct Received {
-  Message message;
-  std::size_t bytes = 0;  // what it takes in the queue, about
-};
-
-struct Watched {
-  explicit Watched(ControlPeer peer)
-      : device(peer.device), connection(std::move(peer.connection)), heard(Clock::now()) {}
-
-  model::DeviceIndex device;
-  Connection connection;
-  Clock::time_point heard;  // when its last byte came
-  FrameReader reader;
-  std::deque<Received> inbox;
-  std::size_t inbox_bytes = 0;
-  std::vector<std::byte> outbox;
-  std::size_t written = 0;  // of the outbox
-  bool said_goodbye = false;
-  bool got_goodbye = false;
-  bool dead = false;  // no more reading or writing
-
-  [[nodiscard]] std::size_t unsent() const { return outbox.size() - written; }
-  [[nodiscard]] bool full() const { return inbox_bytes > kMaxQueuedBytes; }
-
-  void queue(std::span<const std::byte> frame) {
-    if (!dead) outbox.insert(outbox.end(), frame.begin(), frame.end());
-  }
-  // Writes what the kernel takes. True if it took something.
-  bool flush() {
-    const std::size_t before = unsent();
-    while (!dead && unsent() > 0) {
-      const std::size_t bytes = connection.write_some(std::span(outbox).subspan(written));
-      if (bytes == 0) break;
-      written += bytes;
-    }
-    const std::size_t after = unsent();
-    if (written > outbox.size() / 2) {
-      outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(written));
-      written = 0;
-    }
-    return after < before;
-  }
-};
 
 }  // namespace
 
@@ -77,7 +32,6 @@ struct Control::State {
       throw Error(std::string("control: no event descriptor: ") + std::strerror(errno) +
                   "; raise `ulimit -n`");
     }
-    peers.reserve(given.size());
     for (ControlPeer& peer : given) peers.emplace_back(std::move(peer));
   }
   State(const State&) = delete;
@@ -88,10 +42,11 @@ struct Control::State {
   std::mutex mutex;
   std::condition_variable changed;
   ControlOptions options;
-  std::vector<Watched> peers;
+  std::deque<WatchedPeer> peers;  // grows, and references stay
   std::optional<std::string> failure;
   bool failure_told = false;
-  bool closed = false;  // close() is done
+  bool parting = false;  // a peer's loss is no failure any more
+  bool closed = false;   // close() is done
   bool stopping = false;
   int wake;
   std::thread thread;
@@ -101,9 +56,9 @@ struct Control::State {
     static_cast<void>(::write(wake, &one, sizeof one) == sizeof one);
   }
 
-  Watched& find(model::DeviceIndex device) {
+  WatchedPeer& find(model::DeviceIndex device) {
     const auto it =
-        std::ranges::find_if(peers, [&](const Watched& peer) { return peer.device == device; });
+        std::ranges::find_if(peers, [&](const WatchedPeer& peer) { return peer.device == device; });
     require(it != peers.end(), "control: no such peer");
     return *it;
   }
@@ -112,12 +67,16 @@ struct Control::State {
     if (failure) throw Error(*failure);
   }
 
-  // The first failure counts. `origin` (may be null) caused it and is told too if it still listens.
+  [[noreturn]] static void gone(const WatchedPeer& peer) {
+    throw Error(peer.fault.empty() ? peer.connection.peer() + ": has ended the run" : peer.fault);
+  }
+
+  // The first failure counts; who caused it is told too, if it still listens.
   void fail(const std::string& reason) {
     if (failure || closed) return;
     failure = reason;
     const std::vector<std::byte> frame = encode(Abort{.reason = reason});
-    for (Watched& peer : peers) {
+    for (WatchedPeer& peer : peers) {
       peer.queue(frame);
       flush(peer);
     }
@@ -125,7 +84,7 @@ struct Control::State {
     notify();
   }
 
-  void flush(Watched& peer) {
+  void flush(WatchedPeer& peer) {
     try {
       if (peer.flush()) changed.notify_all();  // senders wait for room
     } catch (const Error& fault) {
@@ -134,21 +93,20 @@ struct Control::State {
   }
 
   // The connection is over.
-  void lose(Watched& peer, const std::string& reason) {
+  void lose(WatchedPeer& peer, const std::string& reason) {
     if (peer.dead) return;
-    peer.dead = true;
-    peer.outbox.clear();
-    peer.written = 0;
-    if (!(peer.got_goodbye && peer.said_goodbye)) fail(reason);
+    peer.end();
+    if (!(peer.got_goodbye && peer.said_goodbye)) {
+      peer.fault = reason;
+      if (!parting) fail(reason);
+    }
     changed.notify_all();
   }
 
-  void take(Watched& peer, Message message) {
-    if (std::holds_alternative<Heartbeat>(message)) return;
+  void take(WatchedPeer& peer, Message message) {
+    if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) return peer.hear(*heartbeat);
     if (const auto* abort = std::get_if<Abort>(&message)) {
-      peer.dead = true;  // it has failed already
-      fail(peer.connection.peer() + ": " + abort->reason);
-      return;
+      return lose(peer, peer.connection.peer() + ": " + abort->reason);
     }
     if (std::holds_alternative<Goodbye>(message)) peer.got_goodbye = true;
     const std::size_t bytes = sizeof(Received) + peer.reader.bytes();
@@ -158,7 +116,7 @@ struct Control::State {
   }
 
   // Reads what is there, within a share that keeps the others served. True if more is left.
-  bool read(Watched& peer, std::span<std::byte> scratch) {
+  bool read(WatchedPeer& peer, std::span<std::byte> scratch) {
     try {
       for (int turn = 0; turn < 16; ++turn) {
         if (peer.dead || peer.full()) return false;
@@ -180,29 +138,46 @@ struct Control::State {
     }
   }
 
-  void judge_silence(Clock::time_point now) {
-    for (Watched& peer : peers) {
-      if (peer.dead || peer.got_goodbye || now - peer.heard <= options.silence) continue;
-      fail(peer.connection.peer() + ": silent for " +
-           std::to_string(
-               std::chrono::duration_cast<std::chrono::milliseconds>(now - peer.heard).count()) +
-           " ms, expected a heartbeat every " + std::to_string(options.heartbeat.count()) +
-           " ms; check that it runs and that the network reaches it");
+  // One that does not keep the protocol, though its connection may be open.
+  void blame(WatchedPeer& peer, const std::string& fault) {
+    const std::string reason = peer.connection.peer() + ": " + fault;
+    if (parting) return lose(peer, reason);
+    fail(reason);
+  }
+
+  void judge(Clock::time_point now) {
+    const auto text = [](Clock::duration time) {
+      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) +
+             " ms";
+    };
+    for (WatchedPeer& peer : peers) {
+      if (peer.dead || peer.got_goodbye) continue;
+      peer.look_whether_it_reads(now);
+      if (now - peer.heard > options.silence) {
+        blame(peer, "silent for " + text(now - peer.heard) + ", expected a heartbeat every " +
+                        text(options.heartbeat) +
+                        "; check that it runs and that the network reaches it");
+      } else if (now - peer.taken > options.unread) {
+        blame(peer, "is alive, but took nothing of what was sent to it for " +
+                        text(now - peer.taken) +
+                        "; install the same tandem on every device, and start it again there");
+      }
     }
   }
 
   void beat() {
-    const std::vector<std::byte> frame = encode(Heartbeat{});
-    for (Watched& peer : peers) {
+    Heartbeat heartbeat = options.activity != nullptr ? options.activity->read() : Heartbeat{};
+    for (WatchedPeer& peer : peers) {
       if (peer.dead || peer.said_goodbye || peer.unsent() > 0) continue;
-      peer.queue(frame);
+      heartbeat.behind = peer.full();
+      peer.queue(encode(heartbeat));
       flush(peer);
     }
   }
 
   [[nodiscard]] bool drained() const {
-    return std::ranges::all_of(peers,
-                               [](const Watched& peer) { return peer.dead || peer.unsent() == 0; });
+    return std::ranges::all_of(
+        peers, [](const WatchedPeer& peer) { return peer.dead || peer.unsent() == 0; });
   }
 
   void tell_failure(std::unique_lock<std::mutex>& lock) {
@@ -227,14 +202,17 @@ struct Control::State {
       const Clock::time_point now = Clock::now();
       // What was stopped or starved itself cannot judge others.
       if (now - last_turn > options.silence / 2) {
-        for (Watched& peer : peers) peer.heard += now - last_turn;
+        for (WatchedPeer& peer : peers) {
+          peer.heard += now - last_turn;
+          peer.taken += now - last_turn;
+        }
       }
       last_turn = now;
       if (!failure && now >= next_beat) {
         beat();
         next_beat = now + options.heartbeat;
       }
-      if (!failure) judge_silence(now);
+      if (!failure) judge(now);
       tell_failure(lock);
       if ((failure || stopping) && end == Clock::time_point::max()) end = now + kLinger;
       if ((failure || stopping) && (drained() || now >= end)) {
@@ -243,7 +221,7 @@ struct Control::State {
       }
 
       set.assign(1, {.fd = wake, .events = POLLIN, .revents = 0});
-      for (const Watched& peer : peers) {
+      for (const WatchedPeer& peer : peers) {
         const int events =
             (peer.full() || failure ? 0 : POLLIN) | (peer.unsent() > 0 ? POLLOUT : 0);
         set.push_back({.fd = peer.dead || events == 0 ? -1 : peer.connection.descriptor(),
@@ -260,14 +238,14 @@ struct Control::State {
       lock.lock();
       more = false;
       for (std::size_t i = 0; i < peers.size(); ++i) {
-        Watched& peer = peers[i];
+        WatchedPeer& peer = peers[i];
         if (peer.full()) peer.heard = Clock::now();  // it is we who do not listen
         if (peer.dead || failure) continue;
         flush(peer);
         more |= read(peer, scratch);
       }
       if (failure) {
-        for (Watched& peer : peers) flush(peer);
+        for (WatchedPeer& peer : peers) flush(peer);
       }
     }
   }
@@ -287,16 +265,24 @@ Control::~Control() {
   state_->thread.join();
 }
 
+void Control::add(ControlPeer peer) {
+  const std::lock_guard lock(state_->mutex);
+  state_->check();
+  state_->peers.emplace_back(std::move(peer));
+  state_->notify();
+}
+
 void Control::send(model::DeviceIndex to, const Message& message) {
   const std::vector<std::byte> frame = encode(message);
   std::unique_lock lock(state_->mutex);
-  Watched& peer = state_->find(to);
+  WatchedPeer& peer = state_->find(to);
   const bool goodbye = std::holds_alternative<Goodbye>(message);
   if (goodbye && peer.said_goodbye) return state_->check();
-  state_->changed.wait(
-      lock, [&] { return state_->failure || peer.dead || peer.unsent() <= kMaxQueuedBytes; });
+  state_->changed.wait(lock, [&] {
+    return state_->failure || peer.dead || peer.unsent() <= WatchedPeer::kMaxQueuedBytes;
+  });
   state_->check();
-  if (peer.dead) throw Error(peer.connection.peer() + ": has ended the run");
+  if (peer.dead) State::gone(peer);
   if (goodbye) peer.said_goodbye = true;
   peer.queue(frame);
   state_->flush(peer);
@@ -305,15 +291,22 @@ void Control::send(model::DeviceIndex to, const Message& message) {
 
 void Control::send_all(const Message& message) {
   std::vector<model::DeviceIndex> devices;
-  for (const Watched& peer : state_->peers) devices.push_back(peer.device);
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const WatchedPeer& peer : state_->peers) devices.push_back(peer.device);
+  }
   for (const model::DeviceIndex device : devices) send(device, message);
 }
 
 Message Control::receive(model::DeviceIndex from, Clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
-  Watched& peer = state_->find(from);
-  const bool in_time = state_->changed.wait_until(
-      lock, deadline, [&] { return state_->failure || peer.dead || !peer.inbox.empty(); });
+  WatchedPeer& peer = state_->find(from);
+  const auto ready = [&] { return state_->failure || peer.dead || !peer.inbox.empty(); };
+  if (deadline == Clock::time_point::max()) {
+    state_->changed.wait(lock, ready);
+  } else {
+    state_->changed.wait_until(lock, deadline, ready);
+  }
   state_->check();
   if (!peer.inbox.empty()) {
     Received next = std::move(peer.inbox.front());
@@ -323,9 +316,19 @@ Message Control::receive(model::DeviceIndex from, Clock::time_point deadline) {
     if (was_full && !peer.full()) state_->notify();
     return std::move(next.message);
   }
-  throw Error(
-      peer.connection.peer() +
-      (in_time ? ": has ended the run" : ": sent no message in time; check what it is busy with"));
+  if (peer.dead) State::gone(peer);
+  throw Error(peer.connection.peer() + ": sent no message in time; check what it is busy with");
+}
+
+PeerState Control::state_of(model::DeviceIndex device) const {
+  const std::lock_guard lock(state_->mutex);
+  const WatchedPeer& peer = state_->find(device);
+  return {.activity = peer.said, .moved = peer.moved, .name = peer.connection.peer()};
+}
+
+void Control::part() {
+  const std::lock_guard lock(state_->mutex);
+  state_->parting = true;
 }
 
 void Control::abort(const std::string& reason) noexcept {
@@ -347,25 +350,38 @@ void Control::check() const {
   state_->check();
 }
 
-void Control::close(Clock::time_point deadline) {
-  send_all(Goodbye{});
+std::vector<std::string> Control::close(Clock::time_point deadline) {
+  const std::vector<std::byte> goodbye = encode(Goodbye{});
   std::unique_lock lock(state_->mutex);
-  const auto over = [](const Watched& peer) {
-    return peer.got_goodbye && (peer.dead || peer.unsent() == 0);
+  state_->check();
+  for (WatchedPeer& peer : state_->peers) {
+    if (peer.dead || peer.said_goodbye) continue;
+    peer.said_goodbye = true;
+    peer.queue(goodbye);
+    state_->flush(peer);
+  }
+  state_->notify();
+  const auto over = [](const WatchedPeer& peer) {
+    return peer.got_goodbye ? peer.dead || peer.unsent() == 0 : peer.dead;
   };
   state_->changed.wait_until(
       lock, deadline, [&] { return state_->failure || std::ranges::all_of(state_->peers, over); });
   state_->check();
   state_->closed = true;
-  for (const Watched& peer : state_->peers) {
-    if (!over(peer)) throw Error(peer.connection.peer() + ": did not end the run in time");
+  std::vector<std::string> faults;
+  for (const WatchedPeer& peer : state_->peers) {
+    if (!peer.fault.empty()) {
+      faults.push_back(peer.fault);
+    } else if (!over(peer)) {
+      faults.push_back(peer.connection.peer() + ": did not end the run in time");
+    }
   }
+  return faults;
 }
 
 void Control::unexpected(model::DeviceIndex from, const Message& got, const Message& wanted) const {
-  throw Error("device " + std::to_string(from) + ": sent " + std::string(name_of(got)) +
-              ", expected " + std::string(name_of(wanted)) +
-              "; install the same tandem on every device");
+  throw Error(state_of(from).name + ": sent " + std::string(name_of(got)) + ", expected " +
+              std::string(name_of(wanted)) + "; install the same tandem on every device");
 }
 
 }  // namespace tandem::exec

@@ -35,6 +35,11 @@ Hello answer_to(const Hello& hello) {
           .sends = !hello.sends};
 }
 
+bool write_at_once(Connection& connection, const Message& message) {
+  const std::vector<std::byte> frame = encode(message);
+  return connection.write_some(frame) == frame.size();
+}
+
 // One client between TCP accept and its Hello.
 class Guest {
  public:
@@ -121,7 +126,7 @@ class Guest {
       hello_ = std::get<Hello>(
           parse_body(header_, std::span(bytes_).subspan(kFrameHeaderBytes, header_.body_bytes)));
     } catch (const Error&) {
-      reply(Hello{});  // so that a peer of another version can say so
+      write_at_once(connection_, Hello{});  // so that a peer of another version can say so
       throw;
     }
     const std::optional<Tls>& tls = connection_.link().tls;
@@ -131,13 +136,7 @@ class Guest {
       throw Error("asks as " + std::string(to_string(hello_.role)) + " " +
                   std::to_string(hello_.device) + " for what it may not");
     }
-    return reply(answer_to(hello_));
-  }
-
-  bool reply(const Hello& hello) {
-    const std::vector<std::byte> frame = encode(hello);
-    if (connection_.write_some(frame) == frame.size()) return true;
-    throw Error("does not read");
+    return true;
   }
 
   void finish(bool good, const std::string& fault) {
@@ -162,6 +161,20 @@ class Guest {
 };
 
 }  // namespace
+
+void Incoming::welcome() {
+  if (!write_at_once(connection, answer_to(hello))) {
+    throw Error(connection.peer() + ": does not read the answer to its Hello");
+  }
+}
+
+void Incoming::refuse(const Refusal& refusal) noexcept {
+  try {
+    write_at_once(connection, refusal);
+  } catch (const std::exception&) {
+    return;  // it is gone, or is told by its connection's end
+  }
+}
 
 ListenSocket::ListenSocket(const Endpoint& endpoint, bool has_key) : endpoint_(endpoint) {
   try {

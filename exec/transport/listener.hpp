@@ -26,13 +26,19 @@ class ListenSocket {
   int descriptor_ = -1;
 };
 
+// A client that has shaken hands and said Hello, and waits for the answer. To close its connection
+// is one, too.
 struct Incoming {
   Connection connection;
-  Hello hello;  // the client's, already answered
+  Hello hello;
+
+  // Throws Error if the client does not take it at once, which is short.
+  void welcome();
+  void refuse(const Refusal& refusal) noexcept;
 };
 
 struct ListenerOptions {
-  std::chrono::milliseconds handshake{2000};  // from TCP accept to the client's Hello
+  std::chrono::milliseconds handshake{5000};  // from TCP accept to the client's Hello
   std::size_t pending = 32;                   // handshakes at a time; beyond, the oldest is dropped
   std::function<void(const std::string& reason)> on_rejected{};  // diagnostics; may be empty
 };

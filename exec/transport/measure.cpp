@@ -88,14 +88,21 @@ model::KindRate measure_message_cost() {
   std::exception_ptr fault;
   std::thread opening([&] {
     try {
-      receiving = open_channels(other, &listener, patience);
+      receiving = open_channels(
+          other,
+          [&](const Patience& until) {
+            std::optional<Incoming> incoming = listener.accept(until);
+            if (incoming) incoming->welcome();
+            return incoming;
+          },
+          patience);
     } catch (...) {
       fault = std::current_exception();
     }
   });
   std::vector<ChannelEnd> sending;
   try {
-    sending = open_channels(options, nullptr, patience);
+    sending = open_channels(options, {}, patience);
   } catch (...) {
     opening.join();
     throw;

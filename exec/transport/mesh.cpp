@@ -9,8 +9,8 @@
 namespace tandem::exec {
 namespace {
 
-std::string text_of(const ChannelId& channel) {
-  return std::to_string(channel.from) + " -> " + std::to_string(channel.to);
+std::string text_of(const ChannelId& channel, const DeviceNames& names) {
+  return name_of(names, channel.from) + " -> " + name_of(names, channel.to);
 }
 
 }  // namespace
@@ -26,46 +26,51 @@ std::vector<ChannelId> channels_of(const model::TaskGraph& graph, model::DeviceI
   return {found.begin(), found.end()};
 }
 
-std::vector<ChannelEnd> open_channels(const MeshOptions& options, Listener* listener,
+std::vector<ChannelEnd> open_channels(const MeshOptions& options, const NextClient& next,
                                       const Patience& patience) {
   std::vector<ChannelEnd> ends;
   std::vector<ChannelId> awaited;
+  std::vector<Dial> dials;
   for (const ChannelId& channel : options.channels) {
     const bool sends = channel.from == options.self;
     const model::DeviceIndex peer = sends ? channel.to : channel.from;
     require(channel.from != channel.to && (sends || channel.to == options.self),
             "mesh: a channel of other devices");
-    const bool dials =
+    const bool calls =
         options.self == options.master || (peer != options.master && options.self < peer);
-    if (!dials) {
+    if (!calls) {
       awaited.push_back(channel);
       continue;
     }
     const auto index = static_cast<std::size_t>(peer);
-    const std::string subject = "device " + std::to_string(peer) + ": address";
+    const std::string subject = name_of(options.names, peer) + ": address";
     if (index >= options.addresses.size()) throw Error(subject + " is missing, expected host:port");
-    const Hello hello{
-        .role = options.self == options.master ? Role::master : Role::worker,
-        .purpose = Purpose::channel,
-        .session = options.session,
-        .device = options.self,
-        .peer = peer,
-        .sends = sends,
-    };
-    ends.push_back({.peer = peer,
-                    .sends = sends,
-                    .connection = connect_to(parse_endpoint(options.addresses[index], subject),
-                                             options.key, hello, patience)});
+    const Role role = options.self == options.master ? Role::master : Role::worker;
+    dials.push_back({.endpoint = parse_endpoint(options.addresses[index], subject),
+                     .hello = {.role = role,
+                               .purpose = Purpose::channel,
+                               .session = options.session,
+                               .device = options.self,
+                               .peer = peer,
+                               .sends = sends}});
   }
-  require(awaited.empty() || listener != nullptr, "mesh: a worker needs a listener");
+  connect_all(dials, options.key,
+              {.deadline = std::min(patience.deadline, Clock::now() + options.dial),
+               .cancellation = patience.cancellation},
+              options.names, [&](std::size_t i, Connection connection) {
+                ends.push_back({.peer = dials[i].hello.peer,
+                                .sends = dials[i].hello.sends,
+                                .connection = std::move(connection)});
+              });
+  require(awaited.empty() || next, "mesh: a worker needs a door");
   while (!awaited.empty()) {
-    std::optional<Incoming> incoming = listener->accept(patience);
+    std::optional<Incoming> incoming = next(patience);
     if (!incoming) {
       std::string missing;
       for (const ChannelId& channel : awaited) {
-        missing += (missing.empty() ? "" : ", ") + text_of(channel);
+        missing += (missing.empty() ? "" : ", ") + text_of(channel, options.names);
       }
-      throw Error("device " + std::to_string(options.self) + ": channels " + missing +
+      throw Error(name_of(options.names, options.self) + ": channels " + missing +
                   " were not opened in time; check that the devices reach each other");
     }
     const Hello& hello = incoming->hello;
@@ -78,7 +83,7 @@ std::vector<ChannelEnd> open_channels(const MeshOptions& options, Listener* list
       continue;  // a stranger: closing its connection is the answer
     }
     awaited.erase(it);
-    incoming->connection.rename("device " + std::to_string(hello.device));
+    incoming->connection.rename(name_of(options.names, hello.device));
     ends.push_back({.peer = hello.device,
                     .sends = !hello.sends,
                     .connection = std::move(incoming->connection)});

@@ -29,13 +29,19 @@ struct MeshOptions {
   std::vector<ChannelId> channels{};     // of self
   std::vector<std::string> addresses{};  // by device, as in Peers
   std::optional<Key> key{};
+  DeviceNames names{};
+  std::chrono::milliseconds dial{5'000};  // for one peer to answer
 };
 
+// The next client that has come to this device, welcomed.
+using NextClient = std::function<std::optional<Incoming>(const Patience& patience)>;
+
 // Opens both kinds of ends, at the same time as every other device does: the master connects to the
-// workers, a worker to workers of greater index, and `listener` (null on the master) accepts the
-// rest. Connections of strangers or other sessions are dropped. Throws Error naming the channels
-// that are missing at the deadline.
-[[nodiscard]] std::vector<ChannelEnd> open_channels(const MeshOptions& options, Listener* listener,
+// workers, a worker to workers of greater index, all at once; the rest come through `next` (empty
+// on the master), welcomed already. Connections of strangers or other sessions are dropped. Throws
+// Error if a peer does not answer, or naming the channels that are missing at the deadline.
+[[nodiscard]] std::vector<ChannelEnd> open_channels(const MeshOptions& options,
+                                                    const NextClient& next,
                                                     const Patience& patience);
 
 }  // namespace tandem::exec

@@ -42,7 +42,7 @@ struct TcpTransport::End {
 
 TcpTransport::TcpTransport(model::DeviceIndex self, std::vector<ChannelEnd> ends,
                            std::shared_ptr<Cancellation> cancellation, const TcpOptions& options)
-    : self_(self), cancellation_(std::move(cancellation)), options_(options) {
+    : cancellation_(std::move(cancellation)), options_(options) {
   require(cancellation_ != nullptr, "transport: no cancellation");
   for (ChannelEnd& end : ends) {
     require(end.peer >= 0 && end.peer != self, "transport: a channel to oneself");
@@ -127,9 +127,8 @@ MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
   const DataHeader got = parse_data_header(head);
   const DataHeader expected{.tag = tag, .bytes = payload.size()};
   if (got != expected) {
-    throw Error(end.connection.peer() + ": device " + std::to_string(from) + " sent device " +
-                std::to_string(self_) + " " + text_of(got) + ", expected " + text_of(expected) +
-                "; the devices do not run the same plan");
+    throw Error(end.connection.peer() + ": sent " + text_of(got) + ", expected " +
+                text_of(expected) + "; the devices do not run the same plan");
   }
   fill(payload);
   if (spinning && waited) end.vain_spins = 0;

@@ -43,7 +43,6 @@ class TcpTransport final : public Transport {
  private:
   struct End;
   [[nodiscard]] End& end_of(model::DeviceIndex peer, bool sends) const;
-  model::DeviceIndex self_;
   std::shared_ptr<Cancellation> cancellation_;
   TcpOptions options_;
   std::vector<std::unique_ptr<End>> sending_;    // by peer; null where no channel is

@@ -216,10 +216,37 @@ void write(Writer&, const ShardEnd&) {}
 void read(Reader&, ShardEnd&) {}
 void write(Writer&, const Ready&) {}
 void read(Reader&, Ready&) {}
-void write(Writer&, const Heartbeat&) {}
-void read(Reader&, Heartbeat&) {}
 void write(Writer&, const Goodbye&) {}
 void read(Reader&, Goodbye&) {}
+
+void write(Writer& w, const Heartbeat& m) {
+  w.u8(static_cast<std::uint8_t>(m.phase));
+  w.i32(m.subject);
+  w.u64(m.ticks);
+  w.u64(m.done);
+  w.u64(m.total);
+  w.u8(m.behind ? 1 : 0);
+}
+void read(Reader& r, Heartbeat& m) {
+  m.phase = r.choice("phase", Phase::reporting);
+  m.subject = r.i32();
+  if (m.subject < -1) r.fail("subject", std::to_string(m.subject), "a device, or -1");
+  m.ticks = r.u64();
+  m.done = r.u64();
+  m.total = r.u64();
+  m.behind = r.flag("behind");
+}
+
+void write(Writer& w, const Refusal& m) {
+  w.u8(static_cast<std::uint8_t>(m.kind));
+  w.i32(m.device);
+  w.text(std::string_view(m.detail).substr(0, kMaxDetailBytes), kMaxDetailBytes);
+}
+void read(Reader& r, Refusal& m) {
+  m.kind = r.choice("kind of refusal", RefusalKind::unexpected);
+  m.device = r.natural("device");
+  m.detail = printable(r.text("detail", kMaxDetailBytes));
+}
 
 void write(Writer& w, const Peers& m) {
   require(m.addresses.size() <= kMaxDevices, "wire: too many devices");
@@ -315,10 +342,11 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Ready", 0},
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
     {"StepBegin", kMaxSegments * 16 + kMaxTokens * 4 + 16},
-    {"Heartbeat", 0},
+    {"Heartbeat", 32},
     {"Abort", kMaxReasonBytes + 16},
     {"Report", kMaxChunkBytes + 16},
     {"Goodbye", 0},
+    {"Refusal", kMaxDetailBytes + 16},
 }};
 
 template <std::size_t Index = 0>

@@ -20,11 +20,12 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 
 inline constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxReasonBytes = 1024;
+inline constexpr std::size_t kMaxDetailBytes = 256;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDevices = 4096;
 inline constexpr std::size_t kMaxAddressBytes = 280;
@@ -93,7 +94,26 @@ struct StepBegin {
   std::vector<std::int32_t> tokens{};  // of the rows; empty for devices that do not embed
   bool operator==(const StepBegin&) const = default;
 };
-struct Heartbeat {
+// What a device is busy with. `waiting`: for `subject`, or for the master's next message.
+enum class Phase : std::uint8_t {
+  waiting = 1,
+  slicing,    // weights, of `subject`
+  checking,   // weights that are there
+  sending,    // weights, to `subject`
+  receiving,  // weights
+  loading,    // weights into memory
+  opening,    // channels
+  warming_up,
+  computing,  // a step; waits for `subject` meanwhile if that is a device, for its disk if itself
+  reporting,
+};
+struct Heartbeat {  // also says that, and with what, its sender gets on
+  Phase phase = Phase::waiting;
+  model::DeviceIndex subject = -1;  // -1: nobody
+  std::uint64_t ticks = 0;          // differs from one to the next if any work was done between
+  std::uint64_t done = 0;           // of the phase: bytes, or tasks
+  std::uint64_t total = 0;          // 0: not known
+  bool behind = false;  // the sender has more to take in than it holds, so it reads no more for now
   bool operator==(const Heartbeat&) const = default;
 };
 struct Abort {
@@ -110,9 +130,20 @@ struct Report {  // one piece of a device's report at the end of a run
 struct Goodbye {
   bool operator==(const Goodbye&) const = default;
 };
+enum class RefusalKind : std::uint8_t {
+  busy = 1,    // serves another run, `detail` says whose
+  present,     // serves this run already, as `device`
+  unexpected,  // is in no run that has such a channel
+};
+struct Refusal {  // a worker's answer to a Hello that it turns down
+  RefusalKind kind = RefusalKind::busy;
+  model::DeviceIndex device = 0;
+  std::string detail{};
+  bool operator==(const Refusal&) const = default;
+};
 
 using Message = std::variant<Hello, PlanOffer, PlanAnswer, ShardBegin, ShardChunk, ShardEnd, Ready,
-                             Peers, StepBegin, Heartbeat, Abort, Report, Goodbye>;
+                             Peers, StepBegin, Heartbeat, Abort, Report, Goodbye, Refusal>;
 [[nodiscard]] std::string_view name_of(const Message& message);
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;

@@ -11,6 +11,7 @@
 
 #include "exec/weights/convert.hpp"
 #include "model/error.hpp"
+#include "model/json_value.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -45,46 +46,9 @@ std::uint64_t dtype_bytes(const std::string& dtype, const std::string& subject) 
               ", expected F32, F16 or BF16; convert the weights to one of them");
 }
 
-// Parses an object; a key that comes twice is an error, as it would make readers disagree.
-json parse_object(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;
-  const json::parser_callback_t check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kMaxDepth) {
-      throw Error(source + ": JSON nested deeper than " + std::to_string(kMaxDepth) +
-                  " levels, expected fewer" + kAgain);
-    }
-    switch (event) {
-      case json::parse_event_t::object_start:
-        keys.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        keys.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (!keys.back().insert(value.get<std::string>()).second) {
-          throw Error(source + ": " + value.dump(-1, ' ', true, json::error_handler_t::replace) +
-                      " appears twice, expected once" + kAgain);
-        }
-        break;
-      case json::parse_event_t::array_start:
-      case json::parse_event_t::array_end:
-      case json::parse_event_t::value:
-        break;
-    }
-    return true;
-  };
-  json parsed;
-  try {
-    parsed = json::parse(text, check);
-  } catch (const json::parse_error& e) {
-    throw Error(source + ": not JSON at byte " + std::to_string(e.byte) + kAgain);
-  } catch (const json::exception&) {  // a number such as 1e999
-    throw Error(source + ": a number beyond the range of a double" + kAgain);
-  }
-  if (!parsed.is_object()) {
-    throw Error(source + ": a JSON " + parsed.type_name() + ", expected an object" + kAgain);
-  }
-  return parsed;
+json parse_header(std::string_view text, const std::string& source) {
+  return model::parse_json(text, source, std::string(kAgain).substr(2),
+                           {.bytes = text.size(), .depth = kMaxDepth});
 }
 
 // Names from files go into messages: without control characters, and not endless.
@@ -231,7 +195,7 @@ StoredTensors parse_safetensors_header(std::string_view header, std::uint64_t fi
     throw Error(source + ": " + std::to_string(file_bytes) + " bytes, expected at least " +
                 std::to_string(data_begin) + kAgain);
   }
-  const json parsed = parse_object(header, source);
+  const json parsed = parse_header(header, source);
   StoredTensors tensors;
   for (const auto& [name, entry] : parsed.items()) {
     if (name == "__metadata__") continue;
@@ -244,7 +208,7 @@ StoredTensors parse_safetensors_header(std::string_view header, std::uint64_t fi
 
 std::map<std::string, std::string> parse_safetensors_index(std::string_view text,
                                                            const std::string& source) {
-  const json parsed = parse_object(text, source);
+  const json parsed = parse_header(text, source);
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object() || map->empty()) {
     throw Error(source + ": no weight_map, expected an object from tensor to file" + kAgain);

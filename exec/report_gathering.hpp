@@ -1,0 +1,37 @@
+#pragma once
+
+// Asks the workers what they saw, when a run is done. Private to the master.
+
+#include <chrono>
+#include <cstddef>
+
+#include "exec/runtime/run_result.hpp"
+#include "exec/transport/control.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::exec {
+
+class ReportGathering {
+ public:
+  // At most `most_records` are believed of a device; each piece of a report may take `patience`.
+  // Everything given outlives it.
+  ReportGathering(Control& control, const planner::Plan& plan, std::size_t most_records,
+                  std::chrono::milliseconds patience);
+
+  // The device's report, its records, and its clock by the fastest of a few exchanges. Throws
+  // Error.
+  [[nodiscard]] DeviceAccount account_of(model::DeviceIndex d);
+  // Of the clocks that were compared, the most.
+  [[nodiscard]] double clock_uncertainty_s() const { return clock_uncertainty_s_; }
+
+ private:
+  DeviceReport ask(model::DeviceIndex d);
+
+  Control* control_;
+  const planner::Plan* plan_;
+  std::size_t most_records_;
+  std::chrono::milliseconds patience_;
+  double clock_uncertainty_s_ = 0.0;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,42 @@
+#pragma once
+
+// Nobody shall wait without being told for whom.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "exec/transport/activity.hpp"
+
+namespace tandem::exec {
+
+struct WaitNoticeOptions {
+  std::chrono::milliseconds first{5'000};  // without getting on, then half as often each time
+  std::function<std::string()> text;       // what this device waits for; empty: nothing to say
+  std::function<void(const std::string& text)> say;
+};
+
+// While it lives, a thread calls `say` when `activity` has not moved for a while.
+class WaitNotice {
+ public:
+  // `activity` outlives it. Both functions are called on the thread.
+  WaitNotice(const Activity& activity, WaitNoticeOptions options);
+  ~WaitNotice();
+  WaitNotice(const WaitNotice&) = delete;
+  WaitNotice& operator=(const WaitNotice&) = delete;
+
+ private:
+  void watch();
+
+  const Activity* activity_;
+  WaitNoticeOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,157 @@
+#include "model/config_keys.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tandem::model {
+namespace {
+
+using nlohmann::json;
+
+// Settings that no model type computes with: they name, store, train or sample, or say how Hugging
+// Face's library is to go about what comes out the same.
+constexpr std::string_view kHarmless[] = {
+    // Names and the library.
+    "_name_or_path", "name_or_path", "transformers_version", "auto_map", "custom_pipelines",
+    "tokenizer_class", "processor_class", "finetuning_task", "task_specific_params", "problem_type",
+    "id2label", "label2id", "num_labels", "_num_labels", "unsloth_version", "unsloth_fixed",
+    "model_name", "is_llama_config", "transformers.js_config", "_commit_hash", "license",
+    // How weights are stored: the weights' files say it themselves.
+    "torch_dtype", "dtype", "use_bfloat16", "fp16", "bf16",
+    // How the library computes what comes out the same.
+    "use_cache", "torchscript", "return_dict", "output_hidden_states", "output_attentions",
+    "output_past", "output_scores", "return_dict_in_generate", "pretraining_tp",
+    "chunk_size_feed_forward", "_attn_implementation", "_attn_implementation_autoset",
+    "_attn_implementation_internal", "attn_implementation", "_flash_attn_2_enabled",
+    "use_flash_attn", "_experts_implementation", "use_memory_efficient_attention",
+    "gradient_checkpointing", "tf_legacy_loss", "attention_softmax_in_fp32",
+    "fp32_residual_connection", "reorder_and_upcast_attn", "apply_query_key_layer_scaling",
+    "bias_dropout_fusion",
+    // Training.
+    "initializer_range", "init_std", "initializer_factor", "attention_dropout", "hidden_dropout",
+    "activation_dropout", "dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "layerdrop",
+    "classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob", "qa_dropout",
+    "seq_classif_dropout", "resid_dropout", "embed_dropout", "scale_embedding_gradient",
+    // Heads that are not the language model's.
+    "n_special", "predict_special_tokens", "summary_activation", "summary_first_dropout",
+    "summary_proj_to_labels", "summary_type", "summary_use_proj", "directionality",
+    "pooler_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+    "type_vocab_size", "pooler_size_per_head", "pooler_type",
+    // Tokens: their ids do not change what is computed.
+    "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
+    "decoder_start_token_id", "prefix", "ignore_index",
+    // Sampling defaults of Hugging Face's generate(): flags decide here.
+    "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams",
+    "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p",
+    "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+    "bad_words_ids", "num_return_sequences", "forced_bos_token_id", "forced_eos_token_id",
+    "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens"};
+
+constexpr unsigned bit(Family family) { return 1U << static_cast<unsigned>(family); }
+constexpr unsigned kLlama = bit(Family::llama);
+constexpr unsigned kGpt2 = bit(Family::gpt2);
+constexpr unsigned kOpt = bit(Family::opt);
+constexpr unsigned kBert = bit(Family::bert);
+constexpr unsigned kGlm = bit(Family::glm);
+constexpr unsigned kAll = kLlama | kGpt2 | kOpt | kBert | kGlm;
+
+// A setting of which tandem knows some values only; `values` is a JSON array of them.
+struct Setting {
+  std::string_view key;
+  unsigned families;
+  std::string_view values;
+  std::string_view expected;
+};
+
+// `[]`: whatever it is, but absent or null, it is refused.
+constexpr Setting kSettings[] = {
+    // Everywhere: other weights, other layers, another direction of attention.
+    {"quantization_config", kAll, "[]",
+     "none: quantised weights are not supported; take the model in F32, F16 or BF16"},
+    {"compression_config", kAll, "[]",
+     "none: compressed weights are not supported; take the model in F32, F16 or BF16"},
+    {"pruned_heads", kAll, "[{}]", "{}: no head removed"},
+    {"is_encoder_decoder", kAll, "[false]", "false: one stack of decoder layers"},
+    {"add_cross_attention", kAll, "[false]", "false: no attention to another model"},
+    {"tie_encoder_decoder", kAll, "[false]", "false"},
+    {"cross_attention_hidden_size", kAll, "[]", "none: no attention to another model"},
+    {"is_decoder", kAll & ~kBert, "[true, false]", "true or false"},  // decoders are, said or not
+    // Llama: no biases, SiLU, every dimension of a head rotated, full or sliding attention.
+    {"attention_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
+    {"mlp_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
+    {"bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
+    {"qkv_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
+    {"use_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
+    {"hidden_act", kLlama, R"(["silu", "swish"])", "\"silu\""},
+    {"partial_rotary_factor", kLlama, "[1]", "1: all of a head is rotated"},
+    {"rope_interleaved", kLlama, "[false]", "false: halves of a head are rotated"},
+    {"use_parallel_residual", kLlama, "[false]", "false: attention comes before the FFN"},
+    {"use_qk_norm", kLlama, "[false]", "false: queries and keys are not normalised"},
+    {"qk_layernorm", kLlama, "[false]", "false: queries and keys are not normalised"},
+    {"num_experts", kLlama, "[]", "none: mixtures of experts are not supported"},
+    {"num_local_experts", kLlama, "[]", "none: mixtures of experts are not supported"},
+    {"final_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
+    {"attn_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
+    // GPT-2: activations cost nothing that the planner counts, and how scores are scaled neither.
+    {"activation_function", kGpt2 | kOpt,
+     R"(["gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"])",
+     "an activation without a gate"},
+    {"scale_attn_weights", kGpt2, "[true, false]", "true or false"},
+    {"scale_attn_by_inverse_layer_idx", kGpt2, "[true, false]", "true or false"},
+    // OPT: normalised before attention and FFN, with biases and a last norm.
+    {"do_layer_norm_before", kOpt, "[true]", "true: normalised before attention and FFN"},
+    {"_remove_final_layer_norm", kOpt, "[false]", "false: a norm before the LM head"},
+    {"enable_bias", kOpt, "[true]", "true: biases are counted"},
+    {"layer_norm_elementwise_affine", kOpt, "[true]", "true: norms have weights"},
+    // BERT: geometry only.
+    {"hidden_act", kBert, R"(["gelu", "gelu_new", "relu", "silu", "swish"])",
+     "an activation without a gate"},
+    {"activation", kBert, R"(["gelu", "gelu_new", "relu", "silu", "swish"])",
+     "an activation without a gate"},
+    {"is_decoder", kBert, "[false]", "false: an encoder"},
+    {"position_embedding_type", kBert, R"(["absolute"])", "\"absolute\""},
+    {"sinusoidal_pos_embds", kBert, "[true, false]", "true or false"},
+    {"tie_weights_", kBert, "[true]", "true: the head shares the embedding"},
+    // GLM: RMSNorm, a gated FFN, biases on queries, keys and values only; rotation is not counted.
+    {"hidden_act", kGlm, R"(["silu", "swish"])", "\"silu\""},
+    {"partial_rotary_factor", kGlm, "[0.5]", "0.5"},
+    {"rmsnorm", kGlm, "[true]", "true"},
+    {"add_bias_linear", kGlm, "[false]", "false: biases on queries, keys and values only"},
+    {"add_qkv_bias", kGlm, "[true]", "true: biases on queries, keys and values"},
+    {"attention_bias", kGlm, "[true]", "true: biases on queries, keys and values"},
+    {"apply_residual_connection_post_layernorm", kGlm, "[false]", "false"},
+    {"post_layer_norm", kGlm, "[true]", "true: a norm before the LM head"},
+    {"interleaved_qkv", kGlm, "[true, false]", "true or false"},
+    {"original_rope", kGlm, "[true, false]", "true or false"},
+    {"pre_seq_len", kGlm, "[0]", "none: no prefix"},
+    {"prefix_projection", kGlm, "[false]", "false: no prefix"},
+    {"quantization_bit", kGlm, "[0]", "0: weights are not quantised"},
+};
+
+}  // namespace
+
+void check_config_keys(const JsonValue& root, Family family,
+                       std::span<const std::string_view> read) {
+  for (const auto& [key, value] : root.json().items()) {
+    if (std::find(read.begin(), read.end(), key) != read.end()) continue;
+    if (std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless)) continue;
+    if (value.is_null()) continue;
+    const std::string& name = key;
+    const auto* setting = std::find_if(
+        std::begin(kSettings), std::end(kSettings),
+        [&](const Setting& s) { return s.key == name && (s.families & bit(family)) != 0; });
+    if (setting == std::end(kSettings)) {
+      root.fail_key(key,
+                    "only fields that tandem knows, as it may change what the model computes (if "
+                    "it does not, remove it from the file)");
+    }
+    const json allowed = json::parse(setting->values);
+    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
+      root.at(key).fail(setting->expected);
+  }
+}
+
+}  // namespace tandem::model

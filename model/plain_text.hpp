@@ -1,0 +1,22 @@
+#pragma once
+
+// Text from files that is shown to people: names, and messages that quote them. Not installed.
+
+#include <string>
+#include <string_view>
+
+namespace tandem::model {
+
+// What is wrong with `name` as one of a device, router, link, platform or model; empty: nothing.
+// Names are 1 to 256 bytes of UTF-8 without characters that a terminal obeys or does not show:
+// controls (C0, DEL, C1), line and paragraph separators, invisible and zero-width ones, those that
+// change the direction of text, and those that Unicode has no meaning for.
+[[nodiscard]] std::string fault_of_name(std::string_view name);
+
+// `text` on one line: what a name may not have, and bytes that are no UTF-8, as spaces or U+FFFD.
+[[nodiscard]] std::string one_line(std::string_view text);
+
+// Where the first byte is that is no part of a UTF-8 character; npos: nowhere.
+[[nodiscard]] std::size_t not_utf8(std::string_view text);
+
+}  // namespace tandem::model
