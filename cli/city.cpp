@@ -4,6 +4,7 @@
 
 #include <ostream>
 
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "sim/city.hpp"
@@ -11,7 +12,7 @@
 namespace tandem::cli {
 
 int city_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "platform city",
        .summary = "Makes the platform file of a synthetic city: homes with their devices, access\n"
                   "lines, switches and a core. Its comment says what is drawn from which range.",
@@ -22,12 +23,20 @@ int city_command(const Arguments& arguments, std::ostream& out) {
                  {"out", "FILE", "write it there instead of printing it"}}},
       arguments);
   (void)options.required("homes");
+  const auto path = options.text("out");
+  const bool to_file = path && *path != "-";
+  if (to_file) {
+    FileRoles files;
+    files.writes(options, "out");
+    files.check();
+  }
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
   const std::string text = sim::city_platform_xml(
       {.homes = options.integer_or("homes", 1, 1, 4096),
        .devices_per_home = options.integer_or("devices-per-home", 2, 1, 64),
        .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed))});
-  if (const auto path = options.text("out")) {
+  options.settle();
+  if (to_file) {
     write_file(*path, text);
   } else {
     out << text;

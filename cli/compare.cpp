@@ -9,8 +9,10 @@
 
 #include "cli/commands.hpp"
 #include "cli/figure.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "model/comparison.hpp"
 #include "model/error.hpp"
@@ -141,15 +143,20 @@ Json to_json(const Comparison& comparison) {
   return json;
 }
 
+// Of the trace that a result names.
+fs::path trace_path(const std::string& result_path, const std::string& reference) {
+  return fs::path(result_path).parent_path() / reference;
+}
+
 model::Trace read_trace(const std::string& result_path, const std::string& reference) {
-  const fs::path path = fs::path(result_path).parent_path() / reference;
+  const fs::path path = trace_path(result_path, reference);
   return model::parse_perfetto_json(read_file(path), path.string());
 }
 
 }  // namespace
 
 int compare_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "compare",
        .summary =
            "Deviation of a prediction from a measurement of the same plan: a table, and in DIR\n"
@@ -160,8 +167,7 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
                  {"json", "", "print every row as JSON"},
                  {"quiet", "", "print no table"}}},
       arguments);
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  refuse_json_with_quiet(options);
   const std::string folder_name = options.required("out");
   const std::string& predicted_path = options.positional(0);
   const std::string& measured_path = options.positional(1);
@@ -173,12 +179,26 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
     merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
                               read_trace(measured_path, *measured.trace));
 
+  FileRoles files;
+  files.reads("argument predicted.json", predicted_path);
+  files.reads("argument measured.json", measured_path);
+  if (merged) {
+    files.reads("the trace of " + predicted_path, trace_path(predicted_path, *predicted.trace));
+    files.reads("the trace of " + measured_path, trace_path(measured_path, *measured.trace));
+  }
+  std::vector<std::string> names{"compare.csv", "compare.png", "compare.svg"};
+  if (merged) names.emplace_back("trace.json");
+  files.writes_in("flag '--out'", folder_name, names);
+  files.check();
+  const bool json = options.has("json");
+  const bool table = !json && !options.has("quiet");
+  options.settle();
   const fs::path folder = make_folder(folder_name);
   write_file(folder / "compare.csv", to_csv(comparison));
   if (merged) write_file(folder / "trace.json", *merged);
-  if (options.has("json")) {
+  if (json) {
     out << to_json(comparison).dump(2) << '\n';
-  } else if (!options.has("quiet")) {
+  } else if (table) {
     print_comparison(comparison, out);
     if (measured.pace)
       out << "measured on emulated devices, compute paced to "

@@ -10,12 +10,15 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/generation_view.hpp"
 #include "cli/hosts.hpp"
 #include "cli/interruption.hpp"
+#include "cli/local_plan.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
 #include "exec/emulation/local_cluster.hpp"
@@ -52,7 +55,7 @@ Syntax syntax() {
                 {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
                 {"key", "FILE", "shared key of the devices (with --hosts)"},
                 {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
-                {"out", "FILE", "scores as JSON"},
+                {"out", "FILE", "scores as JSON; - prints them instead of the table"},
                 {"json", "", "print the scores as JSON"},
                 {"quiet", "", "print nothing"}}};
 }
@@ -70,16 +73,9 @@ std::optional<Source> source_of(const Options& options, const char* flag,
   return Source{usual.string(), read_file(usual)};
 }
 
-planner::Plan local_plan(const model::Transformer& transformer) {
-  // The session compares what it needs with the memory that is available.
-  model::Device device{.name = "local",
-                       .flop_rate = model::FlopsPerSecond{1e9},
-                       .memory_bandwidth = model::BytesPerSecond{1e9},
-                       .memory = model::Bytes{1e15}};
-  auto made = planner::make_plan({.model = transformer,
-                                  .cluster = model::Cluster("local", {device}, {}, {}, {}),
-                                  .strategy = "local",
-                                  .workload = {.prompt_tokens = 1, .new_tokens = 1}});
+// The session compares what it needs with the memory that is available.
+planner::Plan unlimited_plan(const model::Transformer& transformer) {
+  auto made = plan_here(transformer, {.prompt_tokens = 1, .new_tokens = 1}, model::Bytes{1e15});
   if (const auto* infeasible = std::get_if<planner::Infeasible>(&made)) {
     throw Error(infeasible->reason);
   }
@@ -88,21 +84,16 @@ planner::Plan local_plan(const model::Transformer& transformer) {
 
 planner::Plan plan_of(const Options& options, const std::filesystem::path& weights) {
   const auto path = options.text("plan");
-  if (!path) {
-    for (const char* flag : {"hosts", "emulate"}) {
-      if (options.has(flag)) throw Usage("flag '--" + std::string(flag) + "' needs '--plan'");
-    }
-  }
-  if (options.has("key") && !options.has("hosts")) {
-    throw Usage("flag '--key' needs '--hosts': emulated devices get a key of their own");
-  }
+  if (!path) options.refuse({"hosts", "emulate", "key"}, "without '--plan'");
   if (options.has("hosts") && options.has("emulate")) {
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
   }
-  if (!path) return local_plan(load_model(weights.string()));
+  if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
+  if (!path) return unlimited_plan(load_model(weights.string()));
   planner::Plan plan = planner::parse_plan_json(read_file(*path), *path);
   const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);
+  if (others == 0) options.refuse({"hosts", "emulate"}, "as the plan's master works alone");
   if (others > 0 && !options.has("hosts") && !options.has("emulate")) {
     throw Usage("the plan has " + std::to_string(others + 1) +
                 " working devices; give '--hosts FILE' or '--emulate'");
@@ -279,20 +270,26 @@ void print(const Scores& scores, std::ostream& out) {
 }  // namespace
 
 int eval_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(syntax(), arguments);
-  if (options.has("json") && options.has("quiet")) {
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
-  }
+  Options options(syntax(), arguments);
+  const Shown show = shown(options);
+  if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
+  const bool emulate = options.has("emulate");
   const std::filesystem::path weights = find_weights(options.required("weights"));
   const std::int64_t limit = options.integer_or("limit", 1 << 30, 1, 1 << 30);
-  const auto result_path = options.text("out");
-  if (result_path) check_writable(*result_path);
   const planner::Plan plan = plan_of(options, weights);
   exec::check_config(weights, plan.model);
   exec::ScoreOptions run = score_options(options, plan, weights);
 
   const auto text = source_of(options, "text", weights / "eval" / "heldout.jsonl");
   const auto recall = source_of(options, "recall", weights / "eval" / "recall.jsonl");
+  FileRoles files;
+  files.reads_model("flag '--weights'", weights);
+  for (const char* const flag : {"plan", "hosts", "key"}) files.reads(options, flag);
+  if (text) files.reads("the held-out text", text->path);
+  if (recall) files.reads("the recall questions", recall->path);
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
+  options.settle();
   if (!text && !recall) {
     throw Error(weights.string() +
                 ": no eval/heldout.jsonl and no eval/recall.jsonl; give '--text' or '--recall'");
@@ -302,9 +299,9 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
 
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
-  GenerationView view(out, options.has("quiet") || options.has("json"));
+  GenerationView view(out, !show.table());
   std::unique_ptr<exec::LocalCluster> cluster;
-  if (options.has("emulate")) {
+  if (emulate) {
     view.stage("starting the emulated devices");
     run.key = exec::random_key();
     cluster = std::make_unique<exec::LocalCluster>(exec::LocalClusterOptions{
@@ -325,10 +322,10 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
   const std::string json = to_json(scores, plan, options, text, recall).dump(2) + '\n';
-  if (result_path) write_file(*result_path, json);
-  if (options.has("json")) {
+  deliver(show, json, out);
+  if (show.json) {
     out << json;
-  } else if (!options.has("quiet")) {
+  } else if (show.table()) {
     print(scores, out);
   }
   return 0;

@@ -9,8 +9,10 @@
 #include "cli/commands.hpp"
 #include "cli/experiment/report.hpp"
 #include "cli/figure.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 
 namespace tandem::cli {
@@ -38,7 +40,7 @@ void print_list(std::ostream& out) {
 }  // namespace
 
 int experiment_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "experiment",
        .summary =
            "Makes a table or figure of a paper again by prediction and prints it beside the\n"
@@ -50,30 +52,34 @@ int experiment_command(const Arguments& arguments, std::ostream& out) {
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print nothing"}}},
       arguments);
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  refuse_json_with_quiet(options);
   const std::string& name = options.positional(0);
   if (name == "list") {
-    for (const char* const flag : {"out", "json", "quiet"}) {
-      if (options.has(flag))
-        throw Usage("flag '--" + std::string(flag) +
-                    "' is for an experiment, not for their list; leave it out");
-    }
+    options.refuse({"out", "json", "quiet"}, "with the list of experiments");
+    options.settle();
     print_list(out);
     return 0;
   }
   const Experiment& experiment = find_experiment(name);
-  std::optional<std::filesystem::path> folder;
-  if (const auto given = options.text("out")) folder = make_folder(*given);
-
-  Progress progress(name, !options.has("quiet"));
-  ExperimentReport report = experiment.run(progress);
+  const bool json = options.has("json");
+  const bool quiet = options.has("quiet");
   const std::filesystem::path notes = resource_folder("scenarios") / "experiments" / "notes.csv";
+  const auto given = options.text("out");
+  FileRoles files;
+  files.reads("the notes of all experiments", notes);
+  if (given) files.writes_in("flag '--out'", *given, {name + ".csv", name + ".png", name + ".svg"});
+  files.check();
+  options.settle();
+  std::optional<std::filesystem::path> folder;
+  if (given) folder = make_folder(*given);
+
+  Progress progress(name, !quiet);
+  ExperimentReport report = experiment.run(progress);
   add_notes(report, name, parse_csv(read_file(notes), notes.string()));
 
-  if (options.has("json")) {
+  if (json) {
     out << to_json(report, experiment);
-  } else if (!options.has("quiet")) {
+  } else if (!quiet) {
     print_report(report, out);
   }
   if (folder) {

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "cli/line_log.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/table.hpp"
 
 namespace tandem::cli {
@@ -67,7 +68,7 @@ void GenerationView::text(std::string_view piece) {
   if (!any_text_ && progress_ && !shared_) hide();
   any_text_ = true;
   write(piece);
-  out_ << std::flush;
+  flush_output(out_);
 }
 
 void GenerationView::write(std::string_view piece) {

@@ -25,6 +25,8 @@ class GenerationView {
   // What the run waits for: on the progress line if there is one, else a line of its own that does
   // not wait for a reader. Nothing if quiet.
   void notice(const std::string& text);
+  // Throws as flush_output() does: a reader that has left, or a full disk, ends what makes the
+  // text.
   void text(std::string_view piece);
   // A token is there: updates the progress line.
   void token();

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include "cli/line_log.hpp"
+#include "cli/standard_output.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -23,7 +25,8 @@ sigset_t watched() {
   return set;
 }
 
-void watch(const std::stop_token& stop, const std::function<void(const std::string&)>& on_signal) {
+void watch(const std::stop_token& stop, const std::function<void(const std::string&)>& on_signal,
+           std::function<void()> on_unread) {
   const sigset_t set = watched();
   Clock::time_point patience = Clock::time_point::max();
   while (!stop.stop_requested()) {
@@ -32,6 +35,7 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
       write_if_possible(STDERR_FILENO, "tandem: interrupted\n");
       _exit(1);
     }
+    if (on_unread && reader_gone()) std::exchange(on_unread, nullptr)();
     if (!signalled) continue;
     patience = Clock::now() + kGrace;
     on_signal("interrupted");
@@ -40,11 +44,12 @@ void watch(const std::stop_token& stop, const std::function<void(const std::stri
 
 }  // namespace
 
-Interruption::Interruption(std::function<void(const std::string& reason)> on_signal) {
+Interruption::Interruption(std::function<void(const std::string& reason)> on_signal,
+                           std::function<void()> on_unread) {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
-  thread_ =
-      std::jthread([act = std::move(on_signal)](const std::stop_token& stop) { watch(stop, act); });
+  thread_ = std::jthread([act = std::move(on_signal), unread = std::move(on_unread)](
+                             const std::stop_token& stop) { watch(stop, act, unread); });
 }
 
 Interruption::~Interruption() {

@@ -9,10 +9,12 @@ namespace tandem::cli {
 
 // While it lives, Ctrl-C, SIGTERM and SIGHUP call `on_signal` on a thread of its own instead of
 // ending the process; if it still lives two seconds later, or at a second signal, the process exits
-// with one line. To be made before any other thread.
+// with one line. `on_unread`, if any, is called once when standard output has lost its reader. To
+// be made before any other thread.
 class Interruption {
  public:
-  explicit Interruption(std::function<void(const std::string& reason)> on_signal);
+  explicit Interruption(std::function<void(const std::string& reason)> on_signal,
+                        std::function<void()> on_unread = {});
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <iostream>
-#include <system_error>
 
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/version.hpp"
 #include "model/error.hpp"
 
@@ -46,7 +45,7 @@ std::string overview() {
   return text +
          "\n'tandem help COMMAND' explains one; 'tandem --version' names the build.\n"
          "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 the answer is no,\n"
-         "70 internal error.\n";
+         "70 internal error, 141 standard output's reader has left.\n";
 }
 
 int run(const Arguments& words, std::ostream& out) {
@@ -62,14 +61,6 @@ int run(const Arguments& words, std::ostream& out) {
   Arguments asked(rest.begin() + 1, rest.end());
   asked.emplace_back("--help");
   return find_command(kCommands, rest[0], "tandem").run(asked, out);
-}
-
-void flush(std::ostream& out) {
-  errno = 0;
-  if (out.flush()) return;
-  throw Error("standard output: cannot write: " +
-              (errno == 0 ? "stream failed" : std::system_category().message(errno)) +
-              "; is its reader gone, or its disk full?");
 }
 
 // Messages are one line, whatever a file's name or contents brought into them.
@@ -94,8 +85,10 @@ int guarded(const Arguments& words, std::ostream& out) {
     } catch (const HelpRequested& help) {
       out << help.what();
     }
-    flush(out);
+    flush_output(out);
     return code;
+  } catch (const ReaderGone&) {
+    return ReaderGone::kExitCode;
   } catch (const Usage& error) {
     return report(error.what(), kWrongUsage);
   } catch (const Error& error) {
@@ -112,7 +105,8 @@ int guarded(const Arguments& words, std::ostream& out) {
 }  // namespace tandem::cli
 
 int main(int argc, char** argv) {
-  // A reader that is gone is an error of write(), reported like any other.
+  tandem::cli::occupy_standard_descriptors();
+  // A reader that is gone is an error of write(): flush_output() tells it from others.
   std::signal(SIGPIPE, SIG_IGN);
   return tandem::cli::guarded({argv + 1, argv + argc}, std::cout);
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "cli/commands.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/generation_view.hpp"
 #include "cli/models.hpp"
@@ -106,11 +107,13 @@ std::string billions(std::int64_t parameters) {
 }
 
 int list_models(const Arguments& arguments, std::ostream& out) {
-  const Options options({.command = "model list",
-                         .summary = "Lists the models that come with tandem.",
-                         .positionals = {},
-                         .flags = {{"json", "", "print JSON"}}},
-                        arguments);
+  Options options({.command = "model list",
+                   .summary = "Lists the models that come with tandem.",
+                   .positionals = {},
+                   .flags = {{"json", "", "print JSON"}}},
+                  arguments);
+  const bool as_json = options.has("json");
+  options.settle();
   Json all = Json::array();
   Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
                "context", "parameters"});
@@ -122,7 +125,7 @@ int list_models(const Arguments& arguments, std::ostream& out) {
                std::to_string(t.intermediate), std::to_string(t.vocab),
                std::to_string(t.max_context), billions(t.parameters())});
   }
-  if (options.has("json")) {
+  if (as_json) {
     out << all.dump(2) << '\n';
   } else {
     table.print(out);
@@ -144,7 +147,7 @@ std::string tokenizer_text(const std::string& name, const Transformer& transform
 }
 
 int inspect_model(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "model inspect",
        .summary = "Prints geometry, sizes and work of M: a Hugging Face folder, a config.json, or\n"
                   "a name of 'tandem model list'.",
@@ -160,11 +163,13 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   const auto prompt = static_cast<std::int32_t>(
       options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
+  const bool as_json = options.has("json");
+  options.settle();
   const double kv = kv_bytes_per_token(t);
   const double prompt_flops = step_flops(t, 0, prompt);
   const double decode_flops = step_flops(t, prompt, 1);
 
-  if (options.has("json")) {
+  if (as_json) {
     Json json = geometry_json(t);
     if (t.family == model::Family::llama || t.family == model::Family::glm)
       json["rope_theta"] = t.rope_theta;
@@ -206,7 +211,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
 }
 
 int random_model(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "model random",
        .summary = "Writes a model folder with deterministic random weights.",
        .positionals = {},
@@ -221,11 +226,19 @@ int random_model(const Arguments& arguments, std::ostream& out) {
   const std::int64_t seed =
       options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max());
   const std::string wanted = options.choice_or("dtype", "F32", {"F32", "F16", "BF16"});
+  const bool quiet = options.has("quiet");
+  FileRoles files;
+  files.reads_model("flag '--config'", find_weights(config));
+  files.reads("flag '--config'", find_config(config));
+  files.writes_folder("flag '--out'", folder);
+  files.writes_in("flag '--out'", folder, {"config.json", "model.safetensors"});
+  files.check();
+  options.settle();
   const Transformer transformer = load_model(config);
   for (const model::DType dtype : kDTypes) {
     if (to_string(dtype) != wanted) continue;
     exec::write_random_weights(transformer, static_cast<std::uint64_t>(seed), dtype, folder);
-    if (!options.has("quiet"))
+    if (!quiet)
       out << folder << ": " << transformer.parameters() << " parameters, "
           << to_text(model::Bytes{static_cast<double>(transformer.parameters() * size_of(dtype))})
           << " " << wanted << ", seed " << seed << '\n';
@@ -234,7 +247,7 @@ int random_model(const Arguments& arguments, std::ostream& out) {
 }
 
 int shard_model(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "model shard",
        .summary =
            "Slices the weights of a model folder into the shard of each device of a plan. DIR has\n"
@@ -247,10 +260,17 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   const std::string& path = options.positional(0);
   const std::string name = options.required("weights");
   const std::string folder = options.required("out");
+  const bool quiet = options.has("quiet");
+  FileRoles files;
+  files.reads("argument plan.json", path);
+  files.reads_model("flag '--weights'", weights);
+  files.writes_folder("flag '--out'", folder);
+  files.check();
+  options.settle();
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   const std::filesystem::path weights = weights_for(name, plan.model);
   Table table({"device", "bytes", "shard"});
-  GenerationView view(out, options.has("quiet"));
+  GenerationView view(out, quiet);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const std::string& device = plan.cluster.devices()[i].name;
     const auto progress = [&](const char* what) {
@@ -267,7 +287,7 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
     table.add({device, std::to_string(shard.bytes), shard.path.string()});
   }
   view.finish();
-  if (!options.has("quiet")) table.print(out);
+  if (!quiet) table.print(out);
   return 0;
 }
 

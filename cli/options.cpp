@@ -131,7 +131,9 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
     values.push_back(value);
   }
 
-  if (positionals_.size() < syntax.positionals.size())
+  const auto needed = static_cast<std::size_t>(
+      std::ranges::count_if(syntax.positionals, [](std::string_view p) { return p[0] != '['; }));
+  if (positionals_.size() < needed)
     throw Usage("missing argument " + std::string(syntax.positionals[positionals_.size()]) + "; " +
                 see_help(command_));
   if (positionals_.size() > syntax.positionals.size())
@@ -147,7 +149,26 @@ Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(sy
 const std::vector<std::string>& Options::values(std::string_view flag) const {
   const auto found = values_.find(flag);
   require(found != values_.end(), "the flag is not in the command's syntax");
+  const bool is_new = asked_.insert(std::string(flag)).second;
+  require(!settled_ || !is_new, "a flag is asked for before the options are settled");
   return found->second;
+}
+
+void Options::refuse(std::initializer_list<std::string_view> flags, const std::string& when) const {
+  for (const std::string_view flag : flags) {
+    if (has(flag))
+      throw Usage("flag '--" + std::string(flag) + "' has no effect " + when +
+                  (when.find(';') == std::string::npos ? "; leave it out" : ""));
+  }
+}
+
+void Options::settle() {
+  for (const auto& [flag, given] : values_) {
+    if (!given.empty() && !asked_.contains(flag))
+      throw Usage("flag '--" + flag + "' has no effect with the others that are given; leave it " +
+                  "out, or " + see_help(command_));
+  }
+  settled_ = true;
 }
 
 bool Options::has(std::string_view flag) const { return !values(flag).empty(); }

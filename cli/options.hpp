@@ -3,8 +3,10 @@
 // Command lines, parsed strictly: no guessing, no abbreviations, nothing ignored.
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -37,8 +39,9 @@ struct Flag {
 struct Syntax {
   std::string_view command;  // "plan", "model inspect"
   std::string_view summary;
-  std::vector<std::string_view> positionals;  // placeholders; every one is required
-  std::vector<Flag> flags;                    // --help is added
+  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]").
+  std::vector<std::string_view> positionals;
+  std::vector<Flag> flags;  // --help is added
 };
 
 // The flags and positional arguments of one command line.
@@ -50,7 +53,17 @@ class Options {
 
   // The names below must be in the syntax (logic_error otherwise).
   [[nodiscard]] bool has(std::string_view flag) const;
+  // Of a flag and all the others: given, but without effect `when` ("without '--emulate'", with a
+  // remedy behind a semicolon if it is another one than leaving the flag out). Throws
+  // Usage for the first of `flags` that is given. Every flag that the mode makes idle goes here.
+  void refuse(std::initializer_list<std::string_view> flags, const std::string& when) const;
+  // To be called when all that decides what is done has been read, and before it is done: throws
+  // Usage for a flag that is given but has been asked for by nothing below, so has no effect. After
+  // that no other flag may be asked for (logic_error).
+  void settle();
+
   [[nodiscard]] const std::string& positional(std::size_t i) const { return positionals_.at(i); }
+  [[nodiscard]] std::size_t positionals() const { return positionals_.size(); }
   [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;
   [[nodiscard]] std::string text_or(std::string_view flag, std::string_view fallback) const;
   [[nodiscard]] std::vector<std::string> all(std::string_view flag) const;
@@ -72,6 +85,8 @@ class Options {
   std::string command_;
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> positionals_;
+  mutable std::set<std::string, std::less<>> asked_;  // flags that have been asked for
+  bool settled_ = false;
 };
 
 // One line of help a command: name and summary.

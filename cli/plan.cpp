@@ -6,11 +6,15 @@
 #include <ostream>
 
 #include "cli/commands.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/measured_disks.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/prompt.hpp"
+#include "cli/shown.hpp"
 #include "cli/stated_profiles.hpp"
+#include "cli/streaming_cost.hpp"
 #include "cli/table.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
@@ -52,6 +56,10 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
       throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
     own[device] = read_profile(text.substr(equals + 1));
   }
+  if (common && std::ranges::all_of(own, [](const auto& one) { return one.has_value(); }))
+    throw Usage(
+        "flag '--profile' for every device has no effect, as each has one of its own; "
+        "leave it out");
   std::vector<DeviceProfile> profiles = stated_profiles(cluster);
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] || common)
@@ -78,10 +86,8 @@ planner::WindowRequest window_request(const Options& options,
   planner::WindowRequest window{
       .blocks = count_or_auto(options, "window", "all", kMostBlocks),
       .retain = count_or_auto(options, "retain", "none", transformer.layers)};
-  if (window.blocks == 0 && options.has("retain"))
-    throw Usage(
-        "flag '--retain' says which blocks stay in memory, but with '--window all' every "
-        "block does; leave it out");
+  if (window.blocks == 0)
+    options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
   return window;
 }
 
@@ -104,9 +110,11 @@ std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
   return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
 }
 
+// `path`: where the plan is; nowhere if empty.
 void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
-  out << path << ": " << plan.model.name << " on " << plan.cluster.name() << ", strategy "
-      << plan.strategy << (plan.partition.empty() ? "" : ", partition " + plan.partition)
+  out << path << (path.empty() ? "" : ": ") << plan.model.name << " on " << plan.cluster.name()
+      << ", strategy " << plan.strategy
+      << (plan.partition.empty() ? "" : ", partition " + plan.partition)
       << allreduce_text(plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
@@ -165,8 +173,8 @@ Syntax syntax() {
   return {
       .command = "plan",
       .summary =
-          "Places a model on a platform and writes the plan, to standard output without\n"
-          "--out. Exit code 3, with the reason, if the platform cannot hold the model.",
+          "Places a model on a platform, prints who computes what and writes the plan where --out\n"
+          "says. Exit code 3, with the reason, if the platform cannot hold the model.",
       .positionals = {},
       .flags = {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
@@ -175,6 +183,7 @@ Syntax syntax() {
           {"partition", "HOW", "galaxy, equal, or proportions A:B:C [galaxy]"},
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
+          {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
           {"window", "W",
@@ -185,15 +194,18 @@ Syntax syntax() {
            "no device may use more, the program included, as 2GiB [the platform's]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
           {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
-          {"out", "FILE", "where the plan goes; a summary then goes to stdout"},
-          {"json", "", "print the summary as JSON (with --out)"},
-          {"quiet", "", "print no summary"}}};
+          {"out", "FILE", "write the plan; - prints it instead of the table"},
+          {"json", "", "print JSON: what the table shows; without --out the plan"},
+          {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
 }
 
 std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
                            const model::Transformer& transformer) {
   const std::optional<std::string> text = options.text("prompt");
-  if (!text) return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+  if (!text) {
+    options.refuse({"raw-prompt"}, "without '--prompt', the text that it is about");
+    return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
+  }
   if (options.has("prompt-tokens"))
     throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
   const std::filesystem::path folder = find_weights(model_name);
@@ -201,35 +213,46 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
     throw Error("model " + model_name +
                 ": has no tokenizer to count the prompt's tokens with, expected a model folder; "
                 "give '--prompt-tokens'");
-  return static_cast<std::int64_t>(exec::load_tokenizer(folder, transformer)->encode(*text).size());
+  return static_cast<std::int64_t>(
+      encoded_prompt(options, *exec::load_tokenizer(folder, transformer), *text).size());
+}
+
+void check_files(const Options& options, const std::string& platform, const std::string& model,
+                 const Shown& show) {
+  FileRoles files;
+  files.reads("flag '--platform'", platform);
+  files.reads_model("flag '--model'", find_weights(model));
+  files.reads("flag '--model'", find_config(model));
+  for (const std::string& profile : options.all("profile")) {
+    const std::size_t equals = profile.find('=');
+    files.reads("flag '--profile'",
+                equals == std::string::npos ? profile : profile.substr(equals + 1));
+  }
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
 }
 
 }  // namespace
 
 int plan_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(syntax(), arguments);
-  const std::optional<std::string> path = options.text("out");
-  if (options.has("json") && !path)
-    throw Usage("flag '--json' needs '--out': without it the plan, which is JSON, is printed");
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
-  const std::string platform = options.required("platform");
+  Options options(syntax(), arguments);
+  const Shown show = shown(options);
+  const std::string platform = find_platform(options.required("platform")).string();
   const std::string model_name = options.required("model");
 
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
   const std::string strategy = options.choice_or("strategy", "tensor", known);
-  for (const std::string_view flag : {"partition", "allreduce"}) {
-    const planner::Strategy& chosen = planner::find_strategy(strategy);
-    const bool meant = chosen.splits || (flag == "partition" && chosen.splits_layers);
-    if (options.has(flag) && !meant)
-      throw Usage("flag '--" + std::string(flag) + "' says how to split the model, but strategy '" +
-                  strategy + "' does not split it; leave it out");
-  }
+  const planner::Strategy& chosen = planner::find_strategy(strategy);
+  const std::string undivided = "with strategy '" + strategy + "'";
+  if (!chosen.splits && !chosen.splits_layers)
+    options.refuse({"partition"}, undivided + ", which does not split the model");
+  if (!chosen.splits) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  check_files(options, platform, model_name, show);
   const model::Transformer transformer = load_model(model_name);
   planner::Request request{
       .model = transformer,
-      .cluster = sim::read_platform(find_platform(platform).string()).cluster,
+      .cluster = sim::read_platform(platform).cluster,
       .strategy = strategy,
       .partition = options.text_or("partition", "galaxy"),
       .allreduce = options.text_or("allreduce", "star"),
@@ -246,7 +269,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
   request.cluster = with_measured_disks(request.cluster, request.profiles, options.all("profile"));
-  if (path) check_writable(*path);
+  options.settle();
 
   const auto answer = planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
@@ -254,15 +277,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     return 3;
   }
   const auto& plan = std::get<planner::Plan>(answer);
-  if (!path) {
-    out << planner::to_json(plan);
-    return 0;
-  }
-  write_file(*path, planner::to_json(plan));
-  if (options.has("json")) {
-    out << summary_json(plan, *path).dump(2) << '\n';
-  } else if (!options.has("quiet")) {
-    print_plan(plan, *path, out);
+  const std::string json = planner::to_json(plan);
+  deliver(show, json, out);
+  if (show.json) {
+    out << (show.file ? summary_json(plan, *show.file).dump(2) + '\n' : json);
+  } else if (show.table()) {
+    print_plan(plan, show.file.value_or(""), out);
+    const std::string cost = streaming_cost(request, plan);
+    if (!cost.empty()) out << '\n' << cost;
   }
   return 0;
 }

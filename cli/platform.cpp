@@ -118,15 +118,17 @@ void print_routes(const model::Cluster& cluster, std::ostream& out) {
 int platform_command(const Arguments& arguments, std::ostream& out) {
   if (!arguments.empty() && arguments.front() == "city")
     return city_command({arguments.begin() + 1, arguments.end()}, out);
-  const Options options(
+  Options options(
       {.command = "platform",
        .summary = "Checks a SimGrid platform file, or a name in scenarios/platforms, and prints\n"
                   "its devices, links and routes. 'tandem platform city' makes one.",
        .positionals = {"FILE.xml"},
        .flags = {{"json", "", "print JSON"}}},
       arguments);
+  const bool json = options.has("json");
+  options.settle();
   const sim::Platform platform = sim::read_platform(find_platform(options.positional(0)).string());
-  if (options.has("json")) {
+  if (json) {
     out << to_json(platform).dump(2) << '\n';
     return 0;
   }

@@ -9,9 +9,11 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/weights/shard_file.hpp"
@@ -42,10 +44,7 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
   const std::string size = options.text_or("disk", "256MiB");
   const std::optional<std::string> cache = options.text("cache");
   if (size == "none") {
-    if (cache)
-      throw Usage(
-          "flag '--cache' names the folder whose disk is measured, but '--disk none' "
-          "measures no disk; leave one out");
+    options.refuse({"cache"}, "with '--disk none', as it names the disk that is measured");
     return std::nullopt;
   }
   const double bytes = model::parse_bytes(size, "flag '--disk'").value();
@@ -88,7 +87,7 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
 }  // namespace
 
 int profile_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "profile",
        .summary =
            "Measures what one byte of weights, cache or message costs this machine, by kind of\n"
@@ -101,22 +100,24 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
                  {"cache", "DIR",
                   "where: the folder that weights are streamed from [~/.cache/tandem]"},
-                 {"out", "FILE", "write the profile"},
+                 {"out", "FILE", "write the profile; - prints it instead of the table"},
                  {"json", "", "print the profile as JSON"},
                  {"quiet", "", "print no table"}}},
       arguments);
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
-  const std::optional<std::string> path = options.text("out");
-  if (!path && options.has("quiet"))
-    throw Usage("flag '--quiet' without '--out' leaves no result; give '--out FILE'");
+  const Shown show = shown(options);
+  if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
   exec::ProfileOptions measure;
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
-  const model::Transformer shape = load_model(options.text_or("model", "tinyllama-1.1b"));
+  const std::string model_name = options.text_or("model", "tinyllama-1.1b");
+  FileRoles files;
+  files.reads("flag '--model'", find_config(model_name));
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.check();
+  const model::Transformer shape = load_model(model_name);
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, shape);
-  if (path) check_writable(*path);
+  options.settle();
 
   // First, as a disk may be full; its weights are not in memory yet.
   std::optional<exec::DiskRate> rate;
@@ -126,10 +127,10 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
     profile.disk_bandwidth = rate->rate;
     profile.source += "; " + disk_text(*rate, *disk);
   }
-  if (path) write_file(*path, to_json(profile));
-  if (options.has("json")) {
+  deliver(show, to_json(profile), out);
+  if (show.json) {
     out << to_json(profile);
-  } else if (!options.has("quiet")) {
+  } else if (show.table()) {
     print_profile(profile, out);
   }
   return 0;

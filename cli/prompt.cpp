@@ -33,14 +33,15 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options, const planner::Plan& plan,
+std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options,
+                                              const model::Transformer& model,
                                               const std::filesystem::path& weights) {
   try {
-    return exec::load_tokenizer(weights, plan.model);
+    return exec::load_tokenizer(weights, model);
   } catch (const Error& error) {
     if (!options.text("prompt-ids")) throw;
     if (!options.has("quiet")) std::cerr << "tandem: " << error.what() << "; printing token ids\n";
-    return exec::number_tokenizer(plan.model.vocab);
+    return exec::number_tokenizer(model.vocab);
   }
 }
 
@@ -60,15 +61,30 @@ std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::
 
 }  // namespace
 
+std::vector<std::int32_t> encoded_prompt(const Options& options, const exec::Tokenizer& tokenizer,
+                                         const std::string& text) {
+  std::vector<std::int32_t> ids = tokenizer.encode(
+      text, options.has("raw-prompt") ? exec::WrittenTokens::text : exec::WrittenTokens::tokens);
+  if (ids.empty()) throw Error("flag '--prompt': no tokens, expected at least one; write a prompt");
+  return ids;
+}
+
 std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenizer& tokenizer,
-                                    const planner::Plan& plan) {
+                                    std::optional<std::int64_t> planned) {
   const auto text = options.text("prompt");
   const auto file = options.text("prompt-ids");
   if (text && file)
     throw Usage("flags '--prompt' and '--prompt-ids' contradict each other; give one");
-  if (!text && !file) return default_prompt(tokenizer, plan.workload.prompt_tokens);
-  std::vector<std::int32_t> ids = text ? tokenizer.encode(*text) : read_ids(*file);
-  if (ids.empty()) throw Error("flag '--prompt': no tokens, expected at least one; write a prompt");
+  if (!text) options.refuse({"raw-prompt"}, "without '--prompt', the text that it is about");
+  if (!text && !file) {
+    if (!planned)
+      throw Usage(
+          "flag '--prompt' or '--prompt-ids' is required without a plan; see 'tandem help "
+          "run'");
+    return default_prompt(tokenizer, *planned);
+  }
+  std::vector<std::int32_t> ids =
+      text ? encoded_prompt(options, tokenizer, *text) : read_ids(*file);
   for (const std::int32_t id : ids) {
     if (id < tokenizer.vocab()) continue;
     throw Error((text ? "flag '--prompt'" : *file) + ": token " + std::to_string(id) +
@@ -76,9 +92,9 @@ std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenize
                 "; use ids of this model");
   }
   const auto count = static_cast<std::int64_t>(ids.size());
-  if (count != plan.workload.prompt_tokens && !options.has("quiet")) {
-    std::cerr << "tandem: the prompt has " << count << " tokens, the plan was made for "
-              << plan.workload.prompt_tokens << "; predictions of the plan do not apply\n";
+  if (planned && count != *planned && !options.has("quiet")) {
+    std::cerr << "tandem: the prompt has " << count << " tokens, the plan was made for " << *planned
+              << "; predictions of the plan do not apply\n";
   }
   return ids;
 }

@@ -8,9 +8,11 @@
 
 #include "cli/commands.hpp"
 #include "cli/figure.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "cli/propositions/report.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "model/steady_state/recurrence.hpp"
 
@@ -46,7 +48,7 @@ std::string example_text() {
 }  // namespace
 
 int propositions_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "propositions",
        .summary =
            "Holds TPI-LLM's Propositions 3 to 6 (sliding window, retention, peak memory) against\n"
@@ -61,25 +63,34 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print nothing"}}},
       arguments);
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  refuse_json_with_quiet(options);
   const DrawsOptions draws{
       .draws = options.integer_or("draws", 100'000, 1, 100'000'000),
       .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, 1'000'000'000))};
   const std::int64_t simulations = options.integer_or("simulations", 500, 0, 1'000'000);
+  const auto given = options.text("out");
+  FileRoles files;
+  files.reads(options, "points");
+  if (given)
+    files.writes_in(
+        "flag '--out'", *given,
+        {"classes.csv", "simulations.csv", "boundary.csv", "boundary.png", "boundary.svg"});
+  files.check();
   PropositionsReport report{.example = example_text()};
   if (const auto points = options.text("points"))
     report.measured = model::parse_boundary_points(read_file(*points), *points);
+  const bool json = options.has("json");
+  const bool table = !json && !options.has("quiet");
+  options.settle();
   std::optional<std::filesystem::path> folder;
-  if (const auto name = options.text("out")) folder = make_folder(*name);
+  if (given) folder = make_folder(*given);
 
-  const bool table = !options.has("json") && !options.has("quiet");
   if (table) out << report.example << "\n\n" << std::flush;
   report.draws = run_draws(draws);
   report.simulations = run_simulations(simulations, draws.seed);
   report.boundary = boundary_series(simulations > 0, report.measured);
   if (table) print_report(report, out);
-  if (options.has("json")) out << to_json(report);
+  if (json) out << to_json(report);
   if (folder) {
     write_file(*folder / "classes.csv", classes_csv(report));
     write_file(*folder / "simulations.csv", simulations_csv(report));

@@ -8,24 +8,31 @@
 #include <numeric>
 #include <optional>
 #include <ostream>
+#include <string_view>
 #include <thread>
+#include <variant>
 
 #include "cli/commands.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/generation_view.hpp"
 #include "cli/hosts.hpp"
 #include "cli/interruption.hpp"
+#include "cli/local_plan.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/prompt.hpp"
 #include "cli/report.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
 #include "model/result.hpp"
 #include "model/trace.hpp"
 
@@ -38,28 +45,33 @@ Syntax syntax() {
   return {
       .command = "run",
       .summary =
-          "Executes a plan and prints the text as it comes. Exit code 3, with the reason, if\n"
+          "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
+          "model alone (strategy local) in the memory that is available now, weights streaming\n"
+          "from its disk if they do not fit. Exit code 3, with the reason, if they cannot, or if\n"
           "emulated times are worth nothing because this machine's speed drifted.",
-      .positionals = {"plan.json"},
-      .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
-                {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
-                {"emulate", "", "start every device as a process on this machine"},
-                {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
-                {"prompt", "TEXT", "prompt [a text of the planned length]"},
-                {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
-                {"new-tokens", "N", "most tokens to generate [the plan's]"},
-                {"ignore-eos", "", "do not stop at the end-of-sequence token"},
-                {"temperature", "X", "0 takes the likeliest token [0]"},
-                {"top-p", "X", "sample from the likeliest tokens of this total probability [1]"},
-                {"seed", "S", "of sampling [0]"},
-                {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
-                {"key", "FILE", "shared key of the devices (with --hosts)"},
-                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
-                {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
-                {"allow-drift", "", "report a larger drift, but accept the run"},
-                {"out", "FILE", "result as JSON"},
-                {"trace", "FILE", "timeline for Perfetto"},
-                {"quiet", "", "no progress and no remarks"}}};
+      .positionals = {"[plan.json]"},
+      .flags = {
+          {"weights", "DIR", "Hugging Face folder, or known name (required)"},
+          {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
+          {"emulate", "", "start every device as a process on this machine"},
+          {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          {"prompt", "TEXT", "prompt [a text of the planned length; required without one]"},
+          {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
+          {"new-tokens", "N",
+           "most tokens [the plan's; without one 512, or what the context leaves]"},
+          {"ignore-eos", "", "do not stop at the end-of-sequence token"},
+          {"temperature", "X", "0 takes the likeliest token [0]"},
+          {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
+          {"seed", "S", "of sampling, with --temperature [0]"},
+          {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+          {"key", "FILE", "shared key of the devices (with --hosts)"},
+          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
+          {"allow-drift", "", "report a larger drift, but accept the run"},
+          {"out", "FILE", "result as JSON"},
+          {"trace", "FILE", "timeline for Perfetto"},
+          {"quiet", "", "no progress and no remarks"}}};
 }
 
 struct Mode {
@@ -68,27 +80,79 @@ struct Mode {
   exec::Pace pace = exec::Pace::real;
 };
 
-Mode mode_of(const Options& options, const planner::Plan& plan) {
+// `plan`: null without a plan file.
+Mode mode_of(const Options& options, const planner::Plan* plan) {
   Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
-  const std::vector<bool> workers = exec::workers_of(plan);
-  const auto others = std::count(workers.begin(), workers.end(), true);
-  if (!mode.emulate && !mode.hosts && others > 0)
-    throw Usage("the plan has " + std::to_string(others + 1) +
-                " working devices; give '--hosts FILE' or '--emulate'");
+  if (plan == nullptr) {
+    options.refuse({"hosts", "emulate", "key"},
+                   "without a plan, with which this machine runs alone");
+  } else {
+    const std::vector<bool> workers = exec::workers_of(*plan);
+    const auto others = std::count(workers.begin(), workers.end(), true);
+    if (!mode.emulate && !mode.hosts && others > 0)
+      throw Usage("the plan has " + std::to_string(others + 1) +
+                  " working devices; give '--hosts FILE' or '--emulate'");
+    if (others == 0) options.refuse({"hosts"}, "as the plan's master works alone");
+  }
+  if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!mode.emulate) {
-    for (const char* flag : {"pace", "max-drift", "allow-drift"}) {
-      if (options.has(flag)) throw Usage("flag '--" + std::string(flag) + "' needs '--emulate'");
-    }
+    options.refuse({"pace", "max-drift", "allow-drift"}, "without '--emulate'");
     return mode;
   }
-  if (options.has("key"))
-    throw Usage("flag '--key' needs '--hosts': emulated devices get a key of their own");
   mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
                   ? exec::Pace::nominal
                   : exec::Pace::measured;
+  if (mode.pace == exec::Pace::nominal)
+    options.refuse({"max-drift", "allow-drift"}, "with '--pace nominal', where nothing drifts");
   return mode;
+}
+
+// What is run, with which prompt.
+struct Job {
+  planner::Plan plan;
+  Mode mode;
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+  std::vector<std::int32_t> prompt;
+  std::int64_t new_tokens = 0;
+};
+
+std::int64_t new_tokens(const Options& options, std::int64_t usual) {
+  return options.integer_or("new-tokens", usual, 1, 1 << 30);
+}
+
+Job planned_job(const Options& options, const std::filesystem::path& weights) {
+  const std::string& path = options.positional(0);
+  planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  const Mode mode = mode_of(options, &plan);
+  exec::check_config(weights, plan.model);
+  auto tokenizer = tokenizer_of(options, plan.model, weights);
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, plan.workload.prompt_tokens);
+  const std::int64_t count = new_tokens(options, plan.workload.new_tokens);
+  return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
+}
+
+// Without a plan: one for this machine. The reason why there is none instead.
+std::variant<Job, planner::Infeasible> local_job(const Options& options,
+                                                 const std::filesystem::path& weights) {
+  const Mode mode = mode_of(options, nullptr);
+  const model::Transformer transformer = load_model(weights.string());
+  auto tokenizer = tokenizer_of(options, transformer, weights);
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  if (length >= transformer.max_context)
+    throw Error("prompt: " + std::to_string(length) + " tokens, expected less than " +
+                std::to_string(transformer.max_context) + ", the context of " + transformer.name +
+                "; shorten it");
+  constexpr std::int64_t kUsual = 512;
+  const std::int64_t count =
+      new_tokens(options, std::min(kUsual, transformer.max_context - length));
+  auto answer =
+      plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory_here());
+  if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
+             std::move(prompt), count};
 }
 
 // Emulation with more demand than the machine has is a measurement of the machine.
@@ -105,25 +169,41 @@ std::string machine() {
          std::to_string(std::thread::hardware_concurrency()) + " cores";
 }
 
-exec::GenerateOptions generate_options(const Options& options, const planner::Plan& plan,
-                                       const Mode& mode) {
+exec::SamplingOptions sampling_of(const Options& options) {
+  const exec::SamplingOptions sampling{
+      .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
+      .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
+      .seed = static_cast<std::uint64_t>(
+          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
+  static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
+  if (sampling.temperature == 0.0)
+    options.refuse({"top-p", "seed"},
+                   "at temperature 0, which takes the likeliest token; give '--temperature'");
+  return sampling;
+}
+
+exec::GenerateOptions generate_options(const Options& options, const Job& job,
+                                       const std::filesystem::path& weights) {
+  const planner::Plan& plan = job.plan;
   exec::GenerateOptions run;
-  run.weights = weights_for(options.required("weights"), plan.model);
+  run.weights = weights;
+  run.prompt = job.prompt;
   const auto cache = options.text("cache");
   run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
-  run.new_tokens = options.integer_or("new-tokens", plan.workload.new_tokens, 1, 1 << 30);
-  if (!options.has("ignore-eos")) run.stop_tokens = plan.model.eos_tokens;
-  run.sampling = {.temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
-                  .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
-                  .seed = static_cast<std::uint64_t>(
-                      options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
-  static_cast<void>(exec::Sampler(run.sampling));  // refuses bad values before anything is started
-  run.pace = mode.pace;
+  run.new_tokens = job.new_tokens;
+  if (!options.has("ignore-eos")) {
+    run.stop_tokens = plan.model.eos_tokens;
+    const auto stops = job.tokenizer->eos_tokens();
+    run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
+  }
+  run.sampling = sampling_of(options);
+  run.pace = job.mode.pace;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  run.threads = static_cast<int>(options.integer_or("threads", mode.emulate ? 1 : cores, 1, 1024));
+  run.threads =
+      static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
   run.keep_spans = options.has("trace");
-  if (mode.hosts) {
-    run.workers = parse_hosts(read_file(*mode.hosts), *mode.hosts, plan);
+  if (const auto& hosts = job.mode.hosts) {
+    run.workers = parse_hosts(read_file(*hosts), *hosts, plan);
     if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
   }
   return run;
@@ -192,8 +272,9 @@ void complete(model::Result& result, const planner::Plan& plan, const Mode& mode
 }
 
 void print_summary(const model::Result& result) {
-  std::cerr << "tandem: " << result.tokens.size() << " tokens, first after "
-            << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
+  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; "
+            << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
+            << ", first after " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
     std::cerr << ", then " << fixed(model::quantile(latencies, 0.5) * 1e3, 1)
@@ -202,30 +283,62 @@ void print_summary(const model::Result& result) {
   std::cerr << '\n';
 }
 
+void check_files(const Options& options, const std::filesystem::path& weights) {
+  FileRoles files;
+  if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
+  files.reads_model("flag '--weights'", weights);
+  for (const char* const flag : {"hosts", "key", "prompt-ids"}) files.reads(options, flag);
+  for (const char* const flag : {"out", "trace"}) files.writes(options, flag);
+  files.check();
+}
+
+// The exit code of a run that is over.
+int judge_drift(const Options& options, const Mode& mode, double drift, double most,
+                std::ostream& out) {
+  if (mode.pace != exec::Pace::measured || drift <= most) return 0;
+  const std::string reason = "the machine's speed drifted by " + fixed(drift * 100, 0) +
+                             "% during the run, at most " + fixed(most * 100, 0) +
+                             "% is allowed; run again when it is quiet";
+  if (!options.has("allow-drift")) {
+    out << reason << '\n';
+    return 3;
+  }
+  if (!options.has("quiet")) std::cerr << "tandem: " << reason << '\n';
+  return 0;
+}
+
 }  // namespace
 
 int run_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(syntax(), arguments);
-  const std::string& path = options.positional(0);
-  const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
-  const Mode mode = mode_of(options, plan);
+  const auto start = exec::Clock::now();
+  Options options(syntax(), arguments);
+  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const bool quiet = options.has("quiet");
+  std::variant<Job, planner::Infeasible> found =
+      options.positionals() > 0 ? planned_job(options, weights) : local_job(options, weights);
+  if (const auto* no = std::get_if<planner::Infeasible>(&found)) {
+    out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
+    return 3;
+  }
+  const Job& job = std::get<Job>(found);
+  const planner::Plan& plan = job.plan;
+  const Mode& mode = job.mode;
   const auto result_path = options.text("out");
   const auto trace_path = options.text("trace");
-  if (result_path) check_writable(*result_path);
-  if (trace_path) check_writable(*trace_path);
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
-
-  exec::GenerateOptions run = generate_options(options, plan, mode);
-  const auto tokenizer = tokenizer_of(options, plan, run.weights);
-  run.prompt = prompt_of(options, *tokenizer, plan);
-  if (!options.has("ignore-eos")) {
-    const auto stops = tokenizer->eos_tokens();
-    run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
+  static_cast<void>(options.has("allow-drift"));
+  exec::GenerateOptions run = generate_options(options, job, weights);
+  check_files(options, weights);
+  options.settle();
+  if (options.positionals() == 0 && !quiet) {
+    if (const std::string remark = streaming_remark(plan); !remark.empty())
+      std::cerr << "tandem: " << remark << '\n';
   }
 
   exec::Interrupt interrupt;
-  const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
-  GenerationView view(out, options.has("quiet"));
+  const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); },
+                                  [&] { interrupt.trip(ReaderGone().what()); });
+  GenerationView view(out, quiet);
   std::unique_ptr<exec::LocalCluster> cluster;
   std::string punctuality;
   if (mode.emulate) {
@@ -233,30 +346,26 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     punctuality = exec::ask_for_punctuality();
     cluster = emulate(plan, run);
   }
-  exec::Generation generation = show_generation(plan, run, *tokenizer, interrupt, view);
+  exec::Generation generation;
+  try {
+    generation = show_generation(plan, run, *job.tokenizer, interrupt, view);
+  } catch (const Error& error) {
+    // Of what ended it, a session hands on the text.
+    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
+    throw;
+  }
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
   model::Result& result = generation.run.result;
+  result.metrics.ready_s = std::chrono::duration<double>(generation.ready - start).count();
   complete(result, plan, mode, generation, run, punctuality);
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);
   }
   if (result_path) write_file(*result_path, model::to_json(result));
-  if (!options.has("quiet")) print_summary(result);
-
-  if (mode.pace == exec::Pace::measured && generation.drift > max_drift) {
-    const std::string reason = "the machine's speed drifted by " +
-                               fixed(generation.drift * 100, 0) + "% during the run, at most " +
-                               fixed(max_drift * 100, 0) +
-                               "% is allowed; run again when it is quiet";
-    if (!options.has("allow-drift")) {
-      out << reason << '\n';
-      return 3;
-    }
-    if (!options.has("quiet")) std::cerr << "tandem: " << reason << '\n';
-  }
-  return 0;
+  if (!quiet) print_summary(result);
+  return judge_drift(options, mode, generation.drift, max_drift, out);
 }
 
 }  // namespace tandem::cli

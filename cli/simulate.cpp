@@ -15,9 +15,11 @@
 #include "cli/bottleneck.hpp"
 #include "cli/commands.hpp"
 #include "cli/evaluator.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
 #include "cli/report.hpp"
+#include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
 #include "model/analytic.hpp"
@@ -105,13 +107,10 @@ Repetitions read_repetitions(const Options& options, const Plan& plan,
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
   const std::string varies = variation(plan.cluster);
   if (evaluator == "analytic") check_analytic(plan.cluster);
-  for (const char* const flag : {"seed", "repetitions"}) {
-    if (!model::varies_by_chance(plan.cluster) && options.has(flag)) {
-      throw Error(std::string("flag '--") + flag + "': nothing is left to chance on platform '" +
-                  plan.cluster.name() +
-                  "', expected tandem:jitter or tandem:loss on a link; leave the flag out");
-    }
-  }
+  if (!model::varies_by_chance(plan.cluster))
+    options.refuse({"seed", "repetitions"}, "on platform '" + plan.cluster.name() +
+                                                "', where nothing is left to chance (no "
+                                                "tandem:jitter or tandem:loss on a link)");
   return {.varies = !varies.empty(),
           .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed)),
           .count = options.integer_or("repetitions", 1, 1, 100000)};
@@ -180,11 +179,11 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
 }  // namespace
 
 int simulate_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(
+  Options options(
       {.command = "simulate",
        .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
        .positionals = {"plan.json"},
-       .flags = {{"out", "FILE", "write the result file"},
+       .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
                  {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
                  {"evaluator", "E",
                   "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
@@ -194,23 +193,27 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                  {"json", "", "print the result as JSON"},
                  {"quiet", "", "print no table and no progress"}}},
       arguments);
-  if (options.has("json") && options.has("quiet"))
-    throw Usage("flags '--json' and '--quiet' contradict each other; give one");
+  const Shown show = shown(options);
   const std::string evaluator = options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"});
   const std::string& path = options.positional(0);
-  const std::optional<std::string> result_path = options.text("out");
   const std::optional<std::string> trace_path = options.text("trace");
+  if (!show.file && !trace_path)
+    options.refuse({"quiet"}, "but to leave no result; give '--out' or '--trace'");
+  FileRoles files;
+  files.reads("argument plan.json", path);
+  if (show.file) files.writes("flag '--out'", *show.file);
+  files.writes(options, "trace");
+  files.check();
   const Plan plan = planner::parse_plan_json(read_file(path), path);
-  if (result_path) check_writable(*result_path);
-  if (trace_path) check_writable(*trace_path);
+  const Repetitions repetitions = read_repetitions(options, plan, evaluator);
+  const bool every_step = options.has("full") || trace_path;
+  options.settle();
 
   planner::GenerationSteps generation(plan);
-  WithProgress steps(generation, !options.has("quiet") && ::isatty(STDERR_FILENO) == 1);
+  WithProgress steps(generation, !show.quiet && ::isatty(STDERR_FILENO) == 1);
   model::RunRecorder recorder(plan.cluster, plan.master, trace_path.has_value());
   for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
     recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
-  const bool every_step = trace_path || options.has("full");
-  const Repetitions repetitions = read_repetitions(options, plan, evaluator);
   if (repetitions.varies) {
     sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, repetitions.seed);
   } else {
@@ -220,13 +223,13 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   if (repetitions.varies) repeat(plan, repetitions, result);
 
   if (trace_path) {
-    result.trace = trace_reference(*trace_path, result_path);
+    result.trace = trace_reference(*trace_path, show.file);
     write_file(*trace_path, to_perfetto_json(recorder.trace(), "predicted"));
   }
-  if (result_path) write_file(*result_path, to_json(result));
-  if (options.has("json")) {
+  deliver(show, to_json(result), out);
+  if (show.json) {
     out << to_json(result);
-  } else if (!options.has("quiet")) {
+  } else if (show.table()) {
     print_result(plan, result, bottleneck_of(plan, evaluator), out);
     if (evaluator == "simgrid") print_network(result, out);
   }

@@ -9,12 +9,16 @@
 #include <map>
 #include <numeric>
 #include <ostream>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "cli/commands.hpp"
 #include "cli/csv.hpp"
 #include "cli/evaluator.hpp"
+#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
+#include "cli/models.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/sweep/grid.hpp"
@@ -109,6 +113,9 @@ std::string run_point(const Sweep& sweep, Library& library, std::size_t i) {
     const Setup setup = sweep.grid.setup(sweep.base, i);
     if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
       throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
+    if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
+        !planner::find_strategy(setup.strategy).splits_layers)
+      throw Error("plan.partition: strategy '" + setup.strategy + "' does not split the model");
     planner::Request request = library.request(setup);
     request.evaluate = sweep.simgrid ? planner::Evaluator(sim::replay)
                                      : planner::Evaluator(model::evaluate_analytic);
@@ -220,6 +227,22 @@ std::string fields_help() {
   return text;
 }
 
+// One field is set once: by a flag of its own, by --set or by --vary.
+void check_fields(const Options& options, const Grid& grid) {
+  std::map<std::string, std::string> by;  // column -> flag
+  for (const char* const flag : {"platform", "model"}) {
+    if (options.has(flag)) by[flag] = "flag '--" + std::string(flag) + "'";
+  }
+  const auto add = [&](const FieldUse& field, const std::string& flag) {
+    const auto [place, is_new] = by.try_emplace(field.column(), flag);
+    if (!is_new)
+      throw Usage(place->second + " has no effect with " + flag + " of '" +
+                  std::string(field.field->name) + "', the same field; leave one out");
+  };
+  for (const std::string& text : options.all("set")) add(parse_axis(text).field, "flag '--set'");
+  for (const Axis& axis : grid.axes()) add(axis.field, "flag '--vary'");
+}
+
 Setup base_setup(const Options& options) {
   Setup base;
   base.platform = options.text_or("platform", "");
@@ -248,7 +271,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
       "of an earlier run is gone on with. VALUES: a,b,c, lin(FIRST,LAST,COUNT),\n"
       "log(FIRST,LAST,COUNT). Fields, devices and links by name as device[laptop].memory:" +
       fields_help();
-  const Options options(
+  Options options(
       {.command = "sweep",
        .summary = summary,
        .positionals = {},
@@ -268,13 +291,25 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const std::int64_t jobs = options.integer_or("jobs", cores, 1, 1024);
   Sweep sweep{.base = base_setup(options), .grid = read_grid(options), .simgrid = simgrid};
+  check_fields(options, sweep.grid);
   for (const char* needed : {"platform", "model"}) {
     const bool given = needed[0] == 'p' ? !sweep.grid.setup(sweep.base, 0).platform.empty()
                                         : !sweep.grid.setup(sweep.base, 0).model.empty();
     if (!given)
       throw Usage("flag '--" + std::string(needed) + "' is required, or vary '" + needed + "'");
   }
-  check_writable(path);
+  const bool quiet = options.has("quiet");
+  FileRoles files;
+  std::set<std::pair<std::string, std::string>> scenarios;
+  for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
+    const Setup setup = sweep.grid.setup(sweep.base, i);
+    if (!scenarios.emplace(setup.platform, setup.model).second) continue;
+    files.reads("a platform", find_platform(setup.platform));
+    files.reads("a model", find_config(setup.model));
+  }
+  files.writes("flag '--out'", path);
+  files.check();
+  options.settle();
   // Every point's scenario is made before the first is simulated: a wrong value costs no work.
   Library library;
   for (std::size_t i = 0; i < sweep.grid.size(); ++i)
@@ -284,7 +319,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   Rows rows(path, sweep);
   const std::vector<std::size_t> todo = rows.missing();
   {
-    Progress progress("sweep", !options.has("quiet"));
+    Progress progress("sweep", !quiet);
     progress.expect(todo.size());
     try {
       run_in_processes(
@@ -300,7 +335,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
     }
   }
   rows.save();
-  if (!options.has("quiet"))
+  if (!quiet)
     out << path.string() << ": " << sweep.grid.size() << " points, " << todo.size()
         << " of them new\n";
   return 0;

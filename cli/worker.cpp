@@ -47,13 +47,13 @@ void tell_port(int descriptor, std::uint16_t port) {
 }  // namespace
 
 int worker_command(const Arguments& arguments, std::ostream& out) {
-  const Options options(syntax(), arguments);
+  Options options(syntax(), arguments);
   if (const auto file = options.text("generate-key")) {
     for (const Flag& flag : syntax().flags) {
-      if (flag.name != "generate-key" && options.has(flag.name))
-        throw Usage("flag '--generate-key' makes a key and leaves; give it without '--" +
-                    std::string(flag.name) + "'");
+      if (flag.name != "generate-key")
+        options.refuse({flag.name}, "with '--generate-key', which makes a key and leaves");
     }
+    options.settle();
     exec::generate_key_file(*file);
     out << *file << ": a new key; copy it to every device, readable by its owner only\n";
     return 0;
@@ -73,8 +73,9 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   LineLog log("tandem worker: ");
   worker.log = [&log](const std::string& line) { log.write(line); };
 
-  exec::ListenSocket socket(listen, worker.key.has_value());
   const std::int64_t port_fd = options.integer_or("port-fd", -1, -1, kMostDescriptors);
+  options.settle();
+  exec::ListenSocket socket(listen, worker.key.has_value());
   if (port_fd >= 0) tell_port(static_cast<int>(port_fd), socket.endpoint().port);
   if (!options.has("quiet")) out << "listening on " << to_text(socket.endpoint()) << std::endl;
   const exec::Cancellation never;

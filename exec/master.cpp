@@ -300,6 +300,7 @@ class MasterSession {
     if (run_.pace == Pace::measured) drift.emplace();
     stage("");
     std::vector<std::int32_t> tokens = options.prompt;
+    generation.ready = Clock::now();
     for (std::int32_t i = 0; i < graphs_.count(); ++i) {
       session_->check();
       announce(i, graphs_.at(i).batch(), tokens);

@@ -58,6 +58,7 @@ struct ScoreOptions : SessionOptions {
 };
 
 struct Generation {
+  Clock::time_point ready;  // everything is in place: the first step begins
   std::vector<std::int32_t> tokens;
   RunResult run;
   double drift = 0.0;  // of the reference kernel; measured pace only

@@ -81,7 +81,7 @@ OptionalMetric latency_quantile(double q) {
 }
 
 void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Deviation>& rows) {
-  const std::array<std::pair<const char*, OptionalMetric>, 7> metrics{{
+  const std::array<std::pair<const char*, OptionalMetric>, 8> metrics{{
       {"ttft", [](const Metrics& m) { return std::optional(m.ttft_s); }},
       {"token_latency_mean", of_latencies([](const std::vector<double>& latencies) {
          return std::accumulate(latencies.begin(), latencies.end(), 0.0) /
@@ -95,6 +95,7 @@ void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Devi
        [](const Metrics& m) {
          return m.token_times_s.empty() ? std::nullopt : std::optional(m.token_times_s.back());
        }},
+      {"ready", [](const Metrics& m) { return m.ready_s; }},
   }};
   for (const auto& [name, value] : metrics)
     rows.push_back({"run", "", name, "s", value(predicted), value(measured)});

@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.result/1";
+constexpr std::string_view kSchema = "tandem.result/2";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
@@ -28,7 +28,8 @@ ordered_json metrics_json(const Metrics& metrics) {
   const double mean = gaps.empty() ? std::numeric_limits<double>::quiet_NaN()
                                    : std::accumulate(gaps.begin(), gaps.end(), 0.0) /
                                          static_cast<double>(gaps.size());
-  return {{"ttft_s", metrics.ttft_s},
+  return {{"ready_s", or_null(metrics.ready_s)},
+          {"ttft_s", metrics.ttft_s},
           {"token_latency_s",
            {{"mean", mean},
             {"p50", quantile(gaps, 0.50)},
@@ -75,8 +76,10 @@ std::string one_of(const JsonValue& field, std::initializer_list<std::string_vie
 }
 
 Metrics read_metrics(const JsonValue& json) {
-  json.expect_keys({"ttft_s", "token_latency_s", "token_times_s"});
+  json.expect_keys({"ready_s", "ttft_s", "token_latency_s", "token_times_s"});
   Metrics metrics;
+  if (const JsonValue ready = json.at("ready_s"); !ready.is_null())
+    metrics.ready_s = ready.number(0.0, kMaxNumber);
   metrics.ttft_s = amount(json, "ttft_s");
   const JsonValue latency = json.at("token_latency_s");  // made of the times, so only checked
   latency.expect_keys({"mean", "p50", "p90", "p99"});

@@ -60,6 +60,9 @@ struct LinkMetrics {
 };
 
 struct Metrics {
+  // From the start of the command until the first step may begin: weights loaded, devices warm.
+  // Absent in a prediction.
+  std::optional<double> ready_s{};
   double ttft_s = 0.0;                  // first start on the master in step 0 to end of its sample
   std::vector<double> token_times_s{};  // when each token was sampled, from the same origin
   // Gaps between samples; empty when fewer than two tokens.

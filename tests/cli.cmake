@@ -10,6 +10,8 @@ tandem_tests(
     cli_experiment_test.cpp
     cli_program.cpp
     cli_eval_test.cpp
+    cli_flags_test.cpp
+    cli_manners_test.cpp
     cli_propositions_test.cpp
     cli_sweep_test.cpp
     cli_streaming_test.cpp

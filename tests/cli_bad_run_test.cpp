@@ -43,7 +43,7 @@ TEST_CASE("cli/bad input: command lines of run and worker that make no sense exi
     Words words;
     const char* expected;
   } table[] = {
-      {{"run"}, "missing argument plan.json"},
+      {{"run"}, "'--weights' is required"},
       {{"run", "plan.json", "--emulate"}, "'--weights' is required"},
       {run_with({}), "--emulate"},
       {run_with({"--emulate", "--hosts", "hosts"}), "contradict"},

@@ -56,7 +56,7 @@ TEST_CASE("cli/output: files are replaced whole, through links, and devices are 
   std::filesystem::create_symlink("real.json", bench.folder() / "link.json");
   bench.must({"simulate", "plan.json", "--out", "link.json", "--quiet"});
   CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
-  CHECK(contains(bench.read("real.json"), "tandem.result/1"));
+  CHECK(contains(bench.read("real.json"), "tandem.result/2"));
   bench.must({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
   CHECK(bench.listing() ==
         Words{"link.json", "pair.xml", "plan.json", "profile.json", "real.json", "tiny.json"});
@@ -137,8 +137,8 @@ TEST_CASE("cli/model: random weights depend on the seed alone, and serve as a mo
 TEST_CASE("cli/plan: a prompt's tokens are counted by the model's tokenizer, 5 bytes here") {
   const Kitchen bench;
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
-  const Json plan = Json::parse(
-      bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt", "hello"}));
+  const Json plan = Json::parse(bench.good(
+      {"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt", "hello", "--json"}));
   CHECK(plan["workload"]["prompt_tokens"] == 5);
 }
 
@@ -172,7 +172,18 @@ TEST_CASE("cli/platform: devices, links, routes and the defaults that were used"
 TEST_CASE("cli/plan: standard output and --out give the same plan, shares add up") {
   const Kitchen bench;
   const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
-  const std::string printed = bench.good(words);
+  Words to_output = words;
+  to_output.insert(to_output.end(), {"--out", "-"});
+  const std::string printed = bench.good(to_output);
+  Words as_json = words;
+  as_json.emplace_back("--json");
+  CHECK(bench.good(as_json) == printed);
+  const std::string table = bench.good(words);
+  CHECK(contains(table, "FFN columns"));
+  CHECK_FALSE(contains(table, "{"));
+  Words silent = words;
+  silent.emplace_back("--quiet");
+  CHECK(bench.good(silent).empty());
   Words with_out = words;
   with_out.insert(with_out.end(), {"--out", "plan.json", "--json"});
   const Json summary = Json::parse(bench.good(with_out));
@@ -201,7 +212,8 @@ TEST_CASE("cli/plan: the answer no is exit code 3, with the reason on standard o
 
 TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names") {
   const Kitchen bench;
-  const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json", "--partition", "1:1"};
+  const Words words{"plan",      "--platform",  "pair.xml", "--model",
+                    "tiny.json", "--partition", "1:1",      "--json"};
   const auto profiles = [&](const Words& flags) {
     Words all = words;
     all.insert(all.end(), flags.begin(), flags.end());
@@ -211,6 +223,11 @@ TEST_CASE("cli/plan: a profile speaks for every device, or for the one it names"
   const auto nominal = profiles({});
   const auto common = profiles({"--profile", "profile.json"});
   const auto one = profiles({"--profile", "sofa=profile.json"});
+  check_refused(
+      bench,
+      {"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "profile.json",
+       "--profile", "desk=profile.json", "--profile", "sofa=profile.json"},
+      2, "each has one of its own");
   CHECK(one.first == nominal.first);
   CHECK(one.second == common.second);
   CHECK(common.first != nominal.first);
@@ -246,7 +263,7 @@ TEST_CASE("cli/simulate: the table names what the time goes to, and the network'
   const std::string quiet =
       bench.good({"simulate", "plan.json", "--out", "result.json", "--quiet"});
   CHECK(quiet.empty());
-  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/1");
+  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/2");
 }
 
 TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
@@ -324,8 +341,9 @@ TEST_CASE("cli/plan: a measured disk is the one that is planned with") {
   const auto disks = [&](double measured, const std::string& prefix) {
     fast["disk_bandwidth_Bps"] = measured;
     bench.write("disk.json", fast.dump());
-    const Json plan = Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model",
-                                              "tiny.json", "--profile", prefix + "disk.json"}));
+    const Json plan =
+        Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model", "tiny.json",
+                                "--profile", prefix + "disk.json", "--json"}));
     std::vector<double> rates;
     for (const Json& device : plan["cluster"]["devices"])
       rates.push_back(device["disk_bandwidth_Bps"].get<double>());

@@ -86,7 +86,11 @@ TEST_CASE("cli/eval: scores, files, limits and outputs") {
     const Json stored = Json::parse(bench.read("scores.json"));
     CHECK(stored["recall"].is_null());
     CHECK(stored["text"] == all["text"]);
-    CHECK(bench.good(Classroom::words({"--recall", "recall.jsonl", "--quiet"})).empty());
+    CHECK(
+        bench.good(Classroom::words({"--recall", "recall.jsonl", "--quiet", "--out", "quiet.json"}))
+            .empty());
+    CHECK(Json::parse(bench.good(Classroom::words(
+              {"--recall", "recall.jsonl", "--out", "-"})))["recall"] == all["recall"]);
   }
   SUBCASE("files of the model's folder") {
     bench.write("tiny/eval/heldout.jsonl", bench.read("text.jsonl"));
@@ -133,9 +137,9 @@ TEST_CASE("cli/eval: what cannot be scored is refused before anything is started
     const char* expected;
   } table[] = {
       {{"--json", "--quiet"}, 2, "contradict"},
-      {{"--text", "text.jsonl", "--emulate"}, 2, "needs '--plan'"},
-      {{"--text", "text.jsonl", "--hosts", "hosts"}, 2, "needs '--plan'"},
-      {{"--text", "text.jsonl", "--key", "hosts"}, 2, "needs '--hosts'"},
+      {{"--text", "text.jsonl", "--emulate"}, 2, "without '--plan'"},
+      {{"--text", "text.jsonl", "--hosts", "hosts"}, 2, "without '--plan'"},
+      {{"--text", "text.jsonl", "--key", "hosts"}, 2, "without '--plan'"},
       {{"--plan", "pair.json", "--hosts", "hosts", "--emulate"}, 2, "contradict"},
       {{"--plan", "pair.json", "--text", "text.jsonl"}, 2, "'--hosts FILE' or '--emulate'"},
       {{"--text", "text.jsonl", "--limit", "0"}, 1, "'0'"},

@@ -172,7 +172,8 @@ TEST_CASE("cli/sweep: a slowdown divides the rates that other fields set, once")
   const double half = latency({"device.flops=5Gf", "device.memory_bandwidth=2GBps"});
   CHECK(latency({"device.slowdown=2", flops, memory}) == half);
   CHECK(latency({flops, memory, "device.slowdown=2"}) == half);
-  CHECK(latency({"device.slowdown=3", flops, memory, "device.slowdown=2"}) == half);
+  CHECK(latency({"device.slowdown=3", flops, memory, "device[desk].slowdown=2",
+                 "device[sofa].slowdown=2"}) == half);
   CHECK(latency({flops, memory}) < half);
 }
 
@@ -234,7 +235,9 @@ TEST_CASE("cli/sweep: what is wrong with a field or value is said before anythin
   refused("link[none].latency=1ms", "'none'");
   refused("device[none].memory=1GB", "none");
   refused("model[desk]=tiny.json", "model");
-  refused("model=none.json", "none.json");
+  check_refused(bench,
+                {"sweep", "--platform", "pair.xml", "--vary", "model=none.json", "--out", "s.csv"},
+                1, "none.json");
   refused("plan.strategy=magic", "magic");
   refused("plan.allreduce=star,magic", "magic");
   refused("plan.partition=equal,blah", "blah");

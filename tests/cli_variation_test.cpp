@@ -71,8 +71,8 @@ TEST_CASE("cli/sweep: a point that varies has no analytic prediction") {
 TEST_CASE("cli/simulate: what varies needs SimGrid, and seeds need what varies") {
   const Kitchen bench;
   bench.plan();
-  check_refused(bench, {"simulate", "plan.json", "--seed", "2"}, 1, "left to chance");
-  check_refused(bench, {"simulate", "plan.json", "--repetitions", "2"}, 1, "tandem:jitter");
+  check_refused(bench, {"simulate", "plan.json", "--seed", "2"}, 2, "left to chance");
+  check_refused(bench, {"simulate", "plan.json", "--repetitions", "2"}, 2, "tandem:jitter");
   plan_with_jitter(bench);
   check_refused(bench, {"simulate", "plan.json", "--evaluator", "analytic"}, 1, "simgrid");
   check_refused(bench, {"simulate", "plan.json", "--repetitions", "0"}, 1, "repetitions");

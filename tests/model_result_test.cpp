@@ -20,7 +20,7 @@ Result measured() {
   r.pace = "measured";
   r.plan = {.sha256 = "ab", .strategy = "tensor", .model = "tandem-demo", .platform = "home"};
   r.environment = {{"seed", "42"}, {"machine", "2 cores"}};
-  r.metrics = {.ttft_s = 0.5, .token_times_s = {0.5, 0.6, 0.8}};
+  r.metrics = {.ready_s = 1.25, .ttft_s = 0.5, .token_times_s = {0.5, 0.6, 0.8}};
   r.tokens = {104, 105, 10};
   r.steady = Steady{.verdict = "stalling", .stall_fraction = 0.25, .slack_s = -0.125};
   r.devices = {
@@ -50,9 +50,10 @@ std::string message(Change change) {
 
 TEST_CASE("model/result: the keys of the result file, in their places") {
   const json j = json::parse(to_json(measured()));
-  CHECK(j["schema"] == "tandem.result/1");
+  CHECK(j["schema"] == "tandem.result/2");
   CHECK(j["kind"] == "measured");
   CHECK(j["pace"] == "measured");
+  CHECK(j["metrics"]["ready_s"] == 1.25);
   CHECK(j["metrics"]["ttft_s"] == 0.5);
   CHECK(j["metrics"]["token_latency_s"]["mean"].get<double>() == doctest::Approx(0.15));
   CHECK(j["metrics"]["token_latency_s"]["p50"].get<double>() == doctest::Approx(0.15));
@@ -84,6 +85,7 @@ TEST_CASE("model/result: what does not apply is null, never absent") {
   CHECK(j["steady"].is_null());
   CHECK(j["trace"].is_null());
   CHECK(j["metrics"]["ttft_s"].is_null());
+  CHECK(j["metrics"]["ready_s"].is_null());
   CHECK(j["metrics"]["token_latency_s"]["p99"].is_null());
   CHECK(j["environment"].is_object());
   const Result back = parse_result_json(to_json(r), "r");
@@ -115,6 +117,8 @@ TEST_CASE("model/result: every wrong field costs one line that names it") {
       contains(message([](json& j) { j["environment"] = json::array(); }), "'environment' is an"));
   CHECK(
       contains(message([](json& j) { j["environment"]["seed"] = 1; }), "'environment.seed' is 1"));
+  CHECK(contains(message([](json& j) { j["metrics"]["ready_s"] = "soon"; }), "'metrics.ready_s'"));
+  CHECK(contains(message([](json& j) { j["metrics"].erase("ready_s"); }), "is missing"));
   CHECK(contains(message([](json& j) { j["metrics"]["ttft_s"] = -1; }), "'metrics.ttft_s' is -1"));
   CHECK(contains(message([](json& j) { j["metrics"]["token_latency_s"]["p50"] = "x"; }),
                  "'metrics.token_latency_s.p50' is \"x\""));

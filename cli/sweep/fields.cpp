@@ -325,14 +325,15 @@ planner::Request Library::request(const Setup& setup) {
   if (!setup.slowdowns.empty()) {
     changed = with_devices(changed, [&](model::Device& device) { slow_down(device, setup); });
   }
-  if (setup.partition != "galaxy" && setup.partition != "equal")
-    static_cast<void>(planner::parse_proportions(setup.partition, changed));
+  const std::string partition = setup.partition.value_or("galaxy");
+  if (partition != "galaxy" && partition != "equal")
+    static_cast<void>(planner::parse_proportions(partition, changed));
   if (setup.allreduce) static_cast<void>(planner::parse_allreduce_choice(*setup.allreduce));
   std::vector<model::DeviceProfile> profiles = stated_profiles(changed);
   planner::Request request{.model = transformer->second,
                            .cluster = std::move(changed),
                            .strategy = setup.strategy,
-                           .partition = setup.partition,
+                           .partition = partition,
                            .allreduce = setup.allreduce.value_or("star"),
                            .master = setup.master,
                            .workload = setup.workload,

@@ -30,7 +30,7 @@ struct Setup {
   std::vector<std::string> named_devices{};  // that changes are for
   std::vector<std::string> named_links{};
   std::string strategy = "tensor";
-  std::string partition = "galaxy";
+  std::optional<std::string> partition{};
   std::optional<std::string> allreduce{};
   std::string master{};
   planner::Workload workload{.prompt_tokens = 64, .new_tokens = 32};

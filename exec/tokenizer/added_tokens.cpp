@@ -56,15 +56,16 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (std::size_t i = 1; i < begin_.size(); ++i) begin_.at(i) += begin_.at(i - 1);
 }
 
-const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at) const {
+const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at, bool special) const {
   const std::size_t byte = first_byte(text.substr(at));
   for (std::uint32_t i = begin_[byte]; i < begin_[byte + 1]; ++i) {
+    if (!special && tokens_[i].special) continue;
     if (text.substr(at).starts_with(tokens_[i].text)) return &tokens_[i];
   }
   return nullptr;
 }
 
-std::vector<Fragment> AddedTokens::split(std::string_view text) const {
+std::vector<Fragment> AddedTokens::split(std::string_view text, bool special) const {
   std::vector<Fragment> fragments;
   std::size_t done = 0;
   const auto add_text = [&](std::size_t end) {
@@ -72,7 +73,7 @@ std::vector<Fragment> AddedTokens::split(std::string_view text) const {
   };
   std::size_t at = 0;
   while (!tokens_.empty() && at < text.size()) {
-    const AddedToken* token = token_at(text, at);
+    const AddedToken* token = token_at(text, at, special);
     if (token == nullptr) {
       ++at;
       continue;

@@ -35,12 +35,14 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedToken> tokens = {});
 
   // Parts of `text`, valid UTF-8, from left to right: the leftmost token first, of those the
-  // longest. Empty parts are left out. A view of `text`.
-  [[nodiscard]] std::vector<Fragment> split(std::string_view text) const;
+  // longest. Empty parts are left out. With `special` false special tokens are text. A view of
+  // `text`.
+  [[nodiscard]] std::vector<Fragment> split(std::string_view text, bool special = true) const;
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
  private:
-  [[nodiscard]] const AddedToken* token_at(std::string_view text, std::size_t at) const;
+  [[nodiscard]] const AddedToken* token_at(std::string_view text, std::size_t at,
+                                           bool special) const;
 
   std::vector<AddedToken> tokens_;          // by first byte, then by descending length
   std::array<std::uint32_t, 257> begin_{};  // of each first byte

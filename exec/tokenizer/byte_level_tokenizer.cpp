@@ -37,19 +37,20 @@ class ByteLevelTokenizer final : public Tokenizer {
     choose_ends(json, settings, source);
   }
 
-  [[nodiscard]] Ids encode(std::string_view text) const override {
+  [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
+    const bool special = written == WrittenTokens::tokens;
     const std::string valid = valid_utf8(text);
     Ids ids = front_;
     Words words;
-    for (const Fragment& fragment : tokens_.split(valid)) {
+    for (const Fragment& fragment : tokens_.split(valid, special)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else if (forms_.empty()) {
-        encode_normalized(fragment.text, words, ids);
+        encode_normalized(fragment.text, special, words, ids);
       } else {
         std::string changed(fragment.text);
         for (const UnicodeForm form : forms_) changed = normalized(changed, form);
-        encode_normalized(changed, words, ids);
+        encode_normalized(changed, special, words, ids);
       }
     }
     ids.insert(ids.end(), back_.begin(), back_.end());
@@ -140,8 +141,8 @@ class ByteLevelTokenizer final : public Tokenizer {
     if (!wanted && there != side.end()) side.erase(there);
   }
 
-  void encode_normalized(std::string_view text, Words& words, Ids& ids) const {
-    for (const Fragment& fragment : normalized_tokens_.split(text)) {
+  void encode_normalized(std::string_view text, bool special, Words& words, Ids& ids) const {
+    for (const Fragment& fragment : normalized_tokens_.split(text, special)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {

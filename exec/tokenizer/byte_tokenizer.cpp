@@ -13,7 +13,9 @@ class ByteTokenizer final : public Tokenizer {
  public:
   ByteTokenizer(std::int64_t vocab, std::int64_t bos) : vocab_(vocab), bos_(bos) {}
 
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
+  // No token has a name that could be written.
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
+                                                 WrittenTokens /*written*/) const override {
     std::vector<std::int32_t> ids;
     ids.reserve(text.size() + 1);
     if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
@@ -41,7 +43,8 @@ class NumberTokenizer final : public Tokenizer {
  public:
   explicit NumberTokenizer(std::int64_t vocab) : vocab_(vocab) {}
 
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view) const override {
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view /*text*/,
+                                                 WrittenTokens /*written*/) const override {
     throw Error("text: this vocabulary has no text, expected token ids; give --prompt-ids");
   }
   [[nodiscard]] std::string piece(std::int32_t id) const override {

@@ -87,12 +87,13 @@ class SentencePieceTokenizer final : public Tokenizer {
     choose_ends(model, settings, source);
   }
 
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
+                                                 WrittenTokens written) const override {
     const std::string valid = valid_utf8(text);
     std::vector<std::int32_t> ids;
     if (bos_ >= 0) ids.push_back(static_cast<std::int32_t>(bos_));
     bool first = true;
-    for (const Fragment& fragment : tokens_.split(valid)) {
+    for (const Fragment& fragment : tokens_.split(valid, written == WrittenTokens::tokens)) {
       if (fragment.id >= 0) {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {

@@ -15,15 +15,26 @@
 
 namespace tandem::exec {
 
+// What a special token that is written out in a text ("</s>") means.
+enum class WrittenTokens {
+  tokens,  // its id
+  text     // its characters, like any others: a text that somebody else wrote must not command
+};
+
 // Thread-compatible: const functions may be called by several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   // Ids of `text`, between the tokens that the model wants around every text (mostly one in front,
-  // beginning-of-sequence). Special tokens that are written out in `text` ("</s>") become their
-  // ids. A byte that is no UTF-8 counts as U+FFFD, except by byte_tokenizer. Throws Error if the
+  // beginning-of-sequence). Special tokens that are written out in `text` are what `written` says;
+  // other added tokens become their ids either way, as Hugging Face's split_special_tokens has it.
+  // A byte that is no UTF-8 counts as U+FFFD, except by byte_tokenizer. Throws Error if the
   // tokenizer's file sends it into an endless search.
-  [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text,
+                                                         WrittenTokens written) const = 0;
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
+    return encode(text, WrittenTokens::tokens);
+  }
   // Bytes that one id stands for within a text (not necessarily whole UTF-8 characters): nothing
   // for special tokens, "<id>" for those without text. Throws Error for ids outside the vocabulary.
   [[nodiscard]] virtual std::string piece(std::int32_t id) const = 0;
