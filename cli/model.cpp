@@ -263,7 +263,7 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   const bool quiet = options.has("quiet");
   FileRoles files;
   files.reads("argument plan.json", path);
-  files.reads_model("flag '--weights'", weights);
+  files.reads_model("flag '--weights'", find_weights(name));
   files.writes_folder("flag '--out'", folder);
   files.check();
   options.settle();

@@ -3,6 +3,7 @@
 #include "exec/profile.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -96,7 +97,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
        .positionals = {},
        .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
                  {"threads", "N", "threads of a task [1]"},
-                 {"seconds", "S", "about how long to measure [20]"},
+                 {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
                  {"cache", "DIR",
                   "where: the folder that weights are streamed from [~/.cache/tandem]"},
@@ -120,8 +121,11 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
 
   // First, as a disk may be full; its weights are not in memory yet.
+  const auto start = std::chrono::steady_clock::now();
   std::optional<exec::DiskRate> rate;
   if (disk) rate = exec::measure_disk(*disk);
+  measure.seconds -=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   model::DeviceProfile profile = exec::measure_profile(shape, measure);
   if (rate) {
     profile.disk_bandwidth = rate->rate;

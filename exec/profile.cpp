@@ -20,12 +20,21 @@ namespace {
 
 using model::TaskKind;
 
-// Bytes of weights between two visits to the same: several times the last-level cache.
-double beyond_cache() {
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Bytes of weights between two visits to the same: several times the last-level cache, as far as an
+// eighth of `seconds` suffices to make them at `rate` bytes a second, but twice the cache.
+double beyond_cache(double seconds, double rate) {
   constexpr double kCaches = 8.0;
+  constexpr double kLeastCaches = 2.0;
   constexpr double kAssumed = 32.0 * 1024 * 1024;  // where the kernel does not tell
   const auto cache = static_cast<double>(sysconf(_SC_LEVEL3_CACHE_SIZE));
-  return kCaches * (cache > 0.0 ? cache : kAssumed);
+  const double size = cache > 0.0 ? cache : kAssumed;
+  return std::clamp(rate * seconds / 8.0, kLeastCaches * size, kCaches * size);
 }
 
 // What plan, graphs, records, connections and the stacks of their threads take in a session: a
@@ -68,15 +77,16 @@ struct Step {
   std::int32_t past = 0;
 };
 
-// Prompts of every wanted size, and single tokens after contexts of several lengths.
+// Single tokens after contexts of several lengths, and prompts of every wanted size, ascending.
 std::vector<Step> steps_of(const model::Transformer& shape, const std::vector<std::int32_t>& rows) {
   const auto context = static_cast<std::int32_t>(std::min<std::int64_t>(shape.max_context, 1024));
   std::vector<Step> steps;
+  for (std::int32_t past = 15; past < context; past = past * 4 + 3) steps.push_back({1, past});
+  if (steps.empty()) steps.push_back({1, 0});
   for (const std::int32_t n : rows) {
     if (n > 1) steps.push_back({n, 0});
   }
-  for (std::int32_t past = 15; past < context; past = past * 4 + 3) steps.push_back({1, past});
-  if (steps.empty()) steps.push_back({1, 0});
+  std::ranges::stable_sort(steps, {}, &Step::rows);
   return steps;
 }
 
@@ -86,6 +96,7 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
                                      const ProfileOptions& options) {
   require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
           "a profile has threads, and rows from 1");
+  const Clock::time_point start = Clock::now();
   model::DeviceProfile profile;
   const double idle_heap = resident_bytes("RssAnon");
   profile.source = describe(shape, options.threads);
@@ -99,7 +110,7 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   constexpr double kLargestLayer = 256.0 * 1024 * 1024;
   constexpr double kLargestHead = 128.0 * 1024 * 1024;
   constexpr std::int32_t kSequences = 16;
-  const std::vector<Step> steps = steps_of(shape, options.rows);
+  std::vector<Step> steps = steps_of(shape, options.rows);
   const std::int32_t max_rows = std::ranges::max(options.rows);
   std::int32_t max_positions = 1;
   for (const Step& s : steps) max_positions = std::max(max_positions, s.past + s.rows);
@@ -109,7 +120,20 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   const double layer =
       model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
   const double fraction = std::min(1.0, kLargestLayer / layer);
-  const double stream_bytes = options.stream_bytes > 0.0 ? options.stream_bytes : beyond_cache();
+  // The heads are made first: how long that takes tells what the layers' weights will take.
+  const Clock::time_point before_heads = Clock::now();
+  const std::int64_t vocab = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(shape.hidden))), 1,
+      shape.vocab);
+  const auto head = [&](std::int64_t part) {
+    return ProfileHead(shape, part, max_rows, std::min(max_rows, kSequences), options.threads);
+  };
+  std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
+  const double head_bytes =
+      1.25 * 4.0 * static_cast<double>(shape.hidden * vocab) * (shape.tied_embeddings ? 1.0 : 2.0);
+  const double filling = head_bytes / std::max(seconds_since(before_heads), 1e-6);
+  const double stream_bytes =
+      options.stream_bytes > 0.0 ? options.stream_bytes : beyond_cache(options.seconds, filling);
   const auto rig = [&](double part) {
     return ProfileRig({.shape = shape,
                        .fraction = part,
@@ -119,30 +143,38 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
                        .threads = options.threads});
   };
   std::array<ProfileRig, 2> rigs{rig(fraction), rig(fraction * kSmall)};
-  const std::int64_t vocab = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(shape.hidden))), 1,
-      shape.vocab);
-  const auto head = [&](std::int64_t part) {
-    return ProfileHead(shape, part, max_rows, std::min(max_rows, kSequences), options.threads);
-  };
-  std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
-
   // Rounds over everything, so that a machine that drifts drifts for all alike.
   const ProfileClock clock(options.threads);
   ProfileLog log;
-  const auto end =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
-  constexpr int kLeastRounds = 2;
-  for (int round = 0; round < kLeastRounds || std::chrono::steady_clock::now() < end; ++round) {
-    ProfileLog warm_up;
-    ProfileLog& to = round == 0 ? warm_up : log;
+  const auto run_all_sizes = [&](const Step& step, ProfileLog& to) {
     for (std::size_t size = 0; size < rigs.size(); ++size) {
-      for (const Step& step : steps) {
-        rigs[size].step(step.rows, step.past, clock, to);
-        heads[size].step(step.rows, clock, to);
-      }
+      rigs[size].step(step.rows, step.past, clock, to);
+      heads[size].step(step.rows, clock, to);
     }
+  };
+  // The first round warms up, and tells which steps there is time for: a step takes at most as much
+  // longer than the one before as it has more rows, and is made twice.
+  ProfileLog warm_up;
+  const Clock::time_point first_round = Clock::now();
+  double last_s = 0.0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const double growth = i == 0 ? 0.0 : static_cast<double>(steps[i].rows) / steps[i - 1].rows;
+    const double round_s = seconds_since(first_round) + last_s * growth;
+    const double made_s = seconds_since(start) - seconds_since(first_round);
+    if (steps[i].rows > 1 && made_s + 2.0 * round_s > options.seconds) {
+      profile.source += ", for lack of time no prompts of more than " +
+                        std::to_string(steps[i - 1].rows) +
+                        (steps[i - 1].rows == 1 ? " token" : " tokens");
+      steps.resize(i);
+      break;
+    }
+    const Clock::time_point before = Clock::now();
+    run_all_sizes(steps[i], warm_up);
+    last_s = seconds_since(before);
   }
+  do {
+    for (const Step& step : steps) run_all_sizes(step, log);
+  } while (seconds_since(start) < options.seconds);
 
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);

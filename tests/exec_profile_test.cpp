@@ -70,7 +70,7 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
   for (const int threads : {1, 2}) {
     CAPTURE(threads);
     const model::DeviceProfile profile = measure_profile(
-        t, {.threads = threads, .seconds = 0.05, .stream_bytes = 1e5, .rows = {1, 3, 16}});
+        t, {.threads = threads, .seconds = 3.0, .stream_bytes = 1e5, .rows = {1, 3, 16}});
     CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
           std::string::npos);
     CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session
@@ -94,6 +94,11 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
     CHECK(up[2].reuse == 16.0);
     CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
   }
+  // A budget that is too small leaves out prompts and says so; single tokens are measured.
+  const model::DeviceProfile hasty =
+      measure_profile(t, {.seconds = 1e-6, .stream_bytes = 1e5, .rows = {1, 3, 16}});
+  CHECK(hasty.source.find("for lack of time no prompts of more than 1 token") != std::string::npos);
+  CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points.size() == 1);
   CHECK_THROWS_AS(measure_profile(t, {.threads = 0}), std::logic_error);
 }
 
