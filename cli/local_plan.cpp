@@ -1,6 +1,7 @@
 #include "cli/local_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "cli/streaming_cost.hpp"
@@ -27,7 +28,8 @@ std::variant<planner::Plan, planner::Infeasible> plan_here(const model::Transfor
                              .cluster = model::Cluster(kThisMachine, {device}, {}, {}, {}),
                              .strategy = "local",
                              .workload = workload,
-                             .profiles = {profile}});
+                             .profiles = {profile},
+                             .window = {.blocks = std::nullopt, .retain = std::nullopt}});
 }
 
 Bytes memory_here() {

@@ -66,6 +66,8 @@ Syntax syntax() {
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
           {"key", "FILE", "shared key of the devices (with --hosts)"},
+          {"memory-limit", "BYTES",
+           "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
@@ -85,6 +87,8 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
   Mode mode{.emulate = options.has("emulate"), .hosts = options.text("hosts")};
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
+  if (plan != nullptr)
+    options.refuse({"memory-limit"}, "with a plan, which says what each device may use");
   if (plan == nullptr) {
     options.refuse({"hosts", "emulate", "key"},
                    "without a plan, with which this machine runs alone");
@@ -137,6 +141,11 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const Mode mode = mode_of(options, nullptr);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(weights, ignored))
+    throw Error("flag '--weights': " + weights.string() +
+                ": no such folder, expected one with config.json and weights (*.safetensors); "
+                "'tandem model random' makes one");
   const model::Transformer transformer = load_model(weights.string());
   auto tokenizer = tokenizer_of(options, transformer, weights);
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);
@@ -148,8 +157,11 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
       new_tokens(options, std::min(kUsual, transformer.max_context - length));
-  auto answer =
-      plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory_here());
+  const auto limit = options.text("memory-limit");
+  const model::Bytes memory =
+      limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), memory_here())
+            : memory_here();
+  auto answer = plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory);
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
   return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
              std::move(prompt), count};

@@ -71,6 +71,7 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
       {local_with({"--pace", "nominal"}), "'--pace'"},
       {local_with({"--allow-drift"}), "'--allow-drift'"},
       {local_with({"--raw-prompt"}), "'--raw-prompt'"},
+      {local_with({"--memory-limit", "1GiB"}), "'--memory-limit'"},
       {local_with({"--top-p", "0.5"}), "'--top-p'"},
       {local_with({"--seed", "3", "--temperature", "0"}), "'--seed'"},
       {local_with({"--emulate", "--pace", "nominal", "--max-drift", "1"}), "'--max-drift'"},

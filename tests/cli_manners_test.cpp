@@ -75,6 +75,36 @@ TEST_CASE("cli/run: without a plan and a number of tokens, it ends where the con
   check_refused(bench, {"run", "--weights", "cache", "--prompt", "a"}, 1, "cache");
 }
 
+TEST_CASE(
+    "cli/run: without a plan weights that do not fit stream, in the same words, or not at all") {
+  const Porch bench;
+  // 75 MB of weights, of which a block has 25.
+  bench.write("big.json", replaced(replaced(bench.read("tiny.json"), "\"hidden_size\": 64",
+                                            "\"hidden_size\": 1024"),
+                                   "\"intermediate_size\": 96", "\"intermediate_size\": 2048"));
+  bench.must({"model", "random", "--config", "big.json", "--out", "big", "--quiet"});
+  const Words words{"run",     "--weights", "big",          "--prompt", "hello",
+                    "--cache", "cache",     "--new-tokens", "5"};
+  const auto limited = [&](const std::string& limit) {
+    Words all = words;
+    all.insert(all.end(), {"--memory-limit", limit, "--out", "m.json"});
+    return bench.run(all);
+  };
+  const Outcome whole = bench.run(words);
+  CHECK(whole.code == 0);
+  CHECK_FALSE(contains(whole.err, "stream from the disk"));
+  const Outcome streamed = limited("100MiB");
+  CHECK(streamed.code == 0);
+  CHECK(streamed.out == whole.out);
+  CHECK(contains(streamed.err, "weights stream from the disk"));
+  CHECK(bench.result("m.json")["devices"][0]["bytes_loaded"].get<double>() > 25e6);
+  const Outcome none = limited("50MiB");
+  CHECK(none.code == 3);
+  CHECK(contains(none.out, "device 'this machine': lacks "));
+  CHECK(limited("much").code == 1);
+  check_refused(bench, {"run", "--weights", "llama-2-7b", "--prompt", "a"}, 1, "no such folder");
+}
+
 TEST_CASE("cli/run: a reader that leaves ends the run soon, without a word") {
   const Porch bench;
   bench.plan();
