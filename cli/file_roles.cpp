@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <system_error>
+#include <utility>
 
 #include "cli/files.hpp"
 
@@ -71,8 +72,9 @@ void FileRoles::reads_model(const std::string& role, const fs::path& folder) {
   reads(role, folder);
   std::error_code fault;
   if (!fs::is_directory(folder, fault)) return;
+  const std::string files = "a file of " + role;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, fault)) {
-    if (is_model_file(entry.path())) reads("a file of " + role, entry.path());
+    if (is_model_file(entry.path())) reads(files, entry.path());
   }
 }
 
@@ -86,8 +88,11 @@ void FileRoles::writes(const Options& options, std::string_view flag) {
 
 void FileRoles::writes_in(const std::string& role, const fs::path& folder,
                           const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    outputs_.push_back({.role = role + " (" + name + ")", .path = folder / name, .is_file = false});
+  for (const std::string& name : names) {
+    std::string entry = role;
+    entry.append(" (").append(name).append(")");
+    outputs_.push_back({.role = std::move(entry), .path = folder / name, .is_file = false});
+  }
 }
 
 void FileRoles::writes_folder(const std::string& role, const fs::path& folder) {
