@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
@@ -85,11 +86,14 @@ void LineLog::write(const std::string& line) {
   state_->changed.notify_all();
 }
 
-void write_if_possible(int descriptor, const std::string& line) noexcept {
-  // Of a pipe that can be written to, a page can; of a terminal or a file too.
+void write_if_possible(int descriptor, const std::string& line,
+                       std::chrono::milliseconds patience) noexcept {
+  // A pipe that can be written to takes a page without waiting.
   pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
-  if (::poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
-  static_cast<void>(::write(descriptor, line.data(), line.size()) > 0);
+  if (::poll(&ready, 1, static_cast<int>(patience.count())) != 1 || (ready.revents & POLLOUT) == 0)
+    return;
+  constexpr std::size_t kPage = 4096;
+  static_cast<void>(::write(descriptor, line.data(), std::min(line.size(), kPage)) > 0);
 }
 
 }  // namespace tandem::cli

@@ -24,8 +24,9 @@ class LineLog {
   std::shared_ptr<State> state_;  // the thread's too, which may be left behind
 };
 
-// Writes a line at once if that is possible without waiting; else it is lost. Async-signal-safe it
-// is not.
-void write_if_possible(int descriptor, const std::string& line) noexcept;
+// Writes a line of at most 4096 bytes, if the reader makes room for it within `patience`; else it
+// is lost.
+void write_if_possible(int descriptor, const std::string& line,
+                       std::chrono::milliseconds patience = {}) noexcept;
 
 }  // namespace tandem::cli

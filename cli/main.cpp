@@ -1,12 +1,16 @@
 // The program `tandem`: finds the command, maps failures to exit codes.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <iostream>
 
 #include "cli/commands.hpp"
+#include "cli/line_log.hpp"
 #include "cli/options.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/version.hpp"
@@ -75,7 +79,8 @@ int guarded(const Arguments& words, std::ostream& out) {
   const bool named = !words.empty() && words[0].rfind('-', 0) != 0 && !words[0].empty();
   const std::string prefix = named ? "tandem " + words[0] + ": " : "tandem: ";
   const auto report = [&](const std::string& message, int code) {
-    std::cerr << one_line(prefix + message) << std::endl;
+    // Nobody may read it, and the process shall end all the same.
+    write_if_possible(STDERR_FILENO, one_line(prefix + message) + '\n', std::chrono::seconds(2));
     return code;
   };
   try {

@@ -122,6 +122,21 @@ TEST_CASE("cli/bad input: files of hosts") {
   check_refused(bench, run_with({"--hosts", "tiny", "--quiet"}), 1, "is a folder");
 }
 
+TEST_CASE("cli/bad input: one address for two names, however it is written") {
+  const Stove bench;
+  bench.write("home4.xml", tandem::test::source_file("scenarios/platforms/home4.xml"));
+  bench.must({"plan", "--platform", "home4.xml", "--model", "tiny.json", "--prompt-tokens", "5",
+              "--new-tokens", "4", "--out", "plan.json", "--quiet"});
+  for (const char* two : {"laptop tower:7000\nboard tower:7000\nmini-pc tower:7001\n",
+                          "laptop tower:7000\nboard Tower:7000\nmini-pc tower:7001\n",
+                          "laptop [::1]:7000\nboard [::1]:07000\nmini-pc tower:7001\n"}) {
+    CAPTURE(two);
+    bench.write("hosts", two);
+    check_refused(bench, run_with({"--hosts", "hosts", "--quiet"}), 1,
+                  "hosts:2: device 'board' has the address of 'laptop'");
+  }
+}
+
 TEST_CASE("cli/bad input: keys") {
   const Stove bench;
   bench.write("hosts", "sofa 127.0.0.1:7000\n");

@@ -58,11 +58,15 @@ inline pid_t fork_child(const std::function<int()>& body) {
   _exit(code);
 }
 
+// Changes worker `d` in its process, before it serves anyone.
+using TuneWorker = std::function<void(int d, exec::WorkerOptions& options)>;
+
 // Workers 1 .. count, each with its own cache and log in `folder`.
 class Workers {
  public:
-  Workers(const std::filesystem::path& folder, int count, const std::optional<exec::Key>& key)
-      : folder_(folder), endpoints_(1), pids_(1, -1) {
+  Workers(const std::filesystem::path& folder, int count, const std::optional<exec::Key>& key,
+          TuneWorker tune = {})
+      : folder_(folder), tune_(std::move(tune)), endpoints_(1), pids_(1, -1) {
     for (int d = 1; d <= count; ++d) {
       exec::ListenSocket socket({.host = "127.0.0.1"}, key.has_value());
       endpoints_.push_back(socket.endpoint());
@@ -104,12 +108,14 @@ class Workers {
     options.log = [path = log_path(d)](const std::string& line) {
       std::ofstream(path, std::ios::app) << line + "\n";
     };
+    if (tune_) tune_(d, options);
     const exec::Cancellation never;
     exec::serve(std::move(socket), options, never);
     return 0;
   }
 
   std::filesystem::path folder_;
+  TuneWorker tune_;
   std::vector<exec::Endpoint> endpoints_;  // by device; the master's is empty
   std::vector<pid_t> pids_;
 };

@@ -1,13 +1,19 @@
 // `tandem run` and `tandem worker` as a user starts them.
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "exec/transport/key.hpp"
+#include "exec/transport/listener.hpp"
 #include "exec_session_processes.hpp"
 #include "tests/cli_program.hpp"
 
@@ -23,7 +29,9 @@ using testing::seconds_since;
 // A tandem that runs while the test goes on; killed at the end.
 class Background {
  public:
-  Background(const Kitchen& kitchen, std::vector<std::string> words, const std::string& log)
+  // Standard error goes to the log too, unless `errors` is a descriptor for it.
+  Background(const Kitchen& kitchen, std::vector<std::string> words, const std::string& log,
+             int errors = -1)
       : log_(kitchen.folder() / log) {
     words.insert(words.begin(), TANDEM_PROGRAM);
     pid_ = testing::fork_child([&] {
@@ -32,6 +40,7 @@ class Background {
            {std::pair{stdout, log_.string()}, {stderr, log_.string()}}) {
         if (std::freopen(path.c_str(), "a", stream) == nullptr) return 6;
       }
+      if (errors >= 0) dup2(errors, STDERR_FILENO);
       std::vector<char*> arguments;
       for (std::string& word : words) arguments.push_back(word.data());
       arguments.push_back(nullptr);
@@ -142,6 +151,75 @@ TEST_CASE("exec/program: a worker on another host serves run after run") {
   const Outcome outcome = home.run(Home::run_words("plan.json", {"--hosts", "hosts"}));
   CHECK(outcome.code == 1);
   CHECK(home.good(Home::run_words("plan.json", flags)) == text);
+}
+
+// The writing end of a pipe that is full, and that nobody reads.
+class FullPipe {
+ public:
+  FullPipe() {
+    REQUIRE(pipe2(ends_.data(), O_NONBLOCK) == 0);
+    const std::string page(4096, '.');
+    while (::write(ends_[1], page.data(), page.size()) > 0) {
+    }
+    REQUIRE(fcntl(ends_[1], F_SETFL, 0) == 0);  // whoever writes now waits
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+  ~FullPipe() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  [[nodiscard]] int writing() const { return ends_[1]; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+void knock_and_leave(std::uint16_t port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  ::send(socket, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
+  ::close(socket);
+}
+
+TEST_CASE("exec/program: a worker whose log nobody reads serves on, strangers or not") {
+  const Home home;
+  generate_key_file(home.folder() / "home.key");
+  const FullPipe nobody_reads;
+  const Background worker(
+      home, {"worker", "--listen", "127.0.0.1:0", "--key", "home.key", "--cache", "worker-cache"},
+      "worker.log", nobody_reads.writing());
+  REQUIRE(eventually([&] { return has(worker.log(), "listening on 127.0.0.1:"); }));
+  const std::string line = worker.log();
+  const std::string address =
+      line.substr(line.find("127.0.0.1:"), line.find('\n') - line.find("127."));
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
+  for (int i = 0; i < 700; ++i) knock_and_leave(port);
+  home.write("hosts", "sofa " + address + "\n");
+  const std::vector<std::string> flags{"--hosts", "hosts", "--key", "home.key"};
+  const std::string text = home.good(Home::run_words("plan.json", flags));
+  CHECK(home.good(Home::run_words("plan.json", flags)) == text);
+}
+
+TEST_CASE("exec/program: Ctrl-C ends a run whose standard error nobody reads") {
+  const Home home;
+  const FullPipe nobody_reads;
+  const ListenSocket silent({.host = "127.0.0.1"}, true);
+  home.write("hosts", "sofa " + to_text(silent.endpoint()) + "\n");
+  generate_key_file(home.folder() / "home.key");
+  Background run(home,
+                 {"run", "plan.json", "--weights", "tiny", "--cache", "cache", "--hosts", "hosts",
+                  "--key", "home.key"},
+                 "run.log", nobody_reads.writing());
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto begin = Clock::now();
+  kill(run.pid(), SIGINT);
+  CHECK(run.wait() == 1);
+  CHECK(seconds_since(begin) < 4.0);
 }
 
 TEST_CASE("exec/program: no emulated device outlives a master that is killed") {

@@ -4,6 +4,7 @@ tandem_tests(
   SOURCES
     exec_session_program_test.cpp
     exec_session_test.cpp
+    exec_session_liveness_test.cpp
     exec_collective_test.cpp
     exec_runtime_generation_test.cpp
     exec_runtime_pacer_test.cpp

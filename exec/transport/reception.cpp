@@ -85,9 +85,6 @@ struct Reception::State {
   void place(Incoming incoming) {
     const Hello& hello = incoming.hello;
     if (hello.purpose == Purpose::channel) return place_channel(std::move(incoming));
-    if (served && hello.session == served->hello.session) {
-      return incoming.refuse({.kind = RefusalKind::present, .device = served->hello.peer});
-    }
     if (waiting.size() >= kMostWaiting) return refuse_busy(incoming);
     waiting.push_back({.incoming = std::move(incoming), .came = Clock::now()});
     ring();
@@ -118,18 +115,22 @@ struct Reception::State {
     incoming.refuse(refusal);
   }
 
-  // Masters that have waited long enough for the end of another's run.
+  // Masters that have waited long enough for the end of another's run, or wait in vain.
   void settle() {
     if (!served) return;
     const bool over = served->over && served->over();
     const auto limit = over ? times.ending : times.doubt;
     const Clock::time_point now = Clock::now();
     for (auto it = waiting.begin(); it != waiting.end();) {
-      if (now - it->came < limit) {
+      if (it->incoming.hello.session == served->hello.session) {
+        // Two names of one worker: neither of them may have been served yet when both came.
+        it->incoming.refuse({.kind = RefusalKind::present, .device = served->hello.peer});
+      } else if (now - it->came >= limit) {
+        refuse_busy(it->incoming);
+      } else {
         ++it;
         continue;
       }
-      refuse_busy(it->incoming);
       it = waiting.erase(it);
     }
   }

@@ -18,17 +18,19 @@ class Tls {
   enum class Progress { done, wants_read, wants_write, closed, failed };
 
   // The pre-shared key is HMAC-SHA256(key, identity) with the identity "tandem/1 <role of the
-  // client> to <role of the server>": a peer that has the key still cannot be taken for another
-  // role than its own. A server accepts clients of both roles. Throws Error if OpenSSL refuses.
+  // client> to <role of the server>". What that proves: both ends hold the key, and agree on which
+  // role each of them plays here; what one connection says cannot be replayed on one of other roles.
+  // What it does not: whoever holds the one shared key can derive it for any identity, and so play
+  // any role, as any device. A server accepts clients of both roles. Throws Error if OpenSSL refuses.
   static Tls client(int descriptor, const Key& key, Role self, Role peer);
   static Tls server(int descriptor, const Key& key, Role self);
   Tls(Tls&&) noexcept;
   Tls& operator=(Tls&&) noexcept;
   ~Tls();
 
-  // One step. `done` only if the key was really used, with the only version and cipher we allow.
+  // One step, which never waits. `done` only if the key was really used, with the only version and cipher we allow.
   Progress handshake();
-  // Of a server after `done`: the role that the client proved.
+  // Of a server after `done`: the role that the client plays in this connection.
   [[nodiscard]] Role client_role() const;
 
   Progress read(std::span<std::byte> into, std::size_t& bytes);
