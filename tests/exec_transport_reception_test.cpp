@@ -83,6 +83,16 @@ TEST_CASE("transport/reception: one worker for two devices of a run is refused b
   const std::string told = door.call(Door::hello_of(session, 2)).get();
   CHECK(contains(told, "phone at 127.0.0.1:"));
   CHECK(contains(told, "the worker that serves laptop"));
+
+  // Also if both came before either was served, as they do.
+  door.reception->leave();
+  auto one = door.call(Door::hello_of(session, 1));
+  auto two = door.call(Door::hello_of(session, 2));
+  std::this_thread::sleep_for(milliseconds(100));
+  REQUIRE(door.reception->next_master(within(milliseconds(5000))).has_value());
+  const std::string both = one.get() + two.get();
+  CHECK(contains(both, "the worker that serves "));
+  CHECK_FALSE(contains(both, "busy"));
 }
 
 TEST_CASE("transport/reception: channels of the present run are let in, others refused") {
