@@ -19,16 +19,18 @@ class Tls {
 
   // The pre-shared key is HMAC-SHA256(key, identity) with the identity "tandem/1 <role of the
   // client> to <role of the server>". What that proves: both ends hold the key, and agree on which
-  // role each of them plays here; what one connection says cannot be replayed on one of other roles.
-  // What it does not: whoever holds the one shared key can derive it for any identity, and so play
-  // any role, as any device. A server accepts clients of both roles. Throws Error if OpenSSL refuses.
+  // role each of them plays here; what one connection says cannot be replayed on one of other
+  // roles. What it does not: whoever holds the one shared key can derive it for any identity, and
+  // so play any role, as any device. A server accepts clients of both roles. Throws Error if
+  // OpenSSL refuses.
   static Tls client(int descriptor, const Key& key, Role self, Role peer);
   static Tls server(int descriptor, const Key& key, Role self);
   Tls(Tls&&) noexcept;
   Tls& operator=(Tls&&) noexcept;
   ~Tls();
 
-  // One step, which never waits. `done` only if the key was really used, with the only version and cipher we allow.
+  // One step, which never waits. `done` only if the key was really used, with the only version and
+  // cipher we allow.
   Progress handshake();
   // Of a server after `done`: the role that the client plays in this connection.
   [[nodiscard]] Role client_role() const;
