@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include "cli/standard_output.hpp"
 #include "cli/version.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -67,20 +67,14 @@ int run(const Arguments& words, std::ostream& out) {
   return find_command(kCommands, rest[0], "tandem").run(asked, out);
 }
 
-// Messages are one line, whatever a file's name or contents brought into them.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
-  return text;
-}
-
 int guarded(const Arguments& words, std::ostream& out) {
   const bool named = !words.empty() && words[0].rfind('-', 0) != 0 && !words[0].empty();
   const std::string prefix = named ? "tandem " + words[0] + ": " : "tandem: ";
+  // One line, whatever a file's name or contents brought into it.
   const auto report = [&](const std::string& message, int code) {
     // Nobody may read it, and the process shall end all the same.
-    write_if_possible(STDERR_FILENO, one_line(prefix + message) + '\n', std::chrono::seconds(2));
+    write_if_possible(STDERR_FILENO, model::one_line(prefix + message) + '\n',
+                      std::chrono::seconds(2));
     return code;
   };
   try {

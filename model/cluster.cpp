@@ -1,23 +1,24 @@
 #include "model/cluster.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <cmath>
 #include <compare>
+#include <cstdio>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/limits.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::model {
 
 namespace {
-
-constexpr std::size_t kMaxNetpoints = 1U << 20U;
-constexpr std::size_t kMaxNameLength = 256;
 
 // A netpoint is a device or a router, numbered in this order.
 using Netpoint = std::int32_t;
@@ -52,39 +53,54 @@ std::uint64_t pair_key(Netpoint from, Netpoint to) {
 using Names = std::unordered_map<std::string_view, std::int32_t>;
 
 void add_name(Names& names, const std::string& name, std::size_t index, std::string_view what) {
-  const std::string subject = std::string(what) + " '" + name.substr(0, kMaxNameLength) + "'";
-  if (name.empty() || name.size() > kMaxNameLength) {
-    throw Error(subject + ": a name of " + std::to_string(name.size()) +
-                " characters, expected 1 to 256; rename it");
-  }
+  constexpr std::size_t kShown = 64;
+  const std::string subject = std::string(what) + " '" + one_line(name.substr(0, kShown)) + "'";
+  if (const std::string fault = fault_of_name(name); !fault.empty())
+    throw Error(subject + ": a name with " + fault + "; rename it");
   if (!names.emplace(name, static_cast<std::int32_t>(index)).second) {
     throw Error(subject + ": the name is given twice, expected unique names; rename one of them");
   }
 }
 
 std::string number(double value) {
-  std::string text = std::to_string(value);
-  if (text.find('.') != std::string::npos) {
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-  }
-  return text;
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
 }
 
-// `value` must be finite and positive, or also 0 where that has a meaning.
-void check_number(const std::string& subject, const char* field, double value, bool zero_allowed) {
-  if (std::isfinite(value) && (value > 0.0 || (zero_allowed && value == 0.0))) return;
-  throw Error(subject + ": " + field + " is " + number(value) + ", expected a " +
-              (zero_allowed ? "finite number of at least 0" : "positive finite number") +
-              "; correct the platform");
+// What a number may be, besides 0 where it may be none at all.
+struct Bounds {
+  double least;
+  double most;
+  bool or_none = false;
+};
+constexpr Bounds kRate{limits::kLeastRate, limits::kMostRate};
+constexpr Bounds kRateOrNone{limits::kLeastRate, limits::kMostRate, true};
+constexpr Bounds kDelay{0.0, limits::kMostSeconds};
+constexpr Bounds kFactor{limits::kLeastFactor, limits::kMostFactor};
+
+void check_number(const std::string& subject, const char* field, double value, Bounds bounds) {
+  if (value >= bounds.least && value <= bounds.most) return;
+  if (bounds.or_none && value == 0.0) return;
+  throw Error(subject + ": " + field + " is " + number(value) + ", expected a number from " +
+              number(bounds.least) + " to " + number(bounds.most) +
+              (bounds.or_none ? " or 0" : "") + "; correct the platform");
+}
+
+void check_count(const std::string& subject, std::size_t count, const char* what,
+                 std::size_t most) {
+  if (count <= most) return;
+  throw Error(subject + ": " + std::to_string(count) + " " + what + ", expected at most " +
+              std::to_string(most) + "; use a smaller platform");
 }
 
 // Changes during a run, one after the other.
 template <class Change>
 void check_times(const std::string& subject, const std::vector<Change>& changes) {
+  check_count(subject, changes.size(), "changes during a run", limits::kChanges);
   double last = 0.0;
   for (const Change& change : changes) {
-    check_number(subject, "time of a change", change.at.value(), true);
+    check_number(subject, "time of a change", change.at.value(), {0.0, limits::kMostTime});
     if (change.at.value() < last) {
       throw Error(subject + ": a change at " + number(change.at.value()) + " s after one at " +
                   number(last) + " s, expected ascending times; sort them");
@@ -95,25 +111,25 @@ void check_times(const std::string& subject, const std::vector<Change>& changes)
 
 void check_device(const Device& device) {
   const std::string subject = "device '" + device.name + "'";
-  check_number(subject, "cores", static_cast<double>(device.cores), false);
-  check_number(subject, "flop_rate", device.flop_rate.value(), false);
-  check_number(subject, "memory_bandwidth", device.memory_bandwidth.value(), false);
-  check_number(subject, "memory", device.memory.value(), false);
-  check_number(subject, "disk_bandwidth", device.disk_bandwidth.value(), true);
-  check_number(subject, "slowdown", device.slowdown, false);
+  check_number(subject, "cores", static_cast<double>(device.cores),
+               {1.0, static_cast<double>(limits::kCores)});
+  check_number(subject, "flop_rate", device.flop_rate.value(), kRate);
+  check_number(subject, "memory_bandwidth", device.memory_bandwidth.value(), kRate);
+  check_number(subject, "memory", device.memory.value(), {1.0, limits::kMostBytes});
+  check_number(subject, "disk_bandwidth", device.disk_bandwidth.value(), kRateOrNone);
+  check_number(subject, "slowdown", device.slowdown, kFactor);
   check_times(subject, device.speeds);
   for (const SpeedChange& change : device.speeds)
-    check_number(subject, "speed factor", change.factor, false);
+    check_number(subject, "speed factor", change.factor, kFactor);
 }
 
 void check_link(const Link& link) {
   const std::string subject = "link '" + link.name + "'";
-  check_number(subject, "latency", link.latency.value(), true);
-  check_number(subject, "bandwidth", link.bandwidth.value(), false);
-  check_number(subject, "jitter", link.jitter.value(), true);
-  check_number(subject, "background", link.background.value(), true);
-  check_number(subject, "loss", link.loss, true);
-  if (link.loss >= 0.5) {
+  check_number(subject, "latency", link.latency.value(), kDelay);
+  check_number(subject, "bandwidth", link.bandwidth.value(), kRate);
+  check_number(subject, "jitter", link.jitter.value(), kDelay);
+  check_number(subject, "background", link.background.value(), kRateOrNone);
+  if (!(link.loss >= 0.0 && link.loss < 0.5)) {
     throw Error(subject + ": loss is " + number(link.loss) +
                 ", expected a probability below 0.5; correct the platform");
   }
@@ -124,8 +140,8 @@ void check_link(const Link& link) {
   }
   check_times(subject, link.changes);
   for (const LinkChange& change : link.changes) {
-    if (change.bandwidth) check_number(subject, "bandwidth", change.bandwidth->value(), false);
-    if (change.latency) check_number(subject, "latency", change.latency->value(), true);
+    if (change.bandwidth) check_number(subject, "bandwidth", change.bandwidth->value(), kRate);
+    if (change.latency) check_number(subject, "latency", change.latency->value(), kDelay);
     if ((change.direction != Direction::none) == (link.sharing == Sharing::split_duplex)) continue;
     throw Error(subject + ": a change that " +
                 (change.direction == Direction::none ? "has no direction, expected UP or DOWN"
@@ -265,12 +281,14 @@ Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std:
   if (devices_.empty()) {
     throw Error("cluster '" + name_ + "': no devices, expected at least one; add a host");
   }
+  const std::string whole = "cluster '" + one_line(name_) + "'";
+  if (const std::string fault = name_.empty() ? "" : fault_of_name(name_); !fault.empty())
+    throw Error(whole + ": a name with " + fault + "; rename it");
+  check_count(whole, devices_.size(), "devices", limits::kDevices);
+  check_count(whole, routers_.size(), "routers", limits::kNetwork);
+  check_count(whole, links_.size(), "links", limits::kNetwork);
+  check_count(whole, edges_.size(), "routes", limits::kNetwork);
   const std::size_t netpoints = devices_.size() + routers_.size();
-  if (std::max({netpoints, links_.size(), edges_.size()}) > kMaxNetpoints) {
-    throw Error("cluster '" + name_ + "': " + std::to_string(netpoints) + " netpoints, " +
-                std::to_string(links_.size()) + " links and " + std::to_string(edges_.size()) +
-                " routes, expected at most 1048576 of each; use a smaller platform");
-  }
   Names points;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     add_name(points, devices_[i].name, i, "device");
@@ -297,6 +315,7 @@ Cluster::Cluster(std::string name, std::vector<Device> devices, std::vector<std:
     if (edge.hops.empty()) {
       throw Error(subject + ": no links, expected at least one; add its links");
     }
+    check_count(subject, edge.hops.size(), "links", limits::kHops);
     Arc arc{static_cast<std::int32_t>(i), false, {}};
     for (const Hop& hop : edge.hops) {
       check_hop(hop, links_, subject);

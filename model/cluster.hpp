@@ -92,8 +92,8 @@ struct Route {
 // reaches every other. Value type; `route` fills a cache: not safe to share between threads.
 class Cluster {
  public:
-  // Throws Error (name, value, expected, remedy) unless the invariant holds and all numbers are
-  // positive (latency and disk_bandwidth may be 0) and finite.
+  // Throws Error (name, value, expected, remedy) unless the invariant holds, names can be shown
+  // (model/plain_text.hpp), and all counts and numbers are within model/limits.hpp.
   Cluster(std::string name, std::vector<Device> devices, std::vector<std::string> routers,
           std::vector<Link> links, std::vector<Edge> edges);
 

@@ -8,6 +8,7 @@
 
 #include "model/config_keys.hpp"
 #include "model/json_value.hpp"
+#include "model/plain_text.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::model {
@@ -102,7 +103,8 @@ std::string name_from(std::string_view source) {
     name = last_part(source.substr(0, source.size() - name.size() - 1));
   }
   if (name.ends_with(kExtension)) name.remove_suffix(kExtension.size());
-  return std::string(name);
+  constexpr std::size_t kLongest = 200;
+  return one_line(name.substr(0, kLongest));
 }
 
 std::int64_t size_field(const JsonValue& root, std::string_view key) {

@@ -1,21 +1,19 @@
 #include "model/device_profile.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "model/error.hpp"
 #include "model/json_value.hpp"
+#include "model/limits.hpp"
 
 namespace tandem::model {
 
 namespace {
 
 constexpr std::string_view kSchema = "tandem.profile/2";
-constexpr std::size_t kMaxPoints = 1000;
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
-// More than any task's second, so that no sum of products overflows.
-constexpr double kMaxSeconds = 1e6;
 
 // Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
 double flops_per_byte(TaskKind kind) {
@@ -50,19 +48,19 @@ bool is_compute(TaskKind kind) {
 KindRate read_rate(const JsonValue& json) {
   json.expect_keys({"overhead_s", "points"});
   KindRate rate;
-  rate.overhead_s = json.at("overhead_s").number(0.0, kMaxSeconds);
+  rate.overhead_s = json.at("overhead_s").number(0.0, limits::kMostSeconds);
   const JsonValue points = json.at("points");
-  const std::size_t count = points.size(kMaxPoints);
+  const std::size_t count = points.size(limits::kRatePoints);
   if (count == 0) points.fail("at least one point");
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue point = points.at(i);
     point.expect_keys({"reuse", "seconds_per_byte"});
     const JsonValue reuse = point.at("reuse");
-    const double value = reuse.number(0.0, kMaxNumber);
+    const double value = reuse.number(0.0, limits::kMostReuse);
     if (value <= (i == 0 ? 0.0 : rate.points.back().reuse)) {
       reuse.fail("a positive number above the point before");
     }
-    rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, kMaxSeconds)});
+    rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, limits::kMostSeconds)});
   }
   return rate;
 }
@@ -97,6 +95,30 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
     for (RatePoint& point : rate.points) point.seconds_per_byte *= factor;
   }
   return profile;
+}
+
+void DeviceProfile::validate(const std::string& subject) const {
+  const auto check = [&](const std::string& field, double value, double least, double most) {
+    if (value >= least && value <= most) return;
+    std::array<char, 96> text{};
+    (void)std::snprintf(text.data(), text.size(), " is %.9g, expected a number from %.9g to %.9g",
+                        value, least, most);
+    throw Error(subject + ": " + field + text.data() + "; correct the profile, or the slowdown");
+  };
+  check("program_bytes", program_bytes, 0.0, limits::kMostBytes);
+  if (disk_bandwidth.value() != 0.0)
+    check("disk_bandwidth_Bps", disk_bandwidth.value(), limits::kLeastRate, limits::kMostRate);
+  for (int k = 0; k < kTaskKinds; ++k) {
+    const KindRate& of = rate[static_cast<std::size_t>(k)];
+    const std::string kind = "rate of " + std::string(to_string(static_cast<TaskKind>(k)));
+    check(kind + ": overhead_s", of.overhead_s, 0.0, limits::kMostSeconds);
+    check(kind + ": the number of points", static_cast<double>(of.points.size()), 0.0,
+          static_cast<double>(limits::kRatePoints));
+    for (const RatePoint& point : of.points) {
+      check(kind + ": reuse", point.reuse, limits::kLeastReuse, limits::kMostReuse);
+      check(kind + ": seconds_per_byte", point.seconds_per_byte, 0.0, limits::kMostSeconds);
+    }
+  }
 }
 
 BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile, bool emulated) {
@@ -135,9 +157,10 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   expect_schema(root, kSchema);
   root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates"});
   DeviceProfile profile;
-  profile.source = root.at("source").text();
-  profile.program_bytes = root.at("program_bytes").number(0.0, kMaxNumber);
-  profile.disk_bandwidth = BytesPerSecond{root.at("disk_bandwidth_Bps").number(0.0, kMaxNumber)};
+  profile.source = root.at("source").line();
+  profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
+  profile.disk_bandwidth =
+      BytesPerSecond{root.at("disk_bandwidth_Bps").number(0.0, limits::kMostRate)};
   const JsonValue rates = root.at("rates");
   std::size_t known = 0;
   for (int k = 0; k < kTaskKinds; ++k) {
@@ -149,6 +172,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     ++known;
   }
   if (rates.json().size() != known) rates.fail("rates of task kinds only");
+  profile.validate(std::string(source));
   return profile;
 }
 

@@ -37,6 +37,8 @@ struct DeviceProfile {
   double program_bytes = 0.0;  // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
+  // Throws Error, naming `subject` and the field, unless all numbers are within model/limits.hpp.
+  void validate(const std::string& subject) const;
   bool operator==(const DeviceProfile&) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::model {
 
@@ -186,6 +187,12 @@ std::string JsonValue::text(std::size_t max_length) const {
     fail("a string of at most " + std::to_string(max_length) + " bytes");
   }
   return json_->get<std::string>();
+}
+
+std::string JsonValue::line(std::size_t max_length) const {
+  std::string line = text(max_length);
+  if (const std::string fault = fault_of_text(line); !fault.empty()) fail("no " + fault);
+  return line;
 }
 
 bool JsonValue::is_null() const { return json_->is_null(); }

@@ -67,6 +67,8 @@ class JsonValue {
   [[nodiscard]] double number(double min, double max) const;  // finite
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string text(std::size_t max_length = 4096) const;
+  // A text that can be shown: UTF-8 without characters that a terminal obeys or does not show.
+  [[nodiscard]] std::string line(std::size_t max_length = 4096) const;
   [[nodiscard]] bool is_null() const;
   [[nodiscard]] bool is_object() const;
   [[nodiscard]] bool is_array() const;

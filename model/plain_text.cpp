@@ -78,8 +78,12 @@ std::string fault_of_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameLength) {
     return std::to_string(name.size()) + " bytes, expected 1 to " + std::to_string(kMaxNameLength);
   }
+  return fault_of_text(name);
+}
+
+std::string fault_of_text(std::string_view text) {
   std::string fault;
-  for_characters(name, [&](utf::code_point c, std::string_view bytes) {
+  for_characters(text, [&](utf::code_point c, std::string_view bytes) {
     std::array<char, 16> code{};
     if (c == utf::illegal) {
       (void)std::snprintf(code.data(), code.size(), "0x%02X",

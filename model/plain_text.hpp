@@ -1,6 +1,6 @@
 #pragma once
 
-// Text from files that is shown to people: names, and messages that quote them. Not installed.
+// Text from files that is shown to people: names, and messages that quote them.
 
 #include <string>
 #include <string_view>
@@ -12,6 +12,9 @@ namespace tandem::model {
 // controls (C0, DEL, C1), line and paragraph separators, invisible and zero-width ones, those that
 // change the direction of text, and those that Unicode has no meaning for.
 [[nodiscard]] std::string fault_of_name(std::string_view name);
+
+// The same of a text of any length, or none: its first character that cannot be shown.
+[[nodiscard]] std::string fault_of_text(std::string_view text);
 
 // `text` on one line: what a name may not have, and bytes that are no UTF-8, as spaces or U+FFFD.
 [[nodiscard]] std::string one_line(std::string_view text);

@@ -99,7 +99,7 @@ DeviceMetrics read_device(const JsonValue& json) {
   json.expect_keys(
       {"name", "peak_memory_bytes", "bytes_sent", "bytes_loaded", "busy_s", "stall_s"});
   DeviceMetrics device;
-  device.name = json.at("name").text();
+  device.name = json.at("name").line();
   const JsonValue peak = json.at("peak_memory_bytes");
   peak.expect_keys({"weights", "kv_cache", "activations", "buffers", "program", "total"});
   device.peak_memory = {.weights = amount(peak, "weights"),
@@ -122,7 +122,7 @@ DeviceMetrics read_device(const JsonValue& json) {
 KindResult read_kind(const JsonValue& json) {
   json.expect_keys({"device", "kind", "count", "total_s"});
   KindResult result;
-  result.device = json.at("device").text();
+  result.device = json.at("device").line();
   const JsonValue kind = json.at("kind");
   const std::string name = kind.text();
   int k = 0;
@@ -199,10 +199,10 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   }
   const JsonValue plan = root.at("plan");
   plan.expect_keys({"sha256", "strategy", "model", "platform"});
-  result.plan = {.sha256 = plan.at("sha256").text(),
-                 .strategy = plan.at("strategy").text(),
-                 .model = plan.at("model").text(),
-                 .platform = plan.at("platform").text()};
+  result.plan = {.sha256 = plan.at("sha256").line(),
+                 .strategy = plan.at("strategy").line(),
+                 .model = plan.at("model").line(),
+                 .platform = plan.at("platform").line()};
   const JsonValue environment = root.at("environment");
   if (!environment.is_object()) environment.fail("an object");
   for (const auto& [key, value] : environment.json().items()) {

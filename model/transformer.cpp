@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::model {
 
@@ -123,6 +124,9 @@ void check_parameter_count(const Transformer& t) {
 }  // namespace
 
 void Transformer::validate() const {
+  if (const std::string fault = name.empty() ? "" : fault_of_name(name); !fault.empty())
+    throw Error("model '" + one_line(name.substr(0, 64)) + "': a name with " + fault +
+                "; rename it");
   const struct {
     const char* name;
     std::int64_t value;

@@ -1,8 +1,7 @@
 #include "planner/plan.hpp"
 
-#include <cmath>
-
 #include "model/error.hpp"
+#include "model/limits.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 
@@ -36,9 +35,9 @@ void check_size(std::size_t size, std::size_t devices, const std::string& subjec
 void check_bytes(const model::MemoryUse& memory, const std::string& subject) {
   for (const double bytes :
        {memory.weights, memory.kv_cache, memory.activations, memory.buffers, memory.program}) {
-    if (std::isfinite(bytes) && bytes >= 0.0) continue;
+    if (bytes >= 0.0 && bytes <= model::limits::kMostBytes) continue;
     throw Error(subject + ": memory of " + std::to_string(bytes) +
-                " bytes: expected finite numbers of at least 0" + kRemedy);
+                " bytes: expected numbers from 0 to 1e18" + kRemedy);
   }
 }
 
@@ -137,6 +136,7 @@ void Plan::validate() const {
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
     check_bytes(devices[d].memory, subject);
     check_window(*this, d, subject);
+    profiles[d].validate(subject + ": profile");
   }
   lowering.check(*this);
 }

@@ -9,10 +9,13 @@
 #include "model/digest.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
+#include "model/limits.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {
 namespace {
+
+namespace limits = model::limits;
 
 using Json = nlohmann::ordered_json;
 using model::JsonValue;
@@ -21,14 +24,8 @@ using model::Range;
 constexpr std::string_view kSchema = "tandem.plan/3";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
-// Bounds on what a peer may make us allocate.
-constexpr std::size_t kMaxDevices = 4096;
-constexpr std::size_t kMaxNetwork = 100000;  // routers, links, routes
-constexpr std::size_t kMaxHops = 1000;       // of one route
-constexpr std::size_t kMaxChanges = 10000;   // of one device or link
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTokens = kMaxInt32;
-constexpr std::int64_t kMaxCores = 1 << 20;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 constexpr std::array<std::pair<model::Sharing, std::string_view>, 3> kSharings{
@@ -159,7 +156,9 @@ Range read_range(const JsonValue& value) {
 
 model::MemoryUse read_memory(const JsonValue& value) {
   value.expect_keys({"weights", "kv_cache", "activations", "buffers", "program"});
-  const auto bytes = [&](std::string_view key) { return value.at(key).number(0.0, kMaxNumber); };
+  const auto bytes = [&](std::string_view key) {
+    return value.at(key).number(0.0, limits::kMostBytes);
+  };
   return {.weights = bytes("weights"),
           .kv_cache = bytes("kv_cache"),
           .activations = bytes("activations"),
@@ -199,14 +198,14 @@ model::Device read_device(const JsonValue& value) {
                      "disk_bandwidth_Bps", "slowdown", "speeds"});
   model::Device device;
   device.name = value.at("name").text();
-  device.cores = value.at("cores").integer(1, kMaxCores);
+  device.cores = value.at("cores").integer(1, limits::kCores);
   device.flop_rate = model::FlopsPerSecond{read_number(value, "flops_per_s")};
   device.memory_bandwidth = model::BytesPerSecond{read_number(value, "memory_bandwidth_Bps")};
   device.memory = model::Bytes{read_number(value, "memory_bytes")};
   device.disk_bandwidth = model::BytesPerSecond{read_number(value, "disk_bandwidth_Bps")};
   device.slowdown = read_number(value, "slowdown");
   if (const auto speeds = value.find("speeds"))
-    device.speeds = read_all(*speeds, kMaxChanges, read_speed);
+    device.speeds = read_all(*speeds, limits::kChanges, read_speed);
   return device;
 }
 
@@ -232,7 +231,7 @@ model::Link read_link(const JsonValue& value) {
   if (value.find("background_Bps"))
     link.background = model::BytesPerSecond{read_number(value, "background_Bps")};
   if (const auto changes = value.find("changes"))
-    link.changes = read_all(*changes, kMaxChanges, read_change);
+    link.changes = read_all(*changes, limits::kChanges, read_change);
   return link;
 }
 
@@ -247,22 +246,22 @@ model::Edge read_edge(const JsonValue& value,
   };
   return {.from = value.at("from").text(),
           .to = value.at("to").text(),
-          .hops = read_all(value.at("hops"), kMaxHops, read_hop),
+          .hops = read_all(value.at("hops"), limits::kHops, read_hop),
           .symmetrical = value.at("symmetrical").boolean()};
 }
 
 model::Cluster read_cluster(const JsonValue& value) {
   value.expect_keys({"name", "devices", "routers", "links", "routes"});
-  std::vector<model::Link> links = read_all(value.at("links"), kMaxNetwork, read_link);
+  std::vector<model::Link> links = read_all(value.at("links"), limits::kNetwork, read_link);
   std::map<std::string, model::LinkIndex> by_name;
   for (std::size_t i = 0; i < links.size(); ++i) {
     by_name.emplace(links[i].name, static_cast<model::LinkIndex>(i));
   }
   const auto read_text = [](const JsonValue& text) { return text.text(); };
   const auto read_route = [&](const JsonValue& route) { return read_edge(route, by_name); };
-  return {value.at("name").text(), read_all(value.at("devices"), kMaxDevices, read_device),
-          read_all(value.at("routers"), kMaxNetwork, read_text), std::move(links),
-          read_all(value.at("routes"), kMaxNetwork, read_route)};
+  return {value.at("name").text(), read_all(value.at("devices"), limits::kDevices, read_device),
+          read_all(value.at("routers"), limits::kNetwork, read_text), std::move(links),
+          read_all(value.at("routes"), limits::kNetwork, read_route)};
 }
 
 model::Transformer read_model(const JsonValue& value, const std::string& subject) {
@@ -318,7 +317,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
             .release = named(kReleases, root.at("release"))};
   plan.master = plan.cluster.find(root.at("master").text());
   const JsonValue devices = root.at("devices");
-  if (devices.size(kMaxDevices) != plan.cluster.devices().size()) {
+  if (devices.size(limits::kDevices) != plan.cluster.devices().size()) {
     devices.fail("one element for each of the " + std::to_string(plan.cluster.size()) +
                  " devices of the cluster");
   }
@@ -337,7 +336,7 @@ std::string to_json(const Plan& plan) {
     devices.push_back(
         to_json(plan.cluster.devices().at(d).name, plan.devices[d], plan.profiles.at(d)));
   }
-  return model::to_text(
+  std::string text = model::to_text(
       {{"schema", kSchema},
        {"strategy", plan.strategy},
        {"partition", plan.partition},
@@ -350,10 +349,16 @@ std::string to_json(const Plan& plan) {
         {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
        {"release", name_of(kReleases, plan.release)},
        {"devices", std::move(devices)}});
+  if (text.size() > limits::kPlanBytes) {
+    throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
+                std::to_string(limits::kPlanBytes) +
+                "; plan with fewer devices, or with profiles of fewer points");
+  }
+  return text;
 }
 
 Plan parse_plan_json(std::string_view text, std::string_view source) {
-  const model::JsonDocument document(text, source, kRemedy);
+  const model::JsonDocument document(text, source, kRemedy, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kSchema);
   try {
     return read_plan(document.root(), document.source());

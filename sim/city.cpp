@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "model/error.hpp"
+#include "model/limits.hpp"
 #include "sim/random.hpp"
 
 namespace tandem::sim {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMaxHomes = 4096;
 constexpr std::int64_t kMaxDevicesPerHome = 64;
-constexpr std::int64_t kMaxDevices = 4096;
+constexpr std::int64_t kMaxDevices = model::limits::kDevices;
 constexpr std::int64_t kHomesPerSwitch = 32;
 
 struct Between {

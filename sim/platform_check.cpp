@@ -61,6 +61,43 @@ std::vector<Pair> pairs_to_compare(model::DeviceIndex devices) {
   return pairs;
 }
 
+bool same(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+// In the child: hosts and links are in SimGrid what they are in the cluster, so that nothing that
+// was overlooked in the file (an attribute, a default, two names that are one) is different there.
+void check_elements(const s4u::Engine& engine, const std::string& source,
+                    const model::Cluster& cluster) {
+  const auto expect = [&](bool equal, const std::string& subject, const char* what) {
+    if (equal) return;
+    throw Error(source + ": " + subject + ": SimGrid reads another " + what +
+                " than tandem, expected one meaning; write it without what is unusual");
+  };
+  expect(engine.get_host_count() == cluster.devices().size(), "hosts", "number");
+  for (const model::Device& device : cluster.devices()) {
+    const std::string subject = "host " + device.name;
+    const s4u::Host* host = engine.host_by_name_or_null(device.name);
+    expect(host != nullptr, subject, "name");
+    expect(host->get_core_count() == device.cores, subject, "number of cores");
+    expect(same(host->get_speed() * host->get_core_count(), device.flop_rate.value()), subject,
+           "speed");
+  }
+  for (const model::Link& link : cluster.links()) {
+    const std::string subject = "link " + link.name;
+    const bool split = link.sharing == model::Sharing::split_duplex;
+    for (const char* direction : {"_UP", "_DOWN"}) {
+      const s4u::Link* one = engine.link_by_name_or_null(split ? link.name + direction : link.name);
+      expect(one != nullptr, subject, "name or sharing policy");
+      expect(same(one->get_bandwidth(), link.bandwidth.value()), subject, "bandwidth");
+      expect(same(one->get_latency(), link.latency.value()), subject, "latency");
+      expect((one->get_sharing_policy() == s4u::Link::SharingPolicy::FATPIPE) ==
+                 (link.sharing == model::Sharing::fatpipe),
+             subject, "sharing policy");
+    }
+  }
+}
+
 // In the child: SimGrid's view of each pair.
 std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& source,
                                  const model::Cluster& cluster, const std::vector<Pair>& pairs) {
@@ -85,6 +122,7 @@ std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& sourc
     std::replace(said.begin(), said.end(), '\n', ' ');
     throw Error(source + ": SimGrid refuses it: " + said + "; mend that place in the file");
   }
+  check_elements(engine, source, cluster);
   std::vector<Way> ways;
   for (const auto& [from, to] : pairs) {
     const auto host = [&](model::DeviceIndex i) {
@@ -103,10 +141,6 @@ std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& sourc
     ways.push_back(way);
   }
   return ways;
-}
-
-bool same(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
 std::string to_text(const Way& way) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "model/limits.hpp"
 #include "model/quantity_text.hpp"
 #include "sim/xml_values.hpp"
 
@@ -19,13 +20,13 @@ constexpr std::string_view kDefaultMemory = "8GiB";
 constexpr std::string_view kDefaultMemoryBandwidth = "10GBps";
 
 std::int64_t read_cores(const XmlDocument& document, xml_node node, std::string_view text) {
-  constexpr std::int64_t kMaxCores = 65536;
   std::int64_t cores = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
-  if (error != std::errc{} || end != text.data() + text.size() || cores < 1 || cores > kMaxCores) {
+  if (error != std::errc{} || end != text.data() + text.size() || cores < 1 ||
+      cores > model::limits::kCores) {
     document.fail(node, "has core=\"" + std::string(text.substr(0, 40)) +
-                            "\", expected a whole number from 1 to " + std::to_string(kMaxCores) +
-                            "; mend it");
+                            "\", expected a whole number from 1 to " +
+                            std::to_string(model::limits::kCores) + "; mend it");
   }
   return cores;
 }

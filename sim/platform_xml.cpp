@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/limits.hpp"
+#include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
 #include "sim/platform_host.hpp"
 #include "sim/xml_document.hpp"
@@ -21,17 +23,16 @@ using pugi::xml_node;
 
 constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing takes minutes
 
-// Names and values in messages come from the file, and could hold anything.
-std::string one_line(std::string text) {
-  constexpr std::size_t kShown = 1000;
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
-  return text;
-}
+// Floyd looks at every three netpoints, before anything else: 3 s for so many, and minutes for
+// more.
+constexpr std::size_t kMaxFloyd = 2048;
 
-constexpr std::size_t kMaxChanges = 10000;  // of one trace
+// Names and values in messages come from the file, and could hold anything.
+std::string one_line(const std::string& text) {
+  constexpr std::size_t kShown = 1000;
+  if (text.size() <= kShown) return model::one_line(text);
+  return model::one_line(text.substr(0, kShown)) + "...";
+}
 
 void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
   std::set<std::string_view> given;
@@ -88,19 +89,26 @@ class Reader {
                                "\", expected DijkstraCache, Dijkstra, Floyd or Full; choose "
                                "DijkstraCache unless every route is given");
     }
+    full_ = routing == "Full";
     refuse_our_props(document_, zone);
     for (const xml_node node : zone.children("host")) {
       devices_.push_back(read_host(document_, node, defaults_));
       new_netpoint(node, devices_.back().name);
     }
     for (const xml_node node : zone.children("router")) read_router(node);
+    if (routing == "Floyd" && nodes_.size() > kMaxFloyd) {
+      document_.fail(zone, "has routing=\"Floyd\" and " + std::to_string(nodes_.size()) +
+                               " hosts and routers, expected at most " + std::to_string(kMaxFloyd) +
+                               " with it; set routing=\"DijkstraCache\", which finds the same "
+                               "routes");
+    }
     for (const xml_node node : zone.children("link")) read_link(node);
     for (const xml_node node : zone.children("route")) read_route(node);
     for (const xml_node node : zone.children("trace")) read_trace(node);
     for (const xml_node node : zone.children("trace_connect")) connect_trace(node);
     if (devices_.empty()) document_.fail(zone, "has no <host>, expected at least one; add it");
     check_connected(zone);
-    if (routing == "Full") check_complete(zone);
+    if (full_) check_complete(zone);
     try {
       return {model::Cluster(zone_id, std::move(devices_), std::move(routers_), std::move(links_),
                              std::move(edges_)),
@@ -224,6 +232,12 @@ class Reader {
       }
       edge.symmetrical = text == "YES" || text == "yes";
     }
+    if (from == to && edge.symmetrical && !full_) {
+      document_.fail(
+          node, "leads from " + edge.from +
+                    " to itself, which SimGrid takes with routing=\"Full\" only; remove it: no "
+                    "device sends to itself");
+    }
     std::set<std::pair<model::LinkIndex, model::Direction>> used;
     for (const xml_node hop : node.children("link_ctn")) {
       edge.hops.push_back(read_hop(hop));
@@ -277,7 +291,8 @@ class Reader {
       words >> value;
       const auto what = bare_number(value);
       if (!when || !what || (words >> more) || !(*when >= 0.0) ||
-          (!lines.empty() && *when <= lines.back().first) || lines.size() >= kMaxChanges) {
+          (!lines.empty() && *when <= lines.back().first) ||
+          lines.size() >= model::limits::kChanges) {
         document_.fail(node,
                        "has the line \"" + line.substr(0, 60) +
                            "\", expected two numbers, \"SECONDS VALUE\", the times ascending, "
@@ -394,6 +409,7 @@ class Reader {
 
   XmlDocument document_;
   std::string source_;
+  bool full_ = false;  // routing: every route is given
   Defaults defaults_;
   std::vector<model::Device> devices_;
   std::vector<std::string> routers_;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
 
 namespace tandem::sim {
@@ -21,18 +22,11 @@ std::string with_unit(std::string_view text, std::string_view unit) {
 }
 
 std::string read_id(const XmlDocument& document, xml_node node) {
-  constexpr std::size_t kMaxName = 256;
   std::string name = node.attribute("id").value();
-  if (name.empty() || name.size() > kMaxName) {
-    document.fail(node, "has an id of " + std::to_string(name.size()) +
-                            " characters, expected 1 to " + std::to_string(kMaxName) +
-                            "; rename it");
-  }
-  for (const char c : name) {
-    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) {
-      document.fail(node, "has a blank or control character in its id; rename it");
-    }
-  }
+  if (const std::string fault = model::fault_of_name(name); !fault.empty())
+    document.fail(node, "has an id with " + fault + "; rename it");
+  if (name.find(' ') != std::string::npos)
+    document.fail(node, "has a blank in its id, expected none; rename it");
   return name;
 }
 

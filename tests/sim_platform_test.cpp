@@ -88,6 +88,23 @@ struct Bad {
   std::string said;  // part of the message
 };
 
+std::string many_hosts(int count) {
+  std::string hosts;
+  for (int i = 0; i < count; ++i)
+    hosts += "<host id=\"h" + std::to_string(i) + "\" speed=\"1Gf\"/>\n";
+  return hosts;
+}
+
+std::string long_route(int links) {
+  std::string body = "<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/>\n";
+  std::string route = "<route src=\"a\" dst=\"b\">";
+  for (int i = 0; i < links; ++i) {
+    body += "<link id=\"l" + std::to_string(i) + "\" bandwidth=\"1MBps\" latency=\"0s\"/>";
+    route += "<link_ctn id=\"l" + std::to_string(i) + "\"/>";
+  }
+  return zone(body + route + "</route>");
+}
+
 std::vector<Bad> bad_files() {
   const std::string first = "<link_ctn id=\"l\" direction=\"UP\"/>";
   std::vector<Bad> files{
@@ -140,12 +157,20 @@ std::vector<Bad> bad_files() {
       {"text between elements", zone("hosts:\n<host id=\"a\" speed=\"1Gf\"/>\n"), 4,
        "contains text"},
       {"host without id", with_host("<host speed=\"1Gf\"/>"), 5, "lacks attribute id"},
-      {"host with empty id", with_host("<host id=\"\" speed=\"1Gf\"/>"), 5, "0 characters"},
+      {"host with empty id", with_host("<host id=\"\" speed=\"1Gf\"/>"), 5, "0 bytes"},
       {"host with a line break in its id", with_host("<host id=\"a&#10;b\" speed=\"1Gf\"/>"), 5,
-       "blank or control"},
+       "character U+000A"},
+      {"host with a blank in its id", with_host("<host id=\"a b\" speed=\"1Gf\"/>"), 5, "a blank"},
+      {"host with a direction override",
+       with_host("<host id=\"a\xE2\x80\xAE"
+                 "b\" speed=\"1Gf\"/>"),
+       5, "U+202E"},
+      {"host with a zero-width space", with_host("<host id=\"a&#x200B;\" speed=\"1Gf\"/>"), 5,
+       "U+200B"},
+      {"host with a control sequence of C1", with_host("<host id=\"a&#155;31m\" speed=\"1Gf\"/>"),
+       5, "U+009B"},
       {"host with a long id",
-       with_host("<host id=\"" + std::string(300, 'a') + "\" speed=\"1Gf\"/>"), 5,
-       "300 characters"},
+       with_host("<host id=\"" + std::string(300, 'a') + "\" speed=\"1Gf\"/>"), 5, "300 bytes"},
       {"host twice", with_host("<host id=\"b\" speed=\"1Gf\"/>"), 6, "unique ids"},
       {"host named as the zone", with_host("<host id=\"z\" speed=\"1Gf\"/>"), 5, "unique ids"},
       {"id twice", with_host("<host id=\"a\" id=\"c\" speed=\"1Gf\"/>"), 5, "twice"},
@@ -252,6 +277,20 @@ std::vector<Bad> bad_files() {
             "id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route>",
             "Full"),
        4, "no route from a to c"},
+      {"a route to itself", with_route("<route src=\"a\" dst=\"a\">" + first + "</route>"), 8,
+       "leads from a to itself"},
+      {"Floyd for thousands", zone(many_hosts(2100), "Floyd"), 4, "set routing=\"DijkstraCache\""},
+      {"a speed that no machine has", with_host("<host id=\"a\" speed=\"1e-300f\"/>"), 0,
+       "flop_rate is 1e-300"},
+      {"a bandwidth that no link has",
+       with_link("<link id=\"l\" bandwidth=\"1e-300Bps\" latency=\"0s\" "
+                 "sharing_policy=\"SPLITDUPLEX\"/>"),
+       0, "bandwidth is 1e-300"},
+      {"an endless latency",
+       with_link(
+           "<link id=\"l\" bandwidth=\"1Bps\" latency=\"1e300s\" sharing_policy=\"SPLITDUPLEX\"/>"),
+       0, "latency is 1e+300"},
+      {"a route of 1001 links", long_route(1001), 0, "1001 links, expected at most 1000"},
       {"text in a host", with_props("fast"), 5, "contains text"},
       {"text in a link", with_link("<link id=\"l\" bandwidth=\"1MBps\" latency=\"0s\">x</link>"), 7,
        "contains text"},
@@ -294,10 +333,7 @@ std::vector<Bad> bad_files() {
   files.push_back({"deep and closed",
                    doctype + "<platform version=\"4.1\">" + closed + "</platform>", 3,
                    "not supported"});
-  std::string hosts;
-  for (int i = 0; i < 9000; ++i)
-    hosts += "<host id=\"h" + std::to_string(i) + "\" speed=\"1Gf\"/>\n";
-  files.push_back({"too many hosts", zone(hosts), 5 + 8192, "too many"});
+  files.push_back({"too many hosts", zone(many_hosts(9000)), 5 + 8192, "too many"});
   return files;
 }
 
@@ -382,6 +418,26 @@ TEST_CASE("sim/platform: comments and CDATA split text without cutting it") {
     CHECK(speeds[1].at.value() == 90.0);
     CHECK(speeds[1].factor == 1.0);
   }
+}
+
+TEST_CASE("sim/platform: a route to itself is SimGrid's loopback where SimGrid takes it") {
+  const Pair pair;
+  const std::string loop =
+      "<route src=\"a\" dst=\"a\" symmetrical=\"NO\"><link_ctn id=\"m\"/></route>";
+  const std::string link = "<link id=\"m\" bandwidth=\"1MBps\" latency=\"0s\"/>";
+  for (const char* routing : {"Full", "Dijkstra", "DijkstraCache", "Floyd"}) {
+    CAPTURE(routing);
+    const TemporaryFile file(zone(pair.a + pair.b + pair.link + link + loop + pair.route, routing));
+    CHECK(error_of(file.path()) == "none");
+  }
+}
+
+TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
+  const TemporaryFile file(
+      zone("<host id=\"b\u00FCro\" speed=\"1Gf\"/><host id=\"b\u00E4ro\" speed=\"1Gf\"/>"
+           "<link id=\"\u7DDA\" bandwidth=\"1MBps\" latency=\"0s\"/>"
+           "<route src=\"b\u00FCro\" dst=\"b\u00E4ro\"><link_ctn id=\"\u7DDA\"/></route>"));
+  CHECK(error_of(file.path()) == "none");
 }
 
 TEST_CASE("sim/platform: every scenario loads") {

@@ -16,18 +16,19 @@
 #include <vector>
 
 #include "exec/transport/transport.hpp"
+#include "model/limits.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::exec {
 
 inline constexpr std::uint32_t kWireVersion = 3;
 
-inline constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxReasonBytes = 1024;
 inline constexpr std::size_t kMaxDetailBytes = 256;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxDevices = 4096;
+inline constexpr std::size_t kMaxDevices = model::limits::kDevices;
 inline constexpr std::size_t kMaxAddressBytes = 280;
 inline constexpr std::size_t kMaxSegments = 4096;
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
