@@ -10,10 +10,10 @@
 namespace tandem::model::limits {
 
 inline constexpr std::size_t kDevices = 4096;
-inline constexpr std::size_t kNetwork = 100000;  // routers, links, routes
-inline constexpr std::size_t kHops = 1000;       // links of one route
-inline constexpr std::size_t kChanges = 10000;   // of one device or link, during a run
-inline constexpr std::int64_t kCores = 65536;    // of a device
+inline constexpr std::size_t kNetwork = 100000;   // routers, links, routes
+inline constexpr std::size_t kHops = 1000;        // links of one route
+inline constexpr std::size_t kChanges = 10000;    // of one device or link, during a run
+inline constexpr std::int64_t kCores = 65536;     // of a device
 inline constexpr std::size_t kRatePoints = 1000;  // of a task kind in a profile
 inline constexpr std::size_t kPlanBytes = std::size_t{16} << 20U;  // of its JSON
 
@@ -21,8 +21,8 @@ inline constexpr std::size_t kPlanBytes = std::size_t{16} << 20U;  // of its JSO
 inline constexpr double kLeastRate = 1.0;  // flops or bytes a second
 inline constexpr double kMostRate = 1e21;
 inline constexpr double kMostBytes = 1e18;
-inline constexpr double kMostSeconds = 1e6;  // of a latency, a jitter, an overhead, a byte
-inline constexpr double kMostTime = 1e9;     // of a change
+inline constexpr double kMostSeconds = 1e6;   // of a latency, a jitter, an overhead, a byte
+inline constexpr double kMostTime = 1e9;      // of a change
 inline constexpr double kLeastFactor = 1e-6;  // slowdown and changes of speed
 inline constexpr double kMostFactor = 1e6;
 inline constexpr double kLeastReuse = 1e-24;  // rows that share a byte, from one rate over another
