@@ -400,3 +400,18 @@ TEST_CASE("transport/control: once the work is done a peer is lost alone") {
   CHECK(contains(faults[1], "device 3 at"));
   CHECK(contains(faults[1], "did not end the run in time"));
 }
+
+TEST_CASE("transport/control: over a slow way the first byte may take longer than silence") {
+  Connected pair = connect_pair(random_key());
+  ControlOptions options;
+  options.heartbeat = milliseconds(50);
+  options.silence = milliseconds(200);
+  options.first = milliseconds(1000);
+  const auto worker = control_of(0, std::move(pair.server), options);
+  std::this_thread::sleep_for(milliseconds(500));
+  CHECK_FALSE(worker->failed());
+  pair.client.write_message(Heartbeat{}, within(milliseconds(1000)));
+  const Clock::time_point start = Clock::now();
+  CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }), "silent for"));
+  CHECK(seconds_since(start) < 0.9);
+}

@@ -14,6 +14,7 @@ Session::Session(const SessionTimes& times)
       std::vector<ControlPeer>{},
       ControlOptions{.heartbeat = times.heartbeat,
                      .silence = times.silence,
+                     .first = times.connect,
                      .unread = times.unread,
                      .activity = &activity_,
                      .on_failure = [this](const std::string& reason) { end(reason); }});

@@ -123,6 +123,7 @@ struct Control::State {
         const std::size_t got = peer.connection.read_some(scratch);
         if (got == 0) return false;
         peer.heard = Clock::now();
+        peer.spoke = true;
         std::span<const std::byte> bytes = scratch.first(got);
         while (std::optional<Message> message = peer.reader.next(bytes)) {
           take(peer, std::move(*message));
@@ -153,7 +154,8 @@ struct Control::State {
     for (WatchedPeer& peer : peers) {
       if (peer.dead || peer.got_goodbye) continue;
       peer.look_whether_it_reads(now);
-      if (now - peer.heard > options.silence) {
+      const auto limit = peer.spoke ? options.silence : std::max(options.silence, options.first);
+      if (now - peer.heard > limit) {
         blame(peer, "silent for " + text(now - peer.heard) + ", expected a heartbeat every " +
                         text(options.heartbeat) +
                         "; check that it runs and that the network reaches it");

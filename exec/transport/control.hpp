@@ -21,6 +21,8 @@ struct ControlPeer {
 struct ControlOptions {
   std::chrono::milliseconds heartbeat{300};
   std::chrono::milliseconds silence{1500};
+  // The same before its first byte, if that is more: over a slow way it has our answer late.
+  std::chrono::milliseconds first{0};
   // A peer that takes nothing of what waits for it, and does not say that it is behind, counts as
   // gone after this.
   std::chrono::milliseconds unread{5000};

@@ -30,6 +30,7 @@ struct WatchedPeer {
   model::DeviceIndex device;
   Connection connection;
   Clock::time_point heard = Clock::now();  // when its last byte came
+  bool spoke = false;                      // one has
   Clock::time_point taken = heard;         // when it last took a byte, or owed us none
   Heartbeat said;                          // its last one
   Clock::time_point moved = heard;         // when its ticks last changed
