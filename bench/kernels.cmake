@@ -1,4 +1,5 @@
 tandem_bench(exec_kernels_bench tandem::exec tandem::model Threads::Threads)
+tandem_bench(exec_sampling_bench tandem::exec)
 # What it is compared with, as a user would build it: for this machine.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-march=native TANDEM_HAVE_MARCH_NATIVE)

@@ -303,6 +303,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   std::unique_ptr<exec::LocalCluster> cluster;
   if (emulate) {
     view.stage("starting the emulated devices");
+    run.one_machine = true;
     run.key = exec::random_key();
     cluster = std::make_unique<exec::LocalCluster>(exec::LocalClusterOptions{
         .key = *run.key, .cache_dir = run.cache_dir, .wanted = exec::workers_of(plan)});

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "exec/weights/atomic_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -20,19 +21,17 @@ constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 30;
 
 std::string reason(int code) { return std::system_category().message(code); }
 
-// A file descriptor that is closed, and a temporary file that is removed, on every way out.
-class OutputFile {
+// What is no regular file, such as a terminal or a pipe, is written to as it is.
+class SpecialFile {
  public:
-  OutputFile(const fs::path& shown, const fs::path& written, bool temporary)
-      : shown_(shown), written_(written), temporary_(temporary) {
-    descriptor_ = ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  explicit SpecialFile(const fs::path& path) : path_(path) {
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail(errno);
   }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile() {
+  SpecialFile(const SpecialFile&) = delete;
+  SpecialFile& operator=(const SpecialFile&) = delete;
+  ~SpecialFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
-    if (temporary_) ::unlink(written_.c_str());
   }
 
   void write(std::string_view contents) {
@@ -46,20 +45,13 @@ class OutputFile {
     if (::close(descriptor) != 0) fail(errno);
   }
 
-  void rename_to(const fs::path& target) {
-    if (::rename(written_.c_str(), target.c_str()) != 0) fail(errno);
-    temporary_ = false;
-  }
-
  private:
   [[noreturn]] void fail(int code) const {
-    throw Error(shown_.string() + ": cannot write: " + reason(code) +
+    throw Error(path_.string() + ": cannot write: " + reason(code) +
                 "; choose a place that exists, is writable and has room");
   }
 
-  fs::path shown_;
-  fs::path written_;
-  bool temporary_;
+  fs::path path_;
   int descriptor_ = -1;
 };
 
@@ -118,16 +110,19 @@ void write_file(const fs::path& path, std::string_view contents) {
   check_writable(path);
   std::error_code fault;
   if (fs::exists(path, fault) && !fs::is_regular_file(path, fault)) {
-    OutputFile(path, path, false).write(contents);
+    SpecialFile(path).write(contents);
     return;
   }
   // Through a symbolic link the file behind it is replaced, not the link.
   fs::path target = fs::weakly_canonical(path, fault);
   if (fault) target = path;
-  const fs::path temporary = target.string() + ".tmp." + std::to_string(::getpid());
-  OutputFile file(path, temporary, true);
-  file.write(contents);
-  file.rename_to(target);
+  try {
+    exec::AtomicFile file(target.has_parent_path() ? target.parent_path() : fs::path("."));
+    file.write(contents);
+    file.commit(target.filename());
+  } catch (const Error& error) {
+    throw Error(path.string() + ": cannot write: " + error.what());
+  }
 }
 
 fs::path make_folder(const fs::path& path) {

@@ -95,6 +95,12 @@ int guarded(const Arguments& words, std::ostream& out) {
   } catch (const std::bad_alloc&) {
     return report("not enough memory for this; close other programs or take a smaller model",
                   kWorldWrong);
+  } catch (const std::system_error& error) {
+    // Refused by the system where no message of ours foresaw it: files, threads, memory maps.
+    return report(std::string("the system refuses: ") + error.what() +
+                      "; raise the limit that is meant (ulimit -n for open files, ulimit -u for "
+                      "threads)",
+                  kWorldWrong);
   } catch (const std::exception& error) {
     return report(std::string("internal error: ") + error.what(), kInternal);
   }
@@ -107,5 +113,7 @@ int main(int argc, char** argv) {
   tandem::cli::occupy_standard_descriptors();
   // A reader that is gone is an error of write(): flush_output() tells it from others.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that grows beyond what the shell allows.
+  std::signal(SIGXFSZ, SIG_IGN);
   return tandem::cli::guarded({argv + 1, argv + argc}, std::cout);
 }

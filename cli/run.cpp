@@ -229,6 +229,7 @@ std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::Gen
         << ": not emulated, nor is any other jitter, loss, background traffic or change during "
            "the run; `tandem simulate` knows of them\n";
   }
+  run.one_machine = true;
   run.key = exec::random_key();
   run.ledger = std::make_shared<exec::Ledger>(plan.cluster);
   auto cluster = std::make_unique<exec::LocalCluster>(

@@ -27,6 +27,11 @@ struct ComputeLimits {
   bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
 };
 
+// The buffers that Compute::execute reads and writes besides a task's input and output; of the
+// cache, the task's layer. Whoever orders tasks and transfers must know of them.
+[[nodiscard]] std::span<const model::BufferKind> also_read(model::TaskKind kind);
+[[nodiscard]] std::span<const model::BufferKind> also_written(model::TaskKind kind);
+
 // Not thread-safe, except that `read_rows` of one buffer and tasks that do not write that buffer
 // may run at the same time.
 class Compute {
@@ -71,8 +76,9 @@ class Compute {
   // Bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).
   [[nodiscard]] model::MemoryUse allocated() const;
 
+  struct State;  // exec/compute_state.hpp: what the kernels work on
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

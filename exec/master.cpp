@@ -195,7 +195,9 @@ class MasterSession {
   }
 
   void offer() {
-    check_memory(plan_, plan_.master, run_);
+    std::vector<model::DeviceIndex> here{plan_.master};
+    if (options_.one_machine) here.insert(here.end(), peers_.begin(), peers_.end());
+    check_memory(plan_, here, run_);
     const std::string text = planner::to_json(plan_);
     const std::string sha256 = planner::plan_sha256(plan_);
     for (std::size_t i = 0; i < peers_.size(); ++i) {

@@ -29,6 +29,7 @@ struct SessionOptions {
   std::filesystem::path cache_dir;  // of shard files
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
+  bool one_machine = false;       // the workers are processes of this machine: emulated devices
   std::optional<Key> key;
   std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
   SessionTimes times;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <random>
 #include <span>
 #include <system_error>
@@ -21,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file, as long as this lives. Its name is one that AtomicFile clears away, should this process
-// be killed.
+// The file's name, as long as this lives: until somebody has opened it. It is one that AtomicFile
+// clears away, should this process be killed.
 class Filler {
  public:
   Filler(const fs::path& folder, std::span<const std::byte> chunk, std::uint64_t chunks) {
@@ -47,6 +48,12 @@ class Filler {
   fs::path path_;
 };
 
+std::unique_ptr<DirectFile> open_filled(const fs::path& folder, std::span<const std::byte> chunk,
+                                        std::uint64_t chunks) {
+  const Filler filler(folder, chunk, chunks);
+  return std::make_unique<DirectFile>(filler.path());
+}
+
 void fill_with_noise(AlignedBuffer& buffer) {
   std::mt19937_64 random(1);
   auto* words = reinterpret_cast<std::uint64_t*>(buffer.data());
@@ -63,8 +70,8 @@ DiskRate measure_disk(const DiskProfileOptions& options) {
   AlignedBuffer buffer(chunk);
   fill_with_noise(buffer);
   const std::span<std::byte> bytes(buffer.data(), buffer.size());
-  const Filler filler(options.folder, bytes, chunks);
-  const DirectFile file(filler.path());
+  const std::unique_ptr<DirectFile> opened = open_filled(options.folder, bytes, chunks);
+  const DirectFile& file = *opened;
   DirectReader reader(file);
   const std::atomic<bool> stop = false;
   const auto file_bytes = static_cast<double>(chunk * chunks);

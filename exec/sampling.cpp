@@ -3,19 +3,51 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
-struct Candidate {
-  std::int32_t id = 0;
-  double weight = 0.0;  // exp((logit - largest) / temperature)
-};
+using Candidate = Sampler::Candidate;
+
+// Likeliest first, the smaller id among equals.
+bool before(const Candidate& a, const Candidate& b) {
+  return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+}
+
+// Sorts the likeliest of `candidates` to the front, as many as it takes for their weights to reach
+// `enough`; returns how many and the sum of their weights. The same as sorting them all.
+std::pair<std::size_t, double> select(std::span<Candidate> candidates, double enough,
+                                      double total) {
+  constexpr std::size_t kFirst = 128;  // candidates; then four times as many, and so on
+  // All that are lighter than this together weigh less than what may be left out, so the nucleus
+  // ends before them unless sums are rounded.
+  const double light = (total - enough) / static_cast<double>(candidates.size());
+  const auto rest =
+      std::ranges::partition(candidates, [light](const Candidate& c) { return c.weight >= light; });
+  double kept = 0.0;
+  std::size_t size = 0;
+  std::size_t chunk = kFirst;
+  for (auto end = static_cast<std::size_t>(rest.begin() - candidates.begin());;
+       end = candidates.size()) {
+    while (size < end) {
+      const std::size_t next = std::min(end, size + chunk);
+      chunk *= 4;
+      const auto part = candidates.subspan(size, end - size);
+      const auto middle = part.begin() + static_cast<std::ptrdiff_t>(next - size);
+      if (middle != part.end()) std::ranges::nth_element(part, middle, before);
+      std::sort(part.begin(), middle, before);
+      for (; size < next; ++size) {
+        if (size > 0 && kept >= enough) return {size, kept};
+        kept += candidates[size].weight;
+      }
+    }
+    if (end == candidates.size() || (size > 0 && kept >= enough)) return {size, kept};
+  }
+}
 
 void check_logits(std::span<const float> logits) {
   require(!logits.empty(), "sampler: no logits");
@@ -51,33 +83,28 @@ std::int32_t Sampler::sample(std::span<const float> logits) {
   // An infinite logit is certain; differences from it are not numbers.
   if (options_.temperature == 0.0 || std::isinf(*largest)) return greedy;
 
-  std::vector<Candidate> candidates;
-  candidates.reserve(logits.size());
+  candidates_.clear();
+  candidates_.reserve(logits.size());
   double total = 0.0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double difference = static_cast<double>(logits[i]) - static_cast<double>(*largest);
-    candidates.push_back(
+    candidates_.push_back(
         {static_cast<std::int32_t>(i), std::exp(difference / options_.temperature)});
-    total += candidates.back().weight;
+    total += candidates_.back().weight;
   }
+  std::span<Candidate> nucleus = candidates_;
   if (options_.top_p < 1.0) {
-    // Likeliest first, the smaller id among equals.
-    std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::weight);
-    double kept = 0.0;
-    std::size_t size = 0;
-    while (size < candidates.size() && (size == 0 || kept < options_.top_p * total)) {
-      kept += candidates[size++].weight;
-    }
-    candidates.resize(size);
+    const auto [size, kept] = select(candidates_, options_.top_p * total, total);
+    nucleus = nucleus.first(size);
     total = kept;
   }
 
   double remaining = uniform(engine_) * total;
-  for (const Candidate& candidate : candidates) {
+  for (const Candidate& candidate : nucleus) {
     remaining -= candidate.weight;
     if (remaining < 0.0) return candidate.id;
   }
-  return candidates.front().id;  // rounding used up the last token: the likeliest of the set
+  return nucleus.front().id;  // rounding used up the last token: the likeliest of the set
 }
 
 }  // namespace tandem::exec

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <vector>
 
 namespace tandem::exec {
 
@@ -22,9 +23,15 @@ class Sampler {
   // Throws Error if any logit is NaN (weights or transport are corrupt).
   [[nodiscard]] std::int32_t sample(std::span<const float> logits);
 
+  struct Candidate {
+    std::int32_t id = 0;
+    double weight = 0.0;  // exp((logit - largest) / temperature)
+  };
+
  private:
   SamplingOptions options_;
   std::mt19937_64 engine_;
+  std::vector<Candidate> candidates_;  // of the present call
 };
 
 }  // namespace tandem::exec

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cli_program.hpp"
@@ -153,5 +154,54 @@ TEST_CASE("cli/bad input: keys") {
     check_refused(bench, run_with({"--hosts", "hosts", "--key", key, "--quiet"}), 1, key);
     check_refused(bench, {"worker", "--listen", "127.0.0.1:0", "--key", key, "--cache", "cache"}, 1,
                   key);
+  }
+}
+
+TEST_CASE("cli/bad input: limits of the shell are one clear error") {
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+  bench.plan();
+  const auto check = [&](const std::string& command) {
+    CAPTURE(command);
+    const tandem::test::Outcome outcome = bench.shell(command);
+    CAPTURE(outcome.err);
+    CHECK((outcome.code == 1 || outcome.code == 0));
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == outcome.code);
+    CHECK(outcome.err.find("internal") == std::string::npos);
+    for (const std::string& name : bench.listing())
+      CHECK(name.find("partial") == std::string::npos);
+  };
+  for (int files = 3; files <= 24; ++files) {
+    const std::string limited = "ulimit -n " + std::to_string(files) + "; exec \"$TANDEM\" ";
+    check(limited + "run plan.json --emulate --weights tiny --cache cache --pace nominal --quiet");
+    check(limited + "model shard plan.json --weights tiny --out shards --quiet");
+  }
+  bench.write("taken.json", "taken");
+  for (const char* words :
+       {"model random --config tiny.json --out more --quiet",
+        "model shard plan.json --weights tiny --out more --quiet",
+        "plan --platform pair.xml --model tiny.json --out taken.json --quiet"}) {
+    const tandem::test::Outcome outcome =
+        bench.shell("ulimit -f 1; exec \"$TANDEM\" " + std::string(words));
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("File too large") != std::string::npos);
+  }
+  CHECK(bench.read("taken.json") == "taken");
+}
+
+TEST_CASE("cli: a killed command leaves no partial file") {
+  const Kitchen bench;
+  std::string big = tandem::test::replaced(bench.read("tiny.json"), "\"num_hidden_layers\": 2",
+                                           "\"num_hidden_layers\": 64");
+  bench.write("big.json",
+              tandem::test::replaced(big, "\"hidden_size\": 64", "\"hidden_size\": 512"));
+  for (const char* signal : {"TERM", "HUP", "KILL"}) {
+    CAPTURE(signal);
+    static_cast<void>(
+        bench.shell("\"$TANDEM\" model random --config big.json --out big & sleep 0.2; kill -" +
+                    std::string(signal) + " $!; wait $!"));
+    for (const std::string& name : bench.listing())
+      CHECK(name.find("partial") == std::string::npos);
   }
 }

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,23 +35,39 @@ std::vector<std::string> on_each_device(std::size_t devices, const Body& body) {
   return errors;
 }
 
-// Executes `graph` `steps` times by runtimes over channels in memory. Returns as on_each_device,
-// with an error too where a time was not recorded.
-inline std::vector<std::string> execute_on_threads(const model::TaskGraph& graph,
-                                                   std::vector<exec::Compute>& devices,
-                                                   const MemoryOptions& options, int steps) {
-  MemoryNetwork network(options);
+// Executes `graph` `steps` times by runtimes over the transport of each device. Returns as
+// on_each_device, with an error too where a time was not recorded.
+inline std::vector<std::string> execute_on_threads(
+    const model::TaskGraph& graph, std::vector<exec::Compute>& devices,
+    const std::function<exec::Transport&(model::DeviceIndex)>& transport_of, int steps) {
   return on_each_device(devices.size(), [&](model::DeviceIndex self) {
-    MemoryTransport transport(network, self);
     exec::Pacer pacer({});
-    exec::Runtime runtime(devices[static_cast<std::size_t>(self)], &transport, nullptr, pacer,
-                          {.device = self});
+    exec::Runtime runtime(devices[static_cast<std::size_t>(self)], &transport_of(self), nullptr,
+                          pacer, {.device = self});
     runtime.prepare(graph);
     exec::TimeLog log;
     for (int step = 0; step < steps; ++step) runtime.step(step, graph, nullptr, {}, log);
     require(log.size() == static_cast<std::size_t>(steps) * runtime.records(graph),
             "records are missing");
   });
+}
+
+// The same over channels in memory.
+inline std::vector<std::string> execute_on_threads(const model::TaskGraph& graph,
+                                                   std::vector<exec::Compute>& devices,
+                                                   const MemoryOptions& options, int steps) {
+  MemoryNetwork network(options);
+  std::vector<std::unique_ptr<MemoryTransport>> transports;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    transports.push_back(
+        std::make_unique<MemoryTransport>(network, static_cast<model::DeviceIndex>(d)));
+  }
+  return execute_on_threads(
+      graph, devices,
+      [&](model::DeviceIndex self) -> exec::Transport& {
+        return *transports[static_cast<std::size_t>(self)];
+      },
+      steps);
 }
 
 }  // namespace tandem::testing

@@ -2,6 +2,7 @@
 // must leave the same bits as executing them serially in index order.
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "device_threads.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
+#include "exec_transport_pair.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -123,12 +125,20 @@ TEST_CASE(
       {.capacity = 1, .max_delay = std::chrono::microseconds(200), .seed = 3},
       {.capacity = 1, .max_delay = std::chrono::microseconds(0), .seed = 4},
       {.sends_inline = true, .receives_inline = true, .seed = 5},
+      {.sends_inline = true, .receives_inline = true, .capacity = 1, .seed = 8},
+      {.sends_inline = true, .receives_inline = true, .capacity = 2, .seed = 9},
+      {.receives_inline = true, .rendezvous = true, .seed = 10},
+      {.rendezvous = true, .seed = 11},
+      {.sends_inline = true,
+       .capacity = 1,
+       .max_delay = std::chrono::microseconds(100),
+       .seed = 12},
       {.sends_inline = true, .max_delay = std::chrono::microseconds(300), .seed = 6},
       {.receives_inline = true, .max_delay = std::chrono::microseconds(300), .seed = 7}};
   constexpr int kSteps = 2;
-  for (int trial = 0; trial < 40; ++trial) {
-    const int count = 1 + trial % 5;
-    const TaskGraph graph = random_graph(random, count, 10 + trial * 2, hidden);
+  for (int trial = 0; trial < 150; ++trial) {
+    const int count = 1 + trial % 7;
+    const TaskGraph graph = random_graph(random, count, 10 + trial, hidden);
     std::vector<Compute> serial = make_devices(t, folder.path(), count);
     for (int step = 0; step < kSteps; ++step) execute_serially(graph, serial);
     const std::vector<float> expected = contents(serial, hidden);
@@ -138,6 +148,92 @@ TEST_CASE(
              graph, devices, networks[static_cast<std::size_t>(trial) % networks.size()], kSteps))
       CHECK(error == "");
     CHECK(contents(devices, hidden) == expected);
+  }
+}
+
+// The sender's buffer next to nothing. The receiver's window, 64 KiB, stays: with a smaller one the
+// kernel sends at the pace of its timers.
+void narrow(Connection& connection) {
+  const int least = 1;
+  ::setsockopt(connection.descriptor(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+}
+
+// Rows of 32 KiB, so that a message of all of them fits into no socket, and next to nothing else.
+model::Transformer wide() {
+  model::Transformer t = testing::small_llama();
+  t.layers = 1;
+  t.hidden = 8192;
+  t.heads = t.kv_heads = 1;
+  t.head_dim = 2;
+  t.intermediate = 1;
+  t.vocab = 8;
+  return t;
+}
+
+void check_over_sockets(const TaskGraph& graph, const model::Transformer& t,
+                        const std::filesystem::path& weights, int count, int steps) {
+  std::vector<ChannelId> channels;
+  for (model::DeviceIndex from = 0; from < count; ++from) {
+    for (model::DeviceIndex to = 0; to < count; ++to) {
+      if (from != to) channels.push_back({.from = from, .to = to});
+    }
+  }
+  test::Mesh mesh =
+      test::open_mesh(count, channels, Key{}, {.inline_bytes = std::size_t{1} << 20}, narrow);
+  std::vector<Compute> serial = make_devices(t, weights, count);
+  for (int step = 0; step < steps; ++step) execute_serially(graph, serial);
+  std::vector<Compute> devices = make_devices(t, weights, count);
+  const auto transport_of = [&](model::DeviceIndex self) -> Transport& {
+    return *mesh.devices[static_cast<std::size_t>(self)];
+  };
+  for (const std::string& error : testing::execute_on_threads(graph, devices, transport_of, steps))
+    CHECK(error == "");
+  const auto hidden = static_cast<std::int32_t>(t.hidden);
+  CHECK(contents(devices, hidden) == contents(serial, hidden));
+}
+
+TEST_CASE(
+    "exec/runtime: peers that both send much before they receive do not wait for each other") {
+  const model::Transformer t = wide();
+  const testing::TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  // Each sends 96 KiB eight times, through one buffer, before it needs what the other sent.
+  TaskGraph graph(kBatch);
+  const Task message{.kind = TaskKind::transfer,
+                     .lane = model::LaneKind::channel,
+                     .rows = {0, kRows},
+                     .columns = {0, static_cast<std::int32_t>(t.hidden)},
+                     .input = kBuffers[0],
+                     .output = kBuffers[2]};
+  for (model::DeviceIndex from : {0, 1}) {
+    for (int i = 0; i < 8; ++i) {
+      Task task = message;
+      task.device = from;
+      task.peer = 1 - from;
+      graph.add(task, {});
+    }
+  }
+  for (model::DeviceIndex device : {0, 1}) {
+    Task sum{.kind = TaskKind::add, .rows = message.rows, .columns = message.columns};
+    sum.device = device;
+    sum.input = kBuffers[2];
+    sum.output = kBuffers[1];
+    graph.add(sum, {});
+  }
+  check_over_sockets(graph, t, folder.path(), 2, 3);
+}
+
+TEST_CASE("exec/runtime: any graph passes through sockets that hold less than a message") {
+  const model::Transformer t = wide();
+  const testing::TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  std::mt19937 random(23);
+  for (int trial = 0; trial < 12; ++trial) {
+    CAPTURE(trial);
+    const int count = 2 + trial % 4;
+    const TaskGraph graph =
+        random_graph(random, count, 20 + trial * 8, static_cast<std::int32_t>(t.hidden));
+    check_over_sockets(graph, t, folder.path(), count, 2);
   }
 }
 

@@ -132,12 +132,69 @@ TEST_CASE("exec/schedule: in-order use needs two slots however many messages the
   for (int i = 0; i < 20; ++i) {
     const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});
     const TaskIndex out = g.add(add(0, kReceive, kHidden), {in});
-    g.add(transfer(0, 1, kHidden, kHidden), {out});
+    g.add(transfer(0, 1, kHidden, kPartial), {out});
   }
   const Schedule schedule = make_schedule(g, 0);
   CHECK(schedule.incoming.at(0).slots == 2);
   CHECK(schedule.outgoing.at(0).slots == 2);
   CHECK(schedule.records == 60);
+}
+
+TEST_CASE("exec/schedule: a sender has slots for all that its peer may not have taken yet") {
+  // Device 0 has seven payloads ready at once, of which device 1 takes none before device 2 has
+  // forwarded what device 0 sends it only then.
+  TaskGraph g = graph();
+  g.add(add(0, kHidden, kPartial), {});
+  std::vector<TaskIndex> sent;
+  for (std::int16_t slot = 0; slot < 7; ++slot) {
+    sent.push_back(g.add(transfer(0, 1, kPartial, {BufferKind::receive, slot}), {}));
+  }
+  const TaskIndex made = g.add(add(0, kHidden, kNormed), {});
+  const TaskIndex there = g.add(transfer(0, 2, kNormed, kReceive), {made});
+  const TaskIndex forwarded = g.add(transfer(2, 1, kReceive, kNormed), {there});
+  g.add(add(1, kNormed, kHidden), {forwarded});
+  for (std::int16_t slot = 0; slot < 7; ++slot) {
+    g.add(add(1, {BufferKind::receive, slot}, kHidden), {sent[static_cast<std::size_t>(slot)]});
+  }
+  const Schedule schedule = make_schedule(g, 0);
+  REQUIRE(schedule.outgoing.size() == 2);
+  CHECK(schedule.outgoing[0].slots == 7);
+  CHECK(schedule.outgoing[1].slots == 1);
+}
+
+TEST_CASE("exec/schedule: what a task touches besides its operands orders transfers too") {
+  const auto projection = [] {
+    Task task;
+    task.kind = TaskKind::project_qkv;
+    task.layer = 0;
+    task.rows = {0, 1};
+    task.columns = {0, 1};
+    task.input = kNormed;
+    task.output = {.kind = BufferKind::query};
+    return task;
+  };
+  constexpr BufferRef kAttention{.kind = BufferKind::attention};
+  SUBCASE(
+      "the attention buffer, in which keys are staged, arrives after the projection before it") {
+    TaskGraph g = graph();
+    g.add(projection(), {});
+    g.add(transfer(1, 0, kPartial, kAttention), {});
+    g.add(add(0, kAttention, kHidden), {});
+    CHECK(text_of(make_schedule(g, 0)) == "r0 d1 r2");
+  }
+  SUBCASE("and before the projection after it") {
+    TaskGraph g = graph();
+    g.add(transfer(1, 0, kPartial, kAttention), {});
+    g.add(projection(), {});
+    CHECK(text_of(make_schedule(g, 0)) == "d0 r1");
+  }
+  SUBCASE("and is captured after the projection before it, and before the one after it") {
+    TaskGraph g = graph();
+    g.add(projection(), {});
+    g.add(transfer(0, 1, kAttention, kPartial), {});
+    g.add(projection(), {});
+    CHECK(text_of(make_schedule(g, 0)) == "r0 c1 r2");
+  }
 }
 
 TEST_CASE("exec/schedule: refuses what a device cannot know") {

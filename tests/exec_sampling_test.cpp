@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -134,6 +136,78 @@ TEST_CASE("exec/sampling: NaN logits and senseless options are errors") {
                                          {1.0, -0.5, 0},
                                          {1.0, std::nan(""), 0}}) {
     CHECK(has(error_of([&] { const Sampler sampler(options); }), "expected"));
+  }
+}
+
+// The definition: sort all, likeliest first, the smaller id among equals, and cut.
+std::int32_t sorted_choice(const std::vector<float>& logits, double temperature, double top_p,
+                           double draw) {
+  struct Candidate {
+    std::int32_t id = 0;
+    double weight = 0.0;
+  };
+  const float largest = *std::ranges::max_element(logits);
+  std::vector<Candidate> candidates;
+  double total = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double difference = static_cast<double>(logits[i]) - static_cast<double>(largest);
+    candidates.push_back({static_cast<std::int32_t>(i), std::exp(difference / temperature)});
+    total += candidates.back().weight;
+  }
+  if (top_p < 1.0) {
+    std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::weight);
+    double kept = 0.0;
+    std::size_t size = 0;
+    while (size < candidates.size() && (size == 0 || kept < top_p * total)) {
+      kept += candidates[size++].weight;
+    }
+    candidates.resize(size);
+    total = kept;
+  }
+  double remaining = draw * total;
+  for (const Candidate& candidate : candidates) {
+    remaining -= candidate.weight;
+    if (remaining < 0.0) return candidate.id;
+  }
+  return candidates.front().id;
+}
+
+TEST_CASE("exec/sampling: the nucleus is that of sorting the whole vocabulary, ties included") {
+  std::mt19937_64 random(7);
+  std::normal_distribution<float> normal;
+  const struct {
+    const char* name;
+    float (*logit)(std::mt19937_64& random, std::normal_distribution<float>& normal, std::size_t i);
+  } kinds[] = {
+      {"peaked", [](auto& r, auto& n, std::size_t) { return 6.0F * n(r); }},
+      {"flat", [](auto& r, auto& n, std::size_t) { return 0.01F * n(r); }},
+      {"ties", [](auto& r, auto&, std::size_t) { return static_cast<float>(r() % 5); }},
+      {"all equal", [](auto&, auto&, std::size_t) { return 1.0F; }},
+      {"one likely, many impossible",
+       [](auto&, auto&, std::size_t i) { return i == 3 ? 0.0F : -1e30F; }},
+      {"falling", [](auto&, auto&, std::size_t i) { return -1e-3F * static_cast<float>(i); }},
+  };
+  for (const auto& kind : kinds) {
+    for (const std::size_t size : {1U, 2U, 127U, 128U, 129U, 700U, 5000U}) {
+      for (const double top_p : {1e-9, 0.1, 0.5, 0.9, 0.99, 0.999999, 1.0 - 1e-16, 1.0}) {
+        for (const double temperature : {0.2, 1.0, 3.0}) {
+          std::vector<float> logits(size);
+          for (std::size_t i = 0; i < size; ++i) logits[i] = kind.logit(random, normal, i);
+          Sampler sampler({temperature, top_p, size});
+          std::mt19937_64 engine(size);
+          for (int i = 0; i < 5; ++i) {
+            const double draw = static_cast<double>(engine() >> 11U) * 0x1p-53;
+            const std::int32_t expected = sorted_choice(logits, temperature, top_p, draw);
+            const std::int32_t got = sampler.sample(logits);
+            if (got == expected) continue;
+            CAPTURE(kind.name);
+            CAPTURE(size);
+            CAPTURE(top_p);
+            CHECK(got == expected);
+          }
+        }
+      }
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -87,7 +88,8 @@ struct Mesh {
 };
 
 inline Mesh open_mesh(int devices, const std::vector<ChannelId>& channels,
-                      const std::optional<Key>& key, const TcpOptions& tcp = {}) {
+                      const std::optional<Key>& key, const TcpOptions& tcp = {},
+                      const std::function<void(Connection&)>& adjust = {}) {
   MeshOptions base;
   base.session = random_session();
   base.key = key;
@@ -112,9 +114,13 @@ inline Mesh open_mesh(int devices, const std::vector<ChannelId>& channels,
   }
   Mesh mesh;
   for (int self = 0; self < devices; ++self) {
+    std::vector<ChannelEnd> ends = opening[static_cast<std::size_t>(self)].get();
+    for (ChannelEnd& end : ends) {
+      if (adjust) adjust(end.connection);
+    }
     mesh.cancellations.push_back(std::make_shared<Cancellation>());
-    mesh.devices.push_back(std::make_unique<TcpTransport>(
-        self, opening[static_cast<std::size_t>(self)].get(), mesh.cancellations.back(), tcp));
+    mesh.devices.push_back(
+        std::make_unique<TcpTransport>(self, std::move(ends), mesh.cancellations.back(), tcp));
   }
   return mesh;
 }

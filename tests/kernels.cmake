@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     exec_compute_errors_test.cpp
     exec_compute_test.cpp
+    exec_compute_touches_test.cpp
     exec_kernels_attention_test.cpp
     exec_kernels_product_test.cpp
     exec_kernels_rowwise_test.cpp

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -25,7 +26,8 @@ namespace tandem::testing {
 struct MemoryOptions {
   bool sends_inline = false;
   bool receives_inline = false;
-  std::size_t capacity = 1000;             // messages of a channel; beyond, send waits
+  std::size_t capacity = 1000;  // messages of a channel; beyond, send waits
+  bool rendezvous = false;      // send waits until its message is received: a network of no room
   std::chrono::microseconds max_delay{0};  // of a message, uniformly random
   std::uint64_t seed = 1;
 };
@@ -56,19 +58,21 @@ class MemoryTransport final : public exec::Transport {
                           std::span<const std::byte> payload) override {
     std::unique_lock lock(network_.mutex);
     auto& channel = network_.channels[{self_, to}];
-    network_.changed.wait(lock,
-                          [&] { return cancelled_ || channel.size() < network_.options.capacity; });
-    if (cancelled_) throw Error(reason_);
-    const auto now = exec::Clock::now();
-    const auto delay = std::chrono::microseconds(
-        network_.random() % static_cast<std::uint64_t>(network_.options.max_delay.count() + 1));
-    channel.push_back({tag, {payload.begin(), payload.end()}, now + delay});
-    network_.changed.notify_all();
+    wait(lock, [&] { return channel.size() < network_.options.capacity; });
+    const auto now = push(to, tag, payload);
+    if (network_.options.rendezvous) wait(lock, [&] { return channel.empty(); });
     return {.sent = now, .arrived = now};
   }
 
-  bool sends_at_once(model::DeviceIndex /*to*/, std::size_t /*bytes*/) const override {
-    return network_.options.sends_inline;
+  std::optional<exec::MessageTimes> try_send(model::DeviceIndex to, exec::MessageTag tag,
+                                             std::span<const std::byte> payload) override {
+    const std::lock_guard lock(network_.mutex);
+    if (cancelled_) throw Error(reason_);
+    const auto& options = network_.options;
+    if (!options.sends_inline || options.rendezvous) return std::nullopt;
+    if (network_.channels[{self_, to}].size() >= options.capacity) return std::nullopt;
+    const auto now = push(to, tag, payload);
+    return exec::MessageTimes{.sent = now, .arrived = now};
   }
 
   exec::MessageTimes receive(model::DeviceIndex from, exec::MessageTag tag,
@@ -107,6 +111,22 @@ class MemoryTransport final : public exec::Transport {
   }
 
  private:
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
+    network_.changed.wait(lock, [&] { return cancelled_ || ready(); });
+    if (cancelled_) throw Error(reason_);
+  }
+  // Under the network's mutex.
+  exec::Clock::time_point push(model::DeviceIndex to, exec::MessageTag tag,
+                               std::span<const std::byte> payload) {
+    const auto now = exec::Clock::now();
+    const auto delay = std::chrono::microseconds(
+        network_.random() % static_cast<std::uint64_t>(network_.options.max_delay.count() + 1));
+    network_.channels[{self_, to}].push_back({tag, {payload.begin(), payload.end()}, now + delay});
+    network_.changed.notify_all();
+    return now;
+  }
+
   MemoryNetwork& network_;
   model::DeviceIndex self_;
   bool cancelled_ = false;  // under the network's mutex

@@ -7,6 +7,7 @@ tandem_tests(
     exec_session_liveness_test.cpp
     exec_collective_test.cpp
     exec_runtime_generation_test.cpp
+    exec_runtime_memory_test.cpp
     exec_runtime_pacer_test.cpp
     exec_runtime_random_graph_test.cpp
     exec_runtime_report_test.cpp

@@ -2,6 +2,7 @@ tandem_tests(
   weights
   SOURCES
     exec_sampling_test.cpp
+    exec_weights_atomic_file_test.cpp
     exec_weights_convert_test.cpp
     exec_weights_random_test.cpp
     exec_weights_safetensors_test.cpp

@@ -122,8 +122,9 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
   return {.sent = end, .arrived = end};
 }
 
-bool LedgerTransport::sends_at_once(model::DeviceIndex /*to*/, std::size_t /*bytes*/) const {
-  return false;
+std::optional<MessageTimes> LedgerTransport::try_send(model::DeviceIndex /*to*/, MessageTag /*tag*/,
+                                                      std::span<const std::byte> /*payload*/) {
+  return std::nullopt;
 }
 
 MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,

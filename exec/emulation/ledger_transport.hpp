@@ -25,7 +25,8 @@ class LedgerTransport final : public Transport {
   MessageTimes send(model::DeviceIndex to, MessageTag tag,
                     std::span<const std::byte> payload) override;
   // Never: sending sleeps.
-  [[nodiscard]] bool sends_at_once(model::DeviceIndex to, std::size_t bytes) const override;
+  [[nodiscard]] std::optional<MessageTimes> try_send(model::DeviceIndex to, MessageTag tag,
+                                                     std::span<const std::byte> payload) override;
   // Returns when the message is due. Does not spin.
   MessageTimes receive(model::DeviceIndex from, MessageTag tag, std::span<std::byte> payload,
                        Clock::time_point deadline, bool may_spin) override;

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "exec/runtime/available_memory.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
@@ -89,14 +90,24 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
 }  // namespace
 
 void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run) {
-  const double need = need_of(plan, self, run.workload, run.scored_rows, /*program=*/0.0);
-  const double available = available_memory_bytes();
-  if (need > available) {
-    throw Error("device " + device_of(plan, self).name + ": the plan needs " +
-                model::to_text(model::Bytes{need}) + " of memory, but " +
-                model::to_text(model::Bytes{available}) +
-                " are available; close programs, or plan with a smaller budget for it");
+  check_memory(plan, std::span(&self, 1), run);
+}
+
+void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
+                  const RunOptions& run) {
+  double need = 0.0;
+  for (const model::DeviceIndex d : devices) {
+    need += need_of(plan, d, run.workload, run.scored_rows, /*program=*/0.0);
   }
+  const AvailableMemory available = available_memory();
+  if (need <= available.bytes) return;
+  const bool one = devices.size() == 1;
+  throw Error((one ? "device " + device_of(plan, devices.front()).name + ": the plan needs "
+                   : std::to_string(devices.size()) + " devices on this machine: they need ") +
+              model::to_text(model::Bytes{need}) + " of memory" + (one ? "" : " together") +
+              ", but " + model::to_text(model::Bytes{available.bytes}) + " are available in " +
+              available.bound + "; close programs" +
+              (one ? ", or plan with a smaller budget for it" : ", or emulate a smaller model"));
 }
 
 StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload,

@@ -39,6 +39,9 @@ struct RunOptions {
 // `run`. Allocates nothing, and believes nothing that the plan says of memory: it may come
 // from a peer.
 void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run);
+// The same for several devices that are all to be on this machine, a process each.
+void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
+                  const RunOptions& run);
 
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {

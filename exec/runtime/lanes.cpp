@@ -34,7 +34,7 @@ void ChannelLane::reserve(const ChannelSchedule& schedule) {
   // Slots of different shapes may lie differently: nothing is in flight between steps.
   const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
   if (storage_.size() < floats) storage_.resize(floats);
-  if (!carries_inline(schedule.slot_floats * sizeof(float))) start();
+  if (needs_thread(schedule.slot_floats * sizeof(float))) start();
 }
 
 void ChannelLane::start() {
@@ -46,24 +46,25 @@ double ChannelLane::allocated_bytes() const {
 }
 
 void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
+  bool work = false;
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) throw Error(reason_);
     schedule_ = &schedule;
+    count_ = static_cast<std::int32_t>(schedule.messages.size());
     slot_floats_ = schedule.slot_floats;
     step_ = step;
-    threaded_ = !carries_inline(schedule.slot_floats * sizeof(float));
     reset();
-    has_work_ = threaded_;
+    work = has_work();
   }
-  if (!threaded_) return;
+  if (!work) return;
   start();  // the transport may have found out only now that it has to wait
   changed_.notify_all();
 }
 
 void ChannelLane::finish() {
   std::unique_lock lock(mutex_);
-  await(lock, [this] { return !has_work_; });
+  await(lock, [this] { return done(); });
 }
 
 void ChannelLane::cancel(const std::string& reason) noexcept {
@@ -91,18 +92,16 @@ void ChannelLane::await(std::unique_lock<std::mutex>& lock, Ready ready) {
 void ChannelLane::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || (has_work_ && !cancelled_); });
+    changed_.wait(lock, [this] { return stopping_ || (!cancelled_ && has_work()); });
     if (stopping_) return;
     lock.unlock();
     try {
-      for (std::int32_t position = 0; position < count(); ++position) carry(position);
+      carry();
     } catch (const std::exception& error) {
       cancel(error.what());
       if (options_.on_failure) options_.on_failure(error.what());
     }
     lock.lock();
-    has_work_ = false;
-    changed_.notify_all();
   }
 }
 
@@ -112,13 +111,9 @@ void OutgoingLane::reset() {
   times_.resize(static_cast<std::size_t>(count()));
 }
 
-bool OutgoingLane::carries_inline(std::size_t bytes) const {
-  return transport().sends_at_once(peer(), bytes);
-}
-
 std::span<float> OutgoingLane::room(std::int32_t position) {
   const ChannelMessage& next = message(position);
-  if (threaded() && next.previous >= 0) {
+  if (next.previous >= 0) {
     std::unique_lock lock(mutex());
     await(lock, [&] { return sent_ > next.previous; });
   }
@@ -126,9 +121,20 @@ std::span<float> OutgoingLane::room(std::int32_t position) {
 }
 
 void OutgoingLane::send(std::int32_t position) {
-  if (!threaded()) {
-    transmit(position);
-    return;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex());
+    first = sent_ == position;
+  }
+  if (first) {
+    const ChannelMessage& next = message(position);
+    const Clock::time_point start = Clock::now();
+    if (const auto times = transport().try_send(peer(), tag(next), std::as_bytes(slot(next)))) {
+      times_[static_cast<std::size_t>(position)] = {.start = start, .sent = times->sent};
+      const std::lock_guard lock(mutex());
+      captured_ = sent_ = position + 1;
+      return;
+    }
   }
   {
     const std::lock_guard lock(mutex());
@@ -137,12 +143,13 @@ void OutgoingLane::send(std::int32_t position) {
   changed().notify_all();
 }
 
-void OutgoingLane::carry(std::int32_t position) {
-  {
-    std::unique_lock lock(mutex());
-    await(lock, [&] { return captured_ > position; });
-  }
-  transmit(position);
+void OutgoingLane::carry() {
+  // It stays: the computing thread moves `sent_` only while nothing is captured beyond it.
+  const std::int32_t position = sent_;
+  const ChannelMessage& next = message(position);
+  Times& times = times_[static_cast<std::size_t>(position)];
+  times.start = Clock::now();
+  times.sent = transport().send(peer(), tag(next), std::as_bytes(slot(next))).sent;
   {
     const std::lock_guard lock(mutex());
     sent_ = position + 1;
@@ -150,25 +157,25 @@ void OutgoingLane::carry(std::int32_t position) {
   changed().notify_all();
 }
 
-void OutgoingLane::transmit(std::int32_t position) {
-  const ChannelMessage& next = message(position);
-  Times& times = times_[static_cast<std::size_t>(position)];
-  times.start = Clock::now();
-  times.sent = transport().send(peer(), tag(next), std::as_bytes(slot(next))).sent;
-}
-
 void IncomingLane::reset() {
+  threaded_ = needs_thread(slot_bytes());
   received_ = 0;
   delivered_.assign(static_cast<std::size_t>(count()), 0);
   arrivals_.resize(static_cast<std::size_t>(count()));
 }
 
-bool IncomingLane::carries_inline(std::size_t bytes) const {
-  return transport().receives_inline(peer(), bytes);
+bool IncomingLane::needs_thread(std::size_t bytes) const {
+  return !transport().receives_inline(peer(), bytes);
+}
+
+bool IncomingLane::has_work() const {
+  if (!threaded_ || received_ == count()) return false;
+  const std::int32_t previous = message(received_).previous;
+  return previous < 0 || delivered_[static_cast<std::size_t>(previous)] != 0;
 }
 
 std::span<const float> IncomingLane::payload(std::int32_t position) {
-  if (!threaded()) {
+  if (!threaded_) {
     while (received_ <= position) receive(received_);
     return slot(message(position));
   }
@@ -185,7 +192,7 @@ std::span<const float> IncomingLane::payload(std::int32_t position) {
 }
 
 void IncomingLane::delivered(std::int32_t position) {
-  if (!threaded()) {
+  if (!threaded_) {
     delivered_[static_cast<std::size_t>(position)] = 1;
     return;
   }
@@ -196,25 +203,18 @@ void IncomingLane::delivered(std::int32_t position) {
   changed().notify_all();
 }
 
-void IncomingLane::carry(std::int32_t position) {
-  const std::int32_t previous = message(position).previous;
-  if (previous >= 0) {
-    std::unique_lock lock(mutex());
-    await(lock, [&] { return delivered_[static_cast<std::size_t>(previous)] != 0; });
-  }
-  receive(position);
-}
+void IncomingLane::carry() { receive(received_); }
 
 void IncomingLane::receive(std::int32_t position) {
   const ChannelMessage& next = message(position);
   require(
-      threaded() || next.previous < 0 || delivered_[static_cast<std::size_t>(next.previous)] != 0,
+      threaded_ || next.previous < 0 || delivered_[static_cast<std::size_t>(next.previous)] != 0,
       "IncomingLane: slot still in use");
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
-                          Clock::time_point::max(), options().may_spin && !threaded());
+                          Clock::time_point::max(), options().may_spin && !threaded_);
   arrivals_[static_cast<std::size_t>(position)] = times.arrived;
-  if (!threaded()) {
+  if (!threaded_) {
     received_ = position + 1;
     return;
   }

@@ -45,24 +45,26 @@ class ChannelLane {
   void begin(std::int32_t step, const ChannelSchedule& schedule);
   // Returns when the step's messages have all passed. Throws Error if cancelled.
   void finish();
-  // Ends the thread, after its present step. A destructor's first act, as the thread calls virtual
-  // functions; idempotent.
+  // Ends the thread, after its present message. A destructor's first act, as the thread calls
+  // virtual functions; idempotent.
   void stop() noexcept;
   // Every present and future call throws Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
  protected:
-  // One message, on the lane's thread. May wait.
-  virtual void carry(std::int32_t position) = 0;
-  // True if messages of `bytes` need no thread.
-  [[nodiscard]] virtual bool carries_inline(std::size_t bytes) const = 0;
-  virtual void reset() = 0;  // for a new step, under the mutex
+  // The thread's next message, when there is something for it to do. May wait for the network.
+  virtual void carry() = 0;
+  [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
+  [[nodiscard]] virtual bool done() const = 0;      // with the step; under the mutex
+  virtual void reset() = 0;                         // for a new step, under the mutex
+  // Whether messages of `bytes` may need the thread.
+  [[nodiscard]] virtual bool needs_thread(std::size_t bytes) const = 0;
   [[nodiscard]] const ChannelMessage& message(std::int32_t position) const {
     return schedule_->messages[static_cast<std::size_t>(position)];
   }
-  [[nodiscard]] std::int32_t count() const {
-    return static_cast<std::int32_t>(schedule_->messages.size());
-  }
+  // Messages of the step.
+  [[nodiscard]] std::int32_t count() const { return count_; }
+  [[nodiscard]] std::size_t slot_bytes() const { return slot_floats_ * sizeof(float); }
   [[nodiscard]] std::span<float> slot(const ChannelMessage& message);
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};
@@ -74,7 +76,6 @@ class ChannelLane {
   [[nodiscard]] Transport& transport() { return *transport_; }
   [[nodiscard]] const Transport& transport() const { return *transport_; }
   [[nodiscard]] const LaneOptions& options() const { return options_; }
-  [[nodiscard]] bool threaded() const { return threaded_; }
   std::mutex& mutex() { return mutex_; }
   std::condition_variable& changed() { return changed_; }
 
@@ -88,28 +89,30 @@ class ChannelLane {
   std::vector<float> storage_;
   std::size_t slot_floats_ = 0;
 
-  const ChannelSchedule* schedule_ = nullptr;
+  const ChannelSchedule* schedule_ = nullptr;  // may be gone when the step is done
+  std::int32_t count_ = 0;
   std::int32_t step_ = -1;
-  bool threaded_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool has_work_ = false;  // the thread has messages of the step left
   bool stopping_ = false;
   bool cancelled_ = false;
   std::string reason_;
   std::thread thread_;
 };
 
-// The sending end: payloads are captured and sent in order.
+// The sending end: payloads are captured and sent in order. The computing thread sends what the
+// network takes at once; a message that has to wait, and those captured while it does, are the
+// thread's, so that the computing thread itself never waits for the network to take one.
 class OutgoingLane final : public ChannelLane {
  public:
   using ChannelLane::ChannelLane;
   ~OutgoingLane() override { stop(); }
 
-  // Storage for the payload of message `position`, the next one; waits for room.
+  // Storage for the payload of message `position`, the next one; waits for room, which the schedule
+  // promises without this device's help (schedule.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
-  // That storage holds the payload: sends it, or leaves it to the thread.
+  // That storage holds the payload: sends it, or leaves (the rest of) it to the thread.
   void send(std::int32_t position);
 
   struct Times {
@@ -122,11 +125,14 @@ class OutgoingLane final : public ChannelLane {
   }
 
  private:
-  void carry(std::int32_t position) override;
-  [[nodiscard]] bool carries_inline(std::size_t bytes) const override;
+  void carry() override;
+  [[nodiscard]] bool has_work() const override { return sent_ < captured_; }
+  [[nodiscard]] bool done() const override { return sent_ == count(); }
   void reset() override;
-  void transmit(std::int32_t position);
+  [[nodiscard]] bool needs_thread(std::size_t /*bytes*/) const override { return true; }
 
+  // Under the mutex. The one at `sent_` is the thread's if it is captured, else the computing
+  // thread's.
   std::int32_t captured_ = 0;
   std::int32_t sent_ = 0;
   std::vector<Times> times_;
@@ -148,11 +154,14 @@ class IncomingLane final : public ChannelLane {
   void delivered(std::int32_t position);
 
  private:
-  void carry(std::int32_t position) override;
-  [[nodiscard]] bool carries_inline(std::size_t bytes) const override;
+  void carry() override;
+  [[nodiscard]] bool has_work() const override;
+  [[nodiscard]] bool done() const override { return !threaded_ || received_ == count(); }
   void reset() override;
+  [[nodiscard]] bool needs_thread(std::size_t bytes) const override;
   void receive(std::int32_t position);
 
+  bool threaded_ = false;  // in this step
   std::atomic<std::int32_t> received_{0};
   std::vector<char> delivered_;
   std::vector<Clock::time_point> arrivals_;

@@ -7,10 +7,8 @@
 #include "model/error.hpp"
 
 namespace tandem::exec {
-namespace {
 
-// The number after `field` in a file of lines "Field:   123 kB".
-double field_bytes(const char* path, const std::string& field) {
+double field_bytes(const std::filesystem::path& path, const std::string& field) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(field)) continue;
@@ -18,11 +16,9 @@ double field_bytes(const char* path, const std::string& field) {
     double kibibytes = 0.0;
     if (words >> kibibytes) return kibibytes * 1024.0;
   }
-  throw Error(std::string(path) + ": no field '" + field +
+  throw Error(path.string() + ": no field '" + field +
               "', expected a Linux /proc file system; mount it");
 }
-
-}  // namespace
 
 double peak_resident_bytes() { return field_bytes("/proc/self/status", "VmHWM:"); }
 
@@ -32,8 +28,6 @@ bool reset_peak_resident() {
   file.flush();
   return file.good();
 }
-
-double available_memory_bytes() { return field_bytes("/proc/meminfo", "MemAvailable:"); }
 
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");

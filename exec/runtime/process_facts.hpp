@@ -2,6 +2,7 @@
 
 // What the kernel says about this process and machine, from /proc.
 
+#include <filesystem>
 #include <string>
 
 namespace tandem::exec {
@@ -10,8 +11,8 @@ namespace tandem::exec {
 [[nodiscard]] double peak_resident_bytes();
 // Starts a new peak at what is resident now. False if the kernel does not let us.
 bool reset_peak_resident();
-// Bytes that programs can still have without swapping (MemAvailable). Throws Error if unknown.
-[[nodiscard]] double available_memory_bytes();
+// The number after `field` in a file of lines "Field:   123 kB". Throws Error if there is none.
+[[nodiscard]] double field_bytes(const std::filesystem::path& file, const std::string& field);
 // A random name of this start of the machine; empty if unknown.
 [[nodiscard]] std::string boot_id();
 

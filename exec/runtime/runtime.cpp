@@ -47,11 +47,12 @@ Runtime::~Runtime() {
 
 void Runtime::prepare(const model::TaskGraph& graph) {
   if (shapes_.contains(graph.shape())) return;
-  Shape& shape = shapes_[graph.shape()];
+  Shape shape;  // kept when nothing can fail any more
   shape.schedule = make_schedule(graph, options_.device);
   attach(shape.schedule.outgoing, shape.outgoing, outgoing_);
   attach(shape.schedule.incoming, shape.incoming, incoming_);
   if (!shape.schedule.disk.loads.empty()) prepare_loads(graph, shape.schedule.disk);
+  shapes_.emplace(graph.shape(), std::move(shape));
 }
 
 void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {

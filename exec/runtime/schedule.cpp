@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <span>
 #include <tuple>
 
+#include "exec/compute.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -20,16 +22,15 @@ using model::TaskKind;
 
 constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
 
-// Attention reads and writes the cache besides its operands.
-bool uses_cache(const Task& task) {
-  return task.kind == TaskKind::project_qkv || task.kind == TaskKind::attend;
+bool is_among(model::BufferKind kind, std::span<const model::BufferKind> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
 bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
-  if (buffer.kind == model::BufferKind::key_value) {
-    return task.layer == layer && (uses_cache(task) || task.input == buffer);
-  }
-  return task.input == buffer || task.output == buffer;
+  if (buffer.kind == model::BufferKind::key_value && task.layer != layer) return false;
+  const bool beyond_operands =
+      is_among(buffer.kind, also_read(task.kind)) || is_among(buffer.kind, also_written(task.kind));
+  return beyond_operands || task.input == buffer || task.output == buffer;
 }
 
 // A buffer as a device knows it: kind, slot, and of the cache, the layer.
@@ -220,9 +221,8 @@ class Builder {
       const Role role = role_of(task);
       if (role != Role::outgoing) {
         made[place_of(task.output, task.layer)].add(area_of(task), anchor(i));
-        if (task.kind == TaskKind::project_qkv) {
-          made[place_of({.kind = model::BufferKind::key_value}, task.layer)].add(area_of(task),
-                                                                                 anchor(i));
+        for (const model::BufferKind kind : also_written(task.kind)) {
+          made[place_of({.kind = kind}, task.layer)].add(area_of(task), anchor(i));
         }
         continue;
       }
@@ -248,14 +248,31 @@ class Builder {
       channel.slot_floats = std::max(channel.slot_floats, floats);
     }
     for (auto& [peer, channel] : by_peer) {
-      assign_slots(channel, role);
+      assign_slots(channel, role == Role::outgoing ? taken(channel) : deliveries(channel), role);
       channels.push_back(std::move(channel));
     }
   }
 
-  // A slot is free for a message if the one before it is surely delivered by the time that anything
-  // after the message can be waited for; a sender needs two, one being sent, one being filled.
-  void assign_slots(ChannelSchedule& channel, Role role) {
+  std::vector<TaskIndex> deliveries(const ChannelSchedule& channel) {
+    std::vector<TaskIndex> when;
+    for (const ChannelMessage& message : channel.messages) when.push_back(anchor(message.task));
+    return when;
+  }
+
+  // By when the receiver has surely taken each message of an outgoing channel off the network: when
+  // it, or one behind it, is delivered.
+  std::vector<TaskIndex> taken(const ChannelSchedule& channel) const {
+    Builder receiver(graph_, channel.peer);
+    receiver.anchor_deliveries();
+    std::vector<TaskIndex> when = receiver.deliveries(channel);
+    for (std::size_t m = when.size(); m-- > 1;) when[m - 1] = std::min(when[m - 1], when[m]);
+    return when;
+  }
+
+  // A slot is free for a message if the one before it is surely gone, from a receiver's slot by the
+  // time that anything after the message can be waited for, from a sender's by the time that the
+  // message is captured. At least two: one on its way, one being filled or emptied.
+  void assign_slots(ChannelSchedule& channel, const std::vector<TaskIndex>& gone, Role role) {
     struct Slot {
       TaskIndex busy_until;
       std::int32_t last;
@@ -267,12 +284,12 @@ class Builder {
       auto slot = std::min_element(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
         return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
       });
-      const bool grow =
-          slots.size() < least || (role == Role::incoming && slot->busy_until >= message.task);
+      const TaskIndex needed = role == Role::incoming ? message.task : anchor(message.task);
+      const bool grow = slots.size() < least || slot->busy_until >= needed;
       if (grow) slot = slots.insert(slots.end(), Slot{.busy_until = -1, .last = -1});
       message.slot = static_cast<std::int32_t>(slot - slots.begin());
       message.previous = slot->last;
-      *slot = {.busy_until = anchor(message.task), .last = m};
+      *slot = {.busy_until = gone[static_cast<std::size_t>(m)], .last = m};
     }
     channel.slots = static_cast<std::int32_t>(slots.size());
   }

@@ -70,8 +70,11 @@ struct Schedule {
 //   columns of its buffer, have run, and before any later task can overwrite it;
 //   an arrival is delivered as late as it can be: before the first later task that depends on it or
 //   touches its rows and columns, so that the device computes while the message travels.
-// Slots suffice for every message that can arrive before the one being waited for, so that no
-// cyclic waiting can arise; incoming channels with more than one message have at least two.
+// Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
+// receiver takes a message only when it wants it or one behind it: a receiver has room for every
+// message that can arrive before the one being waited for; a sender captures into a slot whose last
+// message is surely taken once every task before the capture, on any device, is done. Channels with
+// more than one message have at least two.
 // A task that depends on a transfer which this device sends may start when its payload is captured.
 // A load starts as soon as the loads before it and the cpu tasks that it depends on are done; the
 // computing thread waits for it before the first task that depends on it, after everything else

@@ -1,6 +1,5 @@
 #include "exec/transport/connection.hpp"
 
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -38,7 +37,7 @@ Connection::Link::Link(int socket, std::string peer) : descriptor(socket), name(
   const int one = 1;
   int nonblocking = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  // A message of the computing thread must fit, so that sending it does not block.
+  // The computing thread's messages should fit, so that sending them wakes no thread.
   ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes, sizeof kSocketBufferBytes);
   ::ioctl(socket, FIONBIO, &nonblocking);
   // Who only receives would otherwise never learn that the way to its peer is gone.
@@ -164,21 +163,5 @@ int Connection::descriptor() const { return link_->descriptor; }
 bool Connection::encrypted() const { return link_->tls.has_value(); }
 const std::string& Connection::peer() const { return link_->name; }
 void Connection::rename(std::string peer) { link_->name = std::move(peer); }
-
-std::size_t Connection::unsent_bytes() const {
-  int bytes = 0;
-  return ::ioctl(link_->descriptor, SIOCOUTQ, &bytes) == 0 && bytes > 0
-             ? static_cast<std::size_t>(bytes)
-             : 0;
-}
-
-std::size_t Connection::send_room() const {
-  int bytes = 0;
-  socklen_t size = sizeof bytes;
-  // Half of what the kernel counts is its own book-keeping (socket(7)), and TLS adds a little.
-  return ::getsockopt(link_->descriptor, SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0 && bytes > 0
-             ? static_cast<std::size_t>(bytes) / 4
-             : 0;
-}
 
 }  // namespace tandem::exec

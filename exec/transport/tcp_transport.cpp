@@ -29,11 +29,12 @@ std::string text_of(const DataHeader& header) {
 }  // namespace
 
 struct TcpTransport::End {
-  explicit End(Connection given)
-      : connection(std::move(given)), room(connection.send_room()), staged(kStagedBytes) {}
+  explicit End(Connection given) : connection(std::move(given)), staged(kStagedBytes) {}
   Connection connection;
-  std::size_t room;
-  std::vector<std::byte> staged;  // sending only
+  // Sending only: header and first bytes of the message under way, and how much of it is written.
+  std::vector<std::byte> staged;
+  MessageTag under_way;
+  std::size_t written = 0;
   // Receiving only. Spinning that does not end the wait only takes the core from whoever shall
   // send: after n vain spins in a row the next 2^n - 1 receives (63 at most) block at once.
   int vain_spins = 0;
@@ -64,34 +65,48 @@ TcpTransport::End& TcpTransport::end_of(model::DeviceIndex peer, bool sends) con
   return *side[index];
 }
 
+// Writes what the socket takes. True: that was all of the message.
+bool TcpTransport::push(End& end, MessageTag tag, std::span<const std::byte> payload) {
+  const std::size_t along = std::min(payload.size(), kStagedBytes - kDataHeaderBytes);
+  const std::span<const std::byte> staged = std::span(end.staged).first(kDataHeaderBytes + along);
+  if (end.written == 0) {
+    encode_data_header({.tag = tag, .bytes = payload.size()},
+                       std::span(end.staged).first<kDataHeaderBytes>());
+    std::copy_n(payload.begin(), along, end.staged.begin() + kDataHeaderBytes);
+    end.under_way = tag;
+  }
+  require(end.under_way == tag, "transport: another message while one is under way");
+  while (end.written < kDataHeaderBytes + payload.size()) {
+    const std::size_t sent = end.connection.write_some(
+        end.written < staged.size() ? staged.subspan(end.written)
+                                    : payload.subspan(end.written - kDataHeaderBytes));
+    if (sent == 0) return false;
+    end.written += sent;
+  }
+  end.written = 0;
+  return true;
+}
+
 MessageTimes TcpTransport::send(model::DeviceIndex to, MessageTag tag,
                                 std::span<const std::byte> payload) {
   End& end = end_of(to, true);
   cancellation_->check();
-  encode_data_header({.tag = tag, .bytes = payload.size()},
-                     std::span(end.staged).first<kDataHeaderBytes>());
-  const std::size_t along = std::min(payload.size(), kStagedBytes - kDataHeaderBytes);
-  std::copy_n(payload.begin(), along, end.staged.begin() + kDataHeaderBytes);
-  const std::array<std::span<const std::byte>, 2> parts{
-      std::span(end.staged).first(kDataHeaderBytes + along), payload.subspan(along)};
-  for (std::span<const std::byte> part : parts) {
-    while (!part.empty()) {
-      const std::size_t sent = end.connection.write_some(part);
-      part = part.subspan(sent);
-      if (sent == 0) {
-        end.connection.wait(
-            true, {.deadline = Clock::time_point::max(), .cancellation = cancellation_.get()});
-      }
-    }
+  while (!push(end, tag, payload)) {
+    end.connection.wait(
+        true, {.deadline = Clock::time_point::max(), .cancellation = cancellation_.get()});
   }
   const Clock::time_point now = Clock::now();
   return {.sent = now, .arrived = now};
 }
 
-bool TcpTransport::sends_at_once(model::DeviceIndex to, std::size_t bytes) const {
-  if (bytes > options_.inline_bytes) return false;
-  const End& end = end_of(to, true);
-  return bytes + end.connection.unsent_bytes() <= end.room;
+std::optional<MessageTimes> TcpTransport::try_send(model::DeviceIndex to, MessageTag tag,
+                                                   std::span<const std::byte> payload) {
+  if (payload.size() > options_.inline_bytes) return std::nullopt;
+  End& end = end_of(to, true);
+  cancellation_->check();
+  if (!push(end, tag, payload)) return std::nullopt;
+  const Clock::time_point now = Clock::now();
+  return MessageTimes{.sent = now, .arrived = now};
 }
 
 MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,

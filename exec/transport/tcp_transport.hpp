@@ -34,7 +34,8 @@ class TcpTransport final : public Transport {
 
   MessageTimes send(model::DeviceIndex to, MessageTag tag,
                     std::span<const std::byte> payload) override;
-  [[nodiscard]] bool sends_at_once(model::DeviceIndex to, std::size_t bytes) const override;
+  [[nodiscard]] std::optional<MessageTimes> try_send(model::DeviceIndex to, MessageTag tag,
+                                                     std::span<const std::byte> payload) override;
   MessageTimes receive(model::DeviceIndex from, MessageTag tag, std::span<std::byte> payload,
                        Clock::time_point deadline, bool may_spin) override;
   [[nodiscard]] bool receives_inline(model::DeviceIndex from, std::size_t bytes) const override;
@@ -42,6 +43,7 @@ class TcpTransport final : public Transport {
 
  private:
   struct End;
+  bool push(End& end, MessageTag tag, std::span<const std::byte> payload);
   [[nodiscard]] End& end_of(model::DeviceIndex peer, bool sends) const;
   std::shared_ptr<Cancellation> cancellation_;
   TcpOptions options_;

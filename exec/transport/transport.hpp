@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -40,9 +41,11 @@ class Transport {
   virtual MessageTimes send(model::DeviceIndex to, MessageTag tag,
                             std::span<const std::byte> payload) = 0;
 
-  // True if a message of `bytes` can be sent now without waiting for the network: the runtime then
-  // sends from the computing thread, which saves a wake-up.
-  [[nodiscard]] virtual bool sends_at_once(model::DeviceIndex to, std::size_t bytes) const = 0;
+  // The same if none of it has to wait for the network: the runtime then sends from the computing
+  // thread, which saves a wake-up. Nothing: it has to wait, and some of it may be on its way;
+  // send() of the same message and payload sends the rest.
+  [[nodiscard]] virtual std::optional<MessageTimes> try_send(
+      model::DeviceIndex to, MessageTag tag, std::span<const std::byte> payload) = 0;
 
   // Receives the next message from device `from` into `payload`. Throws Error (both devices,
   // expected and actual tag or size, remedy) if it is not the message `tag` of that size, if the

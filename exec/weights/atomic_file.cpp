@@ -1,11 +1,14 @@
 #include "exec/weights/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 #include <system_error>
@@ -28,32 +31,73 @@ constexpr std::string_view kPrefix = ".tandem-partial-";
   throw Error(path.string() + ": " + what + ": " + std::strerror(error) + "; " + remedy);
 }
 
-// What a killed process left behind: no writer takes a day.
+fs::path partial_name(const fs::path& folder) {
+  std::random_device random;
+  return folder / (std::string(kPrefix) + std::to_string(random()));
+}
+
+// True: nobody holds it, and now we do. Nothing: this file system has no locks.
+std::optional<bool> lock(int descriptor) {
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  return std::nullopt;
+}
+
+bool is_old(const fs::path& path) {
+  std::error_code ignored;
+  const auto changed = fs::last_write_time(path, ignored);
+  return !ignored && fs::file_time_type::clock::now() - changed > std::chrono::hours(24);
+}
+
+// What killed processes left behind. Where there are no locks, what no writer has touched for a
+// day.
 void remove_stale(const fs::path& folder) {
   std::error_code ignored;
-  const auto now = fs::file_time_type::clock::now();
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-    const auto changed = entry.last_write_time(ignored);
-    if (!ignored && now - changed > std::chrono::hours(24)) fs::remove(entry.path(), ignored);
+    if (!fs::is_regular_file(entry.symlink_status(ignored))) continue;
+    const int descriptor = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0) continue;
+    if (lock(descriptor).value_or(is_old(entry.path()))) fs::remove(entry.path(), ignored);
+    close(descriptor);
   }
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& folder) : folder_(folder) {
+AtomicFile::AtomicFile(const fs::path& folder, bool unnamed) : folder_(folder) {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) fail(folder_, "cannot make this folder", error.value());
   remove_stale(folder_);
-  std::random_device random;
+  if (unnamed) open_unnamed();
+  if (descriptor_ < 0) open_named();
+}
+
+void AtomicFile::open_unnamed() {
+  // Its name is made through /proc, which is not everywhere.
+  if (access("/proc/self/fd", X_OK) != 0) return;
+  descriptor_ = open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  // For the moment in which it has a temporary name, to replace another.
+  if (descriptor_ >= 0) static_cast<void>(lock(descriptor_));
+}
+
+void AtomicFile::open_named() {
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    const fs::path candidate = folder_ / (std::string(kPrefix) + std::to_string(random()));
-    descriptor_ = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) {
-      temporary_ = candidate;
-    } else if (errno != EEXIST || attempt == 100) {
+    const fs::path candidate = partial_name(folder_);
+    const int descriptor = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+      if (errno == EEXIST && attempt < 100) continue;
       fail(folder_, "cannot make a file here", errno);
+    }
+    // Another writer may have taken it for a leftover before it was locked.
+    struct stat status {};
+    if (lock(descriptor).value_or(true) && fstat(descriptor, &status) == 0 && status.st_nlink > 0) {
+      descriptor_ = descriptor;
+      temporary_ = candidate;
+    } else {
+      close(descriptor);
+      if (attempt >= 100) fail(folder_, "cannot keep a file here", EBUSY);
     }
   }
 }
@@ -107,14 +151,35 @@ void AtomicFile::settle() {
   settled_ = written_;
 }
 
+bool AtomicFile::link_to(const fs::path& name) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
+  if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
+  if (errno == EEXIST) return false;
+  fail(name, "cannot give the finished file its name", errno);
+}
+
 void AtomicFile::commit(const fs::path& name) {
-  // close reports what the disk refused late (quota, network file systems).
-  if (close(std::exchange(descriptor_, -1)) != 0) fail(folder_, "cannot finish writing", errno);
+  // Closing reports what the disk refused late (quota, network file systems). The file itself stays
+  // open, and with it the lock, until it has its name.
+  const int copy = dup(descriptor_);
+  if (copy < 0 || close(copy) != 0) fail(folder_, "cannot finish writing", errno);
   const fs::path target = folder_ / name;
-  if (rename(temporary_.c_str(), target.c_str()) != 0) {
+  if (temporary_.empty() && !link_to(target)) {
+    // A link replaces nothing, a rename does.
+    for (int attempt = 0; temporary_.empty(); ++attempt) {
+      const fs::path candidate = partial_name(folder_);
+      if (link_to(candidate)) {
+        temporary_ = candidate;
+      } else if (attempt == 100) {
+        fail(folder_, "cannot make a file here", EEXIST);
+      }
+    }
+  }
+  if (!temporary_.empty() && rename(temporary_.c_str(), target.c_str()) != 0) {
     fail(target, "cannot give the finished file its name", errno);
   }
   temporary_.clear();
+  close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace tandem::exec

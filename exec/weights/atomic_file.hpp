@@ -10,13 +10,17 @@
 
 namespace tandem::exec {
 
-// Writes to a temporary file in `folder`; commit renames it. Without commit the destructor removes
-// it, so that an error leaves nothing behind. Move-only. All functions throw Error (path, the
-// system's reason, remedy).
+// Writes to a file in `folder` that has no name until commit gives it one, so that nothing is left
+// behind by an error, nor by whatever ends the process. Where the file system has no such files
+// (O_TMPFILE) it has a temporary name, and a lock by which the next writer in that folder knows
+// whether its process still lives, and removes it if not. Move-only. All functions throw Error
+// (path, the system's reason, remedy).
 class AtomicFile {
  public:
   // Makes `folder` and its parents if need be.
-  explicit AtomicFile(const std::filesystem::path& folder);
+  explicit AtomicFile(const std::filesystem::path& folder) : AtomicFile(folder, true) {}
+  // `unnamed` false: with a temporary name even where the file system can do without.
+  AtomicFile(const std::filesystem::path& folder, bool unnamed);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   ~AtomicFile();
@@ -31,6 +35,11 @@ class AtomicFile {
   void commit(const std::filesystem::path& name);
 
  private:
+  void open_unnamed();
+  void open_named();
+  // A name for the file that has none; false if `name` is taken.
+  [[nodiscard]] bool link_to(const std::filesystem::path& name) const;
+
   std::filesystem::path folder_;
   std::filesystem::path temporary_;  // empty: nothing to remove
   int descriptor_ = -1;

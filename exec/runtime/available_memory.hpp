@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tandem::exec {
+
+struct AvailableMemory {
+  double bytes = 0.0;
+  std::string bound;  // what allows no more: "this machine", or a control group and its limit
+};
+
+// What programs can still have without swapping or being killed: MemAvailable, or less if a control
+// group of this process, or one around it, has a limit (versions 1 and 2): that limit without what
+// the group uses, of which page cache can be taken back. `root`: where /proc and the groups are
+// found. Throws Error if /proc does not say.
+[[nodiscard]] AvailableMemory available_memory(const std::filesystem::path& root = "/");
+
+}  // namespace tandem::exec

@@ -1,0 +1,232 @@
+// What a task reads and writes is what schedules believe: its operands, and what compute.hpp says
+// that its kind uses besides.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/compute_state.hpp"
+#include "exec/weights/random.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::Range;
+using model::Task;
+using model::TaskKind;
+
+constexpr std::int32_t kRows = 4;
+constexpr std::int32_t kPositions = 40;
+
+constexpr std::array kBuffers{BufferRef{BufferKind::hidden},     BufferRef{BufferKind::normed},
+                              BufferRef{BufferKind::query},      BufferRef{BufferKind::attention},
+                              BufferRef{BufferKind::activation}, BufferRef{BufferKind::partial},
+                              BufferRef{BufferKind::logits},     BufferRef{BufferKind::receive, 0},
+                              BufferRef{BufferKind::receive, 1}};
+
+// One device's memory, with its insides open: every buffer, and the cache of every layer.
+struct Device {
+  Device(const model::Transformer& t, const std::filesystem::path& weights)
+      : state(
+            t, Shard::slice(weights, t, testing::whole_share(t)),
+            {.max_rows = kRows, .max_positions = kPositions, .sequences = 2, .receive_slots = 2}) {
+    state.tokens = {1, 2, 3, 4};
+    state.token_count = kRows;
+  }
+  [[nodiscard]] std::span<float> buffer(BufferRef ref) const {
+    const Compute::State::Buffer b = state.buffer(ref);
+    return {b.data, static_cast<std::size_t>(b.rows * b.width)};
+  }
+  // Keys and values of all sequences and heads.
+  [[nodiscard]] std::vector<std::span<float>> cache(std::int32_t layer) const {
+    std::vector<std::span<float>> parts;
+    for (std::int32_t sequence = 0; sequence < 2; ++sequence) {
+      for (std::int32_t head = state.kv_share.begin; head < state.kv_share.end; ++head) {
+        parts.push_back({state.keys(sequence, layer, head),
+                         static_cast<std::size_t>(state.key_size + state.value_size)});
+      }
+    }
+    return parts;
+  }
+  Compute::State state;
+};
+
+// A buffer, or the cache of a layer.
+struct Place {
+  BufferRef buffer;
+  std::int32_t layer = -1;
+};
+
+std::vector<Place> places(const model::Transformer& t) {
+  std::vector<Place> all;
+  for (const BufferRef ref : kBuffers) all.push_back({ref});
+  for (std::int32_t layer = 0; layer < t.layers; ++layer) {
+    all.push_back({{BufferKind::key_value}, layer});
+  }
+  return all;
+}
+
+std::vector<std::span<float>> floats_of(const Device& device, const Place& place) {
+  if (place.buffer.kind == BufferKind::key_value) return device.cache(place.layer);
+  return {device.buffer(place.buffer)};
+}
+
+// Values as computing leaves them, different everywhere.
+void fill(const Device& device, const Place& place, float phase) {
+  float value = phase;
+  for (const std::span<float> part : floats_of(device, place)) {
+    for (float& x : part) x = std::sin(value += 0.37F);
+  }
+}
+
+std::vector<std::uint32_t> bits(const Device& device, const Place& place) {
+  std::vector<std::uint32_t> all;
+  for (const std::span<float> part : floats_of(device, place)) {
+    for (const float x : part) all.push_back(std::bit_cast<std::uint32_t>(x));
+  }
+  return all;
+}
+
+bool among(BufferKind kind, std::span<const BufferKind> kinds) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+bool may_write(const Task& task, const Place& place) {
+  if (place.layer >= 0 && place.layer != task.layer) return false;
+  return (place.layer < 0 && place.buffer == task.output) ||
+         among(place.buffer.kind, also_written(task.kind));
+}
+
+bool may_read(const Task& task, const Place& place) {
+  if (place.layer >= 0 && place.layer != task.layer) return false;
+  return may_write(task, place) || (place.layer < 0 && place.buffer == task.input) ||
+         among(place.buffer.kind, also_read(task.kind));
+}
+
+Task task_of(TaskKind kind, const model::Transformer& t) {
+  const auto whole = [](std::int64_t size) { return Range{0, static_cast<std::int32_t>(size)}; };
+  Task task;
+  task.kind = kind;
+  task.layer = 1;
+  task.rows = {0, kRows};
+  switch (kind) {
+    case TaskKind::embed:
+    case TaskKind::fetch:
+      task.layer = -1;
+      task.output = {BufferKind::hidden};
+      break;
+    case TaskKind::norm:
+      task.block = model::WeightBlock::ffn;
+      task.input = {BufferKind::hidden};
+      task.output = {BufferKind::normed};
+      break;
+    case TaskKind::project_qkv:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::normed};
+      task.output = {BufferKind::query};
+      break;
+    case TaskKind::attend:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::query};
+      task.output = {BufferKind::attention};
+      break;
+    case TaskKind::project_out:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::attention};
+      task.output = {BufferKind::partial};
+      break;
+    case TaskKind::ffn_up:
+      task.columns = whole(t.intermediate);
+      task.input = {BufferKind::normed};
+      task.output = {BufferKind::activation};
+      break;
+    case TaskKind::ffn_down:
+      task.columns = whole(t.intermediate);
+      task.input = {BufferKind::activation};
+      task.output = {BufferKind::receive, 1};
+      break;
+    case TaskKind::add:
+      task.columns = whole(t.hidden);
+      task.input = {BufferKind::receive, 0};
+      task.output = {BufferKind::partial};
+      break;
+    case TaskKind::lm_head:
+      task.rows = {kRows - 1, kRows};
+      task.columns = whole(t.vocab);
+      task.layer = -1;
+      task.input = {BufferKind::normed};
+      task.output = {BufferKind::logits};
+      break;
+    case TaskKind::sample:
+    case TaskKind::load:
+    case TaskKind::release:
+    case TaskKind::transfer:
+      FAIL("not executed by Compute");
+  }
+  return task;
+}
+
+TEST_CASE("exec/compute: tasks touch their operands and what their kind is said to use, only") {
+  const model::Transformer t = testing::small_llama();
+  const testing::TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  struct Rows final : EmbeddingRows {
+    void read_row(std::int32_t token, std::span<float> row) override {
+      std::ranges::fill(row, static_cast<float>(token));
+    }
+  } rows;
+  const std::vector<Place> all = places(t);
+  // Of one text, of one after others, and of two texts at once, which takes another way.
+  const model::Batch batches[] = {{{{.sequence = 0, .past = 0, .rows = kRows, .sampled = 1}}},
+                                  {{{.sequence = 1, .past = 20, .rows = kRows, .sampled = 1}}},
+                                  {{{.sequence = 0, .past = 3, .rows = 2, .sampled = 1},
+                                    {.sequence = 1, .past = 9, .rows = 2, .sampled = 1}}}};
+  for (const TaskKind kind :
+       {TaskKind::embed, TaskKind::fetch, TaskKind::norm, TaskKind::project_qkv, TaskKind::attend,
+        TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down, TaskKind::add,
+        TaskKind::lm_head}) {
+    for (const model::Batch& batch : batches) {
+      const Task task = task_of(kind, t);
+      CAPTURE(model::to_string(kind));
+      Device plain(t, folder.path());
+      Device poisoned(t, folder.path());
+      for (Device* device : {&plain, &poisoned}) {
+        device->state.embedding_rows = &rows;
+        float phase = 0.0F;
+        for (const Place& place : all) fill(*device, place, phase += 1.0F);
+      }
+      for (const Place& place : all) {
+        if (may_read(task, place)) continue;
+        for (const std::span<float> part : floats_of(poisoned, place)) {
+          std::ranges::fill(part, std::numeric_limits<float>::quiet_NaN());
+        }
+      }
+      std::vector<std::vector<std::uint32_t>> before;
+      for (const Place& place : all) before.push_back(bits(plain, place));
+      plain.state.execute(batch, task);
+      poisoned.state.execute(batch, task);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        CAPTURE(model::to_string(all[i].buffer.kind));
+        CAPTURE(all[i].layer);
+        const bool changed = bits(plain, all[i]) != before[i];
+        if (changed) CHECK(may_write(task, all[i]));
+        if (all[i].layer < 0 && all[i].buffer == task.output) CHECK(changed);
+        // Nothing that it is not said to read has a part in what it leaves.
+        if (may_write(task, all[i])) CHECK(bits(poisoned, all[i]) == bits(plain, all[i]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec

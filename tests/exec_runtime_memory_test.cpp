@@ -1,0 +1,130 @@
+// How much memory a process may still take, as the kernel tells it in files.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "exec/runtime/available_memory.hpp"
+#include "exec_session_processes.hpp"
+#include "serial_executor.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::has;
+using testing::TemporaryFolder;
+using testing::write_text;
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+struct Machine {
+  Machine() {
+    write_text(root() / "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:  8388608 kB\n");
+  }
+  void groups(const std::string& cgroup, const std::string& mountinfo) const {
+    write_text(root() / "proc/self/cgroup", cgroup);
+    write_text(root() / "proc/self/mountinfo",
+               "22 1 0:5 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" + mountinfo);
+  }
+  void file(const std::string& path, const std::string& text) const {
+    write_text(root() / path, text);
+  }
+  [[nodiscard]] double mib() const { return available_memory(root()).bytes / kMiB; }
+  [[nodiscard]] const std::filesystem::path& root() const { return folder.path(); }
+  TemporaryFolder folder;
+};
+
+std::string bytes(double mib) { return std::to_string(static_cast<long long>(mib * kMiB)) + "\n"; }
+
+TEST_CASE("exec/memory: without control groups the machine's") {
+  const Machine machine;
+  CHECK(machine.mib() == 8192.0);
+  CHECK(available_memory(machine.root()).bound == "this machine");
+  machine.groups("0::/\n", "");
+  CHECK(machine.mib() == 8192.0);
+}
+
+TEST_CASE("exec/memory: the least of nested limits, page cache taken back, version 2") {
+  const Machine machine;
+  machine.groups("0::/user.slice/app\n",
+                 "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n");
+  machine.file("sys/fs/cgroup/user.slice/memory.current", bytes(900));
+  machine.file("sys/fs/cgroup/user.slice/memory.max", "max\n");
+  machine.file("sys/fs/cgroup/user.slice/app/memory.current", bytes(100));
+  machine.file("sys/fs/cgroup/user.slice/app/memory.max", "max\n");
+  CHECK(machine.mib() == 8192.0);
+  machine.file("sys/fs/cgroup/user.slice/app/memory.max", bytes(120));
+  CHECK(machine.mib() == 20.0);
+  CHECK(has(available_memory(machine.root()).bound, "user.slice/app"));
+  machine.file("sys/fs/cgroup/user.slice/app/memory.stat",
+               "anon 1\nfile 99\ninactive_file " + bytes(30) + "active_file " + bytes(8) +
+                   "slab_reclaimable " + bytes(2));
+  CHECK(machine.mib() == 60.0);
+  machine.file("sys/fs/cgroup/user.slice/app/memory.high", bytes(110));
+  CHECK(machine.mib() == 50.0);
+  machine.file("sys/fs/cgroup/user.slice/memory.max", bytes(910));
+  CHECK(machine.mib() == 10.0);
+  machine.file("sys/fs/cgroup/user.slice/memory.max", bytes(800));
+  CHECK(machine.mib() == 0.0);
+}
+
+TEST_CASE("exec/memory: version 1, beside version 2 without memory") {
+  const Machine machine;
+  machine.groups("4:cpu,memory:/box\n1:name=systemd:/box\n0::/\n",
+                 "31 22 0:27 / /groups/a\\040b rw - cgroup cgroup rw,cpu,memory\n"
+                 "32 22 0:28 / /groups/cpu rw - cgroup cgroup rw,cpu\n"
+                 "33 22 0:29 / /groups/unified rw - cgroup2 cgroup2 rw\n");
+  machine.file("groups/a b/box/memory.usage_in_bytes", bytes(100));
+  machine.file("groups/a b/box/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(machine.mib() == 8192.0);
+  machine.file("groups/a b/box/memory.limit_in_bytes", bytes(120));
+  machine.file("groups/a b/box/memory.stat", "inactive_file 7\ntotal_inactive_file " + bytes(5));
+  CHECK(machine.mib() == 25.0);
+  machine.file("groups/a b/memory.usage_in_bytes", bytes(300));
+  machine.file("groups/a b/memory.limit_in_bytes", bytes(310));
+  CHECK(machine.mib() == 10.0);
+}
+
+TEST_CASE("exec/memory: a container that shows only its own group, and one beyond what it shows") {
+  const Machine machine;
+  const std::string mount = "31 22 0:27 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+  machine.file("sys/fs/cgroup/memory.current", bytes(100));
+  machine.file("sys/fs/cgroup/memory.max", bytes(150));
+  machine.file("sys/fs/cgroup/inner/memory.current", bytes(10));
+  machine.file("sys/fs/cgroup/inner/memory.max", bytes(20));
+  machine.groups("0::/docker/abc\n", mount);
+  CHECK(machine.mib() == 50.0);
+  machine.groups("0::/docker/abc/inner\n", mount);
+  CHECK(machine.mib() == 10.0);
+  machine.groups("0::/docker/abcd/inner\n", mount);
+  CHECK(machine.mib() == 50.0);
+  machine.groups("0::/../other\n", "31 22 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  CHECK(machine.mib() == 50.0);
+}
+
+TEST_CASE("exec/memory: devices that share a machine must fit together") {
+  model::Transformer t = testing::eight_heads();
+  // Prompts of any length, until caches and activations no longer fit.
+  t.max_context = std::int64_t{1} << 30;
+  const planner::Plan plan = testing::plan_for(t, "tensor", 3, "equal", 4, 4);
+  const auto need = [&](std::int64_t prompt) {
+    return RunOptions{.workload = {.prompt_tokens = prompt, .new_tokens = 1}};
+  };
+  const std::vector<model::DeviceIndex> all{0, 1, 2};
+  std::int64_t prompt = 1024;
+  const auto fits = [&](std::span<const model::DeviceIndex> devices) {
+    try {
+      check_memory(plan, devices, need(prompt));
+      return true;
+    } catch (const Error& error) {
+      CHECK(has(error.what(), "available"));
+      return false;
+    }
+  };
+  while (fits(all)) prompt += prompt / 4;
+  CHECK(fits(std::span(all).first(1)));
+}
+
+}  // namespace
+}  // namespace tandem::exec
