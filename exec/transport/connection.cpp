@@ -1,5 +1,6 @@
 #include "exec/transport/connection.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -163,5 +164,12 @@ int Connection::descriptor() const { return link_->descriptor; }
 bool Connection::encrypted() const { return link_->tls.has_value(); }
 const std::string& Connection::peer() const { return link_->name; }
 void Connection::rename(std::string peer) { link_->name = std::move(peer); }
+
+std::size_t Connection::unsent_bytes() const {
+  int bytes = 0;
+  return ::ioctl(link_->descriptor, SIOCOUTQ, &bytes) == 0 && bytes > 0
+             ? static_cast<std::size_t>(bytes)
+             : 0;
+}
 
 }  // namespace tandem::exec

@@ -49,6 +49,8 @@ class Connection {
   [[nodiscard]] bool encrypted() const;
   [[nodiscard]] const std::string& peer() const;  // name for messages: "worker 2 at 10.0.0.7:9000"
   void rename(std::string peer);
+  // Bytes written that the peer's kernel has not yet acknowledged.
+  [[nodiscard]] std::size_t unsent_bytes() const;
 
   struct Link;  // connection_link.hpp: socket and TLS state
   explicit Connection(std::unique_ptr<Link> link);
