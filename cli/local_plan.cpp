@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "cli/streaming_cost.hpp"
-#include "exec/runtime/process_facts.hpp"
+#include "exec/runtime/available_memory.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
 
@@ -34,7 +34,7 @@ std::variant<planner::Plan, planner::Infeasible> plan_here(const model::Transfor
 
 Bytes memory_here() {
   constexpr double kShare = 0.9;
-  return Bytes{kShare * exec::available_memory_bytes()};
+  return Bytes{kShare * exec::available_memory().bytes};
 }
 
 std::string streaming_remark(const planner::Plan& plan) {
