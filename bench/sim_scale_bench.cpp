@@ -45,7 +45,9 @@ planner::Request request_for(std::int64_t devices, std::int64_t layers, std::int
   const std::string file = city_file(devices);
   planner::Request request{.model = bench::llama2_70b(layers),
                            .cluster = sim::read_platform(file).cluster,
+                           .partition = "galaxy",
                            .allreduce = kAllreduces.at(static_cast<std::size_t>(allreduce)),
+                           .evaluate = sim::replay,
                            .workload = {.prompt_tokens = 16, .new_tokens = 100}};
   std::filesystem::remove(file);
   return request;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "model/error.hpp"
 #include "model/variation.hpp"
@@ -14,7 +15,10 @@ namespace tandem::planner {
 namespace {
 
 constexpr std::int64_t kMaxTriedTasks = 1 << 20;
+constexpr std::int32_t kMostLaidOut = 256;  // devices whose sums are laid out by time
 constexpr std::int32_t kDeepestTried = 3;
+// The first layer begins with the embedding, the last ends with one sum less.
+constexpr std::int64_t kTrialLayers = 3;
 // Times whose ratio differs by less are equal: sums are rounded in another order.
 constexpr double kEqualTimes = 1e-9;
 
@@ -38,6 +42,11 @@ class DecodeSteps : public model::Steps {
   std::int32_t count_;
 };
 
+bool streams(const Plan& plan) {
+  return std::any_of(plan.devices.begin(), plan.devices.end(),
+                     [](const DevicePlan& d) { return d.window.streams(); });
+}
+
 double time_of(const Plan& plan, const Evaluator& evaluate, model::Steps& steps) {
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
   evaluate(plan.cluster, plan.cost_model(), steps, recorder);
@@ -55,22 +64,94 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
   if (plan.workload.prompt_tokens == 1 && plan.workload.new_tokens == 1)
     return prompt_time(plan, evaluate);
   const std::int64_t past = plan.workload.prompt_tokens + (plan.workload.new_tokens - 1) / 2;
-  const bool streams = std::any_of(plan.devices.begin(), plan.devices.end(),
-                                   [](const DevicePlan& d) { return d.window.streams(); });
   const std::int64_t room = plan.model.max_context - past;
-  const auto count = static_cast<std::int32_t>(streams ? std::clamp<std::int64_t>(room, 1, 5) : 1);
+  const auto count =
+      static_cast<std::int32_t>(streams(plan) ? std::clamp<std::int64_t>(room, 1, 5) : 1);
   DecodeSteps steps(plan, static_cast<std::int32_t>(past), count);
   return time_of(plan, evaluate, steps);
 }
 
-std::string fastest(const Plan& fixed, std::string AllreduceChoice::*phase,
-                    double (*time)(const Plan&, const Evaluator&), const Evaluator& evaluate) {
-  Plan plan = fixed;
+// Of a few layers, as layers are alike, unless some of them stream; nothing varies.
+Plan trial_of(const Plan& plan) {
+  Plan trial = plan;
+  trial.cluster = model::without_variation(plan.cluster);
+  if (streams(plan)) return trial;
+  trial.model.layers = std::min(plan.model.layers, kTrialLayers);
+  for (DevicePlan& device : trial.devices) {
+    if (!device.share.layers.empty())
+      device.share.layers = {0, static_cast<std::int32_t>(trial.model.layers)};
+  }
+  return trial;
+}
+
+std::vector<Proximity> tried_layouts(const Plan& plan) {
+  if (plan.cluster.size() > kMostLaidOut) return {wiring(plan.cluster, plan.master)};
+  return layouts(plan.cluster, plan.master);
+}
+
+// Whether a collective may be tried on so many devices.
+bool affordable(const Collective& collective, std::int32_t devices, std::int64_t layers) {
+  return collective.name == "star" || collective.tasks(devices) <= kMaxTriedTasks / (2 * layers);
+}
+
+// Times each collective with each layout once: most are the same with another's groups.
+class SumTimes {
+ public:
+  SumTimes(const Plan& plan, const Evaluator& evaluate)
+      : layers_(plan.model.layers),
+        trial_(trial_of(plan)),
+        evaluate_(&evaluate),
+        layouts_(tried_layouts(plan)) {}
+
+  [[nodiscard]] const std::vector<Proximity>& layouts_of_sums() const { return layouts_; }
+
+  double prompt(std::size_t layout, const std::string& name) {
+    if (trial_.workload.prompt_tokens == 1) return decode(layout, name);
+    return time(prompt_, prompt_time, layout, name);
+  }
+  double decode(std::size_t layout, const std::string& name) {
+    return time(decode_, decode_time, layout, name);
+  }
+  // Of the whole request.
+  double request(std::size_t layout, const AllreduceChoice& choice) {
+    const auto decodes = static_cast<double>(trial_.workload.new_tokens - 1);
+    const double first = prompt(layout, choice.prompt);
+    return decodes > 0.0 ? first + decodes * decode(layout, choice.decode) : first;
+  }
+
+ private:
+  using Times = std::map<std::pair<std::string, std::size_t>, double>;
+  double time(Times& times, double (*measure)(const Plan&, const Evaluator&), std::size_t layout,
+              const std::string& name) {
+    const Collective& collective = *parse_allreduce(name).collective;
+    if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // of each alike
+    std::size_t same = layout;
+    while (collective.name != "hierarchical" && same > 0 &&
+           layouts_[same - 1].order == layouts_[layout].order)
+      --same;
+    const auto [known, is_new] = times.try_emplace({name, same}, 0.0);
+    if (is_new) {
+      trial_.layout = layouts_[layout];
+      trial_.allreduce = {name, name};
+      known->second = measure(trial_, *evaluate_);
+    }
+    return known->second;
+  }
+
+  std::int64_t layers_;
+  Plan trial_;
+  const Evaluator* evaluate_;
+  std::vector<Proximity> layouts_;
+  Times prompt_;
+  Times decode_;
+};
+
+template <class Time>
+std::string fastest(const std::vector<std::string>& candidates, const Time& time) {
   std::string best;
   double least = std::numeric_limits<double>::infinity();
-  for (const std::string& candidate : allreduce_candidates(plan)) {
-    plan.allreduce.*phase = candidate;
-    const double taken = time(plan, evaluate);
+  for (const std::string& candidate : candidates) {
+    const double taken = time(candidate);
     if (taken >= least * (1.0 - kEqualTimes)) continue;
     least = taken;
     best = candidate;
@@ -99,18 +180,19 @@ std::vector<std::string> allreduce_candidates(const Plan& plan) {
     names.push_back(name);
     trees.push_back(std::move(parents));
   };
-  const Proximity near = proximity(plan.cluster, plan.master);
-  std::vector<std::int32_t> group;
-  for (const model::DeviceIndex device : near.order)
-    group.push_back(near.group[static_cast<std::size_t>(device)]);
   for (const Collective& collective : collectives()) {
-    const std::int64_t tasks = collective.tasks(ranks);
-    if (tasks > kMaxTriedTasks / (2 * plan.model.layers) || ranks == 1) continue;
+    if (!affordable(collective, ranks, plan.model.layers) || ranks == 1) continue;
     if (collective.name == "tree") {
       for (std::int32_t depth = 2; depth <= kDeepestTried; ++depth)
         add_tree("tree:" + std::to_string(depth), tree_parents(ranks, depth));
     } else if (collective.name == "hierarchical") {
-      add_tree(collective.name, hierarchical_parents(group));
+      for (const Proximity& layout : tried_layouts(plan)) {
+        std::vector<std::int32_t> group;
+        for (const model::DeviceIndex device : layout.order)
+          group.push_back(layout.group[static_cast<std::size_t>(device)]);
+        add_tree(collective.name, hierarchical_parents(group));
+        if (names.back() == collective.name) break;
+      }
     } else if (collective.name != "star") {
       names.push_back(collective.name);
     }
@@ -118,20 +200,43 @@ std::vector<std::string> allreduce_candidates(const Plan& plan) {
   return names;
 }
 
-AllreduceChoice fastest_allreduce(const Plan& plan, const AllreduceChoice& wanted,
-                                  const Evaluator& evaluate) {
-  AllreduceChoice choice = wanted;
-  Plan constant = plan;
-  constant.cluster = model::without_variation(plan.cluster);
-  if (choice.decode == kAutoAllreduce)
-    choice.decode = fastest(constant, &AllreduceChoice::decode, decode_time, evaluate);
-  if (choice.prompt == kAutoAllreduce) {
-    choice.prompt = plan.workload.prompt_tokens == 1
-                        ? choice.decode
-                        : fastest(constant, &AllreduceChoice::prompt, prompt_time, evaluate);
+Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluator& evaluate) {
+  const Proximity fixed = wiring(plan.cluster, plan.master);
+  const bool chooses = wanted.prompt == kAutoAllreduce || wanted.decode == kAutoAllreduce;
+  const bool star = wanted == AllreduceChoice{"star", "star"};
+  if (!chooses && (star || plan.cluster.size() == 1 || plan.cluster.size() > kMostLaidOut))
+    return {.allreduce = wanted, .layout = fixed};
+  SumTimes times(plan, evaluate);
+  const std::vector<std::string> candidates = allreduce_candidates(plan);
+  Sums best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < times.layouts_of_sums().size(); ++i) {
+    AllreduceChoice choice = wanted;
+    if (choice.decode == kAutoAllreduce) {
+      choice.decode =
+          fastest(candidates, [&](const std::string& name) { return times.decode(i, name); });
+    }
+    if (choice.prompt == kAutoAllreduce) {
+      choice.prompt =
+          plan.workload.prompt_tokens == 1
+              ? choice.decode
+              : fastest(candidates, [&](const std::string& name) { return times.prompt(i, name); });
+    }
+    require(!choice.prompt.empty() && !choice.decode.empty(), "allreduce: no candidate ends");
+    const double taken = times.request(i, choice);
+    if (taken >= least * (1.0 - kEqualTimes)) continue;
+    least = taken;
+    best = {.allreduce = choice, .layout = times.layouts_of_sums()[i]};
   }
-  require(!choice.prompt.empty() && !choice.decode.empty(), "allreduce: no candidate ends");
-  return choice;
+  require(!best.layout.order.empty(), "allreduce: no layout ends");
+  return best;
+}
+
+double request_time(const Plan& plan, const Evaluator& evaluate) {
+  const Plan constant = trial_of(plan);
+  const auto decodes = static_cast<double>(plan.workload.new_tokens - 1);
+  const double prompt = prompt_time(constant, evaluate);
+  return decodes > 0.0 ? prompt + decodes * decode_time(constant, evaluate) : prompt;
 }
 
 }  // namespace tandem::planner

@@ -26,12 +26,25 @@ inline constexpr std::string_view kAutoAllreduce = "auto";
 // tasks a step. The star is first. `plan`'s shares and allreduce are not read.
 [[nodiscard]] std::vector<std::string> allreduce_candidates(const Plan& plan);
 
-// `wanted` with the fastest candidate for auto: of the prompt by the time of its step, of decoding
-// by that of a step halfway through the new tokens (with weights that stream, of later ones in a
-// row). A prompt of one token is lowered as decoding is and gets its choice. Ties (1e-9) go to the
-// candidate that comes first. `plan` has shares and any allreduce; what varies on its cluster is
-// left out. `evaluate` decides whether messages that share a link are seen to.
-[[nodiscard]] AllreduceChoice fastest_allreduce(const Plan& plan, const AllreduceChoice& wanted,
-                                                const Evaluator& evaluate);
+// How a plan makes its sums.
+struct Sums {
+  AllreduceChoice allreduce;
+  Proximity layout;
+};
+
+// `wanted` with the fastest candidate for auto and the fastest of all layouts(), together: the
+// least time of the prompt's step and, new_tokens - 1 times, of a step halfway through the new
+// tokens (with weights that stream, of later ones in a row). A prompt of one token is lowered as
+// decoding is and gets its choice. Ties (1e-9) go to what comes first. Where nothing streams,
+// three layers are evaluated, which all others are like. A star alone is laid out by wiring,
+// without any search, as is everything on more than 256 devices. `plan` has shares; its allreduce
+// and layout are not read; what varies on its cluster is left out. `evaluate` decides whether
+// messages that share a link are seen to.
+[[nodiscard]] Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted,
+                                const Evaluator& evaluate);
+
+// Seconds of the prompt's step and, new_tokens - 1 times, of decoding's, timed as above, for plans
+// of one model to be compared.
+[[nodiscard]] double request_time(const Plan& plan, const Evaluator& evaluate);
 
 }  // namespace tandem::planner

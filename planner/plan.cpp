@@ -28,8 +28,10 @@ void check_within(Range range, std::int64_t total, const std::string& subject) {
 
 void check_size(std::size_t size, std::size_t devices, const std::string& subject) {
   if (size == devices) return;
-  throw Error("plan: " + subject + ": " + std::to_string(size) + ": expected one for each of the " +
-              std::to_string(devices) + " devices" + kRemedy);
+  throw Error(
+      "plan: " + subject + ": " + std::to_string(size) + ": expected " +
+      (devices == 0 ? "none" : "one for each of the " + std::to_string(devices) + " devices") +
+      kRemedy);
 }
 
 void check_bytes(const model::MemoryUse& memory, const std::string& subject) {
@@ -55,6 +57,29 @@ void check_allreduce(const Plan& plan, bool splits) {
                 std::to_string(plan.cluster.size()) + " devices, twice in each of " +
                 std::to_string(plan.model.layers) + " layers: expected at most " +
                 std::to_string(kMaxSumTasks) + " in all; plan with '--allreduce star'");
+  }
+}
+
+void check_layout(const Plan& plan, bool splits) {
+  const std::vector<model::DeviceIndex>& order = plan.layout.order;
+  const std::size_t devices = splits ? plan.cluster.devices().size() : 0;
+  check_size(order.size(), devices, "layout's order");
+  check_size(plan.layout.group.size(), devices, "layout's groups");
+  std::vector<bool> seen(devices);
+  for (const model::DeviceIndex device : order) {
+    require(0 <= device && device < plan.cluster.size(), "plan: layout outside the cluster");
+    const auto d = static_cast<std::size_t>(device);
+    if (seen[d]) {
+      throw Error("plan: layout: order has device '" + plan.cluster.devices()[d].name +
+                  "' twice: expected every device once" + kRemedy);
+    }
+    seen[d] = true;
+  }
+  if (!order.empty() && order.front() != plan.master) {
+    const auto& all = plan.cluster.devices();
+    throw Error("plan: layout: order begins with device '" +
+                all[static_cast<std::size_t>(order.front())].name + "': expected the master, '" +
+                all[static_cast<std::size_t>(plan.master)].name + "'" + kRemedy);
   }
 }
 
@@ -128,6 +153,7 @@ void Plan::validate() const {
                 " with strategy '" + strategy + "'" + kRemedy);
   }
   check_allreduce(*this, lowering.splits);
+  check_layout(*this, lowering.splits);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

@@ -13,6 +13,7 @@
 #include "model/memory.hpp"
 #include "model/steady_state/schedule.hpp"
 #include "model/transformer.hpp"
+#include "planner/collective/proximity.hpp"
 #include "planner/window.hpp"
 
 namespace tandem::planner {
@@ -49,6 +50,7 @@ struct Plan {
   std::string strategy;       // a name that strategy/registry knows
   std::string partition;      // how the shares were found; empty where the strategy splits nothing
   AllreduceChoice allreduce;  // both empty where the strategy splits nothing
+  Proximity layout{};         // of the sums, likewise
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;
@@ -64,7 +66,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/3", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/4", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

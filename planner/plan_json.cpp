@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/3". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/4". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/3";
+constexpr std::string_view kSchema = "tandem.plan/4";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -140,6 +140,17 @@ Json to_json(const std::string& name, const DevicePlan& device,
           {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
           {"memory_bytes", to_json(device.memory)},
           {"profile", Json::parse(model::to_json(profile))}};
+}
+
+Json layout_json(const Plan& plan) {
+  Json order = Json::array();
+  Json groups = Json::array();
+  for (const model::DeviceIndex device : plan.layout.order) {
+    const auto d = static_cast<std::size_t>(device);
+    order.push_back(plan.cluster.devices().at(d).name);
+    groups.push_back(plan.layout.group.at(d));
+  }
+  return {{"order", std::move(order)}, {"groups", std::move(groups)}};
 }
 
 // Reading
@@ -302,9 +313,27 @@ AllreduceChoice read_allreduce(const JsonValue& value) {
   return {.prompt = value.at("prompt").text(), .decode = value.at("decode").text()};
 }
 
+// Names of all devices in the order of the sums, and the group of each, by the same order.
+Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
+  value.expect_keys({"order", "groups"});
+  const std::vector<model::DeviceIndex> order =
+      read_all(value.at("order"), kMaxDevices,
+               [&](const JsonValue& name) { return cluster.find(name.text()); });
+  const std::vector<std::int32_t> groups =
+      read_all(value.at("groups"), kMaxDevices, [](const JsonValue& group) {
+        return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
+      });
+  if (groups.size() != order.size()) value.at("groups").fail("one for each device of 'order'");
+  Proximity layout{.order = order, .group = {}};
+  if (!order.empty()) layout.group.resize(cluster.devices().size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    layout.group[static_cast<std::size_t>(order[i])] = groups[i];
+  return layout;
+}
+
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema", "strategy", "partition", "allreduce", "model", "cluster", "master",
-                    "workload", "release", "devices"});
+  root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "model", "cluster",
+                    "master", "workload", "release", "devices"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -316,6 +345,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
             .profiles = {},
             .release = named(kReleases, root.at("release"))};
   plan.master = plan.cluster.find(root.at("master").text());
+  plan.layout = read_layout(root.at("layout"), plan.cluster);
   const JsonValue devices = root.at("devices");
   if (devices.size(limits::kDevices) != plan.cluster.devices().size()) {
     devices.fail("one element for each of the " + std::to_string(plan.cluster.size()) +
@@ -341,6 +371,7 @@ std::string to_json(const Plan& plan) {
        {"strategy", plan.strategy},
        {"partition", plan.partition},
        {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
+       {"layout", layout_json(plan)},
        {"model",
         {{"name", plan.model.name}, {"config", Json::parse(model::to_config_json(plan.model))}}},
        {"cluster", to_json(plan.cluster)},

@@ -10,10 +10,13 @@
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/partition/share_search.hpp"
 #include "planner/strategy/pipeline.hpp"
 
 namespace tandem::planner {
 namespace {
+
+constexpr double kEqualTimes = 1e-9;  // ratios that differ by less are rounding
 
 constexpr const char* kMoreMemory =
     "remedy: fewer tokens, more devices or memory, or a smaller model";
@@ -42,14 +45,19 @@ void check_window(const Request& request) {
   }
 }
 
+model::DeviceIndex master_of(const Request& request) {
+  return request.master.empty() ? 0 : request.cluster.find(request.master);
+}
+
 // The plan without shares.
-Plan outline(const Request& request, const Strategy& strategy, const AllreduceChoice& allreduce) {
+Plan outline(const Request& request, const Strategy& strategy, const Sums& sums) {
   Plan plan{.strategy = request.strategy,
             .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
-            .allreduce = allreduce,
+            .allreduce = sums.allreduce,
+            .layout = sums.layout,
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),
-            .master = request.master.empty() ? 0 : request.cluster.find(request.master),
+            .master = master_of(request),
             .workload = request.workload,
             .devices = {},
             .profiles = request.profiles,
@@ -85,29 +93,63 @@ std::vector<double> given_proportions(const Plan& plan) {
   if (plan.partition == "equal") return std::vector<double>(plan.profiles.size(), 1.0);
   if (plan.partition.find_first_of("0123456789") == std::string::npos) {
     throw Error("partition '" + plan.partition +
-                "': unknown, expected galaxy, equal or proportions A:B:C, one a device");
+                "': unknown, expected auto, galaxy, equal or proportions A:B:C, one a device");
   }
   return parse_proportions(plan.partition, plan.cluster);
 }
 
-Split find_split(const Plan& plan, const Strategy& strategy, const Budget& budget) {
-  if (!strategy.splits) return master_alone(plan);
-  if (plan.partition == "galaxy") return galaxy_split(budget, capacities(plan));
-  return proportional_split(plan.model, given_proportions(plan));
+using Shares = std::vector<model::Share>;
+
+// Ways to share the model out, of which some may not fit; the more promising first.
+struct ShareCandidates {
+  std::vector<Shares> shares;
+  bool memory_binds = false;  // more memory might have given others
+};
+
+ShareCandidates split_shares(const Plan& plan, const Budget& budget) {
+  SplitCandidates found;
+  if (plan.partition == kAutoPartition) found = split_candidates(budget);
+  // What does not fit is split as well, so that the shortage can be told.
+  if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
+    found.splits = {galaxy_split(budget, capacities(plan))};
+  } else if (plan.partition != kAutoPartition) {
+    found.splits = {proportional_split(plan.model, given_proportions(plan))};
+  }
+  ShareCandidates candidates{.shares = {}, .memory_binds = found.memory_binds};
+  for (const Split& split : found.splits)
+    candidates.shares.push_back(to_shares(plan.model, plan.master, split));
+  return candidates;
 }
 
-std::vector<model::Share> find_shares(const Plan& plan, const Strategy& strategy,
-                                      const Budget& budget) {
-  if (!strategy.splits_layers)
-    return to_shares(plan.model, plan.master, find_split(plan, strategy, budget));
-  const bool balances = plan.partition == "galaxy";
+ShareCandidates layer_candidates(const Plan& plan, const Budget& budget) {
+  ShareCandidates candidates;
+  const auto add = [&](const std::vector<std::int64_t>& layers) {
+    candidates.shares.push_back(layer_shares(plan.model, stage_order(plan), plan.master, layers));
+  };
+  const bool chooses = plan.partition == kAutoPartition;
+  const bool balances = chooses || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
-  std::vector<std::int64_t> layers;
-  if (balances) layers = balanced_layers(budget, weights);
+  std::vector<std::int64_t> first;
+  if (balances) first = balanced_layers(budget, weights);
   // Layers that do not fit anywhere are split as well, so that the shortage can be told.
-  if (std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) < plan.model.layers)
-    layers = proportional_shares(weights, plan.model.layers);
-  return layer_shares(plan.model, stage_order(plan), plan.master, layers);
+  if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
+    first = proportional_shares(weights, plan.model.layers);
+  add(first);
+  if (chooses) {
+    add(proportional_shares(std::vector<double>(weights.size(), 1.0), plan.model.layers));
+    const auto fastest = fastest_layers(budget, weights);
+    if (fastest) add(*fastest);
+    const std::int64_t others = static_cast<std::int64_t>(weights.size()) - 1;
+    candidates.memory_binds = !fastest || *std::max_element(fastest->begin(), fastest->end()) <
+                                              plan.model.layers - others;
+  }
+  return candidates;
+}
+
+ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget) {
+  if (strategy.splits) return split_shares(plan, budget);
+  if (strategy.splits_layers) return layer_candidates(plan, budget);
+  return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
 // What the shortage has been counted with.
@@ -150,64 +192,124 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
 
 using Answer = std::variant<Plan, Infeasible>;
 
-Answer make_plan(const Request& request, const Strategy& strategy,
-                 const AllreduceChoice& allreduce) {
-  Plan plan = outline(request, strategy, allreduce);
+std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& strategy) {
   // Devices beyond the heads get FFN columns alone.
   const std::int64_t parts = std::max(plan.model.heads, plan.model.intermediate);
+  const std::string platform =
+      "platform '" + plan.cluster.name() + "': " + std::to_string(plan.cluster.size()) + " devices";
+  const std::string remedy = "\nremedy: fewer devices, or a larger model";
   if (strategy.splits && plan.cluster.size() > parts) {
-    return Infeasible{"platform '" + plan.cluster.name() +
-                      "': " + std::to_string(plan.cluster.size()) + " devices but only " +
-                      std::to_string(plan.model.heads) + " attention heads and " +
-                      std::to_string(plan.model.intermediate) + " FFN columns in " +
-                      plan.model.name + "\nremedy: fewer devices, or a larger model"};
+    return Infeasible{platform + " but only " + std::to_string(plan.model.heads) +
+                      " attention heads and " + std::to_string(plan.model.intermediate) +
+                      " FFN columns in " + plan.model.name + remedy};
   }
   if (strategy.splits_layers && plan.cluster.size() > plan.model.layers) {
-    return Infeasible{"platform '" + plan.cluster.name() +
-                      "': " + std::to_string(plan.cluster.size()) + " devices but only " +
-                      std::to_string(plan.model.layers) + " layers in " + plan.model.name +
-                      "\nremedy: fewer devices, or a larger model"};
+    return Infeasible{platform + " but only " + std::to_string(plan.model.layers) + " layers in " +
+                      plan.model.name + remedy};
   }
-  std::vector<std::int64_t> slots;
-  slots.reserve(plan.profiles.size());
-  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    slots.push_back(strategy.row_buffers(plan, d));
-  }
-  const bool streams = request.window.blocks.value_or(0) > 0;
-  std::vector<Window> windows;
-  if (streams) windows = least_windows(plan, request.window);
-  Budget budget(plan, slots, windows);
-  std::vector<model::Share> shares = find_shares(plan, strategy, budget);
-  std::string lack = budget.shortage(shares);
-  if (!lack.empty() && !request.window.blocks) {
-    windows = least_windows(plan, request.window);
-    budget = Budget(plan, slots, windows);
-    shares = find_shares(plan, strategy, budget);
-    lack = budget.shortage(shares);
-  }
-  if (!lack.empty()) {
-    if (!windows.empty()) lack += least_text(windows);
-    return Infeasible{lack + kMoreMemory};
-  }
-  if (strategy.splits || strategy.splits_layers) {
-    if (std::string idle = idle_devices(plan, strategy, shares); !idle.empty()) {
-      return Infeasible{std::move(idle)};
+  return std::nullopt;
+}
+
+// The search for a plan: what it is for, and the fastest so far.
+class Search {
+ public:
+  Search(const Request& request, const Strategy& strategy, const Sums& sums)
+      : request_(&request), strategy_(&strategy), outline_(outline(request, strategy, sums)) {}
+
+  Answer run() && {
+    if (std::optional<Infeasible> no = too_many_devices(outline_, *strategy_))
+      return std::move(*no);
+    for (model::DeviceIndex d = 0; d < outline_.cluster.size(); ++d)
+      slots_.push_back(strategy_->row_buffers(outline_, d));
+    const std::optional<std::int32_t> blocks = request_->window.blocks;
+    bool streams = blocks.value_or(0) > 0;
+    if (!streams) {
+      const bool wants_room = try_windows({});
+      streams = wants_room && !blocks;
     }
+    if (streams) try_windows(least_windows(outline_, request_->window));
+    if (best_) return std::move(*best_);
+    return std::move(refusal_);
   }
-  plan.devices.reserve(shares.size());
-  std::vector<std::vector<Window>> choices;
-  for (std::size_t d = 0; d < shares.size(); ++d) {
-    plan.devices.push_back({.share = shares[d], .memory = {}});
-    choices.push_back(window_choices(budget, d, shares[d], request.window));
-    require(!choices.back().empty(), "make_plan: a share that fits has a window that does");
+
+ private:
+  // Tries the shares that fit beside `windows`; whether there might be more, or faster ones, with
+  // less of the weights in memory.
+  bool try_windows(const std::vector<Window>& windows) {
+    const Budget budget(outline_, slots_, windows);
+    const ShareCandidates found = find_shares(outline_, *strategy_, budget);
+    bool lacks = false;
+    for (const Shares& shares : found.shares) {
+      std::string no = budget.shortage(shares);
+      if (!no.empty()) {
+        lacks = true;
+        no += (windows.empty() ? "" : least_text(windows)) + kMoreMemory;
+      } else if (strategy_->splits || strategy_->splits_layers) {
+        no = idle_devices(outline_, *strategy_, shares);
+      }
+      if (no.empty()) {
+        take(with_shares(shares, budget), found.shares.size() == 1);
+      } else if (&shares == &found.shares.front()) {
+        refusal_ = {std::move(no)};
+      }
+    }
+    return best_ ? found.memory_binds : lacks;
   }
-  for (std::size_t d = 0; d < shares.size() && streams; ++d)
-    check_disk(plan, d, choices[d].front());
-  choose_windows(plan, choices);
-  for (std::size_t d = 0; d < shares.size(); ++d) {
-    plan.devices[d].memory = budget.use(d, shares[d], plan.devices[d].window);
+
+  // A plan of shares that fit, with the windows that the budget leaves room for.
+  [[nodiscard]] Plan with_shares(const Shares& shares, const Budget& budget) const {
+    Plan plan = outline_;
+    plan.devices.reserve(shares.size());
+    std::vector<std::vector<Window>> choices;
+    for (std::size_t d = 0; d < shares.size(); ++d) {
+      plan.devices.push_back({.share = shares[d], .memory = {}});
+      choices.push_back(window_choices(budget, d, shares[d], request_->window));
+      require(!choices.back().empty(), "make_plan: a share that fits has a window that does");
+    }
+    const bool streams = request_->window.blocks.value_or(0) > 0;
+    for (std::size_t d = 0; d < shares.size() && streams; ++d)
+      check_disk(plan, d, choices[d].front());
+    choose_windows(plan, choices);
+    for (std::size_t d = 0; d < shares.size(); ++d)
+      plan.devices[d].memory = budget.use(d, shares[d], plan.devices[d].window);
+    return plan;
   }
-  plan.validate();
+
+  // Keeps `plan` if it is the fastest, or the only one.
+  void take(Plan plan, bool only) {
+    plan.validate();
+    if (only && !best_) {
+      best_ = std::move(plan);
+      return;
+    }
+    if (best_ && best_time_ < 0.0) best_time_ = predicted_request_time(*best_);
+    const double time = predicted_request_time(plan);
+    if (best_ && time >= best_time_ * (1.0 - kEqualTimes)) return;
+    best_ = std::move(plan);
+    best_time_ = time;
+  }
+
+  const Request* request_;
+  const Strategy* strategy_;
+  Plan outline_;  // without shares
+  std::vector<std::int64_t> slots_;
+  std::optional<Plan> best_;
+  double best_time_ = -1.0;  // of best_; negative: not known
+  Infeasible refusal_;
+};
+
+Answer make_plan(const Request& request, const Strategy& strategy, const Sums& sums) {
+  return Search(request, strategy, sums).run();
+}
+
+// Shares that are about those that will be found, to choose sums for.
+Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
+  Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
+  const bool by_speed = plan.partition == kAutoPartition || plan.partition == "galaxy";
+  const Split split =
+      proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
+  for (const model::Share& share : to_shares(plan.model, plan.master, split))
+    plan.devices.push_back({.share = share, .memory = {}});
   return plan;
 }
 
@@ -220,7 +322,7 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
     for (std::string* const phase : {&choice.prompt, &choice.decode}) {
       if (*phase == kAutoAllreduce) *phase = candidate;
     }
-    return choice;
+    return Sums{.allreduce = choice, .layout = wiring(request.cluster, master_of(request))};
   };
   const std::vector<std::string> candidates =
       allreduce_candidates(outline(request, strategy, with("star")));
@@ -230,11 +332,21 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
     if (std::holds_alternative<Plan>(next)) first = std::move(next);
   }
   if (std::holds_alternative<Infeasible>(first)) return first;
-  const Plan& plan = std::get<Plan>(first);
-  const AllreduceChoice choice = fastest_allreduce(plan, wanted, request.evaluate);
-  if (choice == plan.allreduce) return first;
-  Answer fastest = make_plan(request, strategy, choice);
-  return std::holds_alternative<Plan>(fastest) ? fastest : first;
+  // Sums and shares each depend on the other: both orders are tried.
+  Plan best = std::move(std::get<Plan>(first));
+  double least = -1.0;
+  for (const Plan& plan : {likely_plan(request, strategy, wanted), best}) {
+    Answer next = make_plan(request, strategy, fastest_sums(plan, wanted, request.evaluate));
+    if (std::holds_alternative<Infeasible>(next)) continue;
+    Plan& made = std::get<Plan>(next);
+    if (made == best) continue;
+    if (least < 0.0) least = request_time(best, request.evaluate);
+    const double time = request_time(made, request.evaluate);
+    if (time >= least * (1.0 - kEqualTimes)) continue;
+    least = time;
+    best = std::move(made);
+  }
+  return best;
 }
 
 }  // namespace
@@ -244,7 +356,9 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   if (!strategy.splits) return make_plan(request, strategy, {});
   const AllreduceChoice wanted = parse_allreduce_choice(request.allreduce);
   if (wanted.prompt != kAutoAllreduce && wanted.decode != kAutoAllreduce)
-    return make_plan(request, strategy, wanted);
+    return make_plan(
+        request, strategy,
+        fastest_sums(likely_plan(request, strategy, wanted), wanted, request.evaluate));
   return make_auto_plan(request, strategy, wanted);
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -13,11 +14,15 @@
 
 namespace tandem::planner {
 
+// The shares of the shortest predicted request.
+inline constexpr std::string_view kAutoPartition = "auto";
+
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
   std::string strategy = "tensor";
-  std::string partition = "galaxy";  // galaxy | equal | proportions "A:B:C", one a device
+  // auto | galaxy | equal | proportions "A:B:C", one a device.
+  std::string partition{kAutoPartition};
   // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each.
   std::string allreduce = "star";
   Evaluator evaluate = model::evaluate_analytic;
@@ -36,12 +41,14 @@ struct Infeasible {
   std::string reason;
 };
 
-// A validated plan, or why there is none. With an all-reduce to choose, shares are those of the
-// star if that fits, and made again for what is fastest with them; where only the former fit, they
-// stay. With a window to choose, weights are streamed only where no split keeps them all in memory;
-// then, and with a given window, the split goes by speed as far as what must be in memory allows,
-// and every device keeps as much as it can. Throws Error for a request that makes no sense (unknown
-// names, proportions of the wrong number, a device with no share, more tokens than the context).
+// A validated plan, or why there is none. With partition auto, of all shares that were tried the
+// fastest by the analytic evaluator. With an all-reduce to choose, that is done for shares by
+// speed, and for those found with the star (or what else fits); shares are made again for either,
+// and the fastest of the three plans is taken. With a window to choose, weights are streamed where
+// no split keeps them all in memory or, with partition auto, where that is predicted to be faster;
+// then, and with a given window, shares go by speed and disk as far as what must be in memory
+// allows, and every device keeps as much as it can. Throws Error for a request that makes no sense
+// (unknown names, proportions of the wrong number, more tokens than the context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
 
 }  // namespace tandem::planner

@@ -97,6 +97,13 @@ double predicted_token_time(const Plan& plan) {
   return tokens == 0 ? times.back() : (times.back() - times[settled]) / static_cast<double>(tokens);
 }
 
+double predicted_request_time(const Plan& plan) {
+  GenerationSteps steps(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  return recorder.metrics().token_times_s.back();
+}
+
 void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {
   bool one_way = true;
   for (std::size_t d = 0; d < choices.size(); ++d) {

@@ -31,6 +31,9 @@ struct WindowRequest {
 // Seconds that a token takes, by the analytic evaluator, once the first are past.
 [[nodiscard]] double predicted_token_time(const Plan& plan);
 
+// Seconds until the last token of the plan's workload is sampled, by the analytic evaluator.
+[[nodiscard]] double predicted_request_time(const Plan& plan);
+
 // Gives each device of `plan` one of its choices (one list a device, none empty): begins with the
 // first of each, then changes one device's at a time for as long as that shortens the predicted
 // token time. With one device this is the best choice; with more it need not be.

@@ -248,7 +248,7 @@ TEST_CASE("cli/simulate: both evaluators agree where nothing contends, and repea
   const double a = simgrid["metrics"]["ttft_s"];
   const double b = analytic["metrics"]["ttft_s"];
   CHECK(std::abs(a - b) <= 1e-9 * a);
-  CHECK(a > 8e-3);  // 2 layers, 2 all-reduces, there and back over 1 ms
+  CHECK(a > 4e-3);  // 2 layers, at least an all-reduce in each, there and back over 1 ms
   CHECK(simgrid["devices"][0]["peak_memory_bytes"]["total"].get<double>() > 4.0 * 100160 / 2);
 }
 

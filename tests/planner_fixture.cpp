@@ -55,6 +55,7 @@ planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::De
   for (const model::Device& device : plan.cluster.devices()) {
     plan.profiles.push_back(model::nominal_profile(device));
   }
+  if (splits) plan.layout = planner::wiring(plan.cluster, master);
   plan.validate();
   return plan;
 }

@@ -20,6 +20,7 @@ Plan sample_plan(const std::string& strategy, std::size_t devices) {
   planner::Request request{.model = small_model({.heads = 8, .kv_heads = 2, .intermediate = 21}),
                            .cluster = star_cluster(std::vector<DeviceSpec>(devices)),
                            .strategy = strategy,
+                           .partition = "galaxy",
                            .master = std::string("d").append(std::to_string(devices - 1)),
                            .workload = {.prompt_tokens = 5, .new_tokens = 3}};
   return std::get<Plan>(make_plan(request));
@@ -118,6 +119,28 @@ TEST_CASE("planner/plan: each fault in the JSON is one clear error that names fi
       {"strategy", [](json& j) { j["strategy"] = "magic"; }, "magic"},
       {"no partition", [](json& j) { j["partition"] = ""; }, "partition"},
       {"allreduce", [](json& j) { j["allreduce"]["decode"] = "comet"; }, "comet"},
+      {"no layout", [](json& j) { j.erase("layout"); }, "layout"},
+      {"layout of a stranger", [](json& j) { j["layout"]["order"][1] = "nobody"; }, "nobody"},
+      {"layout twice", [](json& j) { j["layout"]["order"][1] = j["layout"]["order"][2]; },
+       "twice: expected every device once"},
+      {"layout too short",
+       [](json& j) {
+         j["layout"]["order"].erase(2);
+         j["layout"]["groups"].erase(2);
+       },
+       "layout's order: 2: expected one for each of the 3"},
+      {"layout groups too short", [](json& j) { j["layout"]["groups"].erase(2); },
+       "one for each device of 'order'"},
+      {"layout group", [](json& j) { j["layout"]["groups"][1] = -1; }, "layout.groups[1]"},
+      {"layout without the master first",
+       [](json& j) { std::swap(j["layout"]["order"][0], j["layout"]["order"][1]); },
+       "expected the master, 'd2'"},
+      {"layout of nothing summed",
+       [](json& j) {
+         j["strategy"] = "pipeline";
+         j["allreduce"] = {{"prompt", ""}, {"decode", ""}};
+       },
+       "layout's order: 3: expected none"},
       {"master", [](json& j) { j["master"] = "nobody"; }, "nobody"},
       {"layers", [](json& j) { j["model"]["config"]["num_hidden_layers"] = 1001; }, "1001"},
       {"no heads", [](json& j) { j["model"]["config"]["num_attention_heads"] = 0; }, "heads"},

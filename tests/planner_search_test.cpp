@@ -31,7 +31,7 @@ std::string reason(const Request& request) {
 
 TEST_CASE("planner/search: every strategy and partition gives a valid plan") {
   for (const char* strategy : {"local", "tensor", "pipeline"}) {
-    for (const char* partition : {"galaxy", "equal", "3:1:2"}) {
+    for (const char* partition : {"auto", "galaxy", "equal", "3:1:2"}) {
       CAPTURE(strategy);
       CAPTURE(partition);
       Request request = request_for({{1e9}, {2e9}, {1e9}}, {.layers = 6});
@@ -124,6 +124,7 @@ TEST_CASE("planner/search: more memory never makes a feasible cluster infeasible
 
 TEST_CASE("planner/search: a device whose share rounds to nothing is refused with the reason") {
   Request request = request_for({{1e9}, {1e6}});
+  request.partition = "galaxy";
   CHECK(reason(request).find("device 'd1': its share is less than one head") == 0);
   request.partition = "1000:1";
   CHECK(reason(request).find("device 'd1'") == 0);
@@ -131,8 +132,9 @@ TEST_CASE("planner/search: a device whose share rounds to nothing is refused wit
 
 TEST_CASE("planner/search: devices beyond the heads get FFN columns alone") {
   // 4 heads: the fastest devices get one each.
-  const Request request =
+  Request request =
       request_for({{1e9}, {3e9}, {2e9}, {2e9}, {2e9}, {1e9}, {1e9}}, {.intermediate = 40});
+  request.partition = "galaxy";
   const auto result = make_plan(request);
   REQUIRE(std::holds_alternative<Plan>(result));
   std::int64_t with_heads = 0;

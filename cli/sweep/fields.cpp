@@ -136,7 +136,7 @@ std::vector<Field> make_fields() {
          static_cast<void>(planner::find_strategy(v.text));
          s.strategy = v.text;
        }},
-      {"plan.partition", Unit::text, "galaxy, equal, or proportions A:B:C",
+      {"plan.partition", Unit::text, "auto, galaxy, equal, or proportions A:B:C",
        [](Setup& s, const std::string& selector, const Value& v) {
          refuse_selector(selector, "plan.partition");
          s.partition = v.text;
@@ -325,8 +325,8 @@ planner::Request Library::request(const Setup& setup) {
   if (!setup.slowdowns.empty()) {
     changed = with_devices(changed, [&](model::Device& device) { slow_down(device, setup); });
   }
-  const std::string partition = setup.partition.value_or("galaxy");
-  if (partition != "galaxy" && partition != "equal")
+  const std::string partition = setup.partition.value_or(std::string(planner::kAutoPartition));
+  if (partition != planner::kAutoPartition && partition != "galaxy" && partition != "equal")
     static_cast<void>(planner::parse_proportions(partition, changed));
   if (setup.allreduce) static_cast<void>(planner::parse_allreduce_choice(*setup.allreduce));
   std::vector<model::DeviceProfile> profiles = stated_profiles(changed);

@@ -5,6 +5,7 @@
 #include <boost/graph/kruskal_min_spanning_tree.hpp>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -18,6 +19,9 @@ namespace {
 
 constexpr double kApart = 2.0;        // latencies of such a ratio tell near from far
 constexpr double kNoLatencyS = 1e-9;  // less is as good as none
+constexpr std::size_t kMostCuts = 4;
+constexpr std::int32_t kMostPairs = 64;  // devices between all of which routes are looked at
+constexpr std::size_t kNoRouter = std::numeric_limits<std::size_t>::max();
 
 // A netpoint is a device or a router, numbered in this order.
 struct Wire {
@@ -89,8 +93,8 @@ class SpanningTree {
     return devices;
   }
 
-  // The longest wire within a group.
-  [[nodiscard]] double near_s() const {
+  // Where to part the groups: the longest wires within one, those before the largest ratios first.
+  [[nodiscard]] std::vector<double> near_s() const {
     std::vector<double> latencies;
     for (std::size_t here = 0; here < at_.size(); ++here) {
       for (const std::size_t w : at_[here]) {
@@ -98,18 +102,17 @@ class SpanningTree {
       }
     }
     std::sort(latencies.begin(), latencies.end());
-    double widest = kApart;
-    bool found = false;
-    double near = latencies.empty() ? 0.0 : latencies.back();
+    std::vector<std::pair<double, double>> cuts;  // (ratio, negative for sorting; longest within)
     for (std::size_t i = 1; i < latencies.size(); ++i) {
       const double ratio =
           std::max(latencies[i], kNoLatencyS) / std::max(latencies[i - 1], kNoLatencyS);
-      if (found ? ratio <= widest : ratio < widest) continue;  // the first of equal ones
-      found = true;
-      widest = ratio;
-      near = latencies[i - 1];
+      if (ratio >= kApart) cuts.emplace_back(-ratio, latencies[i - 1]);
     }
-    return near;
+    std::stable_sort(cuts.begin(), cuts.end());
+    std::vector<double> longest;
+    for (const auto& [unused_ratio, near] : cuts) longest.push_back(near);
+    if (longest.empty()) longest.push_back(latencies.empty() ? 0.0 : latencies.back());
+    return longest;
   }
 
   [[nodiscard]] std::size_t netpoints() const { return at_.size(); }
@@ -142,28 +145,111 @@ class SpanningTree {
   std::vector<std::vector<std::size_t>> at_;
 };
 
+std::vector<model::DeviceIndex> whole_walk(const SpanningTree& tree, const model::Cluster& cluster,
+                                           model::DeviceIndex master) {
+  require(0 <= master && master < cluster.size(), "proximity: no such master");
+  std::vector<bool> seen(tree.netpoints(), false);
+  const double any = std::numeric_limits<double>::infinity();
+  std::vector<model::DeviceIndex> order = tree.walk(static_cast<std::size_t>(master), any, seen);
+  require(order.size() == cluster.devices().size(), "proximity: a device out of reach");
+  return order;
+}
+
+// The walk by latency, with the groups of each of the first `most` cuts.
+std::vector<Proximity> by_latency(const model::Cluster& cluster, model::DeviceIndex master,
+                                  std::size_t most) {
+  const SpanningTree tree(cluster, sorted_wires(cluster));
+  const std::vector<model::DeviceIndex> order = whole_walk(tree, cluster, master);
+  std::vector<double> cuts = tree.near_s();
+  cuts.resize(std::min(cuts.size(), most));
+  std::vector<Proximity> result;
+  for (const double near_s : cuts) {
+    Proximity layout{.order = order,
+                     .group = std::vector<std::int32_t>(cluster.devices().size(), -1)};
+    std::vector<bool> seen(tree.netpoints(), false);
+    std::int32_t groups = 0;
+    for (const model::DeviceIndex device : order) {
+      if (seen[static_cast<std::size_t>(device)]) continue;
+      for (const model::DeviceIndex member :
+           tree.walk(static_cast<std::size_t>(device), near_s, seen))
+        layout.group[static_cast<std::size_t>(member)] = groups;
+      ++groups;
+    }
+    result.push_back(std::move(layout));
+  }
+  return result;
+}
+
+double latency_s(const model::Cluster& cluster, model::DeviceIndex a, model::DeviceIndex b) {
+  return a == b ? 0.0 : cluster.route(a, b).latency.value();
+}
+
+// Nearest to the master first.
+std::vector<model::DeviceIndex> by_distance(const model::Cluster& cluster,
+                                            model::DeviceIndex master) {
+  std::vector<model::DeviceIndex> order{master};
+  for (model::DeviceIndex device = 0; device < cluster.size(); ++device) {
+    if (device != master) order.push_back(device);
+  }
+  std::stable_sort(order.begin() + 1, order.end(), [&](auto a, auto b) {
+    return latency_s(cluster, master, a) < latency_s(cluster, master, b);
+  });
+  return order;
+}
+
+// After each the nearest that is left.
+std::vector<model::DeviceIndex> nearest_next(const model::Cluster& cluster,
+                                             model::DeviceIndex master) {
+  std::vector<model::DeviceIndex> order = by_distance(cluster, master);
+  for (auto here = order.begin(); here + 1 != order.end(); ++here) {
+    const auto next = std::min_element(here + 1, order.end(), [&](auto a, auto b) {
+      return latency_s(cluster, *here, a) < latency_s(cluster, *here, b);
+    });
+    std::rotate(here + 1, next, next + 1);
+  }
+  return order;
+}
+
 }  // namespace
 
 Proximity proximity(const model::Cluster& cluster, model::DeviceIndex master) {
-  require(0 <= master && master < cluster.size(), "proximity: no such master");
-  const SpanningTree tree(cluster, sorted_wires(cluster));
-  Proximity result;
-  std::vector<bool> seen(tree.netpoints(), false);
-  const double any = std::numeric_limits<double>::infinity();
-  result.order = tree.walk(static_cast<std::size_t>(master), any, seen);
-  require(result.order.size() == cluster.devices().size(), "proximity: a device out of reach");
+  return by_latency(cluster, master, 1).front();
+}
 
-  const double near_s = tree.near_s();
-  result.group.assign(cluster.devices().size(), -1);
-  seen.assign(tree.netpoints(), false);
-  std::int32_t groups = 0;
-  for (const model::DeviceIndex device : result.order) {
-    if (seen[static_cast<std::size_t>(device)]) continue;
-    for (const model::DeviceIndex member :
-         tree.walk(static_cast<std::size_t>(device), near_s, seen))
-      result.group[static_cast<std::size_t>(member)] = groups;
-    ++groups;
+Proximity wiring(const model::Cluster& cluster, model::DeviceIndex master) {
+  std::vector<Wire> wires = sorted_wires(cluster);
+  for (Wire& wire : wires) wire.latency_s = 0.0;
+  std::sort(wires.begin(), wires.end());
+  // The router beside each device, the first if there are several.
+  const std::size_t devices = cluster.devices().size();
+  std::vector<std::size_t> router(devices, kNoRouter);
+  for (const Wire& wire : wires) {
+    if (wire.a < devices && wire.b >= devices) router[wire.a] = std::min(router[wire.a], wire.b);
   }
+  Proximity result{.order = whole_walk(SpanningTree(cluster, std::move(wires)), cluster, master),
+                   .group = std::vector<std::int32_t>(devices)};
+  std::map<std::size_t, std::int32_t> numbers;
+  for (const model::DeviceIndex device : result.order) {
+    const auto d = static_cast<std::size_t>(device);
+    result.group[d] =
+        numbers.emplace(router[d], static_cast<std::int32_t>(numbers.size())).first->second;
+  }
+  return result;
+}
+
+std::vector<Proximity> layouts(const model::Cluster& cluster, model::DeviceIndex master) {
+  std::vector<Proximity> result{wiring(cluster, master)};
+  const auto add = [&](Proximity layout) {
+    if (std::find(result.begin(), result.end(), layout) == result.end())
+      result.push_back(std::move(layout));
+  };
+  add({.order = result.front().order,
+       .group = std::vector<std::int32_t>(cluster.devices().size(), 0)});
+  for (Proximity& layout : by_latency(cluster, master, kMostCuts)) add(std::move(layout));
+  if (cluster.size() > kMostPairs) return result;
+  const std::vector<std::int32_t> group = result.back().group;
+  add({.order = by_distance(cluster, master), .group = group});
+  add({.order = nearest_next(cluster, master), .group = group});
   return result;
 }
 

@@ -78,28 +78,33 @@ double Budget::bytes(std::size_t device) const {
   return plan_->cluster.devices()[device].memory.value();
 }
 
-bool Budget::fits_counts(std::size_t device, std::int64_t heads, std::int64_t columns,
-                         GroupCut cut) const {
-  const std::int64_t all = plan_->model.heads;
-  std::int32_t begin =
-      cut == GroupCut::none
-          ? 0
-          : static_cast<std::int32_t>(std::min(plan_->model.group() - 1, all - heads));
+model::Range Budget::placed(std::int64_t heads, GroupCut cut) const {
+  std::int32_t begin = cut == GroupCut::none
+                           ? 0
+                           : static_cast<std::int32_t>(
+                                 std::min(plan_->model.group() - 1, plan_->model.heads - heads));
+  return take(begin, heads);
+}
+
+bool Budget::fits(std::size_t device, Range heads, std::int64_t columns) const {
   std::int32_t first_column = 0;
-  const Range head_range = take(begin, heads);
   const Share share = make_share(plan_->model, device == static_cast<std::size_t>(plan_->master),
-                                 head_range, take(first_column, columns));
+                                 heads, take(first_column, columns));
   return use(device, share).total() <= bytes(device);
 }
 
 std::int64_t Budget::max_heads(std::size_t device, std::int64_t columns, GroupCut cut) const {
   return largest(plan_->model.heads,
-                 [&](std::int64_t heads) { return fits_counts(device, heads, columns, cut); });
+                 [&](std::int64_t heads) { return fits(device, placed(heads, cut), columns); });
 }
 
 std::int64_t Budget::max_columns(std::size_t device, std::int64_t heads, GroupCut cut) const {
+  return max_columns(device, placed(heads, cut));
+}
+
+std::int64_t Budget::max_columns(std::size_t device, Range heads) const {
   return largest(plan_->model.intermediate,
-                 [&](std::int64_t columns) { return fits_counts(device, heads, columns, cut); });
+                 [&](std::int64_t columns) { return fits(device, heads, columns); });
 }
 
 bool Budget::fits(const Split& split) const {

@@ -39,11 +39,14 @@ class Budget {
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share,
                                      Window window) const;
   [[nodiscard]] double bytes(std::size_t device) const;  // the device's memory
+  [[nodiscard]] Window window(std::size_t device) const { return windows_[device]; }
   // The most heads (columns) that fit beside so many columns (heads); -1: not even none.
   [[nodiscard]] std::int64_t max_heads(std::size_t device, std::int64_t columns,
                                        GroupCut cut) const;
   [[nodiscard]] std::int64_t max_columns(std::size_t device, std::int64_t heads,
                                          GroupCut cut) const;
+  // The most columns beside these heads; -1: not even none.
+  [[nodiscard]] std::int64_t max_columns(std::size_t device, model::Range heads) const;
   // Whether every device of `split` stays within its memory.
   [[nodiscard]] bool fits(const Split& split) const;
   // One line a device of `split` that does not fit, and what the cluster as a whole lacks; empty if
@@ -55,8 +58,9 @@ class Budget {
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
-  [[nodiscard]] bool fits_counts(std::size_t device, std::int64_t heads, std::int64_t columns,
-                                 GroupCut cut) const;
+  [[nodiscard]] bool fits(std::size_t device, model::Range heads, std::int64_t columns) const;
+  // Where heads begin that cut so.
+  [[nodiscard]] model::Range placed(std::int64_t heads, GroupCut cut) const;
 
   const Plan* plan_;
   std::vector<std::int64_t> slots_;

@@ -81,4 +81,23 @@ std::vector<std::int64_t> balanced_layers(const Budget& budget,
   return largest_remainder(quotas, total, caps);
 }
 
+std::optional<std::vector<std::int64_t>> fastest_layers(const Budget& budget,
+                                                        std::span<const double> capacities) {
+  std::vector<std::size_t> fastest(budget.devices());
+  std::iota(fastest.begin(), fastest.end(), std::size_t{0});
+  std::stable_sort(fastest.begin(), fastest.end(),
+                   [&](std::size_t a, std::size_t b) { return capacities[a] > capacities[b]; });
+  std::vector<std::int64_t> layers(budget.devices(), 1);
+  std::int64_t missing = budget.plan().model.layers - static_cast<std::int64_t>(layers.size());
+  for (const std::size_t d : fastest) {
+    const std::int64_t most = most_layers(budget, d);
+    if (most < 1) return std::nullopt;
+    const std::int64_t more = std::clamp<std::int64_t>(missing, 0, most - 1);
+    layers[d] += more;
+    missing -= more;
+  }
+  if (missing != 0) return std::nullopt;
+  return layers;
+}
+
 }  // namespace tandem::planner

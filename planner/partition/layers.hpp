@@ -2,7 +2,9 @@
 
 // Contiguous layers by device, for pipeline strategies.
 
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "planner/partition/budget.hpp"
 
@@ -21,5 +23,12 @@ namespace tandem::planner {
 // do not fit.
 [[nodiscard]] std::vector<std::int64_t> balanced_layers(const Budget& budget,
                                                         std::span<const double> capacities);
+
+// A layer for every device, the others to the fastest as far as its memory goes, then to the next:
+// the least time for one sequence, whose token passes all devices one after the other,
+//   T = sum over d of layers_d / capacities_d + a constant
+// Nothing if some device cannot hold a layer, or all together not the model's.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_layers(
+    const Budget& budget, std::span<const double> capacities);
 
 }  // namespace tandem::planner

@@ -31,7 +31,6 @@ class Lowering {
         rows_{0, batch.rows()},
         allreduce_(
             parse_allreduce(is_prompt(batch) ? plan.allreduce.prompt : plan.allreduce.decode)),
-        proximity_(proximity(plan.cluster, plan.master)),
         ready_(plan.devices.size(), -1) {
     for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
       devices_.emplace_back(graph_, plan.model, device, &window_);
@@ -104,7 +103,7 @@ class Lowering {
                .layer = layer,
                .rows = rows_,
                .columns = hidden_columns(plan_->model)},
-              allreduce_, proximity_, participants_);
+              allreduce_, plan_->layout, participants_);
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       const Participant& p = participants_[d];
       if (d != master() && !p.receives) {
@@ -122,7 +121,6 @@ class Lowering {
   WindowTasks window_;
   Range rows_;
   Allreduce allreduce_;
-  Proximity proximity_;
   std::vector<DeviceTasks> devices_;       // by DeviceIndex
   std::vector<Participant> participants_;  // by DeviceIndex
   std::vector<TaskIndex> ready_;           // by DeviceIndex: its last task
@@ -153,7 +151,7 @@ using Channels = std::map<std::pair<DeviceIndex, bool>, Load>;  // by (peer, out
 // All devices take part: with what is left of a sum when some do not, no more is needed.
 Channels channels_of(const Plan& plan, DeviceIndex device, const std::string& allreduce) {
   const Allreduce chosen = parse_allreduce(allreduce);
-  const Proximity near = proximity(plan.cluster, plan.master);
+  const Proximity& near = plan.layout;
   const auto columns = static_cast<std::int32_t>(plan.model.hidden);
   Shape shape{.depth = chosen.depth, .group = {}};
   std::int32_t rank = 0;

@@ -1,0 +1,290 @@
+#include "planner/partition/share_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "planner/partition/earliest.hpp"
+#include "planner/partition/galaxy.hpp"
+#include "planner/partition/proportions.hpp"
+#include "planner/partition/split_clock.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
+constexpr int kRounds = 8;              // of rebalancing; each begins with the last one's slacks
+constexpr std::size_t kSources = 3;     // devices that moves begin at, the latest first
+constexpr std::size_t kSinks = 4;       // and end at, the earliest first
+constexpr int kMoves = 200;             // that are taken; a bound on time, not met in practice
+
+std::int64_t sum_of(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+// Everybody holds something of whatever there is enough of for all.
+Split least_shares(const Budget& budget) {
+  const model::Transformer& t = budget.plan().model;
+  const bool columns = t.intermediate >= static_cast<std::int64_t>(budget.devices());
+  return {.heads = Counts(budget.devices(), columns ? 0 : 1),
+          .columns = Counts(budget.devices(), columns ? 1 : 0)};
+}
+
+class Search {
+ public:
+  explicit Search(const Budget& budget)
+      : budget_(&budget), clock_(budget), least_(least_shares(budget)) {}
+
+  // The best split that is found from `start`, which fits.
+  Split from(const Split& start) {
+    Split best = start;
+    double time = clock_.time(best);
+    descend(best, time, start);
+    polish(best, time);
+    // A device far away costs less without heads, but only without any.
+    for (std::size_t d = 0; d < budget_->devices(); ++d) {
+      if (best.heads[d] == 0 || best.columns[d] == 0) continue;
+      descend(best, time, rebalanced(best, clock_.measure(best), d));
+    }
+    return best;
+  }
+
+  double time(const Split& split) { return clock_.time(split); }
+  // Whether shares that would have been tried did not fit.
+  [[nodiscard]] bool memory_binds() const { return memory_binds_; }
+
+ private:
+  [[nodiscard]] const model::Transformer& transformer() const { return budget_->plan().model; }
+
+  // Rebalances from `split` on; leaves in `best` what is better.
+  void descend(Split& best, double& time, Split split) {
+    for (int round = 0; round < kRounds; ++round) {
+      const SplitClock::Measured measured = clock_.measure(split);
+      if (measured.time < time * kBetter) {
+        time = measured.time;
+        best = split;
+      } else if (round > 3) {
+        break;
+      }
+      Split next = rebalanced(split, measured);
+      if (next == split) break;
+      split = std::move(next);
+    }
+  }
+
+  [[nodiscard]] Counts most_heads(const Counts& columns, GroupCut cut) const {
+    Counts most(columns.size());
+    for (std::size_t d = 0; d < most.size(); ++d) most[d] = budget_->max_heads(d, columns[d], cut);
+    return most;
+  }
+  [[nodiscard]] Counts most_columns(const Counts& heads, GroupCut cut) const {
+    Counts most(heads.size());
+    for (std::size_t d = 0; d < most.size(); ++d) most[d] = budget_->max_columns(d, heads[d], cut);
+    return most;
+  }
+
+  // Shares that are as early as can be by what was measured of `split`; where memory binds, heads
+  // beside its columns, and columns beside those heads, or the other way round. Device `without`
+  // gets no heads.
+  Split rebalanced(const Split& split, const SplitClock::Measured& measured,
+                   std::optional<std::size_t> without = {}) {
+    const Race head_race = clock_.heads(measured);
+    const Race column_race = clock_.columns(measured);
+    const auto heads = [&](Counts most) {
+      if (without) most[*without] = least_.heads[*without];
+      return earliest(head_race, least_.heads, most, transformer().heads);
+    };
+    const auto columns = [&](const Counts& most) {
+      return earliest(column_race, least_.columns, most, transformer().intermediate);
+    };
+    const std::size_t n = budget_->devices();
+    const auto free_heads = heads(Counts(n, transformer().heads));
+    const auto free_columns = columns(Counts(n, transformer().intermediate));
+    if (free_heads && free_columns) {
+      Split free{*free_heads, *free_columns};
+      if (budget_->fits(free)) return free;
+    }
+    memory_binds_ = true;
+    Split best = split;
+    double time = std::numeric_limits<double>::infinity();
+    const auto consider = [&](const std::optional<Counts>& h, const std::optional<Counts>& c) {
+      if (!h || !c) return;
+      Split candidate{*h, *c};
+      if (candidate == split || !budget_->fits(candidate)) return;
+      const double taken = clock_.time(candidate);
+      if (taken >= time) return;
+      time = taken;
+      best = std::move(candidate);
+    };
+    for (const GroupCut cut : {GroupCut::none, GroupCut::worst}) {
+      if (const auto h = heads(most_heads(split.columns, cut)))
+        consider(h, columns(most_columns(*h, cut)));
+      if (const auto c = columns(most_columns(split.heads, cut)))
+        consider(heads(most_heads(*c, cut)), c);
+      if (const auto h = heads(most_heads(least_.columns, cut)))
+        consider(h, columns(most_columns(*h, cut)));
+      if (const auto c = columns(most_columns(least_.heads, cut)))
+        consider(heads(most_heads(*c, cut)), c);
+    }
+    return best;
+  }
+
+  // Moves of single heads, and of runs of columns that are halved down to single ones.
+  void polish(Split& best, double& time) {
+    int moves = 0;
+    const auto widest = std::max<std::int64_t>(
+        1, transformer().intermediate / (8 * static_cast<std::int64_t>(budget_->devices())));
+    for (std::int64_t run = widest; run > 0; run /= 4) {
+      for (bool moved = true; moved && moves < kMoves; ++moves) {
+        const SplitClock::Measured measured = clock_.measure(best);
+        moved = move(best, time, &Split::heads, 1, clock_.heads(measured)) ||
+                move(best, time, &Split::columns, run, clock_.columns(measured));
+      }
+    }
+  }
+
+  // Takes the first move of `run` that shortens the time, from a device that is late in some phase
+  // to one that stays early.
+  bool move(Split& best, double& time, Counts Split::*part, std::int64_t run, const Race& race) {
+    using Ranked = std::vector<std::pair<double, std::size_t>>;
+    const Counts now = best.*part;
+    const Counts& least = least_.*part;
+    const auto late = [&](std::size_t phase, std::size_t d, std::int64_t count) {
+      return race.weight[phase] * (race.time(phase, d, count) - race.limit[phase][d]);
+    };
+    Ranked sources;
+    Ranked sinks;
+    for (std::size_t d = 0; d < now.size(); ++d) {
+      double most = -std::numeric_limits<double>::infinity();
+      double sum = 0.0;
+      for (std::size_t phase = 0; phase < race.weight.size(); ++phase) {
+        most = std::max(most, late(phase, d, now[d]));
+        sum += std::max(0.0, late(phase, d, now[d] + run));
+      }
+      if (now[d] >= least[d] + run) sources.emplace_back(-most, d);
+      if (now[d] + run <= total(part)) sinks.emplace_back(sum, d);
+    }
+    std::sort(sources.begin(), sources.end());
+    std::sort(sinks.begin(), sinks.end());
+    sources.resize(std::min(sources.size(), kSources));
+    sinks.resize(std::min(sinks.size(), kSinks));
+    for (const auto& [unused_from, from] : sources) {
+      for (const auto& [unused_to, to] : sinks) {
+        if (from == to) continue;
+        Split candidate = best;
+        (candidate.*part)[from] -= run;
+        (candidate.*part)[to] += run;
+        if (!budget_->fits(candidate)) continue;
+        const double taken = clock_.time(candidate);
+        if (taken >= time * kBetter) continue;
+        time = taken;
+        best = std::move(candidate);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::int64_t total(Counts Split::*part) const {
+    return part == &Split::heads ? transformer().heads : transformer().intermediate;
+  }
+
+  const Budget* budget_;
+  SplitClock clock_;
+  Split least_;
+  bool memory_binds_ = false;
+};
+
+bool nobody_idle(const Split& split) {
+  for (std::size_t d = 0; d < split.heads.size(); ++d) {
+    if (split.heads[d] == 0 && split.columns[d] == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Split> any_split(const Budget& budget) {
+  // columns[d][h]: the most that the first d devices hold beside h heads; -1: they cannot.
+  const std::int64_t heads = budget.plan().model.heads;
+  const auto states = static_cast<std::size_t>(heads) + 1;
+  const auto least = [](std::int64_t count) -> std::int64_t { return count > 0 ? 0 : 1; };
+  std::vector<Counts> columns{Counts(states, -1)};
+  std::vector<Counts> taken{Counts(states, -1)};
+  columns.front().front() = 0;
+  for (std::size_t d = 0; d < budget.devices(); ++d) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> most;  // by key/value heads
+    Counts best(states, -1);
+    Counts choice(states, -1);
+    for (std::int64_t begin = 0; begin <= heads; ++begin) {
+      const std::int64_t before = columns.back()[static_cast<std::size_t>(begin)];
+      if (before < 0) continue;
+      for (std::int64_t count = 0; begin + count <= heads; ++count) {
+        const model::Range range{static_cast<std::int32_t>(begin),
+                                 static_cast<std::int32_t>(begin + count)};
+        const auto key = std::pair(count, budget.plan().model.kv_heads_for(range).size());
+        auto found = most.find(key);
+        if (found == most.end()) found = most.emplace(key, budget.max_columns(d, range)).first;
+        if (found->second < least(count)) continue;
+        const auto end = static_cast<std::size_t>(begin + count);
+        const std::int64_t sum = before + found->second;
+        if (sum <= best[end]) continue;
+        best[end] = sum;
+        choice[end] = count;
+      }
+    }
+    columns.push_back(std::move(best));
+    taken.push_back(std::move(choice));
+  }
+  std::int64_t missing = budget.plan().model.intermediate;
+  if (columns.back().back() < missing) return std::nullopt;
+  Split split{Counts(budget.devices()), Counts(budget.devices())};
+  Counts room(budget.devices());
+  std::int64_t end = heads;
+  for (std::size_t d = budget.devices(); d-- > 0;) {
+    const auto at = static_cast<std::size_t>(end);
+    split.heads[d] = taken[d + 1][at];
+    end -= split.heads[d];
+    split.columns[d] = least(split.heads[d]);
+    room[d] = columns[d + 1][at] - columns[d][static_cast<std::size_t>(end)] - split.columns[d];
+  }
+  missing -= sum_of(split.columns);
+  if (missing < 0) return std::nullopt;
+  for (std::size_t d = 0; d < room.size(); ++d) {
+    const std::int64_t more = std::min(missing, room[d]);
+    split.columns[d] += more;
+    missing -= more;
+  }
+  return split;
+}
+
+SplitCandidates split_candidates(const Budget& budget) {
+  std::vector<Split> starts;
+  const auto add = [&](std::vector<Split>& splits, Split split) {
+    if (budget.fits(split) && nobody_idle(split) &&
+        std::find(splits.begin(), splits.end(), split) == splits.end())
+      splits.push_back(std::move(split));
+  };
+  add(starts, galaxy_split(budget, capacities(budget.plan())));
+  add(starts, proportional_split(budget.plan().model, std::vector<double>(budget.devices(), 1.0)));
+  if (starts.empty()) {
+    if (auto split = any_split(budget)) starts.push_back(std::move(*split));
+  }
+  Search search(budget);
+  SplitCandidates result;
+  std::vector<Split>& candidates = result.splits;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Split& start : starts) {
+    Split found = search.from(start);
+    const double time = search.time(found);
+    if (time >= least * kBetter) continue;
+    least = time;
+    candidates.assign(1, std::move(found));
+  }
+  for (Split& start : starts) add(candidates, std::move(start));
+  result.memory_binds = search.memory_binds();
+  return result;
+}
+
+}  // namespace tandem::planner

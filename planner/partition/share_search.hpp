@@ -1,0 +1,34 @@
+#pragma once
+
+// Shares of heads and FFN columns by predicted time: --partition auto of strategies that split.
+
+#include <optional>
+#include <vector>
+
+#include "planner/partition/budget.hpp"
+
+namespace tandem::planner {
+
+struct SplitCandidates {
+  std::vector<Split> splits;
+  bool memory_binds = false;  // more memory might have given others
+};
+
+// Splits worth a whole plan, each within the budget and with something for every device, the most
+// promising first: that of a search by the analytic evaluator, Galaxy's, equal shares; of these
+// those that fit. Empty only if no split fits (any_split).
+//   The search begins with each of the others. An evaluated step tells by how much every device
+// could be later without delaying the end; the shares are then moved so that the device that is
+// latest beyond that is as early as whole heads and columns allow, and the step is evaluated again,
+// until nothing is gained; then single heads and smaller and smaller runs of columns are moved for
+// as long as that helps. Prompt and new tokens (one step at the mean context) count as often as
+// they come. Layers are alike, so few are evaluated. What streams counts the longer of computing
+// and loading.
+[[nodiscard]] SplitCandidates split_candidates(const Budget& budget);
+
+// A split that fits, if there is one with something for every device: found for certain, by
+// dynamic programming over devices and heads. Hence neither a faster device nor more memory can
+// make a cluster infeasible.
+[[nodiscard]] std::optional<Split> any_split(const Budget& budget);
+
+}  // namespace tandem::planner

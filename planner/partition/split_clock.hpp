@@ -1,0 +1,64 @@
+#pragma once
+
+// What a split costs in time, by the analytic evaluator, and where it has time to spare.
+
+#include <vector>
+
+#include "model/task_graph.hpp"
+#include "planner/partition/budget.hpp"
+#include "planner/partition/earliest.hpp"
+
+namespace tandem::planner {
+
+// Times are those of a request of the plan's workload, up to a constant: the prompt's step, and
+// new_tokens - 1 times a step at the mean context, both of a model of a few layers, as layers are
+// alike. Weights that stream are taken to be in memory, but for the time of single blocks.
+class SplitClock {
+ public:
+  // `budget` and its plan, whose shares are not read, outlive the clock.
+  explicit SplitClock(const Budget& budget);
+
+  [[nodiscard]] double time(const Split& split);
+
+  // The same, and by phase and device how long an attention (FFN) block might take without delaying
+  // the end, while nothing else changes. Where a device has no heads (columns), that follows from
+  // its columns (heads).
+  struct Measured {
+    double time = 0.0;
+    std::vector<std::vector<double>> heads_limit;
+    std::vector<std::vector<double>> columns_limit;
+  };
+  [[nodiscard]] Measured measure(const Split& split);
+
+  // Of heads (columns), with the limits that were measured. The phases are the prompt and, if there
+  // are any, the other new tokens. A device with a window streams if its part of the heads
+  // (columns) is larger than the part of the model that its memory holds whole; then a block takes
+  // as long as loading it, if that is longer than computing it.
+  [[nodiscard]] Race heads(const Measured& measured) const;
+  [[nodiscard]] Race columns(const Measured& measured) const;
+
+ private:
+  struct BlockTimes {             // of one device
+    std::vector<double> heads{};  // by number of heads
+    double first_column = 0.0;
+    double next_column = 0.0;
+    std::int64_t resident_columns = 0;  // more of them stream
+    double load_column = 0.0;
+    [[nodiscard]] double columns(std::int64_t count) const;
+    // The most of `all` that `seconds` suffice for.
+    [[nodiscard]] std::int64_t columns_within(double seconds, std::int64_t all) const;
+  };
+  struct Phase {
+    model::Batch batch;
+    double weight = 1.0;
+    std::vector<BlockTimes> blocks;  // by DeviceIndex
+  };
+  [[nodiscard]] Phase phase(const Budget& budget, const model::Batch& batch, double weight) const;
+  void set(const Split& split);
+
+  Plan plan_;  // of a few layers, with the shares that were asked for last
+  model::CostModel costs_;
+  std::vector<Phase> phases_;
+};
+
+}  // namespace tandem::planner
