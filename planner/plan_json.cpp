@@ -317,10 +317,10 @@ AllreduceChoice read_allreduce(const JsonValue& value) {
 Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
   value.expect_keys({"order", "groups"});
   const std::vector<model::DeviceIndex> order =
-      read_all(value.at("order"), kMaxDevices,
+      read_all(value.at("order"), limits::kDevices,
                [&](const JsonValue& name) { return cluster.find(name.text()); });
   const std::vector<std::int32_t> groups =
-      read_all(value.at("groups"), kMaxDevices, [](const JsonValue& group) {
+      read_all(value.at("groups"), limits::kDevices, [](const JsonValue& group) {
         return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
       });
   if (groups.size() != order.size()) value.at("groups").fail("one for each device of 'order'");
