@@ -135,7 +135,7 @@ BlockId id_of(const Task& task) {
 Plan in_whole_seconds(Plan plan, double disk_bytes_per_s) {
   std::vector<model::Device> devices = plan.cluster.devices();
   for (model::Device& device : devices) {
-    device.flop_rate = model::FlopsPerSecond{1e30};
+    device.flop_rate = model::FlopsPerSecond{1e21};
     device.memory_bandwidth = model::BytesPerSecond{1.0};
     device.disk_bandwidth = model::BytesPerSecond{disk_bytes_per_s};
   }
