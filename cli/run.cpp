@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <ostream>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include <variant>
 
 #include "cli/commands.hpp"
+#include "cli/emulation.hpp"
 #include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/generation_view.hpp"
@@ -26,7 +26,6 @@
 #include "cli/standard_output.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
-#include "exec/emulation/local_cluster.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -55,6 +54,7 @@ Syntax syntax() {
           {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
           {"emulate", "", "start every device as a process on this machine"},
           {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
+          {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]"},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
           {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
@@ -102,7 +102,7 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
   }
   if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!mode.emulate) {
-    options.refuse({"pace", "max-drift", "allow-drift"}, "without '--emulate'");
+    options.refuse({"pace", "dilate", "max-drift", "allow-drift"}, "without '--emulate'");
     return mode;
   }
   mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
@@ -167,13 +167,6 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
              std::move(prompt), count};
 }
 
-// Emulation with more demand than the machine has is a measurement of the machine.
-double demand_in_cores(const planner::Plan& plan) {
-  const auto& devices = plan.cluster.devices();
-  return std::accumulate(devices.begin(), devices.end(), 0.0,
-                         [](double sum, const model::Device& d) { return sum + 1.0 / d.slowdown; });
-}
-
 std::string machine() {
   utsname names{};
   uname(&names);
@@ -221,26 +214,6 @@ exec::GenerateOptions generate_options(const Options& options, const Job& job,
   return run;
 }
 
-// Starts the emulated devices; they end with the result.
-std::unique_ptr<exec::LocalCluster> emulate(const planner::Plan& plan, exec::GenerateOptions& run) {
-  if (const std::string varies = variation(plan.cluster); !varies.empty()) {
-    std::cerr
-        << "tandem run: " << varies
-        << ": not emulated, nor is any other jitter, loss, background traffic or change during "
-           "the run; `tandem simulate` knows of them\n";
-  }
-  run.one_machine = true;
-  run.key = exec::random_key();
-  run.ledger = std::make_shared<exec::Ledger>(plan.cluster);
-  auto cluster = std::make_unique<exec::LocalCluster>(
-      exec::LocalClusterOptions{.key = *run.key,
-                                .cache_dir = run.cache_dir,
-                                .ledger_fd = run.ledger->descriptor(),
-                                .wanted = exec::workers_of(plan)});
-  run.workers = cluster->endpoints();
-  return cluster;
-}
-
 exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOptions& run,
                                  const exec::Tokenizer& tokenizer, exec::Interrupt& interrupt,
                                  GenerationView& view) {
@@ -263,19 +236,16 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
   return generation;
 }
 
-void complete(model::Result& result, const planner::Plan& plan, const Mode& mode,
-              const exec::Generation& generation, const exec::GenerateOptions& run,
-              const std::string& punctuality) {
+void complete(model::Result& result, const Mode& mode, const exec::Generation& generation,
+              const exec::GenerateOptions& run, const Emulation* emulation) {
   auto& environment = result.environment;
   environment["tandem"] = version();
   environment["machine"] = machine();
   environment["prompt_tokens"] = std::to_string(run.prompt.size());
   environment["temperature"] = std::to_string(run.sampling.temperature);
   environment["top_p"] = std::to_string(run.sampling.top_p);
-  if (mode.emulate) {
-    environment["transport"] = "link ledger over loopback TCP, TLS 1.3";
-    environment["scheduling"] = punctuality;
-    environment["demand_cores"] = fixed(demand_in_cores(plan), 2);
+  if (emulation != nullptr) {
+    emulation->describe(result);
   } else if (mode.hosts) {
     environment["transport"] = run.key ? "TCP, TLS 1.3" : "TCP, not encrypted";
   } else {
@@ -341,6 +311,8 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
   static_cast<void>(options.has("allow-drift"));
   exec::GenerateOptions run = generate_options(options, job, weights);
+  std::optional<Emulation> emulation;
+  if (mode.emulate) emulation.emplace(plan, options, run);
   check_files(options, weights);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
@@ -352,12 +324,9 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); },
                                   [&] { interrupt.trip(ReaderGone().what()); });
   GenerationView view(out, quiet);
-  std::unique_ptr<exec::LocalCluster> cluster;
-  std::string punctuality;
-  if (mode.emulate) {
+  if (emulation) {
     view.stage("starting the emulated devices");
-    punctuality = exec::ask_for_punctuality();
-    cluster = emulate(plan, run);
+    emulation->start(run);
   }
   exec::Generation generation;
   try {
@@ -367,11 +336,11 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
     throw;
   }
-  if (cluster) cluster->wait(std::chrono::seconds(2));
+  if (emulation) emulation->finish();
 
   model::Result& result = generation.run.result;
   result.metrics.ready_s = std::chrono::duration<double>(generation.ready - start).count();
-  complete(result, plan, mode, generation, run, punctuality);
+  complete(result, mode, generation, run, emulation ? &*emulation : nullptr);
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);

@@ -30,7 +30,8 @@ Syntax syntax() {
                     {"once", "", "leave after one session"},
                     {"quiet", "", "say nothing but errors"},
                     {"port-fd", "FD", "write the port to this open descriptor (emulation)"},
-                    {"ledger-fd", "FD", "emulate links by this open descriptor (emulation)"}}};
+                    {"ledger-fd", "FD", "emulate links by this open descriptor (emulation)"},
+                    {"turn-fd", "FD", "compute in turns by this open descriptor (emulation)"}}};
 }
 
 constexpr std::int64_t kMostDescriptors = std::numeric_limits<int>::max();
@@ -70,6 +71,7 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   worker.once = options.has("once");
   worker.verbose = !options.has("quiet");
   worker.ledger_fd = static_cast<int>(options.integer_or("ledger-fd", -1, -1, kMostDescriptors));
+  worker.turn_fd = static_cast<int>(options.integer_or("turn-fd", -1, -1, kMostDescriptors));
   LineLog log("tandem worker: ");
   worker.log = [&log](const std::string& line) { log.write(line); };
 

@@ -273,10 +273,14 @@ class MasterSession {
                              .addresses = addresses,
                              .key = options_.key,
                              .reception = nullptr,
-                             .ledger = options_.ledger});
-    device_run_ =
-        &session_->prepare(plan_, {.self = plan_.master, .run = run_, .threads = options_.threads},
-                           std::move(weights));
+                             .ledger = options_.ledger,
+                             .dilation = run_.dilation});
+    device_run_ = &session_->prepare(plan_,
+                                     {.self = plan_.master,
+                                      .run = run_,
+                                      .threads = options_.threads,
+                                      .turn = options_.turn.get()},
+                                     std::move(weights));
     own_peak_ = reset_peak_resident();
     activity().enter(Phase::warming_up);
     if (run_.pace != Pace::real) device_run_->warm_up();
@@ -299,7 +303,7 @@ class MasterSession {
       return sampler.sample(logits);
     };
     std::optional<DriftWatch> drift;
-    if (run_.pace == Pace::measured) drift.emplace();
+    if (run_.pace == Pace::measured) drift.emplace(options_.turn.get());
     stage("");
     std::vector<std::int32_t> tokens = options.prompt;
     generation.ready = Clock::now();
@@ -369,7 +373,7 @@ class MasterSession {
       }
     }
     generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
-                           accounts, options.keep_spans);
+                           accounts, options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
@@ -382,8 +386,8 @@ class MasterSession {
     result.environment["peak_memory"] =
         own_peak_ ? "of the session, its weights in place" : "since the start of the process";
     if (run_.pace != Pace::real) {
-      result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s);
-      result.environment["pacing_late_max_s"] = std::to_string(worst_s);
+      result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s / run_.dilation);
+      result.environment["pacing_late_max_s"] = std::to_string(worst_s / run_.dilation);
       result.environment["warm_up"] = "two single-token steps";
     }
     result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
@@ -430,7 +434,8 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
   const RunOptions run{
       .workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
                    .new_tokens = options.new_tokens},
-      .pace = options.pace};
+      .pace = options.pace,
+      .dilation = options.dilation};
   return MasterSession(plan, options, run, interrupt).generate(options);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/emulation/ledger.hpp"
+#include "exec/emulation/turn.hpp"
 #include "exec/evaluation/scores.hpp"
 #include "exec/runtime/run_result.hpp"
 #include "exec/runtime/session.hpp"
@@ -32,6 +33,7 @@ struct SessionOptions {
   bool one_machine = false;       // the workers are processes of this machine: emulated devices
   std::optional<Key> key;
   std::shared_ptr<Ledger> ledger;  // emulated links; null: real ones
+  std::shared_ptr<Turn> turn;      // of emulated devices, to compute; null: none have to wait
   SessionTimes times;
   // These are called one at a time, on any thread.
   // What is being done before the first step ("slicing weights for phone"), for a progress line.
@@ -48,6 +50,7 @@ struct GenerateOptions : SessionOptions {
   std::vector<std::int64_t> stop_tokens;  // ends after one of these
   SamplingOptions sampling;
   Pace pace = Pace::real;
+  double dilation = 1.0;  // of emulated time; the result's times are divided by it
   bool keep_spans = false;
   // Each token as it is chosen; the callee may take its time only between tokens.
   std::function<void(std::int32_t token)> on_token;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "exec/synthetic_shard.hpp"
 #include "model/trace.hpp"
@@ -52,6 +53,16 @@ void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
   compute.write_rows(kHidden, {0, rows}, {0, static_cast<std::int32_t>(hidden)}, x);
 }
 
+// The mean but for the longest hundredth: a run is the sum of its tasks, those that were
+// interrupted included, which is 2 to 4% more than so many medians.
+double typical(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const auto kept = seconds.size() - seconds.size() / 100;
+  return std::accumulate(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(kept),
+                         0.0) /
+         static_cast<double>(kept);
+}
+
 template <class Body>
 double timed(const ProfileClock& clock, const Body& body) {
   const double start = clock.now();
@@ -71,7 +82,7 @@ std::vector<ProfileSample> ProfileLog::samples(TaskKind kind) const {
     if (std::get<0>(size) != kind) continue;
     samples.push_back({.streamed_bytes = std::get<2>(size),
                        .reuse = std::get<1>(size),
-                       .seconds = model::quantile(seconds, 0.5)});
+                       .seconds = typical(seconds)});
   }
   return samples;
 }

@@ -21,7 +21,7 @@ namespace tandem::exec {
 class ProfileLog {
  public:
   void add(model::TaskKind kind, const model::Work& work, double seconds);
-  // One sample a size: the median.
+  // One sample a size: the mean, but for the longest hundredth.
   [[nodiscard]] std::vector<ProfileSample> samples(model::TaskKind kind) const;
 
  private:

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "exec/emulation/dilation.hpp"
+#include "exec/emulation/turn.hpp"
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
@@ -164,8 +166,9 @@ class WorkerSession {
     }
     std::shared_ptr<Ledger> ledger;
     if (options_.ledger_fd >= 0) {
-      ledger = std::make_shared<Ledger>(plan_->cluster, options_.ledger_fd);
+      ledger = std::make_shared<Ledger>(dilated(plan_->cluster, run_.dilation), options_.ledger_fd);
     }
+    if (options_.turn_fd >= 0) turn_ = std::make_unique<SharedTurn>(options_.turn_fd);
     activity().enter(Phase::opening);
     session_->open_channels(*plan_, *graphs_,
                             {.self = self_,
@@ -174,9 +177,11 @@ class WorkerSession {
                              .addresses = peers.addresses,
                              .key = options_.key,
                              .reception = &reception_,
-                             .ledger = std::move(ledger)});
+                             .ledger = std::move(ledger),
+                             .dilation = run_.dilation});
     device_run_ = &session_->prepare(
-        *plan_, {.self = self_, .run = run_, .threads = options_.threads}, std::move(weights));
+        *plan_, {.self = self_, .run = run_, .threads = options_.threads, .turn = turn_.get()},
+        std::move(weights));
     graphs_.reset();
     reset_peak_resident();
     activity().enter(Phase::warming_up);
@@ -251,6 +256,7 @@ class WorkerSession {
   RunOptions run_;
   std::unique_ptr<StepGraphs> graphs_;
   ShardFile shard_file_;
+  std::unique_ptr<SharedTurn> turn_;  // outlives the session's run
   std::unique_ptr<Session> session_;
   DeviceRun* device_run_ = nullptr;  // the session's
 };

@@ -76,6 +76,8 @@ TEST_CASE("cli/bad input: flag values of run and worker") {
       {{"--new-tokens", "0"}, "'0'"},
       {{"--threads", "0"}, "'0'"},
       {{"--max-drift", "-1"}, "'-1'"},
+      {{"--dilate", "0.5"}, "'0.5'"},
+      {{"--dilate", "1e9"}, "'1e9'"},
       {{"--prompt-ids", "absent"}, "absent"},
       {{"--prompt-ids", "empty"}, "no token ids"},
       {{"--prompt-ids", "words"}, "'two'"},

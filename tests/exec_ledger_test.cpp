@@ -187,6 +187,35 @@ TEST_CASE("ledger/transport: a message takes latency + bytes / bandwidth, its ch
   }
 }
 
+TEST_CASE("ledger/transport: a message is due by when it was ready, however late it is sent") {
+  const model::Cluster cluster = star(2, model::Seconds{20e-3}, model::BytesPerSecond{10e6});
+  Mesh mesh = open_mesh(2, {{.from = 0, .to = 1}}, random_key());
+  const auto ledger = std::make_shared<Ledger>(cluster);
+  const auto overhead = [](std::size_t bytes) {
+    return std::chrono::duration_cast<Clock::duration>(milliseconds(3)) +
+           std::chrono::nanoseconds(bytes);
+  };
+  LedgerTransport sender(std::move(mesh.devices[0]), ledger, cluster, 0, mesh.cancellations[0],
+                         overhead);
+  LedgerTransport receiver(std::move(mesh.devices[1]), ledger, cluster, 1, mesh.cancellations[1]);
+  const std::vector<std::byte> payload(10'000);
+  std::vector<std::byte> got(payload.size());
+  const Clock::time_point ready = Clock::now();
+  for (int i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    std::this_thread::sleep_for(milliseconds(5));
+    const MessageTimes sent = sender.send_since(1, tag(i), payload, ready);
+    std::this_thread::sleep_for(milliseconds(5));
+    const MessageTimes times =
+        receiver.receive(0, tag(i), got, Clock::now() + std::chrono::seconds(10), false);
+    // 3.01 ms of overhead and 1 ms of bytes, each after the other; 40 ms in flight.
+    const double channel = (i + 1) * 4.01e-3;
+    CHECK(std::chrono::duration<double>(sent.sent - ready).count() == doctest::Approx(channel));
+    CHECK(std::chrono::duration<double>(times.arrived - ready).count() ==
+          doctest::Approx(channel + 40e-3));
+  }
+}
+
 TEST_CASE("ledger/transport: messages of a channel overlap in flight and do not overtake") {
   // 10 messages of 1 ms over 20 ms of latency: 30 ms, not 210.
   const model::Cluster cluster = star(2, model::Seconds{10e-3}, model::BytesPerSecond{10e6});

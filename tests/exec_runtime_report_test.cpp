@@ -16,6 +16,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
                              .pace = pace,
+                             .dilation = pace == Pace::real ? 1.0 : 2.5,
                              .scored_rows = pace == Pace::measured ? 3 : 0};
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
@@ -36,6 +37,21 @@ TEST_CASE("exec/report: bad options are one clear error") {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(static_cast<void>(parse_run_options(text, "offered run")),
                          doctest::Contains("offered run"), Error);
+  }
+}
+
+TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster") {
+  const auto parsed = [](const std::string& pace, const std::string& dilation) {
+    return parse_run_options(
+        R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "pace": ")" + pace +
+            R"(", "dilation": )" + dilation + "}",
+        "offered run");
+  };
+  CHECK(parsed("measured", "2.5").dilation == 2.5);
+  CHECK_THROWS_WITH_AS(parsed("real", "2"), doctest::Contains("1 without emulation"), Error);
+  for (const char* dilation : {"0.5", "-1", "1e300", "\"2\""}) {
+    CAPTURE(dilation);
+    CHECK_THROWS_WITH_AS(parsed("measured", dilation), doctest::Contains("dilation"), Error);
   }
 }
 
@@ -123,6 +139,19 @@ TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
   }
   CHECK(run.result.kind == "measured");
   CHECK(run.result.devices.size() == 3);
+}
+
+TEST_CASE("exec/result: dilated times are divided") {
+  const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
+  StepGraphs graphs(plan, plan.workload);
+  const auto accounts = accounts_of(plan, graphs, 4);
+  const model::Metrics plain = merge(plan, graphs, 4, accounts, true).result.metrics;
+  const RunResult run = merge(plan, graphs, 4, accounts, true, 2.5);
+  CHECK(run.result.metrics.ttft_s == doctest::Approx(plain.ttft_s / 2.5));
+  CHECK(run.result.metrics.token_times_s[3] == doctest::Approx(plain.token_times_s[3] / 2.5));
+  for (const model::Span& span : run.trace.spans) {
+    CHECK(span.end - span.start == doctest::Approx(1e-3 / 2.5));
+  }
 }
 
 TEST_CASE("exec/result: a report that cannot be true names its device") {

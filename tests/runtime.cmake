@@ -5,6 +5,7 @@ tandem_tests(
     exec_session_program_test.cpp
     exec_session_test.cpp
     exec_session_liveness_test.cpp
+    exec_emulation_turn_test.cpp
     exec_collective_test.cpp
     exec_runtime_generation_test.cpp
     exec_runtime_memory_test.cpp

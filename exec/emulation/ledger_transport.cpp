@@ -15,8 +15,7 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
-constexpr std::size_t kStampBytes = 8;  // due time, nanoseconds of the machine's steady clock
-constexpr std::chrono::microseconds kAtOnce{30};
+constexpr std::size_t kStampBytes = 8;       // due time, nanoseconds of the machine's steady clock
 constexpr unsigned long kTimerSlack = 1000;  // nanoseconds
 
 using Stamp = std::array<std::byte, kStampBytes>;
@@ -40,14 +39,16 @@ struct LedgerTransport::Way {
   Clock::duration latency{};
   // When the message before had been sent or had arrived.
   Clock::time_point free{};
-  Clock::time_point returned{};    // sending: when the last call of send returned
   std::vector<std::byte> stamped;  // stamp and payload of a short message
 };
 
 LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Ledger> ledger,
                                  const model::Cluster& cluster, model::DeviceIndex self,
-                                 std::shared_ptr<Cancellation> cancellation)
-    : inner_(std::move(inner)), ledger_(std::move(ledger)), cancellation_(std::move(cancellation)) {
+                                 std::shared_ptr<Cancellation> cancellation, Overhead overhead)
+    : inner_(std::move(inner)),
+      ledger_(std::move(ledger)),
+      cancellation_(std::move(cancellation)),
+      overhead_(std::move(overhead)) {
   require(inner_ != nullptr && ledger_ != nullptr && cancellation_ != nullptr,
           "ledger transport: a part is missing");
   for (model::DeviceIndex peer = 0; peer < cluster.size(); ++peer) {
@@ -90,13 +91,12 @@ void LedgerTransport::sleep_until(Clock::time_point time) const {
   }
 }
 
-MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
-                                   std::span<const std::byte> payload) {
+MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
+                                         std::span<const std::byte> payload,
+                                         Clock::time_point ready) {
   Way& channel = way(to_, to);
-  // A schedule, not a series of sleeps: who comes back at once was waiting for the channel, and our
-  // waking up late from the message before must not delay this one.
-  const Clock::time_point now = Clock::now();
-  Clock::time_point end = now - channel.returned < kAtOnce ? channel.free : now;
+  Clock::time_point end = std::max(ready, channel.free);
+  if (overhead_) end += overhead_(payload.size());
   if (payload.size() <= kPieceBytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
@@ -118,7 +118,6 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
   }
   sleep_until(end);
   channel.free = end;
-  channel.returned = Clock::now();
   return {.sent = end, .arrived = end};
 }
 
@@ -131,7 +130,6 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
                                       std::span<std::byte> payload, Clock::time_point deadline,
                                       bool /*may_spin*/) {
   Way& channel = way(from_, from);
-  const Clock::time_point began = Clock::now();
   Stamp stamp{};
   if (payload.size() <= kPieceBytes) {
     const std::span<std::byte> whole =
@@ -143,7 +141,8 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
     inner_->receive(from, tag, payload, deadline, false);
     inner_->receive(from, stamp_tag(tag), stamp, deadline, false);
   }
-  const Clock::time_point due = due_of(stamp);
+  // Not before the message that was sent before it.
+  const Clock::time_point due = std::max(due_of(stamp), channel.free);
   if (due > deadline) {
     sleep_until(deadline);
     throw Error("device " + std::to_string(from) +
@@ -151,12 +150,8 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
                 "give the link more bandwidth");
   }
   sleep_until(due);
-  // Who asks after it was due finds it there; who waits may be woken a little late, and then the
-  // messages behind it, due meanwhile, are not there before it.
-  const Clock::time_point seen = due < began ? due : std::max(due, Clock::now());
-  const Clock::time_point arrived = std::max(seen, channel.free);
-  channel.free = arrived;
-  return {.sent = arrived, .arrived = arrived};
+  channel.free = due;
+  return {.sent = due, .arrived = due};
 }
 
 bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {

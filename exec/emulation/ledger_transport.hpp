@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,18 +13,26 @@ namespace tandem::exec {
 // Makes a fast transport as slow as the links of a cluster. A message of B bytes alone on its route
 // occupies its channel for B / min(bandwidth) and may be used sum(latency) after that; messages
 // share links in pieces of 64 KiB, first come, first served, which for several long ones is close
-// to max-min fair. The time on the real transport is hidden as long as it is shorter.
+// to max-min fair. These times are the devices' own: a message begins when its payload was ready
+// there and arrives when it is due, however late this machine came to compute, send or receive it.
+// What the real transport takes is hidden; what it takes on a real link is stated, `overhead`, and
+// precedes the bytes.
 class LedgerTransport final : public Transport {
  public:
-  // `cancellation` is the one of `inner`; never null.
+  using Overhead = std::function<Clock::duration(std::size_t bytes)>;
+  // `cancellation` is the one of `inner`; never null. `overhead` of a message; null: none.
   LedgerTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Ledger> ledger,
                   const model::Cluster& cluster, model::DeviceIndex self,
-                  std::shared_ptr<Cancellation> cancellation);
+                  std::shared_ptr<Cancellation> cancellation, Overhead overhead = nullptr);
   ~LedgerTransport() override;
 
   // Returns when the emulated channel is free.
   MessageTimes send(model::DeviceIndex to, MessageTag tag,
-                    std::span<const std::byte> payload) override;
+                    std::span<const std::byte> payload) override {
+    return send_since(to, tag, payload, Clock::now());
+  }
+  MessageTimes send_since(model::DeviceIndex to, MessageTag tag, std::span<const std::byte> payload,
+                          Clock::time_point ready) override;
   // Never: sending sleeps.
   [[nodiscard]] std::optional<MessageTimes> try_send(model::DeviceIndex to, MessageTag tag,
                                                      std::span<const std::byte> payload) override;
@@ -40,6 +49,7 @@ class LedgerTransport final : public Transport {
   std::unique_ptr<Transport> inner_;
   std::shared_ptr<Ledger> ledger_;
   std::shared_ptr<Cancellation> cancellation_;
+  Overhead overhead_;
   std::vector<std::unique_ptr<Way>> to_;    // by device
   std::vector<std::unique_ptr<Way>> from_;  // by device
 };

@@ -138,11 +138,14 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
   if (options.ledger_fd >= 0) {
     words.insert(words.end(), {"--ledger-fd", std::to_string(options.ledger_fd)});
   }
+  if (options.turn_fd >= 0) {
+    words.insert(words.end(), {"--turn-fd", std::to_string(options.turn_fd)});
+  }
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  const std::array<int, 3> inherited{key_fd, ends[1], options.ledger_fd};
+  const std::array<int, 4> inherited{key_fd, ends[1], options.ledger_fd, options.turn_fd};
   const pid_t parent = getpid();
   process.pid = fork();
   if (process.pid == 0) become(words[0].c_str(), arguments.data(), inherited, parent);

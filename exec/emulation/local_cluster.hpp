@@ -19,6 +19,7 @@ struct LocalClusterOptions {
   Key key{};
   std::filesystem::path cache_dir;
   int ledger_fd = -1;                            // open; inherited by the workers
+  int turn_fd = -1;                              // the same
   std::vector<bool> wanted;                      // by DeviceIndex: start a worker
   std::chrono::milliseconds start_time{10'000};  // until all listen
 };

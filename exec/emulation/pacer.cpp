@@ -12,6 +12,10 @@
 namespace tandem::exec {
 namespace {
 
+// A lane that computes for longer lets others in between: an input that comes meanwhile would
+// otherwise wait for a whole prompt. Long against refilling a second-level cache (about 0.2 ms).
+constexpr std::chrono::milliseconds kLongestTurn{4};
+
 timespec to_timespec(std::chrono::nanoseconds time) {
   timespec result{};
   result.tv_sec = static_cast<time_t>(time.count() / 1'000'000'000);
@@ -60,17 +64,39 @@ Pacer::Pacer(const PacerOptions& options, LaneClock& clock)
   require(options.disk_rate == 0.0 || options.costs != nullptr,
           "Pacer: a disk rate needs a cost model");
   require(options.slowdown > 0.0, "Pacer: slowdown must be positive");
+  require(options.dilation >= 1.0 && (options.dilation == 1.0 || options.pace != Pace::real),
+          "Pacer: only emulated time can be dilated");
   if (options.pace == Pace::measured) cpu_overhead_ = overhead_of(clock);
 }
 
 void Pacer::available(TimePoint when) { due_ = std::max(due_, when); }
 
+void Pacer::take_turn() {
+  if (options_.turn == nullptr) return;
+  if (has_turn_ && clock_->now() - turn_taken_ > kLongestTurn) wait();
+  if (has_turn_) return;
+  options_.turn->take();
+  has_turn_ = true;
+  turn_taken_ = clock_->now();
+}
+
+void Pacer::wait() noexcept {
+  if (has_turn_) options_.turn->give_back();
+  has_turn_ = false;
+}
+
 void Pacer::begin() {
+  take_turn();
   if (options_.pace == Pace::real) {
     started_ = clock_->now();
   } else if (options_.pace == Pace::measured) {
-    cpu_started_ = clock_->cpu_time();
+    cpu_started_ = used();
   }
+}
+
+// What the computing so far has used of the processor.
+std::chrono::nanoseconds Pacer::used() {
+  return options_.whole_machine ? clock_->now().time_since_epoch() : clock_->cpu_time();
 }
 
 Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
@@ -78,11 +104,12 @@ Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   double seconds = 0.0;
   if (task.kind == model::TaskKind::release) return {due_, due_};
   if (options_.pace == Pace::measured) {
-    const auto cpu = clock_->cpu_time() - cpu_started_ - cpu_overhead_;
+    const auto cpu = used() - cpu_started_ - cpu_overhead_;
     seconds = std::max(0.0, std::chrono::duration<double>(cpu).count()) * options_.slowdown;
   } else {
     seconds = options_.costs->compute_time(batch, task).value();
   }
+  seconds *= options_.dilation;
   if (task.kind == model::TaskKind::fetch && options_.disk_rate > 0.0) {
     seconds +=
         model::work_of(options_.costs->transformer(), batch, task).bytes_disk / options_.disk_rate;
@@ -97,6 +124,7 @@ void Pacer::settle() {
   const TimePoint now = clock_->now();
   ++settled_;
   if (now < due_) {
+    wait();
     clock_->sleep_until(due_);
     return;
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "exec/emulation/turn.hpp"
 #include "model/cost_model.hpp"
 #include "model/task_graph.hpp"
 
@@ -34,14 +35,20 @@ struct PacerOptions {
   double slowdown = 1.0;                    // measured
   const model::CostModel* costs = nullptr;  // nominal, or disk_rate; outlives the pacer
   double disk_rate = 0.0;  // bytes a second of what cpu tasks read from the emulated disk
+  double dilation = 1.0;   // emulated time passes so many times more slowly; not with Pace::real
+  Turn* turn = nullptr;    // taken to compute; null: this lane has the machine. Outlives the pacer
+  bool whole_machine = false;  // measured: by wall time, as several threads compute
 };
 
 // The schedule of one cpu lane. Each task moves the moment when the lane is due,
 //   due = max(due, when its inputs were available) + time
-//   time = slowdown * CPU time of the task (measured; reading the clock is not charged),
-//          or the cost model's (nominal); of a fetch, its bytes / disk_rate besides; 0 of a release
+//   time = dilation * slowdown * CPU time of the task (measured; reading the clock is not charged),
+//          or dilation * the cost model's (nominal);
+//          of a fetch, its bytes / disk_rate besides; 0 of a release
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
+// With a turn, the lane computes only while it has it: from begin() on, until it waits (wait(),
+// settle()), or until other lanes have waited for a while and a task ends.
 // Used by the lane's thread only.
 class Pacer {
  public:
@@ -56,11 +63,16 @@ class Pacer {
   [[nodiscard]] bool emulates() const { return options_.pace != Pace::real; }
   // The lane waited: its next task cannot start before `when`.
   void available(TimePoint when);
+  // Throws Error if the turn was cancelled.
   void begin();
   // When the task that ended just now started and ended on the paced device.
   Interval end(const model::Batch& batch, const model::Task& task);
   // Returns when the tasks so far have ended on the paced device.
   void settle();
+  // When they did: what this device has now, it has since then.
+  [[nodiscard]] TimePoint due() const { return emulates() ? due_ : clock_->now(); }
+  // The lane is going to wait for something else: others may compute.
+  void wait() noexcept;
 
   // How far behind its schedule the lane was at settle(), in the mean and at most: demand above
   // what this machine has. 0 without emulation.
@@ -68,12 +80,16 @@ class Pacer {
   [[nodiscard]] double max_late_s() const { return max_late_s_; }
 
  private:
+  void take_turn();
+  [[nodiscard]] std::chrono::nanoseconds used();
   PacerOptions options_;
   LaneClock* clock_;
   TimePoint due_;
   TimePoint started_;
   std::chrono::nanoseconds cpu_started_{0};
   std::chrono::nanoseconds cpu_overhead_{0};  // of reading the clock once
+  bool has_turn_ = false;
+  TimePoint turn_taken_;
   double late_s_ = 0.0;
   double max_late_s_ = 0.0;
   std::int64_t settled_ = 0;

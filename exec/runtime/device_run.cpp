@@ -41,7 +41,7 @@ ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& optio
 // Of an emulated disk; 0: the real one takes what it takes.
 double disk_rate(const planner::Plan& plan, const DeviceRunOptions& options) {
   if (options.run.pace == Pace::real) return 0.0;
-  return device_of(plan, options.self).disk_bandwidth.value();
+  return device_of(plan, options.self).disk_bandwidth.value() / options.run.dilation;
 }
 
 PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& options,
@@ -49,7 +49,11 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
   return {.pace = options.run.pace,
           .slowdown = device_of(plan, options.self).slowdown,
           .costs = &costs,
-          .disk_rate = disk_rate(plan, options)};
+          .disk_rate = disk_rate(plan, options),
+          .dilation = options.run.dilation,
+          // At nominal pace it does not matter who computes when.
+          .turn = options.run.pace == Pace::measured ? options.turn : nullptr,
+          .whole_machine = options.threads > 1};
 }
 
 // What device `d` needs for `workload`, with `program` bytes of program.
@@ -230,6 +234,11 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   forgotten.reserve(runtime_.records(graph));
   static_cast<void>(runtime_.step(i, graph, nullptr, sample, forgotten));
   runtime_.forget(graph);
+}
+
+void DeviceRun::cancel(const std::string& reason) noexcept {
+  if (options_.turn != nullptr) options_.turn->cancel();
+  runtime_.cancel(reason);
 }
 
 DeviceReport DeviceRun::report() const {

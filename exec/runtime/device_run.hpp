@@ -24,6 +24,7 @@ namespace tandem::exec {
 struct RunOptions {
   planner::Workload workload;  // the actual prompt's length, and the most tokens to come
   Pace pace = Pace::real;
+  double dilation = 1.0;  // emulated time passes so many times more slowly, on every device
   // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
   // step of its own, with the strategy's graph for its length.
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
@@ -100,6 +101,9 @@ struct DeviceRunOptions {
   RunOptions run;
   int threads = 1;
   Activity* activity = nullptr;  // told what the steps do; outlives the run, may be null
+  // Among emulated devices of this machine; null: this device need not wait to compute. Outlives
+  // the run.
+  Turn* turn = nullptr;
 };
 
 class DeviceRun {
@@ -120,7 +124,7 @@ class DeviceRun {
   void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
              const SampleToken& sample);
   // Any thread.
-  void cancel(const std::string& reason) noexcept { runtime_.cancel(reason); }
+  void cancel(const std::string& reason) noexcept;
 
   [[nodiscard]] const TimeLog& times() const { return times_; }
   [[nodiscard]] DeviceReport report() const;

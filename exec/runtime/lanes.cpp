@@ -120,7 +120,8 @@ std::span<float> OutgoingLane::room(std::int32_t position) {
   return slot(next);
 }
 
-void OutgoingLane::send(std::int32_t position) {
+void OutgoingLane::send(std::int32_t position, Clock::time_point ready) {
+  times_[static_cast<std::size_t>(position)].start = ready;
   bool first = false;
   {
     const std::lock_guard lock(mutex());
@@ -128,9 +129,8 @@ void OutgoingLane::send(std::int32_t position) {
   }
   if (first) {
     const ChannelMessage& next = message(position);
-    const Clock::time_point start = Clock::now();
     if (const auto times = transport().try_send(peer(), tag(next), std::as_bytes(slot(next)))) {
-      times_[static_cast<std::size_t>(position)] = {.start = start, .sent = times->sent};
+      times_[static_cast<std::size_t>(position)].sent = times->sent;
       const std::lock_guard lock(mutex());
       captured_ = sent_ = position + 1;
       return;
@@ -148,8 +148,11 @@ void OutgoingLane::carry() {
   const std::int32_t position = sent_;
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];
-  times.start = Clock::now();
-  times.sent = transport().send(peer(), tag(next), std::as_bytes(slot(next))).sent;
+  const Clock::time_point ready = times.start;
+  if (position > 0) {
+    times.start = std::max(ready, times_[static_cast<std::size_t>(position) - 1].sent);
+  }
+  times.sent = transport().send_since(peer(), tag(next), std::as_bytes(slot(next)), ready).sent;
   {
     const std::lock_guard lock(mutex());
     sent_ = position + 1;

@@ -112,11 +112,12 @@ class OutgoingLane final : public ChannelLane {
   // Storage for the payload of message `position`, the next one; waits for room, which the schedule
   // promises without this device's help (schedule.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
-  // That storage holds the payload: sends it, or leaves (the rest of) it to the thread.
-  void send(std::int32_t position);
+  // That storage holds the payload, on this device's clock since `ready`: sends it, or leaves (the
+  // rest of) it to the thread.
+  void send(std::int32_t position, Clock::time_point ready);
 
   struct Times {
-    Clock::time_point start;  // when the channel took it
+    Clock::time_point start;  // when it was ready and the one before it sent
     Clock::time_point sent;
   };
   // After finish().

@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kRecordBytes = 24;
+constexpr double kMostDilation = 1e6;
 
 constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
@@ -52,6 +53,7 @@ std::string to_json(const RunOptions& options) {
   return Json{{"prompt_tokens", options.workload.prompt_tokens},
               {"new_tokens", options.workload.new_tokens},
               {"pace", to_string(options.pace)},
+              {"dilation", options.dilation},
               {"scored_rows", options.scored_rows}}
       .dump();
 }
@@ -69,6 +71,9 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;
     options.pace = pace;
+    const model::JsonValue dilation = root.at("dilation");
+    options.dilation = dilation.number(1.0, kMostDilation);
+    if (pace == Pace::real && options.dilation != 1.0) dilation.fail("1 without emulation");
     return options;
   }
   given.fail("real, measured or nominal");

@@ -11,16 +11,16 @@
 namespace tandem::exec {
 namespace {
 
-constexpr double kNanosecond = 1e-9;
 // Threads that wait for each other in earnest always wait a little.
 constexpr double kSteadyTolerance = 0.01;
 
 // The spans of one step, gathered from all devices.
 class StepSpans {
  public:
+  // `tick_s`: of a nanosecond of the devices' clocks, in the result.
   StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, std::int32_t step,
-            const std::vector<DeviceAccount>& accounts)
-      : plan_(plan), graph_(graph), step_(step), accounts_(accounts) {
+            const std::vector<DeviceAccount>& accounts, double tick_s)
+      : plan_(plan), graph_(graph), step_(step), accounts_(accounts), tick_s_(tick_s) {
     const auto tasks = static_cast<std::size_t>(graph.size());
     start_ns_.assign(tasks, kUnknown);
     end_ns_.assign(tasks, kUnknown);
@@ -64,11 +64,11 @@ class StepSpans {
                        .device = task.device,
                        .peer = task.peer,
                        .layer = task.layer,
-                       .start = static_cast<double>(start_ns_[at] - origin_ns) * kNanosecond,
-                       .end = static_cast<double>(end_ns - origin_ns) * kNanosecond,
+                       .start = static_cast<double>(start_ns_[at] - origin_ns) * tick_s_,
+                       .end = static_cast<double>(end_ns - origin_ns) * tick_s_,
                        .bytes = model::span_bytes(task, work),
                        .flops = work.flops,
-                       .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * kNanosecond});
+                       .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * tick_s_});
       if (task.lane == model::LaneKind::cpu) {
         lane_end_ns[static_cast<std::size_t>(task.device)] = end_ns;
       }
@@ -155,6 +155,7 @@ class StepSpans {
   const model::TaskGraph& graph_;
   std::int32_t step_;
   const std::vector<DeviceAccount>& accounts_;
+  double tick_s_;
   std::vector<std::int64_t> start_ns_;
   std::vector<std::int64_t> end_ns_;
 };
@@ -191,14 +192,14 @@ void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& me
 }  // namespace
 
 RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                const std::vector<DeviceAccount>& accounts, bool keep_spans) {
+                const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
   model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
   std::vector<std::int64_t> lane_end_ns;  // by device
   for (std::int32_t step = 0; step < steps; ++step) {
-    StepSpans spans(plan, graphs.at(step), step, accounts);
+    StepSpans spans(plan, graphs.at(step), step, accounts, 1e-9 / dilation);
     for (std::size_t d = 0; d < accounts.size(); ++d) {
       const TimeLog& times = accounts[d].times;
       for (std::size_t& at = cursors[d]; at < times.size() && times[at].step == step; ++at) {

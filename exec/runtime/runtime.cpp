@@ -115,6 +115,7 @@ std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
     }
     return run(step, graph, shape_of(graph), sample, log);
   } catch (const std::exception& error) {
+    pacer_->wait();  // whatever it failed at, others may compute
     cancel(error.what());
     // The first failure is the cause; this one may be its consequence.
     const std::lock_guard lock(mutex_);
@@ -162,6 +163,7 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
     }
   }
   pacer_->settle();
+  pacer_->wait();
   for (OutgoingLane* lane : shape.outgoing) {
     const WaitsFor waits(*activity_, lane->peer());
     lane->finish();
@@ -189,15 +191,17 @@ std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& 
 
 void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
+  pacer_->wait();
   const std::span<float> payload = lane.room(position);
   compute_->read_rows(task.input, task.rows, task.columns, payload);
   pacer_->settle();
-  lane.send(position);
+  lane.send(position, pacer_->due());
   bytes_sent_ += static_cast<double>(payload.size_bytes());
 }
 
 void Runtime::deliver(const model::Task& task, IncomingLane& lane, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
+  pacer_->wait();
   compute_->write_rows(task.output, task.rows, task.columns, lane.payload(position));
   pacer_->available(lane.arrival(position));
   lane.delivered(position);
@@ -205,6 +209,7 @@ void Runtime::deliver(const model::Task& task, IncomingLane& lane, std::int32_t 
 
 void Runtime::bind(std::int32_t load) {
   const WaitsFor waits(*activity_, options_.device);
+  pacer_->wait();
   compute_->bind(disk_->await(load));
   pacer_->available(disk_->times(load).end);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/emulation/dilation.hpp"
 #include "exec/emulation/ledger_transport.hpp"
 #include "model/error.hpp"
 
@@ -56,8 +57,17 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   }
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {
-    transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger, plan.cluster,
-                                                   ways.self, cancellation_);
+    // What the prediction charges, too: measured by the profile where nothing else was running.
+    LedgerTransport::Overhead overhead = [costs = plan.cost_model(), self = ways.self,
+                                          dilation = ways.dilation](std::size_t bytes) {
+      const double seconds =
+          costs.message_overhead(self, model::Bytes{static_cast<double>(bytes)}).value();
+      return std::chrono::duration_cast<Clock::duration>(
+          std::chrono::duration<double>(seconds * dilation));
+    };
+    transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger,
+                                                   dilated(plan.cluster, ways.dilation), ways.self,
+                                                   cancellation_, std::move(overhead));
   }
 }
 

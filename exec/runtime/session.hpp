@@ -38,6 +38,7 @@ struct ChannelPlan {  // how this device reaches the others
   std::optional<Key> key;
   Reception* reception = nullptr;  // null on the master
   std::shared_ptr<Ledger> ledger;  // null: links are as fast as they are
+  double dilation = 1.0;           // of emulated links
 };
 
 // After a failure - a peer's, a transfer's, or cancel() - every call throws Error with the first

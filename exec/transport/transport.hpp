@@ -41,7 +41,14 @@ class Transport {
   virtual MessageTimes send(model::DeviceIndex to, MessageTag tag,
                             std::span<const std::byte> payload) = 0;
 
-  // The same if none of it has to wait for the network: the runtime then sends from the computing
+  // The same for a payload that an emulated device had at `ready`, whenever this machine came to
+  // compute it: an emulated link begins there, a real one now.
+  virtual MessageTimes send_since(model::DeviceIndex to, MessageTag tag,
+                                  std::span<const std::byte> payload, Clock::time_point /*ready*/) {
+    return send(to, tag, payload);
+  }
+
+  // send() if none of it has to wait for the network: the runtime then sends from the computing
   // thread, which saves a wake-up. Nothing: it has to wait, and some of it may be on its way;
   // send() of the same message and payload sends the rest.
   [[nodiscard]] virtual std::optional<MessageTimes> try_send(
