@@ -114,8 +114,8 @@ TEST_CASE("cli/run: a reader that leaves ends the run soon, without a word") {
   bench.must({"model", "random", "--config", "long.json", "--out", "long", "--quiet"});
   bench.must({"plan", "--platform", "pair.xml", "--model", "long.json", "--prompt-tokens", "5",
               "--new-tokens", "100000", "--out", "both.json", "--quiet"});
-  for (const std::string& what :
-       {std::string("--prompt hello --new-tokens 100000"), std::string("both.json --emulate")}) {
+  for (const std::string& what : {std::string("--prompt hello --new-tokens 100000"),
+                                  std::string("both.json --emulate --dilate 1")}) {
     CAPTURE(what);
     const auto start = std::chrono::steady_clock::now();
     const Outcome outcome = bench.shell(
