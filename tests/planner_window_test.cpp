@@ -131,13 +131,14 @@ BlockId id_of(const Task& task) {
   return {static_cast<int>(task.block), task.layer, task.columns.begin};
 }
 
-// A step with one row whose tasks take as many seconds as they stream bytes, attention aside.
-Plan in_whole_seconds(Plan plan, double disk_bytes_per_s) {
+// A step with one row whose tasks take a second for each float that they stream, attention aside.
+Plan in_whole_seconds(Plan plan, double disk_floats_per_s) {
+  constexpr double kFloat = 4.0;  // bytes
   std::vector<model::Device> devices = plan.cluster.devices();
   for (model::Device& device : devices) {
     device.flop_rate = model::FlopsPerSecond{1e21};
-    device.memory_bandwidth = model::BytesPerSecond{1.0};
-    device.disk_bandwidth = model::BytesPerSecond{disk_bytes_per_s};
+    device.memory_bandwidth = model::BytesPerSecond{kFloat};
+    device.disk_bandwidth = model::BytesPerSecond{kFloat * disk_floats_per_s};
   }
   plan.cluster = {plan.cluster.name(), devices, plan.cluster.routers(), plan.cluster.links(),
                   plan.cluster.edges()};
