@@ -71,9 +71,10 @@ std::vector<exec::Endpoint> parse_hosts(std::string_view text, const std::string
     });
     const auto [before, fresh] = taken.emplace(std::pair(host, endpoints[d].port), name);
     if (!fresh) {
-      throw Error(where + ": device '" + name + "' has the address of '" + before->second + "', " +
-                  to_text(endpoints[d]) +
-                  ", expected one of its own; start a worker for each device");
+      std::string what = where;
+      what.append(": device '").append(name).append("' has the address of '");
+      what.append(before->second).append("', ").append(to_text(endpoints[d]));
+      throw Error(what.append(", expected one of its own; start a worker for each device"));
     }
   }
   for (std::size_t d = 0; d < devices.size(); ++d) {
