@@ -36,6 +36,10 @@ struct Dialect {
   Family family;
   bool tied_by_default;
   std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
+  std::string_view activation;     // the field
+  Activation default_activation;
+  std::string_view token_types;
+  std::int64_t default_token_types;
 };
 
 // The field names that Hugging Face's Llama has and its successors share.
@@ -54,7 +58,11 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family,
           1e-6,
           family,
           false,
-          architectures};
+          architectures,
+          "hidden_act",
+          Activation::silu,
+          "",
+          0};
 }
 
 // As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
@@ -63,18 +71,22 @@ constexpr Dialect kDialects[] = {
     llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
     llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
     {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
-     "layer_norm_epsilon", 1e-5, Family::gpt2, true, "GPT2LMHeadModel"},
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true, "GPT2LMHeadModel", "activation_function",
+     Activation::gelu_tanh, "", 0},
     {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
-     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, "OPTForCausalLM"},
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, "OPTForCausalLM",
+     "activation_function", Activation::relu, "", 0},
     {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
      "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
-     "BertModel BertForMaskedLM BertForPreTraining"},
+     "BertModel BertForMaskedLM BertForPreTraining", "hidden_act", Activation::gelu,
+     "type_vocab_size", 2},
     {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, Family::bert, true,
-     "DistilBertModel DistilBertForMaskedLM"},
+     "max_position_embeddings", "", 1e-12, Family::distilbert, true,
+     "DistilBertModel DistilBertForMaskedLM", "activation", Activation::gelu, "", 0},
     {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
      "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
-     Family::glm, false, "ChatGLMModel ChatGLMForConditionalGeneration"},
+     Family::glm, false, "ChatGLMModel ChatGLMForConditionalGeneration", "", Activation::silu, "",
+     0},
     llama_dialect("glm", Family::glm, "GlmForCausalLM"),
 };
 
@@ -342,6 +354,35 @@ void expect_said(const JsonValue& root, const Dialect& dialect) {
   }
 }
 
+// As Hugging Face's ACT2FN names them; the first of an activation is written.
+constexpr std::pair<std::string_view, Activation> kActivations[] = {
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"gelu", Activation::gelu},
+    {"gelu_new", Activation::gelu_tanh},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+};
+
+std::string name_of(Activation activation) {
+  for (const auto& [name, value] : kActivations) {
+    if (value == activation) return std::string(name);
+  }
+  throw std::logic_error("activation out of range");
+}
+
+Activation read_activation(const JsonValue& root, const Dialect& dialect) {
+  const auto field = dialect.activation.empty() ? std::nullopt : root.find(dialect.activation);
+  if (!field || architecture_of(dialect.family).gated) return dialect.default_activation;
+  const std::string text = field->text();
+  std::string known;
+  for (const auto& [name, value] : kActivations) {
+    if (text == name) return value;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  field->fail("one of " + known);
+}
+
 void read_tokens(const JsonValue& root, Transformer& t) {
   if (const auto bos = root.find("bos_token_id")) t.bos_token = bos->integer(-1, kMaxSize);
   const auto eos = root.find("eos_token_id");
@@ -382,6 +423,11 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
   } else if (const auto own = root.find("tandem_norm_epsilon")) {
     t.norm_epsilon = positive(*own, 0.5);
   }
+  t.activation = read_activation(root, dialect);
+  t.token_types =
+      dialect.token_types.empty()
+          ? 0
+          : optional_size(root, dialect.token_types).value_or(dialect.default_token_types);
   if (dialect.family == Family::llama || dialect.family == Family::glm) {
     read_rope(root, dialect, t);
   }
@@ -411,6 +457,8 @@ std::string to_config_json(const Transformer& t) {
   put(dialect->context, t.max_context);
   put(dialect->epsilon.empty() ? "tandem_norm_epsilon" : dialect->epsilon, t.norm_epsilon);
   put("tie_word_embeddings", t.tied_embeddings);
+  if (!t.architecture().gated) put(dialect->activation, name_of(t.activation));
+  if (t.token_types > 0) put(dialect->token_types, t.token_types);
   if (t.family == Family::llama || t.family == Family::glm) {
     put("rope_theta", t.rope_theta);
     nlohmann::ordered_json scaling;  // null: none
