@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/compute.hpp"
@@ -14,6 +15,13 @@
 #include "exec/weights/tensors.hpp"
 
 namespace tandem::exec {
+
+// Throws Error: the shard has not `what` a task needs.
+[[noreturn]] void lacks(const std::string& what);
+
+// Outputs that a thread's part is a multiple of: whole groups of the 6 or 8 weight rows that are
+// walked together, and whole cache lines of results, so that threads do not write to the same line.
+inline constexpr std::int64_t kOutputGranule = 48;
 
 struct Compute::State {
   struct Buffer {  // [rows, width], row-major; width 0: this device has none

@@ -1,6 +1,7 @@
 #include "model/architecture.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::model {
 namespace {
@@ -38,6 +39,18 @@ constexpr Architecture kBert{.norm = Norm::layer,
 
 constexpr Architecture kGlm{.qkv_bias = true};
 
+// The first name of an activation is the one that is written.
+constexpr std::pair<std::string_view, Activation> kActivations[] = {
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"gelu", Activation::gelu},
+    {"gelu_python", Activation::gelu},
+    {"gelu_new", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+};
+
 }  // namespace
 
 const Architecture& architecture_of(Family family) {
@@ -55,6 +68,20 @@ const Architecture& architecture_of(Family family) {
       return kGlm;
   }
   throw std::logic_error("family out of range");
+}
+
+std::string_view to_string(Activation activation) {
+  for (const auto& [name, value] : kActivations) {
+    if (value == activation) return name;
+  }
+  throw std::logic_error("activation out of range");
+}
+
+std::optional<Activation> activation_of(std::string_view name) {
+  for (const auto& [known, value] : kActivations) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
 }
 
 std::string_view to_string(Family family) {

@@ -4,6 +4,7 @@
 // memory, lowerings, weights and kernels read these fields and never ask for the family's name.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tandem::model {
@@ -58,5 +59,8 @@ struct Architecture {
 [[nodiscard]] const Architecture& architecture_of(Family family);
 
 [[nodiscard]] std::string_view to_string(Family family);
+[[nodiscard]] std::string_view to_string(Activation activation);  // as Hugging Face's ACT2FN has it
+// By any of the names that ACT2FN has for it; none: not one of these.
+[[nodiscard]] std::optional<Activation> activation_of(std::string_view name);
 
 }  // namespace tandem::model

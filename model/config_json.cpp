@@ -324,10 +324,12 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
 std::vector<std::string_view> keys_read(const Dialect& d) {
   std::vector<std::string_view> keys{"tandem_name",         "model_type",   "architectures",
                                      "tie_word_embeddings", "bos_token_id", "eos_token_id"};
-  for (const std::string_view key : {d.layers, d.hidden, d.heads, d.kv_heads, d.head_dim,
-                                     d.intermediate, d.vocab, d.context, d.epsilon}) {
+  for (const std::string_view key :
+       {d.layers, d.hidden, d.heads, d.kv_heads, d.head_dim, d.intermediate, d.vocab, d.context,
+        d.epsilon, d.token_types}) {
     if (!key.empty()) keys.push_back(key);
   }
+  if (!architecture_of(d.family).gated) keys.push_back(d.activation);
   const auto add = [&](std::initializer_list<std::string_view> more) {
     keys.insert(keys.end(), more);
   };
@@ -354,33 +356,13 @@ void expect_said(const JsonValue& root, const Dialect& dialect) {
   }
 }
 
-// As Hugging Face's ACT2FN names them; the first of an activation is written.
-constexpr std::pair<std::string_view, Activation> kActivations[] = {
-    {"silu", Activation::silu},
-    {"swish", Activation::silu},
-    {"gelu", Activation::gelu},
-    {"gelu_new", Activation::gelu_tanh},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"relu", Activation::relu},
-};
-
-std::string name_of(Activation activation) {
-  for (const auto& [name, value] : kActivations) {
-    if (value == activation) return std::string(name);
-  }
-  throw std::logic_error("activation out of range");
-}
-
 Activation read_activation(const JsonValue& root, const Dialect& dialect) {
-  const auto field = dialect.activation.empty() ? std::nullopt : root.find(dialect.activation);
-  if (!field || architecture_of(dialect.family).gated) return dialect.default_activation;
-  const std::string text = field->text();
-  std::string known;
-  for (const auto& [name, value] : kActivations) {
-    if (text == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  field->fail("one of " + known);
+  if (architecture_of(dialect.family).gated) return dialect.default_activation;
+  const auto field = root.find(dialect.activation);
+  if (!field) return dialect.default_activation;
+  const auto known = activation_of(field->text());
+  if (!known) field->fail("one of gelu, gelu_new, relu, silu");
+  return *known;
 }
 
 void read_tokens(const JsonValue& root, Transformer& t) {
@@ -424,10 +406,10 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
     t.norm_epsilon = positive(*own, 0.5);
   }
   t.activation = read_activation(root, dialect);
-  t.token_types =
-      dialect.token_types.empty()
-          ? 0
-          : optional_size(root, dialect.token_types).value_or(dialect.default_token_types);
+  if (!dialect.token_types.empty()) {
+    const auto types = root.find(dialect.token_types);
+    t.token_types = types ? types->integer(0, kMaxSize) : dialect.default_token_types;
+  }
   if (dialect.family == Family::llama || dialect.family == Family::glm) {
     read_rope(root, dialect, t);
   }
@@ -457,8 +439,8 @@ std::string to_config_json(const Transformer& t) {
   put(dialect->context, t.max_context);
   put(dialect->epsilon.empty() ? "tandem_norm_epsilon" : dialect->epsilon, t.norm_epsilon);
   put("tie_word_embeddings", t.tied_embeddings);
-  if (!t.architecture().gated) put(dialect->activation, name_of(t.activation));
-  if (t.token_types > 0) put(dialect->token_types, t.token_types);
+  if (!t.architecture().gated) put(dialect->activation, std::string(to_string(t.activation)));
+  put(dialect->token_types, t.token_types);
   if (t.family == Family::llama || t.family == Family::glm) {
     put("rope_theta", t.rope_theta);
     nlohmann::ordered_json scaling;  // null: none

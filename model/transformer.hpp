@@ -79,8 +79,8 @@ struct Transformer {
   [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
   [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
   [[nodiscard]] std::int64_t embedding_parameters() const;
-  [[nodiscard]] std::int64_t head_parameters()
-      const;  // final norm + LM head (0 rows if tied or none)
+  // Final norm and LM head (0 rows if it is tied, or there is none).
+  [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 
   bool operator==(const Transformer&) const = default;

@@ -134,7 +134,6 @@ void Workload::validate(const model::Transformer& transformer) const {
 void Plan::validate() const {
   const Strategy& lowering = find_strategy(strategy);
   model.validate();
-  model.require_decoder("planned");
   if (model.layers > kMaxLayers) {
     throw Error("plan: model " + model.name + ": " + std::to_string(model.layers) +
                 " layers: expected at most " + std::to_string(kMaxLayers) + kRemedy);

@@ -147,6 +147,10 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       Transformer t = small_llama();
       t.family = family;
       t.token_types = family == model::Family::bert ? 2 : 0;
+      if (family != model::Family::llama) {  // config.json has neither size
+        t.kv_heads = t.heads;
+        t.hidden = t.heads * t.head_dim;
+      }
       CAPTURE(static_cast<int>(family));
       CAPTURE(tied);
       CAPTURE(direct);
