@@ -35,9 +35,9 @@ struct Dialect {
   double default_epsilon;
   Family family;
   bool tied_by_default;
+  Activation default_activation;
   std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
   std::string_view activation;     // the field
-  Activation default_activation;
   std::string_view token_types;
   std::int64_t default_token_types;
 };
@@ -58,9 +58,9 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family,
           1e-6,
           family,
           false,
+          Activation::silu,
           architectures,
           "hidden_act",
-          Activation::silu,
           "",
           0};
 }
@@ -71,21 +71,21 @@ constexpr Dialect kDialects[] = {
     llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
     llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
     {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
-     "layer_norm_epsilon", 1e-5, Family::gpt2, true, "GPT2LMHeadModel", "activation_function",
-     Activation::gelu_tanh, "", 0},
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true, Activation::gelu_tanh, "GPT2LMHeadModel",
+     "activation_function", "", 0},
     {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
-     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, "OPTForCausalLM",
-     "activation_function", Activation::relu, "", 0},
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, Activation::relu,
+     "OPTForCausalLM", "activation_function", "", 0},
     {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
      "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
-     "BertModel BertForMaskedLM BertForPreTraining", "hidden_act", Activation::gelu,
+     Activation::gelu, "BertModel BertForMaskedLM BertForPreTraining", "hidden_act",
      "type_vocab_size", 2},
     {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, Family::distilbert, true,
-     "DistilBertModel DistilBertForMaskedLM", "activation", Activation::gelu, "", 0},
+     "max_position_embeddings", "", 1e-12, Family::distilbert, true, Activation::gelu,
+     "DistilBertModel DistilBertForMaskedLM", "activation", "", 0},
     {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
      "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
-     Family::glm, false, "ChatGLMModel ChatGLMForConditionalGeneration", "", Activation::silu, "",
+     Family::glm, false, Activation::silu, "ChatGLMModel ChatGLMForConditionalGeneration", "", "",
      0},
     llama_dialect("glm", Family::glm, "GlmForCausalLM"),
 };

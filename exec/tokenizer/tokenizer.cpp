@@ -30,8 +30,8 @@ TokenSettings gpt2_settings(TokenSettings settings) {
     settings.named.push_back(*role);
   }
   std::ranges::sort(settings.named);
-  const auto repeated = std::ranges::unique(settings.named);
-  settings.named.erase(repeated.begin(), repeated.end());
+  settings.named.erase(std::unique(settings.named.begin(), settings.named.end()),
+                       settings.named.end());
   return settings;
 }
 

@@ -94,7 +94,7 @@ class WordPieceTokenizer final : public Tokenizer {
 
   // A word is written behind a space, so that words and pieces follow each other as they should.
   [[nodiscard]] std::string piece(std::int32_t id) const override {
-    const std::string text = table_.bytes(id);
+    std::string text = table_.bytes(id);
     if (text.empty()) return text;
     if (text.starts_with(kContinues)) return text.substr(kContinues.size());
     return " " + text;
