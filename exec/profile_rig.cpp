@@ -167,7 +167,10 @@ namespace {
 // head is that of a decoder with the same kind of norm.
 model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
   t.vocab = vocab;
-  if (!t.architecture().generates()) t.family = model::Family::gpt2;
+  if (!t.architecture().generates()) {
+    t.family = model::Family::gpt2;
+    t.token_types = 0;
+  }
   return t;
 }
 
