@@ -241,11 +241,12 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
 
 void complete(model::Result& result, const Mode& mode, const exec::Generation& generation,
               const exec::GenerateOptions& run, const Emulation* emulation) {
+  const bool generates = generation.hidden.empty();
   auto& environment = result.environment;
   environment["tandem"] = version();
   environment["machine"] = machine();
   environment["prompt_tokens"] = std::to_string(run.prompt.size());
-  if (plan.model.architecture().generates()) {
+  if (generates) {
     environment["temperature"] = std::to_string(run.sampling.temperature);
     environment["top_p"] = std::to_string(run.sampling.top_p);
   }

@@ -104,7 +104,9 @@ double predicted_request_time(const Plan& plan) {
   GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  return recorder.metrics().token_times_s.back();
+  const model::Metrics metrics = recorder.metrics();
+  // An encoder's pass samples nothing.
+  return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();
 }
 
 void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {
