@@ -44,7 +44,7 @@ class CriticalPath {
 
   // Back to time `from`: a disk may have begun a step's loads long before.
   [[nodiscard]] std::vector<Waiting> walk(double from) {
-    TaskIndex at = last_sample();
+    TaskIndex at = last_result();
     while (at >= 0 && span(at).end > from) {
       const TaskIndex before = predecessor(at);
       // What passes between the end of the one and the end of the other belongs to the other.
@@ -84,11 +84,15 @@ class CriticalPath {
     return std::max(0.0, span(at).start - free);
   }
 
-  [[nodiscard]] TaskIndex last_sample() const {
+  // What the step is for: its last sample, or the end of an encoder's pass on the master.
+  [[nodiscard]] TaskIndex last_result() const {
+    TaskIndex last = -1;
     for (TaskIndex i = graph_.size() - 1; i >= 0; --i) {
       if (task(i).kind == model::TaskKind::sample) return i;
+      if (last < 0 && task(i).device == plan_.master && task(i).lane == model::LaneKind::cpu)
+        last = i;
     }
-    return -1;
+    return last;
   }
 
   [[nodiscard]] TaskIndex predecessor(TaskIndex i) const {

@@ -75,7 +75,10 @@ std::optional<Source> source_of(const Options& options, const char* flag,
 
 // The session compares what it needs with the memory that is available.
 planner::Plan unlimited_plan(const model::Transformer& transformer) {
-  auto made = plan_here(transformer, {.prompt_tokens = 1, .new_tokens = 1}, model::Bytes{1e15});
+  // An encoder is refused by whoever scores.
+  const std::int64_t new_tokens = transformer.architecture().generates() ? 1 : 0;
+  auto made =
+      plan_here(transformer, {.prompt_tokens = 1, .new_tokens = new_tokens}, model::Bytes{1e15});
   if (const auto* infeasible = std::get_if<planner::Infeasible>(&made)) {
     throw Error(infeasible->reason);
   }

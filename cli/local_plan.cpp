@@ -45,7 +45,8 @@ std::string streaming_remark(const planner::Plan& plan) {
   const Bytes budget = plan.cluster.devices().front().memory;
   return "with all its weights in memory the model needs " + to_text(Bytes{whole}) + ", of " +
          to_text(budget) + " that may be used now: weights stream from the disk, " +
-         to_text(Bytes{bytes_a_token(plan)}) + " for every token; free " +
+         to_text(Bytes{bytes_a_token(plan)}) +
+         (plan.model.architecture().generates() ? " for every token; free " : "; free ") +
          to_text(Bytes{whole - budget.value()}) +
          ", or take a smaller model or fewer tokens, to avoid it";
 }

@@ -61,8 +61,10 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
       flops(TaskKind::attend, heads, all) + flops(TaskKind::project_out, heads, all) +
       flops(TaskKind::ffn_up, columns, all) + flops(TaskKind::ffn_down, columns, all) +
       2.0 * flops(TaskKind::add, hidden, all);
-  return static_cast<double>(transformer.layers) * layer + flops(TaskKind::embed, hidden, all) +
-         flops(TaskKind::norm, hidden, last) +
+  const double layers =
+      static_cast<double>(transformer.layers) * layer + flops(TaskKind::embed, hidden, all);
+  if (!transformer.architecture().generates()) return layers + flops(TaskKind::norm, hidden, all);
+  return layers + flops(TaskKind::norm, hidden, last) +
          flops(TaskKind::lm_head, whole(transformer.vocab), last);
 }
 
@@ -158,8 +160,6 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   const std::string& name = options.positional(0);
   const Transformer t = load_model(name);
   const std::string tokenizer = tokenizer_text(name, t);
-  if (!t.is_decoder() && options.has("prompt-tokens"))
-    throw Error("--prompt-tokens: " + t.name + " is an encoder, which has no prompt; leave it out");
   const auto prompt = static_cast<std::int32_t>(
       options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
@@ -167,21 +167,19 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   options.settle();
   const double kv = kv_bytes_per_token(t);
   const double prompt_flops = step_flops(t, 0, prompt);
-  const double decode_flops = step_flops(t, prompt, 1);
+  const bool generates = t.architecture().generates();
+  const double decode_flops = generates ? step_flops(t, prompt, 1) : 0.0;
 
   if (as_json) {
     Json json = geometry_json(t);
-    if (t.family == model::Family::llama || t.family == model::Family::glm)
-      json["rope_theta"] = t.rope_theta;
+    if (!t.architecture().learned()) json["rope_theta"] = t.rope_theta;
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
-    if (t.is_decoder()) {
-      json["kv_bytes_per_token"] = kv;
-      json["prompt_tokens"] = prompt;
-      json["prompt_flops_per_token"] = prompt_flops / prompt;
-      json["decode_flops_per_token"] = decode_flops;
-    }
+    json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
+    json["prompt_tokens"] = prompt;
+    json["prompt_flops_per_token"] = prompt_flops / prompt;
+    json["decode_flops_per_token"] = generates ? Json(decode_flops) : Json(nullptr);
     if (!tokenizer.empty()) json["tokenizer"] = tokenizer;
     out << json.dump(2) << '\n';
     return 0;
@@ -197,15 +195,16 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
                to_text(model::Bytes{2.0 * count})});
   }
   table.print(out);
-  if (!t.is_decoder()) {
-    out << "\nencoder: sizes are without token types, pooler and head; it cannot be planned\n";
-    return 0;
+  if (generates) {
+    out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
+        << "prompt           " << fixed(prompt_flops / prompt * 1e-9, 3)
+        << " Gflop a token (mean of " << prompt << " tokens)\n"
+        << "new token        " << fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
+        << " tokens\n";
+  } else {
+    out << "\nencoder          " << fixed(prompt_flops / prompt * 1e-9, 3)
+        << " Gflop a token, in a pass of " << prompt << " tokens\n";
   }
-  out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
-      << "prompt           " << fixed(prompt_flops / prompt * 1e-9, 3) << " Gflop a token (mean of "
-      << prompt << " tokens)\n"
-      << "new token        " << fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
-      << " tokens\n";
   if (!tokenizer.empty()) out << "tokenizer        " << tokenizer << '\n';
   return 0;
 }

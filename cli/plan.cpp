@@ -11,6 +11,7 @@
 #include "cli/measured_disks.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/outcome.hpp"
 #include "cli/prompt.hpp"
 #include "cli/shown.hpp"
 #include "cli/stated_profiles.hpp"
@@ -117,8 +118,7 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << (plan.partition.empty() ? "" : ", partition " + plan.partition)
       << allreduce_text(plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
-      << plan.workload.prompt_tokens << " prompt and " << plan.workload.new_tokens
-      << " new tokens\n\n";
+      << to_text(plan.workload) << "\n\n";
   Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
                "activations", "buffers", "program", "total", "budget"});
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
@@ -260,7 +260,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .evaluate = sim::replay,
       .master = options.text_or("master", ""),
       .workload = {.prompt_tokens = prompt_tokens(options, model_name, transformer),
-                   .new_tokens = options.integer_or("new-tokens", 32, 1, 1 << 30)},
+                   .new_tokens = new_tokens(options, transformer, 32)},
       .profiles = {},
       .window = window_request(options, transformer),
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"

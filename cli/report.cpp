@@ -38,7 +38,9 @@ std::string trace_reference(const std::string& trace, const std::optional<std::s
 }
 
 void print_times(const model::Result& result, std::ostream& out) {
-  Table table({"time to first token", to_text(Seconds{result.metrics.ttft_s})});
+  const bool generated = !result.metrics.token_times_s.empty();
+  Table table({generated ? "time to first token" : "time of the pass",
+               to_text(Seconds{result.metrics.ttft_s})});
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
     const double mean = std::accumulate(latencies.begin(), latencies.end(), 0.0) /

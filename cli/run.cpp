@@ -21,6 +21,7 @@
 #include "cli/local_plan.hpp"
 #include "cli/models.hpp"
 #include "cli/options.hpp"
+#include "cli/outcome.hpp"
 #include "cli/prompt.hpp"
 #include "cli/report.hpp"
 #include "cli/standard_output.hpp"
@@ -46,8 +47,9 @@ Syntax syntax() {
       .summary =
           "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
           "model alone (strategy local) in the memory that is available now, weights streaming\n"
-          "from its disk if they do not fit. Exit code 3, with the reason, if they cannot, or if\n"
-          "emulated times are worth nothing because this machine's speed drifted.",
+          "from its disk if they do not fit. An encoder computes hidden states, in one pass. Exit\n"
+          "code 3, with the reason, if weights cannot stream, or if emulated times are worth\n"
+          "nothing because this machine's speed drifted.",
       .positionals = {"[plan.json]"},
       .flags = {
           {"weights", "DIR", "Hugging Face folder, or known name (required)"},
@@ -64,6 +66,7 @@ Syntax syntax() {
           {"temperature", "X", "0 takes the likeliest token [0]"},
           {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
           {"seed", "S", "of sampling, with --temperature [0]"},
+          {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"memory-limit", "BYTES",
@@ -122,18 +125,15 @@ struct Job {
   std::int64_t new_tokens = 0;
 };
 
-std::int64_t new_tokens(const Options& options, std::int64_t usual) {
-  return options.integer_or("new-tokens", usual, 1, 1 << 30);
-}
-
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
   planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
   auto tokenizer = tokenizer_of(options, plan.model, weights);
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, plan.workload.prompt_tokens);
-  const std::int64_t count = new_tokens(options, plan.workload.new_tokens);
+  const std::int64_t count = new_tokens(options, plan.model, plan.workload.new_tokens);
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
 }
 
@@ -147,16 +147,19 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 ": no such folder, expected one with config.json and weights (*.safetensors); "
                 "'tandem model random' makes one");
   const model::Transformer transformer = load_model(weights.string());
+  check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights);
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);
   const auto length = static_cast<std::int64_t>(prompt.size());
-  if (length >= transformer.max_context)
-    throw Error("prompt: " + std::to_string(length) + " tokens, expected less than " +
-                std::to_string(transformer.max_context) + ", the context of " + transformer.name +
-                "; shorten it");
+  const std::int64_t most =
+      transformer.max_context - (transformer.architecture().generates() ? 1 : 0);
+  if (length > most)
+    throw Error("prompt: " + std::to_string(length) + " tokens, expected at most " +
+                std::to_string(most) + " in the context of " + transformer.name + ", which is " +
+                std::to_string(transformer.max_context) + "; shorten it");
   constexpr std::int64_t kUsual = 512;
   const std::int64_t count =
-      new_tokens(options, std::min(kUsual, transformer.max_context - length));
+      new_tokens(options, transformer, std::min(kUsual, transformer.max_context - length));
   const auto limit = options.text("memory-limit");
   const model::Bytes memory =
       limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), memory_here())
@@ -201,7 +204,7 @@ exec::GenerateOptions generate_options(const Options& options, const Job& job,
     const auto stops = job.tokenizer->eos_tokens();
     run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
   }
-  run.sampling = sampling_of(options);
+  if (plan.model.architecture().generates()) run.sampling = sampling_of(options);
   run.pace = job.mode.pace;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
@@ -238,12 +241,15 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
 
 void complete(model::Result& result, const Mode& mode, const exec::Generation& generation,
               const exec::GenerateOptions& run, const Emulation* emulation) {
+  const bool generates = generation.hidden.empty();
   auto& environment = result.environment;
   environment["tandem"] = version();
   environment["machine"] = machine();
   environment["prompt_tokens"] = std::to_string(run.prompt.size());
-  environment["temperature"] = std::to_string(run.sampling.temperature);
-  environment["top_p"] = std::to_string(run.sampling.top_p);
+  if (generates) {
+    environment["temperature"] = std::to_string(run.sampling.temperature);
+    environment["top_p"] = std::to_string(run.sampling.top_p);
+  }
   if (emulation != nullptr) {
     emulation->describe(result);
   } else if (mode.hosts) {
@@ -254,9 +260,13 @@ void complete(model::Result& result, const Mode& mode, const exec::Generation& g
   if (mode.pace == exec::Pace::measured) environment["drift"] = fixed(generation.drift, 4);
 }
 
-void print_summary(const model::Result& result) {
-  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; "
-            << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
+void print_summary(const model::Result& result, const planner::Plan& plan) {
+  std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; ";
+  if (!plan.model.architecture().generates()) {
+    std::cerr << "one pass, " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
+    return;
+  }
+  std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
             << ", first after " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
@@ -271,7 +281,7 @@ void check_files(const Options& options, const std::filesystem::path& weights) {
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
   for (const char* const flag : {"hosts", "key", "prompt-ids"}) files.reads(options, flag);
-  for (const char* const flag : {"out", "trace"}) files.writes(options, flag);
+  for (const char* const flag : {"out", "trace", "hidden"}) files.writes(options, flag);
   files.check();
 }
 
@@ -307,6 +317,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const planner::Plan& plan = job.plan;
   const Mode& mode = job.mode;
   const auto result_path = options.text("out");
+  const auto hidden_path = options.text("hidden");
   const auto trace_path = options.text("trace");
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
   static_cast<void>(options.has("allow-drift"));
@@ -345,8 +356,12 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);
   }
+  if (hidden_path) {
+    write_file(*hidden_path, to_npy(generation.hidden, static_cast<std::int64_t>(run.prompt.size()),
+                                    plan.model.hidden));
+  }
   if (result_path) write_file(*result_path, model::to_json(result));
-  if (!quiet) print_summary(result);
+  if (!quiet) print_summary(result, plan);
   return judge_drift(options, mode, generation.drift, max_drift, out);
 }
 

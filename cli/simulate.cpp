@@ -18,6 +18,7 @@
 #include "cli/file_roles.hpp"
 #include "cli/files.hpp"
 #include "cli/options.hpp"
+#include "cli/outcome.hpp"
 #include "cli/report.hpp"
 #include "cli/shown.hpp"
 #include "cli/table.hpp"
@@ -131,6 +132,10 @@ std::string spread(const std::vector<double>& values) {
 void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
   std::map<std::string, std::vector<double>> values;
   const auto add = [&](const model::Metrics& metrics) {
+    if (metrics.token_times_s.empty()) {
+      values["time of the pass, s"].push_back(metrics.ttft_s);
+      return;
+    }
     values["time to first token, s"].push_back(metrics.ttft_s);
     values["time of all tokens, s"].push_back(metrics.token_times_s.back());
     const std::vector<double> gaps = metrics.token_latencies_s();
@@ -155,8 +160,8 @@ void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
 void print_result(const Plan& plan, const Result& result, const Bottleneck& bottleneck,
                   std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
-      << result.plan.strategy << ", " << plan.workload.prompt_tokens << " prompt and "
-      << plan.workload.new_tokens << " new tokens, " << result.evaluator << "\n\n";
+      << result.plan.strategy << ", " << to_text(plan.workload) << ", " << result.evaluator
+      << "\n\n";
   print_times(result, out);
   out << '\n';
   print_devices(result, out);
@@ -171,7 +176,9 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
     out << "  " << name.substr(13) << "  " << text << '\n';
   }
   if (!variation(plan.cluster).empty()) out << "\nwithout what varies:";
-  out << "\nwhat the first token waits for  " << to_text(bottleneck.prompt) << '\n';
+  const bool generates = plan.workload.new_tokens > 0;
+  out << (generates ? "\nwhat the first token waits for  " : "\nwhat the pass waits for         ")
+      << to_text(bottleneck.prompt) << '\n';
   if (!bottleneck.token.empty())
     out << "what a new token waits for      " << to_text(bottleneck.token) << '\n';
 }

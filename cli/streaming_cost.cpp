@@ -22,14 +22,16 @@ bool streams(const Plan& plan) {
       plan.devices, [](const planner::DevicePlan& device) { return device.window.streams(); });
 }
 
-// Mean time of a new token once the prompt is done.
+// Mean time of a new token once the prompt is done; of an encoder's pass.
 double token_time(Plan plan) {
   constexpr std::int64_t kTokens = 9;
   plan.cluster = model::without_variation(plan.cluster);
   planner::Workload workload = plan.workload;
   const std::int64_t room = plan.model.max_context - workload.prompt_tokens + 1;
-  workload.new_tokens = std::clamp<std::int64_t>(
-      workload.new_tokens, 2, std::max<std::int64_t>(1, std::min(kTokens, room)));
+  if (workload.new_tokens > 0) {
+    workload.new_tokens = std::clamp<std::int64_t>(
+        workload.new_tokens, 2, std::max<std::int64_t>(1, std::min(kTokens, room)));
+  }
   planner::GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
@@ -84,10 +86,13 @@ double bytes_a_token(const Plan& plan) {
 
 std::string streaming_cost(const Request& request, const Plan& plan) {
   if (request.window.blocks || !streams(plan)) return "";
+  const bool generates = plan.model.architecture().generates();
   std::string text =
       "no split of the weights fits the memory: they stream from disks while computing, up to " +
-      to_text(model::Bytes{bytes_a_token(plan)}) + " for every token on a device\n";
-  text += "a new token takes " + to_text(model::Seconds{token_time(plan)});
+      to_text(model::Bytes{bytes_a_token(plan)}) +
+      (generates ? " for every token" : " for the pass") + " on a device\n";
+  text += (generates ? "a new token takes " : "the pass takes ") +
+          to_text(model::Seconds{token_time(plan)});
   if (const std::optional<Plan> whole = with_enough_memory(request))
     text += ", with enough memory " + to_text(model::Seconds{token_time(*whole)});
   text += " (predicted, analytic evaluator)\n";

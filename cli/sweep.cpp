@@ -88,7 +88,7 @@ std::vector<std::string> predicted(const planner::Plan& plan, bool simgrid) {
           csv_number(metrics.ttft_s),
           latencies.empty() ? "" : csv_number(mean),
           latencies.empty() ? "" : csv_number(model::quantile(latencies, 0.9)),
-          csv_number(metrics.token_times_s.back()),
+          csv_number(metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back()),
           csv_number(peak),
           csv_number(sent),
           csv_number(loaded),

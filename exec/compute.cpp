@@ -29,11 +29,6 @@ void check_limits(const model::Transformer& transformer, const model::Share& sha
   require(limits.max_rows >= 1 && limits.max_positions >= 1 && limits.sequences >= 1 &&
               limits.receive_slots >= 0,
           "compute limits are positive");
-  if (transformer.family != model::Family::llama) {
-    throw Error("model " + transformer.name + ": family " +
-                std::string(model::to_string(transformer.family)) +
-                " cannot be executed, expected llama; simulate it instead");
-  }
   if (transformer.head_dim > kMaxHeadDim) {
     throw Error("model " + transformer.name + ": head_dim " + std::to_string(transformer.head_dim) +
                 ", expected at most " + std::to_string(kMaxHeadDim) + "; use another model");
@@ -71,6 +66,8 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
 
   const std::int64_t rows = limits.max_rows;
   const std::int64_t heads_width = share.heads.size() * transformer.head_dim;
+  const model::Architecture& architecture = transformer.architecture();
+  const bool rotary = !architecture.learned();
   Buffer angles;
   struct Wanted {
     Buffer* buffer;
@@ -83,11 +80,11 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       {&query, rows, heads_width},
       {&attention, rows, heads_width},
       {&activation, rows, share.columns.size()},
-      {&ups, rows, share.columns.size()},
+      {&ups, rows, architecture.gated ? share.columns.size() : 0},
       {&partial, rows, transformer.hidden},
-      {&angles, rows, transformer.head_dim},
+      {&angles, rows, rotary ? transformer.head_dim : 0},
       {&logit_rows, std::max(limits.sequences, limits.logit_rows),
-       share.head ? transformer.vocab : 0},
+       share.head ? transformer.head_rows() : 0},
   };
   std::int64_t floats = 0;
   for (const Wanted& w : wanted) floats += aligned(w.rows * w.width);
@@ -98,7 +95,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     next += aligned(w.rows * w.width);
   }
 
-  rope.emplace(transformer, limits.max_rows, angles.data);
+  if (rotary) rope.emplace(transformer, limits.max_rows, angles.data);
 
   const std::int64_t slot = aligned(rows * transformer.hidden);
   receive_memory =

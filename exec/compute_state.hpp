@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/compute.hpp"
@@ -14,6 +15,13 @@
 #include "exec/weights/tensors.hpp"
 
 namespace tandem::exec {
+
+// Throws Error: the shard has not `what` a task needs.
+[[noreturn]] void lacks(const std::string& what);
+
+// Outputs that a thread's part is a multiple of: whole groups of the 6 or 8 weight rows that are
+// walked together, and whole cache lines of results, so that threads do not write to the same line.
+inline constexpr std::int64_t kOutputGranule = 48;
 
 struct Compute::State {
   struct Buffer {  // [rows, width], row-major; width 0: this device has none
@@ -30,6 +38,7 @@ struct Compute::State {
     std::int32_t index = 0;  // of the segment in the batch
     model::Range rows;
     std::int32_t past = 0;
+    std::int32_t end = 0;  // of all of the segment's positions
   };
 
   State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit);
@@ -38,8 +47,8 @@ struct Compute::State {
   [[nodiscard]] Buffer buffer(model::BufferRef ref) const;
 
   // One a kind; the batch is checked already.
-  void embed(const model::Task& task);
-  void fetch(const model::Task& task);
+  void embed(const model::Batch& batch, const model::Task& task);
+  void fetch(const model::Batch& batch, const model::Task& task);
   void norm(const model::Task& task);
   void project_qkv(const model::Batch& batch, const model::Task& task);
   void attend(const model::Batch& batch, const model::Task& task);
@@ -69,11 +78,18 @@ struct Compute::State {
   [[nodiscard]] float* values(std::int32_t sequence, std::int32_t layer,
                               std::int32_t kv_head) const;
   void multiply(const Product& product);
-  // Keys, values (staged in `staging`, rows of the batch) of the task's rows into the cache.
-  void store_keys(const model::Batch& batch, const model::Task& task, const Buffer& staging,
-                  std::int64_t column, model::Range kv_heads);
-  void store_values(const model::Batch& batch, const model::Task& task, const Buffer& staging,
-                    std::int64_t column, model::Range kv_heads);
+  // Learned positions and token types of the task's rows, to their rows of the vocabulary.
+  void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
+  // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the parts of all
+  // devices and tasks together add it once.
+  void add_bias(const model::Task& task, std::span<const float> bias, const Buffer& y);
+  // Keys and values of the task's rows into the cache, from their columns of the attention buffer
+  // (from `column`), which stages them; `bias`: of the first key/value head, or null. Values that
+  // are not staged are in the cache already, without their bias.
+  void store_keys(const model::Batch& batch, const model::Task& task, std::int64_t column,
+                  model::Range kv_heads, const float* bias);
+  void store_values(const model::Batch& batch, const model::Task& task, std::int64_t column,
+                    model::Range kv_heads, const float* bias, bool staged);
 
   model::Transformer transformer;
   Shard shard;
@@ -86,8 +102,8 @@ struct Compute::State {
   AlignedBuffer receive_memory;
   AlignedBuffer cache_memory;
   Buffer hidden, normed, query, attention, activation, partial, logit_rows;
-  std::optional<RopeTable> rope;
-  Buffer ups;  // like activation: the second operand of SwiGLU
+  std::optional<RopeTable> rope;  // if positions are rotary
+  Buffer ups;                     // like activation: the second operand of a gated FFN
   std::vector<Buffer> receive;
   std::int64_t key_size = 0;    // floats of one key/value head's keys
   std::int64_t value_size = 0;  // and values
@@ -104,7 +120,11 @@ void Compute::State::for_parts(const model::Batch& batch, model::Range rows, con
     const model::Range all{first, first + segment.rows};
     const model::Range mine = all.intersect(rows);
     if (!mine.empty()) {
-      body(Part{segment.sequence, index, mine, segment.past + (mine.begin - first)});
+      body(Part{.sequence = segment.sequence,
+                .index = index,
+                .rows = mine,
+                .past = segment.past + (mine.begin - first),
+                .end = segment.past + segment.rows});
     }
     first = all.end;
     ++index;

@@ -16,12 +16,6 @@ using model::Range;
 using model::Task;
 using model::TaskKind;
 
-[[noreturn]] void lacks(const std::string& what) {
-  throw Error("shard: lacks " + what +
-              " that a task needs; plan and shard are of different runs, "
-              "make both again");
-}
-
 std::string text(Range r) { return std::to_string(r.begin) + ".." + std::to_string(r.end); }
 
 // Rows of a prompt that one thread attends for at a time.
@@ -33,20 +27,22 @@ std::int64_t row_granule(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
 }
 
-// Outputs that a thread's part is a multiple of: whole groups of the 6 or 8 weight rows that are
-// walked together, and whole cache lines of results, so that threads do not write to the same line.
-constexpr std::int64_t kOutputGranule = 48;
-
 }  // namespace
+
+void lacks(const std::string& what) {
+  throw Error("shard: lacks " + what +
+              " that a task needs; plan and shard are of different runs, "
+              "make both again");
+}
 
 void Compute::State::execute(const model::Batch& batch, const Task& task) {
   require(task.lane == model::LaneKind::cpu, "compute executes tasks of the cpu lane");
   check_batch(batch, task);
   switch (task.kind) {
     case TaskKind::embed:
-      return embed(task);
+      return embed(batch, task);
     case TaskKind::fetch:
-      return fetch(task);
+      return fetch(batch, task);
     case TaskKind::norm:
       return norm(task);
     case TaskKind::project_qkv:
@@ -117,54 +113,47 @@ void Compute::State::multiply(const Product& p) {
              [&p](std::int64_t begin, std::int64_t end, int) { product(p.part(begin, end)); });
 }
 
-void Compute::State::embed(const Task& task) {
-  const MatrixView& table = shard.tensors().embedding;
-  if (table.data == nullptr) lacks("the embedding");
-  require(task.rows.end <= token_count, "tokens set for every embedded row");
-  const Buffer y = operand(task.output, task, transformer.hidden);
-  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
-    const std::int64_t id = tokens[static_cast<std::size_t>(row)];
-    std::copy_n(table.data + id * table.columns, table.columns, y.at(row));
-  }
-}
-
-void Compute::State::fetch(const Task& task) {
-  if (embedding_rows == nullptr) lacks("rows of the embedding");
-  require(task.rows.end <= token_count, "tokens set for every embedded row");
-  const Buffer y = operand(task.output, task, transformer.hidden);
-  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
-    embedding_rows->read_row(tokens[static_cast<std::size_t>(row)],
-                             {y.at(row), static_cast<std::size_t>(transformer.hidden)});
-  }
-}
-
 void Compute::State::norm(const Task& task) {
-  std::span<const float> weight;
+  NormView vectors;
   switch (task.block) {
     case model::WeightBlock::attention:
-      weight = layer(task).attention_norm;
+      vectors = layer(task).attention_norm;
       break;
     case model::WeightBlock::ffn:
-      weight = layer(task).ffn_norm;
+      vectors = layer(task).ffn_norm;
       break;
     case model::WeightBlock::head:
-      weight = shard.tensors().final_norm;
+      vectors = shard.tensors().final_norm;
       break;
     case model::WeightBlock::none:
     case model::WeightBlock::embedding:
       throw std::logic_error("a norm names the block it precedes");
   }
-  if (weight.empty()) lacks("a norm");
+  if (vectors.weight.empty()) lacks("a norm");
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer y = operand(task.output, task, transformer.hidden);
-  require(x.data != y.data, "a norm does not work in place");
   const auto epsilon = static_cast<float>(transformer.norm_epsilon);
+  const model::Norm kind = transformer.architecture().norm;
   pool.parts(
       task.rows.size(), row_granule(x.width), [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {
-          rms_norm(x.at(row), weight.data(), x.width, epsilon, y.at(row));
+          switch (kind) {
+            case model::Norm::rms:
+              rms_norm(x.at(row), vectors.weight.data(), x.width, epsilon, y.at(row));
+              break;
+            case model::Norm::layer:
+              layer_norm(x.at(row), vectors.weight.data(), vectors.bias.data(), x.width, epsilon,
+                         y.at(row));
+              break;
+          }
         }
       });
+}
+
+void Compute::State::add_bias(const Task& task, std::span<const float> bias, const Buffer& y) {
+  if (bias.empty() || task.columns.empty() || task.columns.begin != 0) return;
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
+    exec::add(bias.data(), y.width, y.at(row));
 }
 
 void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
@@ -195,6 +184,9 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
                    task.rows.size(),
                    heads * d,
                    w.columns};
+  };
+  const auto bias_of = [&](std::int64_t head) {
+    return weights.qkv_bias.empty() ? nullptr : weights.qkv_bias.data() + head * d;
   };
   const std::int64_t key_row = share.heads.size() + first_kv;
   const std::int64_t value_row = share.heads.size() + kv_share.size() + first_kv;
@@ -227,43 +219,48 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
       piece(rows_of(value_row + head, 1, home + only.past * d, d));
     }
   });
-  store_keys(batch, task, attention, column, kv);
-  if (direct == 0) {
-    multiply(rows_of(value_row, kv.size(), staging, attention.width));
-    store_values(batch, task, attention, column, kv);
-  }
+  store_keys(batch, task, column, kv, bias_of(key_row));
+  if (direct == 0) multiply(rows_of(value_row, kv.size(), staging, attention.width));
+  store_values(batch, task, column, kv, bias_of(value_row), direct == 0);
+  const float* bias = bias_of(column / d);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    if (bias != nullptr) exec::add(bias, task.columns.size() * d, q.at(row, column));
+    if (!rope) continue;
     for (std::int64_t head = 0; head < task.columns.size(); ++head) {
       rotate(rope->cosine(row), rope->sine(row), rope->half(), q.at(row, column + head * d));
     }
   }
 }
 
-void Compute::State::store_keys(const model::Batch& batch, const Task& task, const Buffer& staging,
-                                std::int64_t column, Range kv_heads) {
+void Compute::State::store_keys(const model::Batch& batch, const Task& task, std::int64_t column,
+                                Range kv_heads, const float* bias) {
   const std::int64_t d = transformer.head_dim;
   for_parts(batch, task.rows, [&](const Part& part) {
     for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
       const std::int32_t position = part.past + (row - part.rows.begin);
-      rope->set(row, position);
+      if (rope) rope->set(row, position);
+      if (bias != nullptr) exec::add(bias, kv_heads.size() * d, attention.at(row, column));
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
-        float* key = staging.at(row, column + (head - kv_heads.begin) * d);
-        rotate(rope->cosine(row), rope->sine(row), rope->half(), key);
+        float* key = attention.at(row, column + (head - kv_heads.begin) * d);
+        if (rope) rotate(rope->cosine(row), rope->sine(row), rope->half(), key);
         store_key(key, position, d, keys(part.sequence, task.layer, head));
       }
     }
   });
 }
 
-void Compute::State::store_values(const model::Batch& batch, const Task& task,
-                                  const Buffer& staging, std::int64_t column, Range kv_heads) {
+void Compute::State::store_values(const model::Batch& batch, const Task& task, std::int64_t column,
+                                  Range kv_heads, const float* bias, bool staged) {
+  if (!staged && bias == nullptr) return;
   const std::int64_t d = transformer.head_dim;
   for_parts(batch, task.rows, [&](const Part& part) {
     for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
       const std::int32_t position = part.past + (row - part.rows.begin);
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
-        std::copy_n(staging.at(row, column + (head - kv_heads.begin) * d), d,
-                    values(part.sequence, task.layer, head) + position * d);
+        const std::int64_t at = (head - kv_heads.begin) * d;
+        float* home = values(part.sequence, task.layer, head) + position * d;
+        if (staged) std::copy_n(attention.at(row, column + at), d, home);
+        if (bias != nullptr) exec::add(bias + at, d, home);
       }
     }
   });
@@ -281,6 +278,8 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   const std::int64_t d = transformer.head_dim;
   const auto group = static_cast<std::int32_t>(transformer.group());
   const Range kv = transformer.kv_heads_for(task.columns);
+  // Without a causal mask every row is as if it came after all others.
+  const bool causal = transformer.architecture().mask == model::Mask::causal;
   // Items of work: segment, key/value head, tile of rows, and, if that is too few for the threads,
   // a share of the head's queries.
   std::int64_t items = 0;
@@ -310,8 +309,8 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
                           .group = to - from,
                           .head_dim = d,
                           .first_key = task.keys.begin,
-                          .end_key = task.keys.end,
-                          .past = part.past + row});
+                          .end_key = std::min(task.keys.end, part.end),
+                          .past = causal ? part.past + row : std::int64_t{part.end}});
           }
         }
       }
@@ -331,6 +330,7 @@ void Compute::State::project_out(const Task& task) {
   multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
             y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
             task.columns.size() * d});
+  add_bias(task, layer(task).out_bias, y);
 }
 
 void Compute::State::ffn_up(const Task& task) {
@@ -350,6 +350,18 @@ void Compute::State::ffn_up(const Task& task) {
                      task.rows.size(),
                      task.columns.size(),
                      w.columns};
+  const std::span<const float> bias = layer(task).up_bias;
+  if (!transformer.architecture().gated) {
+    pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+      const Product mine = gate.part(begin, end);
+      product(mine);
+      for (std::int64_t row = 0; row < mine.tokens; ++row) {
+        activate(transformer.activation, bias.empty() ? nullptr : bias.data() + column + begin,
+                 mine.outputs, mine.y + row * mine.y_stride);
+      }
+    });
+    return;
+  }
   const std::int64_t to_up = share.columns.size() * w.columns;
   pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     const Product mine = gate.part(begin, end);
@@ -376,6 +388,7 @@ void Compute::State::ffn_down(const Task& task) {
   multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
             y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
             task.columns.size()});
+  add_bias(task, layer(task).down_bias, y);
 }
 
 void Compute::State::add_rows(const Task& task) {
@@ -391,42 +404,6 @@ void Compute::State::add_rows(const Task& task) {
           add(x.at(row, task.columns.begin), task.columns.size(), y.at(row, task.columns.begin));
         }
       });
-}
-
-std::int64_t Compute::State::logit_row(const model::Batch& batch, std::int32_t row) const {
-  const bool each = logit_rows.rows > limits.sequences;
-  std::int64_t at = 0;
-  std::int32_t end = 0;
-  for (const model::Segment& segment : batch.segments) {
-    end += segment.rows;
-    if (row < end) {
-      const std::int32_t sampled = row - (end - segment.sampled);
-      require(sampled >= 0 || !each, "logits of a row that is sampled");
-      if (each) at += sampled;
-      require(at < logit_rows.rows, "rows of logits within the limits");
-      return at;
-    }
-    at += each ? segment.sampled : 1;
-  }
-  throw std::logic_error("logits of a row outside the batch");
-}
-
-void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
-  const MatrixView& w = shard.tensors().head;
-  if (w.data == nullptr) lacks("the LM head");
-  const Buffer x = operand(task.input, task, transformer.hidden);
-  require(task.output.kind == model::BufferKind::logits, "an LM head's output is the logits");
-  require(task.columns.end <= transformer.vocab, "columns within the vocabulary");
-  const std::int64_t first_row = shard.tensors().head_begin;
-  if (task.columns.begin < first_row || task.columns.end > first_row + w.rows)
-    lacks("rows " + text(task.columns) + " of the LM head");
-  if (task.rows.empty()) return;
-  const std::int64_t first = logit_row(batch, task.rows.begin);
-  last_logits = logit_row(batch, task.rows.end - 1);
-  require(last_logits + 1 - first == task.rows.size(), "a row of logits for each row");
-  multiply({x.at(task.rows.begin), x.width, w.data + (task.columns.begin - first_row) * w.columns,
-            w.columns, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
-            task.columns.size(), w.columns});
 }
 
 }  // namespace tandem::exec

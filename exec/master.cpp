@@ -311,6 +311,10 @@ class MasterSession {
       session_->check();
       announce(i, graphs_.at(i).batch(), tokens);
       const std::int32_t token = device_run_->step(i, tokens, sample);
+      if (!plan_.model.architecture().generates()) {
+        generation.hidden = device_run_->hidden();
+        break;
+      }
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");
       generation.tokens.push_back(token);
       tokens.assign(1, token);
@@ -372,8 +376,9 @@ class MasterSession {
              "; the run was done, but the result lacks what only " + name(d) + " knows of it");
       }
     }
-    generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
-                           accounts, options.keep_spans, run_.dilation);
+    const std::size_t steps = generation.hidden.empty() ? generation.tokens.size() : 1;
+    generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(steps), accounts,
+                           options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
@@ -441,6 +446,11 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
 
 std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& options,
                                  const std::vector<Passage>& passages, Interrupt& interrupt) {
+  if (!plan.model.architecture().generates()) {
+    throw Error("model " + plan.model.name +
+                ": an encoder, expected a model that continues texts; its hidden states come from "
+                "'tandem run --hidden'");
+  }
   std::size_t longest = 0;
   std::int32_t most_scored = 0;
   for (const Passage& passage : passages) {

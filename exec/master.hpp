@@ -46,7 +46,7 @@ struct SessionOptions {
 
 struct GenerateOptions : SessionOptions {
   std::vector<std::int32_t> prompt;       // ids
-  std::int64_t new_tokens = 0;            // at most
+  std::int64_t new_tokens = 0;            // at most; 0 of an encoder
   std::vector<std::int64_t> stop_tokens;  // ends after one of these
   SamplingOptions sampling;
   Pace pace = Pace::real;
@@ -64,6 +64,7 @@ struct ScoreOptions : SessionOptions {
 struct Generation {
   Clock::time_point ready;  // everything is in place: the first step begins
   std::vector<std::int32_t> tokens;
+  std::vector<float> hidden;  // of an encoder instead: the last hidden states, [prompt, hidden]
   RunResult run;
   double drift = 0.0;  // of the reference kernel; measured pace only
 };
@@ -87,8 +88,8 @@ class Interrupt {
 // False for the master.
 [[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
 
-// Runs `plan`. A device that is silent fails the run in seconds, one that is at work may take as
-// long as it takes. Throws Error with one reason, which every reachable device has been told; no
+// Runs `plan`: a generation, or the one pass of an encoder. A device that is silent fails the run
+// in seconds, one that is at work may take as long as it takes. Throws Error with one reason, which every reachable device has been told; no
 // thread and no connection is left behind. Once the last token is there nothing is an error any
 // more: of a device that is lost then, the result lacks the times (on_warning).
 [[nodiscard]] Generation generate(const planner::Plan& plan, const GenerateOptions& options,

@@ -47,6 +47,11 @@ std::int64_t layers_for(const model::Transformer& t, double fraction, double byt
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(bytes / one)), 2, 256);
 }
 
+model::Transformer with_layers(model::Transformer t, std::int64_t layers) {
+  t.layers = layers;
+  return t;
+}
+
 void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
   std::vector<float> x(static_cast<std::size_t>(rows * hidden));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1F * static_cast<float>(i % 23) - 1.1F;
@@ -107,9 +112,9 @@ double ProfileClock::now() const {
 }
 
 ProfileRig::ProfileRig(const Options& options)
-    : transformer_(options.shape),
-      share_(share_of(options.shape, options.fraction,
-                      layers_for(options.shape, options.fraction, options.layer_bytes))),
+    : transformer_(with_layers(options.shape,
+                               layers_for(options.shape, options.fraction, options.layer_bytes))),
+      share_(share_of(transformer_, options.fraction, transformer_.layers)),
       compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
                {.max_rows = options.max_rows,
                 .max_positions = options.max_positions,
@@ -130,6 +135,7 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
   const BufferRef attention{BufferKind::attention};
   const BufferRef activation{BufferKind::activation};
   const BufferRef partial{BufferKind::partial};
+  const BufferRef normed = transformer_.architecture().post_norm() ? kHidden : kNormed;
   for (std::int32_t layer = 0; layer < share_.layers.end; ++layer) {
     const auto task = [&](TaskKind kind, Range columns, BufferRef input, BufferRef output,
                           WeightBlock block = WeightBlock::none) {
@@ -143,13 +149,13 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
            .output = output},
           clock, log);
     };
-    task(TaskKind::norm, hidden, kHidden, kNormed, WeightBlock::attention);
-    task(TaskKind::project_qkv, share_.heads, kNormed, query);
+    task(TaskKind::norm, hidden, kHidden, normed, WeightBlock::attention);
+    task(TaskKind::project_qkv, share_.heads, normed, query);
     task(TaskKind::attend, share_.heads, query, attention);
     task(TaskKind::project_out, share_.heads, attention, partial);
     task(TaskKind::add, hidden, partial, kHidden);
-    task(TaskKind::norm, hidden, kHidden, kNormed, WeightBlock::ffn);
-    task(TaskKind::ffn_up, share_.columns, kNormed, activation);
+    task(TaskKind::norm, hidden, kHidden, normed, WeightBlock::ffn);
+    task(TaskKind::ffn_up, share_.columns, normed, activation);
     task(TaskKind::ffn_down, share_.columns, activation, partial);
     task(TaskKind::add, hidden, partial, kHidden);
   }
@@ -157,8 +163,14 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
 
 namespace {
 
-model::Transformer with_vocab(model::Transformer t, std::int64_t vocab) {
+// An encoder has no LM head, but a profile says what every task takes, of whatever model: then the
+// head is that of a decoder with the same kind of norm.
+model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
   t.vocab = vocab;
+  if (!t.architecture().generates()) {
+    t.family = model::Family::gpt2;
+    t.token_types = 0;
+  }
   return t;
 }
 
@@ -166,7 +178,7 @@ model::Transformer with_vocab(model::Transformer t, std::int64_t vocab) {
 
 ProfileHead::ProfileHead(const model::Transformer& shape, std::int64_t vocab, std::int32_t max_rows,
                          std::int32_t sequences, int threads)
-    : transformer_(with_vocab(shape, vocab)),
+    : transformer_(with_head(shape, vocab)),
       sequences_(sequences),
       compute_(
           transformer_,

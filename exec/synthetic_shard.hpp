@@ -6,27 +6,13 @@
 #include <functional>
 
 #include "exec/weights/shard.hpp"
+#include "exec/weights/tensor_names.hpp"
 #include "model/memory.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::exec {
 
-enum class WeightName : std::uint8_t {
-  embedding,
-  attention_norm,
-  query,
-  key,
-  value,
-  out,
-  ffn_norm,
-  gate,
-  up,
-  down,
-  final_norm,
-  head,
-};
-
-// One element of the whole model, as Hugging Face stores it: [out, in]; norms have column 0 only.
+// One element of the whole model, [out, in]; norms and biases have column 0 only.
 struct WeightElement {
   WeightName name = WeightName::embedding;
   std::int32_t layer = -1;

@@ -35,7 +35,11 @@ struct Dialect {
   double default_epsilon;
   Family family;
   bool tied_by_default;
+  Activation default_activation;
   std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
+  std::string_view activation;     // the field
+  std::string_view token_types;
+  std::int64_t default_token_types;
 };
 
 // The field names that Hugging Face's Llama has and its successors share.
@@ -54,7 +58,11 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family,
           1e-6,
           family,
           false,
-          architectures};
+          Activation::silu,
+          architectures,
+          "hidden_act",
+          "",
+          0};
 }
 
 // As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
@@ -63,18 +71,22 @@ constexpr Dialect kDialects[] = {
     llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
     llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
     {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
-     "layer_norm_epsilon", 1e-5, Family::gpt2, true, "GPT2LMHeadModel"},
+     "layer_norm_epsilon", 1e-5, Family::gpt2, true, Activation::gelu_tanh, "GPT2LMHeadModel",
+     "activation_function", "", 0},
     {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
-     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, "OPTForCausalLM"},
+     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, Activation::relu,
+     "OPTForCausalLM", "activation_function", "", 0},
     {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
      "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
-     "BertModel BertForMaskedLM BertForPreTraining"},
+     Activation::gelu, "BertModel BertForMaskedLM BertForPreTraining", "hidden_act",
+     "type_vocab_size", 2},
     {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, Family::bert, true,
-     "DistilBertModel DistilBertForMaskedLM"},
+     "max_position_embeddings", "", 1e-12, Family::distilbert, true, Activation::gelu,
+     "DistilBertModel DistilBertForMaskedLM", "activation", "", 0},
     {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
      "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
-     Family::glm, false, "ChatGLMModel ChatGLMForConditionalGeneration"},
+     Family::glm, false, Activation::silu, "ChatGLMModel ChatGLMForConditionalGeneration", "", "",
+     0},
     llama_dialect("glm", Family::glm, "GlmForCausalLM"),
 };
 
@@ -312,10 +324,12 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
 std::vector<std::string_view> keys_read(const Dialect& d) {
   std::vector<std::string_view> keys{"tandem_name",         "model_type",   "architectures",
                                      "tie_word_embeddings", "bos_token_id", "eos_token_id"};
-  for (const std::string_view key : {d.layers, d.hidden, d.heads, d.kv_heads, d.head_dim,
-                                     d.intermediate, d.vocab, d.context, d.epsilon}) {
+  for (const std::string_view key :
+       {d.layers, d.hidden, d.heads, d.kv_heads, d.head_dim, d.intermediate, d.vocab, d.context,
+        d.epsilon, d.token_types}) {
     if (!key.empty()) keys.push_back(key);
   }
+  if (!architecture_of(d.family).gated) keys.push_back(d.activation);
   const auto add = [&](std::initializer_list<std::string_view> more) {
     keys.insert(keys.end(), more);
   };
@@ -340,6 +354,15 @@ void expect_said(const JsonValue& root, const Dialect& dialect) {
   for (const auto& [model_type, key] : kSaid) {
     if (dialect.model_type == model_type) (void)root.at(key).boolean();
   }
+}
+
+Activation read_activation(const JsonValue& root, const Dialect& dialect) {
+  if (architecture_of(dialect.family).gated) return dialect.default_activation;
+  const auto field = root.find(dialect.activation);
+  if (!field) return dialect.default_activation;
+  const auto known = activation_of(field->text());
+  if (!known) field->fail("one of gelu, gelu_new, relu, silu");
+  return *known;
 }
 
 void read_tokens(const JsonValue& root, Transformer& t) {
@@ -382,6 +405,11 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
   } else if (const auto own = root.find("tandem_norm_epsilon")) {
     t.norm_epsilon = positive(*own, 0.5);
   }
+  t.activation = read_activation(root, dialect);
+  if (!dialect.token_types.empty()) {
+    const auto types = root.find(dialect.token_types);
+    t.token_types = types ? types->integer(0, kMaxSize) : dialect.default_token_types;
+  }
   if (dialect.family == Family::llama || dialect.family == Family::glm) {
     read_rope(root, dialect, t);
   }
@@ -411,6 +439,8 @@ std::string to_config_json(const Transformer& t) {
   put(dialect->context, t.max_context);
   put(dialect->epsilon.empty() ? "tandem_norm_epsilon" : dialect->epsilon, t.norm_epsilon);
   put("tie_word_embeddings", t.tied_embeddings);
+  if (!t.architecture().gated) put(dialect->activation, std::string(to_string(t.activation)));
+  put(dialect->token_types, t.token_types);
   if (t.family == Family::llama || t.family == Family::glm) {
     put("rope_theta", t.rope_theta);
     nlohmann::ordered_json scaling;  // null: none

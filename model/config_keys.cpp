@@ -38,7 +38,7 @@ constexpr std::string_view kHarmless[] = {
     "n_special", "predict_special_tokens", "summary_activation", "summary_first_dropout",
     "summary_proj_to_labels", "summary_type", "summary_use_proj", "directionality",
     "pooler_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
-    "type_vocab_size", "pooler_size_per_head", "pooler_type",
+    "pooler_size_per_head", "pooler_type",
     // Tokens: their ids do not change what is computed.
     "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
     "decoder_start_token_id", "prefix", "ignore_index",
@@ -54,7 +54,7 @@ constexpr unsigned bit(Family family) { return 1U << static_cast<unsigned>(famil
 constexpr unsigned kLlama = bit(Family::llama);
 constexpr unsigned kGpt2 = bit(Family::gpt2);
 constexpr unsigned kOpt = bit(Family::opt);
-constexpr unsigned kBert = bit(Family::bert);
+constexpr unsigned kBert = bit(Family::bert) | bit(Family::distilbert);
 constexpr unsigned kGlm = bit(Family::glm);
 constexpr unsigned kAll = kLlama | kGpt2 | kOpt | kBert | kGlm;
 
@@ -95,22 +95,15 @@ constexpr Setting kSettings[] = {
     {"num_local_experts", kLlama, "[]", "none: mixtures of experts are not supported"},
     {"final_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
     {"attn_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
-    // GPT-2: activations cost nothing that the planner counts, and how scores are scaled neither.
-    {"activation_function", kGpt2 | kOpt,
-     R"(["gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"])",
-     "an activation without a gate"},
-    {"scale_attn_weights", kGpt2, "[true, false]", "true or false"},
-    {"scale_attn_by_inverse_layer_idx", kGpt2, "[true, false]", "true or false"},
+    // GPT-2: scores are divided by the square root of the head's size, in every layer alike.
+    {"scale_attn_weights", kGpt2, "[true]", "true: scores are scaled"},
+    {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: scaled in every layer alike"},
     // OPT: normalised before attention and FFN, with biases and a last norm.
     {"do_layer_norm_before", kOpt, "[true]", "true: normalised before attention and FFN"},
     {"_remove_final_layer_norm", kOpt, "[false]", "false: a norm before the LM head"},
-    {"enable_bias", kOpt, "[true]", "true: biases are counted"},
+    {"enable_bias", kOpt, "[true]", "true: matrices have biases"},
     {"layer_norm_elementwise_affine", kOpt, "[true]", "true: norms have weights"},
-    // BERT: geometry only.
-    {"hidden_act", kBert, R"(["gelu", "gelu_new", "relu", "silu", "swish"])",
-     "an activation without a gate"},
-    {"activation", kBert, R"(["gelu", "gelu_new", "relu", "silu", "swish"])",
-     "an activation without a gate"},
+    // BERT: an encoder with a table of positions, which sinusoids may have filled.
     {"is_decoder", kBert, "[false]", "false: an encoder"},
     {"position_embedding_type", kBert, R"(["absolute"])", "\"absolute\""},
     {"sinusoidal_pos_embds", kBert, "[true, false]", "true or false"},

@@ -16,7 +16,7 @@ double weight_bytes(const Transformer& t, const Share& share) {
   if (share.embedding) elements += t.embedding_parameters();
   if (share.head) {
     elements += t.head_parameters();
-    if (t.tied_embeddings && !share.embedding) elements += t.vocab * t.hidden;
+    if (t.tied_embeddings && !share.embedding) elements += t.head_rows() * t.hidden;
   }
   return kElementBytes * static_cast<double>(elements);
 }
@@ -25,8 +25,8 @@ double weight_bytes(const Transformer& t, const Share& share) {
 //   activations  e rows (3 h        hidden, normed, partial
 //                      + 2 H d      query, attention
 //                      + m C)       gate and up side by side (m = 2), or up alone (m = 1)
-//              + e V                logits of one row, with the head only
-//              + e rows d           cosines and sines of the rows' positions
+//              + e V                logits of one row, with an LM head only
+//              + e rows d           cosines and sines of the rows' positions, if they are rotary
 //   buffers      e row_buffers rows h
 // The executor allocates these, each aligned to 64 bytes.
 MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows,
@@ -38,13 +38,14 @@ MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows
   const double heads = share.heads.size();
   const double kv_heads = t.kv_heads_for(share.heads).size();
   const double up = n(t.ffn_matrices() - 1) * share.columns.size();
+  const double angles = t.architecture().learned() ? 0.0 : d;
 
   MemoryUse use;
   use.weights = weight_bytes(t, share);
   const std::int64_t key_positions = (positions + kKeyPanel - 1) / kKeyPanel * kKeyPanel;
   use.kv_cache = kElementBytes * share.layers.size() * kv_heads * d * n(positions + key_positions);
-  use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + d) +
-                                     (share.head ? n(t.vocab) : 0.0));
+  use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + angles) +
+                                     (share.head ? n(t.head_rows()) : 0.0));
   use.buffers = kElementBytes * n(row_buffers) * n(rows) * h;
   use.program = program;
   return use;

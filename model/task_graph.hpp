@@ -33,11 +33,12 @@ using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the ste
 
 // What a task does. r: rows, [a:b): columns. x is `input`, y is `output`; both on task.device.
 enum class TaskKind : std::uint8_t {
-  embed,        // y[r] = E[token of r]                                     y: hidden
+  embed,        // y[r] = E[token of r] (+ rows of learned positions, token types)   y: hidden
   fetch,        // the same, with each row read from the disk: E is not in memory
-  norm,         // y[r] = norm(x[r]); the weight is that of `block`
-  project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions
-  attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`
+  norm,         // y[r] = norm(x[r]); the weight is that of `block`; y may be x
+  project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions;
+                // without rope where positions are learned; biases are the architecture's
+  attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`, by the mask
   project_out,  // y[r] = x[r, heads] Wo[heads]               a partial sum over heads
   ffn_up,       // y[r, columns] = silu(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
   ffn_down,     // y[r] = x[r, columns] Wdown[columns]        a partial sum over columns
@@ -94,7 +95,8 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-// `keys` of an attend that is causal over everything before and including its own row.
+// `keys` of an attend over all that the architecture's mask lets a row see: everything before and
+// including its own row, or everything.
 inline constexpr Range kCausal{0, std::numeric_limits<std::int32_t>::max()};
 
 struct Task {

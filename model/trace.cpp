@@ -141,7 +141,10 @@ Metrics RunRecorder::metrics() const {
   const double origin = has_origin_ ? origin_ : kUnknown;
   Metrics metrics;
   const auto first = sampled_.find(0);
-  metrics.ttft_s = first == sampled_.end() ? kUnknown : first->second - origin;
+  const double encoded = last_end_[static_cast<std::size_t>(master_)];
+  metrics.ttft_s = kUnknown;
+  if (first != sampled_.end()) metrics.ttft_s = first->second - origin;
+  if (sampled_.empty() && has_origin_ && std::isfinite(encoded)) metrics.ttft_s = encoded - origin;
   for (const auto& [step, end] : sampled_) metrics.token_times_s.push_back(end - origin);
   return metrics;
 }

@@ -63,7 +63,9 @@ struct Metrics {
   // From the start of the command until the first step may begin: weights loaded, devices warm.
   // Absent in a prediction.
   std::optional<double> ready_s{};
-  double ttft_s = 0.0;                  // first start on the master in step 0 to end of its sample
+  // First start on the master in step 0 to the end of its sample; where nothing is sampled (an
+  // encoder's pass), to the end of the master's last task.
+  double ttft_s = 0.0;
   std::vector<double> token_times_s{};  // when each token was sampled, from the same origin
   // Gaps between samples; empty when fewer than two tokens.
   [[nodiscard]] std::vector<double> token_latencies_s() const;

@@ -8,22 +8,6 @@
 
 namespace tandem::model {
 
-std::string_view to_string(Family family) {
-  switch (family) {
-    case Family::llama:
-      return "llama";
-    case Family::gpt2:
-      return "gpt2";
-    case Family::opt:
-      return "opt";
-    case Family::bert:
-      return "bert";
-    case Family::glm:
-      return "glm";
-  }
-  throw std::logic_error("family out of range");
-}
-
 std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -50,6 +34,7 @@ std::int64_t size_of(DType dtype) {
 namespace {
 
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxTokenTypes = 65536;
 // Far beyond any model, and small enough that no product of sizes below overflows 64 bits.
 constexpr double kMaxParameters = 1125899906842624.0;  // 2^50
 
@@ -69,27 +54,8 @@ void check(bool ok, const Transformer& t, const std::string& field, double value
   fail(t, field, text, expected);
 }
 
-bool gated(Family family) { return family == Family::llama || family == Family::glm; }
-
-// GPT-2, OPT and BERT: biases on every matrix, LayerNorm with a bias, learned positions.
-bool has_biases(Family family) { return !gated(family); }
-
 std::int64_t norm_parameters(const Transformer& t) {
-  return (has_biases(t.family) ? 2 : 1) * t.hidden;
-}
-
-std::int64_t learned_positions(const Transformer& t) {
-  switch (t.family) {
-    case Family::llama:
-    case Family::glm:
-      return 0;
-    case Family::gpt2:
-    case Family::bert:
-      return t.max_context;
-    case Family::opt:
-      return t.max_context + 2;  // OPT's positions start at 2
-  }
-  throw std::logic_error("family out of range");
+  return t.architecture().norm_vectors() * t.hidden;
 }
 
 void check_rope(const Transformer& t) {
@@ -149,6 +115,8 @@ void Transformer::validate() const {
         static_cast<double>(kv_heads),
         "a divisor of the number of heads (" + std::to_string(heads) + ")");
   check(head_dim % 2 == 0, *this, "head_dim", static_cast<double>(head_dim), "an even number");
+  check(token_types >= 0 && token_types <= kMaxTokenTypes, *this, "the number of token types",
+        static_cast<double>(token_types), "an integer from 0 to 65536");
   check(std::isfinite(norm_epsilon) && norm_epsilon > 0.0 && norm_epsilon < 1.0, *this,
         "norm_epsilon", norm_epsilon, "a number between 0 and 1");
   check_rope(*this);
@@ -161,13 +129,15 @@ void Transformer::validate() const {
   check_parameter_count(*this);
 }
 
-void Transformer::require_decoder(std::string_view what) const {
-  if (is_decoder()) return;
-  throw Error("model '" + name + "': an encoder (BERT) cannot be " + std::string(what) +
-              ", expected a decoder of the family llama, gpt2, opt or glm; choose another model");
+std::int64_t Transformer::ffn_matrices() const { return architecture().gated ? 3 : 2; }
+
+std::int64_t Transformer::position_rows() const {
+  return architecture().learned() ? max_context + architecture().position_offset : 0;
 }
 
-std::int64_t Transformer::ffn_matrices() const { return gated(family) ? 3 : 2; }
+std::int64_t Transformer::embedded_rows() const {
+  return 1 + (architecture().learned() ? 1 : 0) + (token_types > 0 ? 1 : 0);
+}
 
 Range Transformer::kv_heads_for(Range query_heads) const {
   const auto g = static_cast<std::int32_t>(group());
@@ -177,30 +147,31 @@ Range Transformer::kv_heads_for(Range query_heads) const {
 }
 
 std::int64_t Transformer::attention_parameters(Range query_heads) const {
-  if (query_heads.empty()) return 0;
+  const Architecture& a = architecture();
+  if (query_heads.empty()) return a.post_norm() ? norm_parameters(*this) : 0;
   const std::int64_t q = query_heads.size() * head_dim;
   const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
   std::int64_t biases = 0;
-  if (has_biases(family)) biases = q + 2 * kv + hidden;
-  if (family == Family::glm) biases = q + 2 * kv;  // GLM has biases on Q, K and V only
+  if (a.qkv_bias) biases += q + 2 * kv;
+  if (a.out_bias && query_heads.begin == 0) biases += hidden;
   return 2 * hidden * (q + kv) + biases + norm_parameters(*this);
 }
 
 std::int64_t Transformer::ffn_parameters(Range columns) const {
-  if (columns.empty()) return 0;
-  const std::int64_t biases = has_biases(family) ? columns.size() + hidden : 0;
+  const Architecture& a = architecture();
+  if (columns.empty()) return a.post_norm() ? norm_parameters(*this) : 0;
+  std::int64_t biases = 0;
+  if (a.ffn_bias) biases = (ffn_matrices() - 1) * columns.size();
+  if (a.ffn_bias && columns.begin == 0) biases += hidden;
   return ffn_matrices() * hidden * columns.size() + biases + norm_parameters(*this);
 }
 
 std::int64_t Transformer::embedding_parameters() const {
-  // BERT normalises its embedding instead of its last layer; its two token types are not counted.
-  const std::int64_t norm = family == Family::bert ? norm_parameters(*this) : 0;
-  return (vocab + learned_positions(*this)) * hidden + norm;
+  return (vocab + position_rows() + token_types) * hidden;
 }
 
 std::int64_t Transformer::head_parameters() const {
-  const std::int64_t norm = family == Family::bert ? 0 : norm_parameters(*this);
-  return (tied_embeddings ? 0 : vocab * hidden) + norm;
+  return (tied_embeddings ? 0 : head_rows() * hidden) + norm_parameters(*this);
 }
 
 std::int64_t Transformer::parameters() const {

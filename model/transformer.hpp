@@ -1,6 +1,6 @@
 #pragma once
 
-// The geometry of a transformer, as Hugging Face's `config.json` states it.
+// The geometry of a transformer, decoder or encoder, as Hugging Face's `config.json` states it.
 
 #include <cstdint>
 #include <optional>
@@ -8,19 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "model/architecture.hpp"
 #include "model/range.hpp"
 #include "model/units.hpp"
 
 namespace tandem::model {
 
-// Llama covers Llama 1 to 3.1, Yi, TinyLlama, Mistral, InternLM: RMSNorm, RoPE, SwiGLU, no biases.
-// GPT-2, OPT and GLM can be planned and simulated; the executor runs Llama only. BERT is an
-// encoder, of which tandem knows the sizes and nothing else.
-enum class Family { llama, gpt2, opt, bert, glm };
-
 enum class DType { f32, f16, bf16 };
 
-[[nodiscard]] std::string_view to_string(Family family);
 [[nodiscard]] std::string_view to_string(DType dtype);  // "F32", "F16", "BF16": safetensors' names
 [[nodiscard]] std::int64_t size_of(DType dtype);        // bytes an element
 
@@ -48,6 +43,8 @@ struct Transformer {
   std::int64_t vocab = 0;
   std::int64_t max_context = 0;  // tokens
   bool tied_embeddings = false;  // LM head shares the embedding matrix
+  Activation activation = Activation::silu;
+  std::int64_t token_types = 0;  // rows of a learned table; a text is of type 0. 0: no table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling{};
@@ -58,10 +55,7 @@ struct Transformer {
   // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite.
   void validate() const;
 
-  // Whether each token attends to itself and those before it, as all that is planned assumes.
-  [[nodiscard]] bool is_decoder() const { return family != Family::bert; }
-  // Throws Error, naming the model, for an encoder; `what` is what cannot be done ("planned").
-  void require_decoder(std::string_view what) const;
+  [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
 
   // Query heads that share one key/value head.
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
@@ -71,12 +65,22 @@ struct Transformer {
   // the group, or more devices than key/value heads, neighbours hold copies of the same head.
   [[nodiscard]] Range kv_heads_for(Range query_heads) const;
 
-  // Parameters of one layer's parts and of the whole model (norms included, biases of GPT-2, OPT,
-  // BERT included; position embeddings of the learned kind included in `embedding_parameters`).
+  // Rows of the learned table of positions, 0 if there is none.
+  [[nodiscard]] std::int64_t position_rows() const;
+  // Rows that the embedding of one token sums up: of the vocabulary, positions and token types.
+  [[nodiscard]] std::int64_t embedded_rows() const;
+  // Rows of the LM head: the vocabulary, or 0 of an encoder.
+  [[nodiscard]] std::int64_t head_rows() const { return architecture().generates() ? vocab : 0; }
+
+  // Parameters of one layer's parts and of the whole model: the norm in front of the part, matrices
+  // and biases. A bias that is added to a sum over heads or columns belongs to the part with the
+  // first of them. Without heads (columns) there is nothing, but with NormPlace::after the norm,
+  // which every device needs that goes on with the residual stream.
   [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
   [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
   [[nodiscard]] std::int64_t embedding_parameters() const;
-  [[nodiscard]] std::int64_t head_parameters() const;  // final norm + LM head (0 rows if tied)
+  // Final norm and LM head (0 rows if it is tied, or there is none).
+  [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 
   bool operator==(const Transformer&) const = default;

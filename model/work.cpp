@@ -8,7 +8,7 @@ namespace tandem::model {
 // Symbols: r rows of the task, h hidden size, d head dimension, H query heads and K key/value heads
 // of the task, C FFN columns, V vocabulary rows, c columns; e = 4 bytes an element. A matrix
 // [a, b] applied to r rows is 2 r a b flops and streams e a b bytes, each reused by r rows.
-// Softmax, RoPE, SiLU and biases are ignored: at most a percent of the matrices they follow.
+// Softmax, RoPE, activations and biases are ignored: at most a percent of the matrices they follow.
 namespace {
 
 constexpr double kE = kElementBytes;
@@ -53,6 +53,11 @@ double visible_keys(std::int64_t past, std::int64_t first, std::int64_t last, Ra
          static_cast<double>(full_rows) * static_cast<double>(end - begin);
 }
 
+// Keys of a segment that each of its rows sees without a causal mask.
+double all_keys(const Segment& segment, Range keys) {
+  return keys.intersect({0, segment.past + segment.rows}).size();
+}
+
 // Attention of H query heads over n_i keys of row i:
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context
@@ -71,7 +76,9 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
         std::min<std::int64_t>(task.rows.end - segment_begin, std::int64_t{segment.rows});
     segment_begin += segment.rows;
     if (first >= last) continue;
-    const double keys = visible_keys(segment.past, first, last, task.keys);
+    const double keys = t.architecture().mask == Mask::causal
+                            ? visible_keys(segment.past, first, last, task.keys)
+                            : static_cast<double>(last - first) * all_keys(segment, task.keys);
     keys_total += keys;
     keys_streamed += keys / static_cast<double>(last - first);
   }
@@ -113,15 +120,17 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double d = static_cast<double>(t.head_dim);
   const double vocab = static_cast<double>(t.vocab);
   switch (task.kind) {
-    case TaskKind::embed:  // copies r rows of the embedding
-      return elementwise(0.0, kE * r * h, kE * r * h);
-    case TaskKind::fetch: {  // and reads them from the disk before
-      Work w = elementwise(0.0, kE * r * h, kE * r * h);
+    case TaskKind::embed:  // copies r rows of the embedding, or sums up those of its tables
+      return elementwise(0.0, kE * r * h * static_cast<double>(t.embedded_rows()), kE * r * h);
+    case TaskKind::fetch: {  // and reads those of the vocabulary from the disk before
+      Work w = elementwise(0.0, kE * r * h * static_cast<double>(t.embedded_rows()), kE * r * h);
       w.bytes_disk = kE * r * h;
       return w;
     }
     case TaskKind::norm:  // square, sum, scale by the norm, scale by the weight: 4 flops an element
-      return elementwise(4.0 * r * h, kE * (r * h + h), kE * r * h);
+      return elementwise(4.0 * r * h,
+                         kE * (r * h + static_cast<double>(t.architecture().norm_vectors()) * h),
+                         kE * r * h);
     case TaskKind::project_qkv:  // [h, (H + 2 K) d]
       return matrix(r, h, (c + 2.0 * t.kv_heads_for(task.columns).size()) * d);
     case TaskKind::attend:

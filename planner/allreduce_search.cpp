@@ -50,19 +50,22 @@ bool streams(const Plan& plan) {
 double time_of(const Plan& plan, const Evaluator& evaluate, model::Steps& steps) {
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
   evaluate(plan.cluster, plan.cost_model(), steps, recorder);
-  const std::vector<double> tokens = recorder.metrics().token_times_s;
+  const model::Metrics metrics = recorder.metrics();
+  const std::vector<double>& tokens = metrics.token_times_s;
+  if (tokens.empty()) return metrics.ttft_s;  // an encoder's pass
   return tokens.size() == 1 ? tokens.front() : tokens.back() - tokens.front();
 }
 
 double prompt_time(const Plan& plan, const Evaluator& evaluate) {
-  GenerationSteps steps(plan, {.prompt_tokens = plan.workload.prompt_tokens, .new_tokens = 1});
+  GenerationSteps steps(plan, {.prompt_tokens = plan.workload.prompt_tokens,
+                               .new_tokens = std::min<std::int64_t>(1, plan.workload.new_tokens)});
   return time_of(plan, evaluate, steps);
 }
 
 double decode_time(const Plan& plan, const Evaluator& evaluate) {
-  // A prompt of one token is lowered as a new token is.
-  if (plan.workload.prompt_tokens == 1 && plan.workload.new_tokens == 1)
-    return prompt_time(plan, evaluate);
+  // A prompt of one token is lowered as a new token is, and an encoder has no other step.
+  const bool alone = plan.workload.prompt_tokens == 1 && plan.workload.new_tokens == 1;
+  if (alone || plan.workload.new_tokens == 0) return prompt_time(plan, evaluate);
   const std::int64_t past = plan.workload.prompt_tokens + (plan.workload.new_tokens - 1) / 2;
   const std::int64_t room = plan.model.max_context - past;
   const auto count =

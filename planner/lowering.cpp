@@ -23,7 +23,10 @@ const Strategy& find_strategy(const std::string& name) {
 }
 
 model::Batch prompt_batch(const Workload& workload) {
-  return {{{.sequence = 0, .past = 0, .rows = static_cast<std::int32_t>(workload.prompt_tokens)}}};
+  return {{{.sequence = 0,
+            .past = 0,
+            .rows = static_cast<std::int32_t>(workload.prompt_tokens),
+            .sampled = workload.new_tokens > 0 ? 1 : 0}}};
 }
 
 model::Batch decode_batch(std::int32_t past) {
@@ -41,9 +44,7 @@ GenerationSteps::GenerationSteps(const Plan& plan, Workload workload)
   workload_.validate(plan.model);
 }
 
-std::int32_t GenerationSteps::count() const {
-  return static_cast<std::int32_t>(workload_.new_tokens);
-}
+std::int32_t GenerationSteps::count() const { return static_cast<std::int32_t>(workload_.steps()); }
 
 const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
   require(0 <= i && i < count(), "GenerationSteps: step out of range");

@@ -42,7 +42,8 @@ struct Strategy {
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
 
-// One sequence of `prompt_tokens` (step 0), or one new token after `past` positions.
+// One sequence of `prompt_tokens` (step 0; sampled unless it is an encoder's pass), or one new
+// token after `past` positions.
 [[nodiscard]] model::Batch prompt_batch(const Workload& workload);
 [[nodiscard]] model::Batch decode_batch(std::int32_t past);
 // A text of `rows` tokens whose last `sampled` next tokens are asked for.

@@ -113,7 +113,11 @@ void Workload::validate(const model::Transformer& transformer) const {
     throw Error("prompt tokens: " + std::to_string(prompt_tokens) +
                 ": expected at least 1; give --prompt-tokens or a longer prompt");
   }
-  if (new_tokens < 1) {
+  if (!transformer.architecture().generates() && new_tokens != 0) {
+    throw Error("new tokens: " + std::to_string(new_tokens) + ": expected 0, as " +
+                transformer.name + " is an encoder and generates none; leave them out");
+  }
+  if (transformer.architecture().generates() && new_tokens < 1) {
     throw Error("new tokens: " + std::to_string(new_tokens) +
                 ": expected at least 1; give --new-tokens");
   }
@@ -130,7 +134,6 @@ void Workload::validate(const model::Transformer& transformer) const {
 void Plan::validate() const {
   const Strategy& lowering = find_strategy(strategy);
   model.validate();
-  model.require_decoder("planned");
   if (model.layers > kMaxLayers) {
     throw Error("plan: model " + model.name + ": " + std::to_string(model.layers) +
                 " layers: expected at most " + std::to_string(kMaxLayers) + kRemedy);

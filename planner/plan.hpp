@@ -2,6 +2,7 @@
 
 // The plan: the file that the simulator replays and the executor runs.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,10 +21,13 @@ namespace tandem::planner {
 
 struct Workload {
   std::int64_t prompt_tokens = 0;
-  std::int64_t new_tokens = 0;
-  // Positions in the key/value cache at the end: the last new token is sampled, never fed back.
-  [[nodiscard]] std::int64_t positions() const { return prompt_tokens + new_tokens - 1; }
-  // Throws Error unless both are at least 1 and together fit the model's context.
+  std::int64_t new_tokens = 0;  // 0: one pass of an encoder
+  // Forward steps: the prompt, then each new token but the last, which is sampled, never fed back.
+  [[nodiscard]] std::int64_t steps() const { return std::max<std::int64_t>(1, new_tokens); }
+  // Positions in the key/value cache at the end.
+  [[nodiscard]] std::int64_t positions() const { return prompt_tokens + steps() - 1; }
+  // Throws Error unless both are at least 1 (new tokens: 0 if the model is an encoder) and together
+  // fit the model's context.
   void validate(const model::Transformer& transformer) const;
   bool operator==(const Workload&) const = default;
 };

@@ -286,7 +286,7 @@ model::Transformer read_model(const JsonValue& value, const std::string& subject
 Workload read_workload(const JsonValue& value) {
   value.expect_keys({"prompt_tokens", "new_tokens"});
   return {.prompt_tokens = value.at("prompt_tokens").integer(1, kMaxTokens),
-          .new_tokens = value.at("new_tokens").integer(1, kMaxTokens)};
+          .new_tokens = value.at("new_tokens").integer(0, kMaxTokens)};
 }
 
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {

@@ -63,7 +63,6 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .profiles = request.profiles,
             .release = request.release};
   plan.model.validate();
-  plan.model.require_decoder("planned");
   check_window(request);
   plan.workload.validate(plan.model);
   if (plan.profiles.empty()) {

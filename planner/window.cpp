@@ -68,7 +68,7 @@ std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& sh
       blocks.push_back({WeightBlock::ffn, layer, share.columns, ffn_bytes(t, share.columns)});
     }
   }
-  if (!share.head) return blocks;
+  if (!share.head || t.head_rows() == 0) return blocks;
   const auto vocab = static_cast<std::int32_t>(t.vocab);
   const std::int32_t rows = tile_rows(t, share);
   for (std::int32_t row = 0; row < vocab;) {
@@ -84,7 +84,8 @@ Window normalized(const Transformer& t, const Share& share, Window window) {
   return static_cast<std::size_t>(window.blocks) >= streamed ? Window{} : window;
 }
 
-//   resident = e (retained FFN blocks + final norm + what the embedding has beside its matrix)
+//   resident = e (retained FFN blocks + final norm + what the embedding has beside its matrix
+//                 + norms of blocks that the device has no share in)
 WindowMemory window_memory(const Transformer& t, const Share& share, Window window) {
   WindowMemory memory;
   const std::vector<StreamedBlock> blocks = streamed_blocks(t, share, window);
@@ -93,12 +94,14 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     return memory;
   }
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
-    if (window.retains(layer)) memory.resident += ffn_bytes(t, share.columns);
+    if (share.heads.empty()) memory.resident += attention_bytes(t, share.heads);
+    if (share.columns.empty() || window.retains(layer))
+      memory.resident += ffn_bytes(t, share.columns);
   }
   const std::int64_t matrix = t.vocab * t.hidden;
   std::int64_t ends = 0;
   if (share.embedding) ends += t.embedding_parameters() - matrix;
-  if (share.head) ends += t.head_parameters() - (t.tied_embeddings ? 0 : matrix);
+  if (share.head) ends += t.head_parameters() - (t.tied_embeddings ? 0 : t.head_rows() * t.hidden);
   memory.resident += kElementBytes * static_cast<double>(ends);
 
   const auto width = static_cast<std::size_t>(window.blocks);

@@ -87,11 +87,14 @@ double predicted_token_time(const Plan& plan) {
   constexpr std::int64_t kTokens = 9;
   Workload workload = plan.workload;
   const std::int64_t room = plan.model.max_context - workload.prompt_tokens;
-  workload.new_tokens = std::max<std::int64_t>(1, std::min(kTokens, room));
+  if (workload.new_tokens > 0)
+    workload.new_tokens = std::max<std::int64_t>(1, std::min(kTokens, room));
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  const std::vector<double> times = recorder.metrics().token_times_s;
+  const model::Metrics metrics = recorder.metrics();
+  const std::vector<double>& times = metrics.token_times_s;
+  if (times.empty()) return metrics.ttft_s;  // an encoder's pass
   const std::size_t settled = (times.size() - 1) / 2;
   const std::size_t tokens = times.size() - 1 - settled;
   return tokens == 0 ? times.back() : (times.back() - times[settled]) / static_cast<double>(tokens);
@@ -101,7 +104,9 @@ double predicted_request_time(const Plan& plan) {
   GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  return recorder.metrics().token_times_s.back();
+  const model::Metrics metrics = recorder.metrics();
+  // An encoder's pass samples nothing.
+  return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();
 }
 
 void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {

@@ -8,6 +8,7 @@ tandem_tests(
     cli_city_test.cpp
     cli_comparison_test.cpp
     cli_experiment_test.cpp
+    cli_families_test.cpp
     cli_program.cpp
     cli_eval_test.cpp
     cli_flags_test.cpp

@@ -230,17 +230,18 @@ TEST_CASE("cli/bad input: model geometries") {
        {"negative theta", "10000.0", "-1", "rope_theta"}});
 }
 
-TEST_CASE("cli/bad input: an encoder has sizes, and no plan") {
+TEST_CASE("cli/bad input: an encoder generates nothing") {
   const Kitchen bench;
   for (const char* encoder : {"bert-l", "distilbert"}) {
     CAPTURE(encoder);
-    check_refused(bench, {"plan", "--platform", "pair.xml", "--model", encoder}, 1,
-                  "an encoder (BERT) cannot be planned, expected a decoder of the family llama");
-    check_refused(bench, {"model", "inspect", encoder, "--prompt-tokens", "3"}, 1, "no prompt");
-    const std::string sizes = bench.good({"model", "inspect", encoder});
-    CHECK(sizes.find("encoder: ") != std::string::npos);
+    check_refused(bench,
+                  {"plan", "--platform", "pair.xml", "--model", encoder, "--new-tokens", "3"}, 2,
+                  "which is an encoder and generates no tokens");
+    const std::string sizes = bench.good({"model", "inspect", encoder, "--prompt-tokens", "3"});
+    CHECK(sizes.find("encoder  ") != std::string::npos);
     CHECK(sizes.find("key/value cache") == std::string::npos);
-    CHECK(bench.good({"model", "inspect", encoder, "--json"}).find("flops") == std::string::npos);
+    CHECK(bench.good({"model", "inspect", encoder, "--json"})
+              .find("\"decode_flops_per_token\": null") != std::string::npos);
   }
   cook(bench);
   using Json = nlohmann::ordered_json;
@@ -249,7 +250,8 @@ TEST_CASE("cli/bad input: an encoder has sizes, and no plan") {
       R"({"model_type": "bert", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
           "intermediate_size": 96, "vocab_size": 300, "max_position_embeddings": 128})");
   bench.write("bert.json", plan.dump(2));
-  check_refused(bench, {"simulate", "bert.json", "--out", "r.json"}, 1, "an encoder (BERT)");
+  check_refused(bench, {"simulate", "bert.json", "--out", "r.json"}, 1,
+                "is an encoder and generates none");
 }
 
 TEST_CASE("cli/bad input: plans") {

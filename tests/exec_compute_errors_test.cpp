@@ -34,8 +34,10 @@ TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
       CHECK(value <= least + padding);
     };
     const double line = 64.0;
+    const double page = 4096.0;
+    const double blocks = 2.0 + 2.0 * static_cast<double>(t.layers);
     const double kv_heads = t.kv_heads_for(share.heads).size();
-    within(got.weights, want.weights, line * 20.0);
+    within(got.weights, want.weights, page * blocks);
     within(got.kv_cache, want.kv_cache, 2.0 * kv_heads * line);
     within(got.activations, want.activations, line * 10.0);
     within(got.buffers, want.buffers, line * 2.0);
@@ -48,7 +50,10 @@ TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
     even.intermediate = 96;
     even.vocab = 64;
     const Compute c = make(even, whole(even), {.max_rows = 16, .max_positions = 32});
-    CHECK(c.allocated() == model::memory_use(even, whole(even), 16, 32, 0, 0.0));
+    model::MemoryUse got = c.allocated();
+    model::MemoryUse want = model::memory_use(even, whole(even), 16, 32, 0, 0.0);
+    got.weights = want.weights = 0.0;  // whose blocks begin at pages
+    CHECK(got == want);
   }
 }
 
@@ -149,9 +154,9 @@ TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
       refuses(batch, task);
     }
   }
-  SUBCASE("operands of another width, no buffer, no such slot, in place") {
+  SUBCASE("operands of another width, no buffer, no such slot") {
     for (const BufferRef ref : {kQuery, kLogits, BufferRef{}, BufferRef{BufferKind::key_value},
-                                BufferRef{BufferKind::receive, 0}, kHidden}) {
+                                BufferRef{BufferKind::receive, 0}}) {
       Task task = norm;
       task.output = ref;
       refuses(batch, task);
@@ -199,7 +204,7 @@ TEST_CASE("compute: tokens outside the vocabulary and models it cannot run are E
   CHECK_THROWS_AS(c.set_tokens(std::vector<std::int32_t>(5, 1)), std::logic_error);
   CHECK_THROWS_AS(static_cast<void>(c.logits()), std::logic_error);
   Transformer other = t;
-  other.family = model::Family::gpt2;
+  other.family = model::Family::glm;
   CHECK_THROWS_AS(make(other, whole(t), {4, 4}), Error);
 }
 

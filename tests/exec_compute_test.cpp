@@ -90,15 +90,33 @@ class Ensemble {
   }
 
   void norm(const Batch& batch, std::int32_t layer, WeightBlock which) {
+    // A device has the norms of the blocks that it has a share in.
+    const auto owner = static_cast<std::size_t>(
+        std::ranges::find_if(
+            shares_,
+            [&](const Share& share) {
+              return !(which == WeightBlock::attention ? share.heads : share.columns).empty();
+            }) -
+        shares_.begin());
     for (const Range rows : tiles({0, batch.rows()}, tiling_.rows)) {
-      run(0, batch,
+      copy(kHidden, rows, 0, owner);
+      run(owner, batch,
           {.kind = TaskKind::norm,
            .block = which,
            .layer = layer,
            .rows = rows,
            .input = kHidden,
            .output = kNormed});
+      copy(kNormed, rows, owner, 0);
     }
+  }
+
+  void copy(BufferRef buffer, Range rows, std::size_t from, std::size_t to) {
+    if (from == to) return;
+    const Range hidden{0, static_cast<std::int32_t>(t_.hidden)};
+    std::vector<float> packed(static_cast<std::size_t>(rows.size() * hidden.size()));
+    devices_[from].read_rows(buffer, rows, hidden, packed);
+    devices_[to].write_rows(buffer, rows, hidden, packed);
   }
 
   void block(const Batch& batch, std::int32_t layer, WeightBlock which) {

@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "exec/kernels/rope.hpp"
 #include "exec/kernels/rowwise.hpp"
 #include "kernel_test_support.hpp"
@@ -36,6 +40,90 @@ TEST_CASE("kernels/rowwise: rms_norm is x / sqrt(mean x^2 + epsilon) weight") {
     std::vector<float> y(5, 1.0F);
     rms_norm(zeros.data(), zeros.data(), 5, 1e-5F, y.data());
     CHECK(y == zeros);
+  }
+}
+
+TEST_CASE("kernels/rowwise: layer_norm is (x - mean) / sqrt(variance + epsilon) weight + bias") {
+  for (const std::int64_t n : kSizes) {
+    for (const double offset : {0.0, 3.0}) {
+      CAPTURE(n);
+      CAPTURE(offset);
+      auto x = random_floats(n, 1);
+      for (float& v : x) v += static_cast<float>(offset);
+      const auto weight = random_floats(n, 2);
+      const auto bias = random_floats(n, 3);
+      const double epsilon = 1e-3;
+      Matrix wanted(1, n);
+      double mean = 0.0;
+      for (const float v : x) mean += static_cast<double>(v) / static_cast<double>(n);
+      double variance = 0.0;
+      for (const float v : x) {
+        const double left = static_cast<double>(v) - mean;
+        variance += left * left / static_cast<double>(n);
+      }
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        wanted.values[i] = (static_cast<double>(x[i]) - mean) / std::sqrt(variance + epsilon) *
+                               static_cast<double>(weight[i]) +
+                           static_cast<double>(bias[i]);
+      }
+      testing::for_every_target([&] {
+        std::vector<float> y(x.size() + 1, 9.0F);
+        layer_norm(x.data(), weight.data(), bias.data(), n, static_cast<float>(epsilon), y.data());
+        CHECK(y.back() == 9.0F);
+        y.pop_back();
+        check_close(y, wanted, 40.0 * tolerance(8));
+        auto in_place = x;
+        layer_norm(in_place.data(), weight.data(), bias.data(), n, static_cast<float>(epsilon),
+                   in_place.data());
+        CHECK(in_place == y);
+      });
+    }
+  }
+}
+
+TEST_CASE("kernels/rowwise: every activation of y + bias, also far from zero") {
+  using model::Activation;
+  const auto exact = [](Activation activation, double x) {
+    switch (activation) {
+      case Activation::relu:
+        return std::max(x, 0.0);
+      case Activation::silu:
+        return x / (1.0 + std::exp(-x));
+      case Activation::gelu:
+        return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+      case Activation::gelu_tanh:
+        return 0.5 * x *
+               (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    }
+    return 0.0;
+  };
+  for (const Activation activation :
+       {Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_tanh}) {
+    for (const std::int64_t n : kSizes) {
+      for (const float scale : {1.0F, 6.0F, 60.0F}) {
+        CAPTURE(static_cast<int>(activation));
+        CAPTURE(n);
+        CAPTURE(scale);
+        auto x = random_floats(n, 1);
+        for (float& v : x) v *= scale;
+        const auto bias = random_floats(n, 2);
+        for (const bool biased : {false, true}) {
+          Matrix wanted(1, n);
+          for (std::size_t i = 0; i < x.size(); ++i) {
+            wanted.values[i] =
+                exact(activation, static_cast<double>(biased ? x[i] + bias[i] : x[i]));
+          }
+          testing::for_every_target([&] {
+            auto y = x;
+            y.push_back(9.0F);
+            activate(activation, biased ? bias.data() : nullptr, n, y.data());
+            CHECK(y.back() == 9.0F);
+            y.pop_back();
+            check_close(y, wanted, static_cast<double>(scale) * 1e-6);
+          });
+        }
+      }
+    }
   }
 }
 

@@ -100,6 +100,18 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
   CHECK(hasty.source.find("for lack of time no prompts of more than 1 token") != std::string::npos);
   CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points.size() == 1);
   CHECK_THROWS_AS(measure_profile(t, {.threads = 0}), std::logic_error);
+  // A profile says of every task what it takes, also of those that an encoder has none of.
+  for (const model::Family family :
+       {model::Family::gpt2, model::Family::opt, model::Family::bert, model::Family::distilbert}) {
+    CAPTURE(static_cast<int>(family));
+    t.family = family;
+    t.token_types = family == model::Family::bert ? 2 : 0;
+    const model::DeviceProfile other =
+        measure_profile(t, {.seconds = 0.5, .stream_bytes = 1e5, .rows = {1, 3}});
+    for (const model::TaskKind kind : {model::TaskKind::attend, model::TaskKind::lm_head,
+                                       model::TaskKind::sample, model::TaskKind::norm})
+      CHECK(!other.rate[static_cast<std::size_t>(kind)].points.empty());
+  }
 }
 
 namespace {

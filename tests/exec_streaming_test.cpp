@@ -114,8 +114,9 @@ std::vector<StreamedPart> parts_of(const Transformer& t, std::int32_t tile) {
     parts.push_back({.block = WeightBlock::attention, .layer = layer});
     if (layer != 1) parts.push_back({.block = WeightBlock::ffn, .layer = layer});
   }
-  for (std::int32_t row = 0; row < t.vocab; row += tile) {
-    const auto end = std::min(row + tile, static_cast<std::int32_t>(t.vocab));
+  const auto rows = static_cast<std::int32_t>(t.head_rows());
+  for (std::int32_t row = 0; row < rows; row += tile) {
+    const auto end = std::min(row + tile, rows);
     parts.push_back({.block = WeightBlock::head, .rows = {row, end}});
   }
   return parts;
@@ -127,14 +128,30 @@ bool same(const MatrixView& a, const MatrixView& b) {
                      sizeof(float) * static_cast<std::size_t>(a.rows * a.columns)) == 0;
 }
 
-bool same(std::span<const float> a, std::span<const float> b) {
-  return !a.empty() && std::ranges::equal(a, b);
+bool equal(std::span<const float> a, std::span<const float> b) { return std::ranges::equal(a, b); }
+
+bool same(const NormView& a, const NormView& b) {
+  return !a.weight.empty() && equal(a.weight, b.weight) && equal(a.bias, b.bias);
 }
 
 TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied matrices or not") {
-  Transformer t = small_llama();
-  for (const bool tied : {false, true}) {
+  struct Case {
+    model::Family family;
+    bool tied;
+  };
+  for (const auto& [family, tied] :
+       {Case{model::Family::llama, false}, Case{model::Family::llama, true},
+        Case{model::Family::gpt2, false}, Case{model::Family::opt, true},
+        Case{model::Family::bert, true}}) {
     for (const bool direct : {true, false}) {
+      Transformer t = small_llama();
+      t.family = family;
+      t.token_types = family == model::Family::bert ? 2 : 0;
+      if (family != model::Family::llama) {  // config.json has neither size
+        t.kv_heads = t.heads;
+        t.hidden = t.heads * t.head_dim;
+      }
+      CAPTURE(static_cast<int>(family));
       CAPTURE(tied);
       CAPTURE(direct);
       t.tied_embeddings = tied;
@@ -150,6 +167,9 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       CHECK(shard.tensors().layers[1].qkv.data == nullptr);
       CHECK(shard.tensors().embedding.data == nullptr);
       CHECK(shard.tensors().head.data == nullptr);
+      CHECK((whole.positions.data == nullptr || same(shard.tensors().positions, whole.positions)));
+      CHECK((whole.token_types.data == nullptr ||
+             same(shard.tensors().token_types, whole.token_types)));
       for (int round = 0; round < 2; ++round) {
         for (std::size_t i = 0; i < parts.size(); ++i) {
           CAPTURE(i);
@@ -168,10 +188,14 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
             CHECK(same(bound.attention_norm, whole.layers[layer].attention_norm));
             CHECK(same(bound.qkv, whole.layers[layer].qkv));
             CHECK(same(bound.out, whole.layers[layer].out));
+            CHECK(equal(bound.qkv_bias, whole.layers[layer].qkv_bias));
+            CHECK(equal(bound.out_bias, whole.layers[layer].out_bias));
           } else {
             CHECK(same(bound.ffn_norm, whole.layers[layer].ffn_norm));
             CHECK(same(bound.gate_up, whole.layers[layer].gate_up));
             CHECK(same(bound.down, whole.layers[layer].down));
+            CHECK(equal(bound.up_bias, whole.layers[layer].up_bias));
+            CHECK(equal(bound.down_bias, whole.layers[layer].down_bias));
           }
           shard.unbind(parts[i].block, parts[i].layer);
           CHECK(bound.down.data == (layer == 1 ? shard.tensors().layers[1].down.data : nullptr));
@@ -180,7 +204,7 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       std::vector<float> row(static_cast<std::size_t>(t.hidden));
       for (const std::int32_t token : {0, 1, 130, 258}) {
         window.read_row(token, row);
-        CHECK(same(row, {whole.embedding.data + token * t.hidden, row.size()}));
+        CHECK(equal(row, {whole.embedding.data + token * t.hidden, row.size()}));
       }
     }
   }

@@ -252,8 +252,38 @@ TEST_CASE("exec/tokenizer: the small files of a folder are checked") {
 }
 
 TEST_CASE("exec/tokenizer: vocabularies of other kinds are not taken for bytes") {
-  CHECK(has(refusal({{"vocab.json", "{}"}, {"merges.txt", ""}}), "vocab.json: a vocabulary of a"));
-  CHECK(has(refusal({{"vocab.txt", "[PAD]"}}), "expected tokenizer.model or tokenizer.json"));
+  for (const char* alone : {"vocab.json", "merges.txt", "tekken.json"}) {
+    CAPTURE(alone);
+    CHECK(has(refusal({{alone, "{}"}}), std::string(alone) + ": a vocabulary of a"));
+  }
+}
+
+TEST_CASE("exec/vocab.json and merges.txt: damaged ones are refused") {
+  const auto with = [](const std::string& vocabulary, const std::string& merges) {
+    return refusal({{"vocab.json", vocabulary}, {"merges.txt", merges}});
+  };
+  CHECK(has(with("{}", ""), "vocab.json: the document is an object"));
+  CHECK(has(with("[]", ""), "vocab.json: the document is"));
+  CHECK(has(with(R"({"a": 0})", ""), "no token for byte 0"));
+  CHECK(has(with(R"({"a": 0, "b": 0})", ""), "have the same id 0"));
+  CHECK(has(with(R"({"a": 0})", "#version: 0.2\na b"), "merge 0 names token \"b\""));
+  for (const char* line : {"ab", " b", "a ", "a \xff"}) {
+    CAPTURE(line);
+    CHECK(
+        has(with(R"({"a": 0})", std::string("#version: 0.2\n\n") + line), "merges.txt: line 3: "));
+  }
+}
+
+TEST_CASE("exec/vocab.txt: damaged ones are refused") {
+  CHECK(has(refusal({{"vocab.txt", ""}}), "no token \"[UNK]\", expected one"));
+  CHECK(has(refusal({{"vocab.txt", "[UNK]\n[CLS]\n"}}), "no token \"[SEP]\""));
+  CHECK(has(refusal({{"vocab.txt", "[UNK]\n\xff\n"}}), "vocab.txt: line 2: "));
+  CHECK(has(refusal({{"vocab.txt", "[UNK]\n[CLS]\n[SEP]\n"},
+                     {"tokenizer_config.json", R"({"cls_token": "<s>"})"}}),
+            "no token \"<s>\""));
+  std::string many = "[UNK]\n[CLS]\n[SEP]\n";
+  for (int i = 0; i < 1000; ++i) many += "word" + std::to_string(i) + "\n";
+  CHECK(has(refusal({{"vocab.txt", many}}), "expected less than the vocabulary of the model"));
 }
 
 TEST_CASE("exec/tokenizer.model: a small one, and tokens that the folder adds") {

@@ -18,9 +18,10 @@ using nlohmann::json;
 
 const std::filesystem::path kFolder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/tokenizers";
 
-constexpr const char* kNames[] = {"sp-bpe",           "sp-bpe-legacy", "sp-unigram",
-                                  "sp-unigram-bytes", "bpe-gpt2",      "bpe-prefix",
-                                  "bpe-llama3",       "bpe-qwen2",     "bpe-steps"};
+constexpr const char* kNames[] = {
+    "sp-bpe",        "sp-bpe-legacy", "sp-unigram",       "sp-unigram-bytes",  "bpe-gpt2",
+    "bpe-prefix",    "bpe-llama3",    "bpe-qwen2",        "bpe-steps",         "bpe-files-gpt2",
+    "bpe-files-opt", "word-piece",    "word-piece-cased", "word-piece-accents"};
 
 struct Vectors {
   json cases;

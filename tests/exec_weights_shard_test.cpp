@@ -68,7 +68,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
       REQUIRE(layer.out.rows == t.hidden);
       REQUIRE(layer.out.columns == q.size());
       CHECK(equal(part_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
-                  layer.attention_norm.data()));
+                  layer.attention_norm.weight.data()));
       const float* at = layer.qkv.data;
       for (const auto& [name, rows, of] :
            {std::tuple{"q", q, t.heads}, {"k", kv, t.kv_heads}, {"v", kv, t.kv_heads}}) {
@@ -86,7 +86,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
       REQUIRE(layer.down.columns == share.columns.size());
       CHECK(equal(
           part_of(weights, prefix + "post_attention_layernorm.weight", vector_shape, {0, 1}, h),
-          layer.ffn_norm.data()));
+          layer.ffn_norm.weight.data()));
       const std::vector<std::int64_t> up_shape{t.intermediate, t.hidden};
       CHECK(equal(part_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
                   layer.gate_up.data));
@@ -108,7 +108,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
     const char* name = t.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
     CHECK(equal(part_of(weights, name, vocab_shape, all(t.vocab), h), tensors.head.data));
     CHECK(equal(part_of(weights, "model.norm.weight", vector_shape, {0, 1}, h),
-                tensors.final_norm.data()));
+                tensors.final_norm.weight.data()));
     CHECK((tensors.head.data == tensors.embedding.data) == (t.tied_embeddings && share.embedding));
   }
 }
@@ -269,11 +269,11 @@ TEST_CASE("exec/shard: shares outside the model and models that cannot run are r
     CHECK(has(error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(t, share); }),
               "share: "));
   }
-  Transformer gpt = t;
-  gpt.family = model::Family::gpt2;
+  Transformer glm = t;
+  glm.family = model::Family::glm;
   CHECK(
-      has(error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(gpt, whole_share(t)); }),
-          "gpt2"));
+      has(error_of([&] { [[maybe_unused]] const auto n = Shard::file_bytes(glm, whole_share(t)); }),
+          "glm"));
   Transformer huge = t;
   huge.vocab = huge.hidden = 0x7fffffff;
   CHECK(has(

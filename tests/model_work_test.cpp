@@ -204,3 +204,28 @@ TEST_CASE("model/work: activations, messages and loads") {
     CHECK(work_of(t, batch, load).bytes_disk == 0.0);
   }
 }
+
+TEST_CASE("model/work: without a causal mask every row sees every key, no step has a head") {
+  Transformer t = test::small_llama();
+  t.family = Family::bert;
+  t.token_types = 2;
+  const auto heads = static_cast<std::int32_t>(t.heads);
+  SUBCASE("a pass of 7: 4 heads d 7 * 7 flops, and each key is reused by 7 rows") {
+    const Work w = work_of(t, one(0, 7), task(TaskKind::attend, {0, 7}, {0, heads}));
+    CHECK(w.flops == 4.0 * static_cast<double>(heads * t.head_dim) * 49);
+    CHECK(w.reuse == 7.0 * static_cast<double>(t.group()));
+    CHECK(w.flops == doctest::Approx(w.streamed_bytes * w.reuse / 2.0));
+  }
+  SUBCASE("two segments do not see each other: 4 heads d (3 * 3 + 5 * 5)") {
+    const Batch batch{{{.sequence = 0, .rows = 3}, {.sequence = 1, .rows = 5}}};
+    const Work w = work_of(t, batch, task(TaskKind::attend, {0, 8}, {0, heads}));
+    CHECK(w.flops == 4.0 * static_cast<double>(heads * t.head_dim) * (9 + 25));
+  }
+  SUBCASE("a row of the embedding is the sum of three, a norm has two vectors") {
+    const double h = static_cast<double>(t.hidden);
+    CHECK(work_of(t, one(0, 2), task(TaskKind::embed, {0, 2}, {})).bytes_read == 4.0 * 2 * 3 * h);
+    CHECK(work_of(t, one(0, 2), task(TaskKind::norm, {0, 2}, {})).bytes_read ==
+          4.0 * (2 * h + 2 * h));
+  }
+  CHECK(t.head_rows() == 0);
+}

@@ -84,23 +84,23 @@ class SerialExecutor {
   // of the last of them.
   std::vector<float> step(std::span<const std::int32_t> ids) {
     const auto rows = static_cast<std::int32_t>(ids.size());
-    const model::TaskGraph graph =
-        planner::find_strategy(plan_->strategy).lower(*plan_, {{{0, past_, rows}}});
-    device(plan_->master).set_tokens(ids);
-    std::vector<float> logits;
-    for (const model::Task& task : graph.tasks()) {
-      if (task.kind == model::TaskKind::sample) {
-        const std::span<const float> values = device(task.device).logits();
-        logits.assign(values.begin(), values.end());
-      } else if (task.lane == model::LaneKind::channel) {
-        transfer(task);
-      } else if (task.lane == model::LaneKind::cpu) {
-        device(task.device).execute(graph.batch(), task);
-      }
-    }
+    std::vector<float> logits = execute({{{0, past_, rows}}}, ids).first;
     past_ += rows;
     if (logits.empty()) throw std::logic_error("the graph samples nothing");
     return logits;
+  }
+
+  // The pass of an encoder: the hidden states of all rows, [ids, hidden].
+  std::vector<float> encode(std::span<const std::int32_t> ids) {
+    const auto rows = static_cast<std::int32_t>(ids.size());
+    const auto [logits, result] =
+        execute({{{.sequence = 0, .past = 0, .rows = rows, .sampled = 0}}}, ids);
+    if (!logits.empty() || result.kind == model::BufferKind::none)
+      throw std::logic_error("the graph is not an encoder's");
+    const auto hidden = static_cast<std::int32_t>(plan_->model.hidden);
+    std::vector<float> states(static_cast<std::size_t>(rows) * static_cast<std::size_t>(hidden));
+    device(plan_->master).read_rows(result, {0, rows}, {0, hidden}, states);
+    return states;
   }
 
   // The prompt in one step, then `count` - 1 further steps, greedily. Appends every step's logits
@@ -119,6 +119,29 @@ class SerialExecutor {
   }
 
  private:
+  // Logits of the last sampled row, and where the final norm left its rows.
+  std::pair<std::vector<float>, model::BufferRef> execute(const model::Batch& batch,
+                                                          std::span<const std::int32_t> ids) {
+    const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
+    device(plan_->master).set_tokens(ids);
+    std::vector<float> logits;
+    model::BufferRef normed;
+    for (const model::Task& task : graph.tasks()) {
+      if (task.kind == model::TaskKind::sample) {
+        const std::span<const float> values = device(task.device).logits();
+        logits.assign(values.begin(), values.end());
+      } else if (task.lane == model::LaneKind::channel) {
+        transfer(task);
+      } else if (task.lane == model::LaneKind::cpu) {
+        device(task.device).execute(graph.batch(), task);
+      }
+      const bool last =
+          task.kind == model::TaskKind::norm && task.block == model::WeightBlock::head;
+      if (last) normed = task.output;
+    }
+    return {logits, normed};
+  }
+
   exec::Compute& device(model::DeviceIndex d) { return devices_[static_cast<std::size_t>(d)]; }
 
   void transfer(const model::Task& task) {

@@ -4,6 +4,7 @@ tandem_tests(
     exec_sampling_test.cpp
     exec_weights_atomic_file_test.cpp
     exec_weights_convert_test.cpp
+    exec_weights_families_test.cpp
     exec_weights_random_test.cpp
     exec_weights_safetensors_test.cpp
     exec_weights_shard_file_test.cpp

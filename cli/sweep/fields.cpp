@@ -123,12 +123,12 @@ std::vector<Field> make_fields() {
       {"workload.prompt_tokens", Unit::count, "tokens of the prompt",
        [](Setup& s, const std::string& selector, const Value& v) {
          refuse_selector(selector, "workload.prompt_tokens");
-         s.workload.prompt_tokens = count(v);
+         s.prompt_tokens = count(v);
        }},
       {"workload.new_tokens", Unit::count, "tokens to generate",
        [](Setup& s, const std::string& selector, const Value& v) {
          refuse_selector(selector, "workload.new_tokens");
-         s.workload.new_tokens = count(v);
+         s.new_tokens = count(v);
        }},
       {"plan.strategy", Unit::text, "tensor, pipeline, local",
        [](Setup& s, const std::string& selector, const Value& v) {
@@ -330,13 +330,15 @@ planner::Request Library::request(const Setup& setup) {
     static_cast<void>(planner::parse_proportions(partition, changed));
   if (setup.allreduce) static_cast<void>(planner::parse_allreduce_choice(*setup.allreduce));
   std::vector<model::DeviceProfile> profiles = stated_profiles(changed);
+  const std::int64_t generated = transformer->second.architecture().generates() ? 32 : 0;
   planner::Request request{.model = transformer->second,
                            .cluster = std::move(changed),
                            .strategy = setup.strategy,
                            .partition = partition,
                            .allreduce = setup.allreduce.value_or("star"),
                            .master = setup.master,
-                           .workload = setup.workload,
+                           .workload = {.prompt_tokens = setup.prompt_tokens,
+                                        .new_tokens = setup.new_tokens.value_or(generated)},
                            .profiles = std::move(profiles),
                            .window = setup.window,
                            .release = setup.release,

@@ -33,7 +33,8 @@ struct Setup {
   std::optional<std::string> partition{};
   std::optional<std::string> allreduce{};
   std::string master{};
-  planner::Workload workload{.prompt_tokens = 64, .new_tokens = 32};
+  std::int64_t prompt_tokens = 64;
+  std::optional<std::int64_t> new_tokens{};  // none: 32, and 0 of an encoder
   planner::WindowRequest window{.blocks = std::nullopt, .retain = std::nullopt};
   model::ReleaseRule release = model::ReleaseRule::early;
   std::optional<model::Bytes> memory_limit{};

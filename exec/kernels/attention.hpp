@@ -1,6 +1,6 @@
 #pragma once
 
-// Causal attention of query rows over one key/value head's cache, without a matrix of scores:
+// Attention of query rows over one key/value head's cache, without a matrix of scores:
 // softmax is accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al.
 // 2022). Single-threaded; no allocation.
 
@@ -39,7 +39,7 @@ struct Attention {
   std::int64_t head_dim = 0;   // at most kMaxHeadDim
   std::int64_t first_key = 0;  // keys [first_key, min(end_key, past + row + 1)) are seen by `row`
   std::int64_t end_key = 0;
-  std::int64_t past = 0;
+  std::int64_t past = 0;  // with a full mask: past all keys
 };
 
 // output = softmax(query . keys / sqrt(head_dim)) values; zero where a row sees no key.

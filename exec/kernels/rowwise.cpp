@@ -19,8 +19,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 
-void rms_norm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, std::int64_t n,
-              float epsilon, float* HWY_RESTRICT y) {
+void rms_norm(const float* x, const float* HWY_RESTRICT weight, std::int64_t n, float epsilon,
+              float* y) {
   const Floats d;
   auto squares = hn::Zero(d);
   for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
@@ -33,6 +33,97 @@ void rms_norm(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, std
     const auto v = hn::Mul(load(d, x + i, part), scale);
     store(hn::Mul(v, load(d, weight + i, part)), d, y + i, part);
   });
+}
+
+void layer_norm(const float* x, const float* HWY_RESTRICT weight, const float* HWY_RESTRICT bias,
+                std::int64_t n, float epsilon, float* y) {
+  const Floats d;
+  const auto count = static_cast<float>(n);
+  auto sum = hn::Zero(d);
+  for_vectors(
+      d, n, [&](std::int64_t i, auto part) HWY_ATTR { sum = hn::Add(sum, load(d, x + i, part)); });
+  const auto mean = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, sum)) / count);
+  auto squares = hn::Zero(d);
+  const auto add_square = [&](auto v) HWY_ATTR {
+    const auto left = hn::Sub(v, mean);
+    squares = hn::MulAdd(left, left, squares);
+  };
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t whole = 0;
+  for (; whole + lanes <= n; whole += lanes) add_square(hn::LoadU(d, x + whole));
+  float variance = hn::GetLane(hn::SumOfLanes(d, squares));
+  // Lanes beyond the end would count as values of 0.
+  for (; whole < n; ++whole) {
+    const float left = x[whole] - hn::GetLane(mean);
+    variance += left * left;
+  }
+  const auto scale = hn::Set(d, 1.0F / std::sqrt(variance / count + epsilon));
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    const auto v = hn::Mul(hn::Sub(load(d, x + i, part), mean), scale);
+    store(hn::MulAdd(v, load(d, weight + i, part), load(d, bias + i, part)), d, y + i, part);
+  });
+}
+
+using Vector = hn::Vec<Floats>;
+
+// x / (1 + exp(-z)); Exp is defined up to 104.
+HWY_INLINE Vector times_logistic(Vector x, Vector z) {
+  const Floats d;
+  const auto e = hn::Exp(d, hn::Min(hn::Neg(z), hn::Set(d, 88.0F)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), e));
+}
+
+// The rational approximation that XLA and Eigen use for floats, within 4e-7 of erf: beyond 4 it is
+// +-1.
+HWY_INLINE Vector erf(Vector x) {
+  const Floats d;
+  const auto clamped = hn::Max(hn::Min(x, hn::Set(d, 4.0F)), hn::Set(d, -4.0F));
+  const auto square = hn::Mul(clamped, clamped);
+  auto numerator = hn::Set(d, -2.72614225801306e-10F);
+  for (const float c : {2.77068142495902e-08F, -2.10102402082508e-06F, -5.69250639462346e-05F,
+                        -7.34990630326855e-04F, -2.95459980854025e-03F, -1.60960333262415e-02F}) {
+    numerator = hn::MulAdd(numerator, square, hn::Set(d, c));
+  }
+  auto denominator = hn::Set(d, -1.45660718464996e-05F);
+  for (const float c : {-2.13374055278905e-04F, -1.68282697438203e-03F, -7.37332916720468e-03F,
+                        -1.42647390514189e-02F}) {
+    denominator = hn::MulAdd(denominator, square, hn::Set(d, c));
+  }
+  return hn::Div(hn::Mul(clamped, numerator), denominator);
+}
+
+template <class Function>
+HWY_INLINE void activate_by(const float* HWY_RESTRICT bias, std::int64_t n, float* HWY_RESTRICT y,
+                            const Function& function) {
+  const Floats d;
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    auto x = load(d, y + i, part);
+    if (bias != nullptr) x = hn::Add(x, load(d, bias + i, part));
+    store(function(x), d, y + i, part);
+  });
+}
+
+void activate(model::Activation activation, const float* HWY_RESTRICT bias, std::int64_t n,
+              float* HWY_RESTRICT y) {
+  const Floats d;
+  switch (activation) {
+    case model::Activation::relu:
+      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR { return hn::Max(x, hn::Zero(d)); });
+    case model::Activation::silu:
+      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR { return times_logistic(x, x); });
+    case model::Activation::gelu:
+      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR {
+        const auto half = hn::Mul(x, hn::Set(d, 0.5F));
+        return hn::MulAdd(half, erf(hn::Mul(x, hn::Set(d, 0.707106781F))), half);
+      });
+    case model::Activation::gelu_tanh:
+      // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+      return activate_by(bias, n, y, [&](Vector x) HWY_ATTR {
+        const auto cube = hn::Mul(hn::Mul(x, x), x);
+        const auto u = hn::MulAdd(hn::Set(d, 0.044715F), cube, x);
+        return times_logistic(x, hn::Mul(u, hn::Set(d, 1.59576912F)));
+      });
+  }
 }
 
 void add(const float* x, std::int64_t n, float* y) {
@@ -76,12 +167,21 @@ HWY_AFTER_NAMESPACE();
 namespace tandem::exec {
 
 HWY_EXPORT(rms_norm);
+HWY_EXPORT(layer_norm);
+HWY_EXPORT(activate);
 HWY_EXPORT(add);
 HWY_EXPORT(gate_with);
 HWY_EXPORT(rotate);
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
   HWY_DYNAMIC_DISPATCH(rms_norm)(x, weight, n, epsilon, y);
+}
+void layer_norm(const float* x, const float* weight, const float* bias, std::int64_t n,
+                float epsilon, float* y) {
+  HWY_DYNAMIC_DISPATCH(layer_norm)(x, weight, bias, n, epsilon, y);
+}
+void activate(model::Activation activation, const float* bias, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(activate)(activation, bias, n, y);
 }
 void add(const float* x, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(add)(x, n, y); }
 void gate_with(const float* up, std::int64_t n, float* gate) {

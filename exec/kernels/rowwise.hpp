@@ -4,10 +4,21 @@
 
 #include <cstdint>
 
+#include "model/architecture.hpp"
+
 namespace tandem::exec {
 
 // y = x / sqrt(mean(x^2) + epsilon) * weight            Zhang & Sennrich, NeurIPS 2019
+// y may be x.
 void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
+
+// y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias         Ba, Kiros & Hinton 2016
+// where the variance is the mean square of what is left after the mean. y may be x.
+void layer_norm(const float* x, const float* weight, const float* bias, std::int64_t n,
+                float epsilon, float* y);
+
+// y = act(y + bias); null: no bias.
+void activate(model::Activation activation, const float* bias, std::int64_t n, float* y);
 
 // y += x
 void add(const float* x, std::int64_t n, float* y);

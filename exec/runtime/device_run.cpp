@@ -122,7 +122,7 @@ StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workl
                   .lower(plan, planner::decode_batch(
                                    static_cast<std::int32_t>(workload.prompt_tokens)))) {}
 
-std::int32_t StepGraphs::count() const { return static_cast<std::int32_t>(workload_.new_tokens); }
+std::int32_t StepGraphs::count() const { return static_cast<std::int32_t>(workload_.steps()); }
 
 const model::TaskGraph& StepGraphs::at(std::int32_t i) {
   require(0 <= i && i < count(), "StepGraphs: step out of range");
@@ -234,6 +234,21 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   forgotten.reserve(runtime_.records(graph));
   static_cast<void>(runtime_.step(i, graph, nullptr, sample, forgotten));
   runtime_.forget(graph);
+}
+
+std::vector<float> DeviceRun::hidden() const {
+  const model::TaskGraph& graph = graphs_.prompt();
+  const model::Range rows{0, graph.batch().rows()};
+  const model::Range columns{0, static_cast<std::int32_t>(plan_->model.hidden)};
+  std::vector<float> states(static_cast<std::size_t>(rows.size()) *
+                            static_cast<std::size_t>(columns.size()));
+  const auto last = std::ranges::find_if(graph.tasks(), [this](const model::Task& task) {
+    return task.device == options_.self && task.kind == model::TaskKind::norm &&
+           task.block == model::WeightBlock::head;
+  });
+  require(last != graph.tasks().end(), "hidden states are the master's, of an encoder");
+  compute_.read_rows(last->output, rows, columns, states);
+  return states;
 }
 
 void DeviceRun::cancel(const std::string& reason) noexcept {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exec/compute.hpp"
 #include "exec/emulation/pacer.hpp"
@@ -129,6 +130,9 @@ class DeviceRun {
   [[nodiscard]] const TimeLog& times() const { return times_; }
   [[nodiscard]] DeviceReport report() const;
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
+  // Of an encoder, after its step, on the master: the last hidden state of every row, [prompt,
+  // hidden].
+  [[nodiscard]] std::vector<float> hidden() const;
 
  private:
   const planner::Plan* plan_;

@@ -64,7 +64,7 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   RunOptions options;
   options.workload.prompt_tokens = root.at("prompt_tokens").integer(1, kMost);
-  options.workload.new_tokens = root.at("new_tokens").integer(1, kMost);
+  options.workload.new_tokens = root.at("new_tokens").integer(0, kMost);
   options.scored_rows =
       static_cast<std::int32_t>(root.at("scored_rows").integer(0, options.workload.prompt_tokens));
   const model::JsonValue given = root.at("pace");

@@ -142,15 +142,17 @@ Shard WeightWindow::read_resident() const {
         extents_, [&](const Extent& extent) { return extent.layout == &block; });
     switch (block.kind) {
       case WeightBlock::none:
-      case WeightBlock::embedding:
         resident.push_back(0);
+        break;
+      case WeightBlock::embedding:
+        resident.push_back(share_.embedding ? block.bytes_before_rows() : 0);
         break;
       case WeightBlock::attention:
       case WeightBlock::ffn:
         resident.push_back(streamed ? 0 : block.bytes);
         break;
       case WeightBlock::head:
-        resident.push_back(block.parts[0].elements() * sizeof(float));
+        resident.push_back(block.bytes_before_rows());
         break;
     }
   }

@@ -52,8 +52,8 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
                const model::Share& share, std::span<const StreamedPart> blocks,
                const WindowSlots& slots, const WindowFileOptions& options = {});
 
-  // Reads what stays in memory: everything but `blocks` and, of a device that streams, embedding
-  // and head (the final norm stays).
+  // Reads what stays in memory: everything but `blocks` and, of a device that streams, the rows of
+  // the vocabulary (the final norm, positions and token types stay).
   [[nodiscard]] Shard read_resident() const;
 
   [[nodiscard]] std::size_t find(const model::Task& task) const override;

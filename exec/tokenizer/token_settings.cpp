@@ -59,6 +59,13 @@ class Reader {
     if (const auto field = root.find("add_bos_token")) settings_.add_bos = field->boolean();
     if (const auto field = root.find("add_eos_token")) settings_.add_eos = field->boolean();
     settings_.legacy = flag(root, "legacy", false);
+    settings_.prefix_space = flag(root, "add_prefix_space", false);
+    if (const auto field = root.find("do_lower_case")) settings_.lower_case = field->boolean();
+    if (const auto field = root.find("strip_accents")) settings_.strip_accents = field->boolean();
+    // BERT's words without cutting at punctuation.
+    if (const auto field = root.find("do_basic_tokenize"); field && !field->boolean())
+      field->fail("true");
+    settings_.chinese_alone = flag(root, "tokenize_chinese_chars", true);
     if (const auto tokens = root.find("added_tokens_decoder")) {
       if (!tokens->is_object() || tokens->json().size() > kMaxAddedTokens) {
         tokens->fail("an object of at most " + std::to_string(kMaxAddedTokens) + " tokens");
@@ -76,13 +83,16 @@ class Reader {
   }
 
   void roles(const JsonValue& root) {
-    if (const auto bos = root.find("bos_token"); bos && settings_.bos.empty()) {
-      settings_.bos = token_text(*bos);
-    }
-    if (const auto eos = root.find("eos_token"); eos && settings_.eos.empty()) {
-      settings_.eos = token_text(*eos);
-    }
-    for (const char* role : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    const auto first = [&](std::string_view role, std::string& text) {
+      if (const auto token = root.find(role); token && text.empty()) text = token_text(*token);
+    };
+    first("bos_token", settings_.bos);
+    first("eos_token", settings_.eos);
+    first("unk_token", settings_.unknown);
+    first("cls_token", settings_.front);
+    first("sep_token", settings_.back);
+    for (const char* role : {"bos_token", "eos_token", "unk_token", "pad_token", "cls_token",
+                             "sep_token", "mask_token"}) {
       if (const auto token = root.find(role)) settings_.named.push_back(token_text(*token));
     }
     const auto additional = root.find("additional_special_tokens");

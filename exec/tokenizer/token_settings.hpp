@@ -18,10 +18,18 @@ namespace tandem::exec {
 struct TokenSettings {
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
-  bool legacy = false;  // of LlamaTokenizer: text behind a special token begins a new word
+  bool legacy = false;        // of LlamaTokenizer: text behind a special token begins a new word
+  bool prefix_space = false;  // of GPT2Tokenizer: a text begins with a space
+  // Of BertTokenizer.
+  std::optional<bool> lower_case;
+  std::optional<bool> strip_accents;
+  bool chinese_alone = true;  // each Chinese character is a word
   // Text of tokens with a role; empty: not said.
   std::string bos;
   std::string eos;
+  std::string unknown;
+  std::string front;  // BERT's [CLS] and [SEP]
+  std::string back;
   std::vector<AddedToken> tokens;   // with ids
   std::vector<std::string> named;   // further special tokens, without ids
   std::vector<std::int64_t> stops;  // ids, of generation_config.json

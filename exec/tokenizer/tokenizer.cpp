@@ -1,11 +1,14 @@
 #include "exec/tokenizer/tokenizer.hpp"
 
+#include <algorithm>
 #include <system_error>
 
 #include "exec/tokenizer/byte_level_tokenizer.hpp"
 #include "exec/tokenizer/sentencepiece_tokenizer.hpp"
 #include "exec/tokenizer/token_settings.hpp"
+#include "exec/tokenizer/tokenizer_json.hpp"
 #include "exec/tokenizer/utf8.hpp"
+#include "exec/tokenizer/word_piece_tokenizer.hpp"
 #include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 
@@ -17,6 +20,19 @@ constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
 bool has_file(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
+}
+
+// What GPT2Tokenizer takes for granted where the files say nothing.
+TokenSettings gpt2_settings(TokenSettings settings) {
+  constexpr const char* kEnd = "<|endoftext|>";
+  for (std::string* role : {&settings.bos, &settings.eos}) {
+    if (role->empty()) *role = kEnd;
+    settings.named.push_back(*role);
+  }
+  std::ranges::sort(settings.named);
+  settings.named.erase(std::unique(settings.named.begin(), settings.named.end()),
+                       settings.named.end());
+  return settings;
 }
 
 }  // namespace
@@ -33,16 +49,36 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
     return sentencepiece_tokenizer(read_text(pieces, kMaxFileBytes), pieces.string(),
                                    read_token_settings(folder), transformer.vocab);
   }
+  const std::filesystem::path words = folder / "vocab.txt";
+  if (has_file(words)) {
+    return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(),
+                                read_token_settings(folder), transformer.vocab);
+  }
   const std::filesystem::path json = folder / "tokenizer.json";
   if (has_file(json)) {
     return byte_level_tokenizer(parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
                                 json.string(), read_token_settings(folder), transformer.vocab);
   }
-  for (const char* other : {"vocab.json", "vocab.txt", "merges.txt", "tekken.json"}) {
+  const std::filesystem::path vocabulary = folder / "vocab.json";
+  const std::filesystem::path merges = folder / "merges.txt";
+  if (has_file(vocabulary) && has_file(merges)) {
+    TokenSettings settings = gpt2_settings(read_token_settings(folder));
+    TokenizerJson tokens = parse_vocabulary_and_merges(
+        read_text(vocabulary, kMaxFileBytes), vocabulary.string(), read_text(merges, kMaxFileBytes),
+        merges.string(), settings.prefix_space);
+    for (const std::string& text : settings.named) {
+      const auto known = tokens.vocab.find(text);
+      if (known != tokens.vocab.end()) tokens.added.push_back({.text = text, .id = known->second});
+    }
+    return byte_level_tokenizer(std::move(tokens), vocabulary.string(), settings,
+                                transformer.vocab);
+  }
+  for (const char* other : {"vocab.json", "merges.txt", "tekken.json"}) {
     if (!has_file(folder / other)) continue;
     throw Error((folder / other).string() +
-                ": a vocabulary of a kind that is not read, expected tokenizer.model or "
-                "tokenizer.json beside it; have Hugging Face's transformers save the tokenizer, or "
+                ": a vocabulary of a kind that is not read, expected tokenizer.model, "
+                "tokenizer.json, vocab.txt, or vocab.json and merges.txt beside it; have Hugging "
+                "Face's transformers save the tokenizer, or "
                 "give token ids with --prompt-ids");
   }
   return byte_tokenizer(transformer.vocab, transformer.bos_token);

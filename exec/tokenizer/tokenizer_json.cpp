@@ -1,5 +1,6 @@
 #include "exec/tokenizer/tokenizer_json.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -59,10 +60,23 @@ class Parser {
     read_merges(model.at("merges"));
     result_.ignore_merges = flag(model, "ignore_merges", false);
     read_added(root.find("added_tokens"));
-    check_bytes(model);
+    check_bytes(model.find("unk_token"));
     for (const JsonValue& step : elements(root.find("post_processor"), "processors")) {
       read_post_processor(step);
     }
+    return std::move(result_);
+  }
+
+  // The document is a vocabulary alone; `merges` as tokenizer.json has them.
+  TokenizerJson parse_vocabulary(const json& merges, const std::string& merges_source,
+                                 bool prefix_space) {
+    read_vocab(document_.root());
+    const std::string text = json{{"merges", merges}}.dump();
+    const JsonDocument list(text, merges_source, kRemedy, {.bytes = kMaxFileBytes});
+    read_merges(list.root().at("merges"));
+    check_bytes({});
+    result_.steps.push_back({.add_prefix_space = prefix_space});
+    result_.steps.back().pattern.emplace(kGpt2Pattern, false, SplitPattern::Gaps::keep, source_);
     return std::move(result_);
   }
 
@@ -226,8 +240,8 @@ class Parser {
   }
 
   // Every byte that UTF-8 can have needs a token, or text would be lost.
-  void check_bytes(const JsonValue& model) {
-    if (const auto unknown = model.find("unk_token")) {
+  void check_bytes(const std::optional<JsonValue>& unknown) {
+    if (unknown) {
       const auto found = result_.vocab.find(unknown->text(kMaxTokenBytes));
       if (found == result_.vocab.end()) unknown->fail("a token of the vocabulary");
       result_.unknown = found->second;
@@ -279,6 +293,31 @@ class Parser {
 
 TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& source) {
   return Parser(text, source).parse();
+}
+
+TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,
+                                          const std::string& vocabulary_source,
+                                          std::string_view merges, const std::string& merges_source,
+                                          bool prefix_space) {
+  // Told in the terms of tokenizer.json.
+  json list = json::array();
+  std::size_t line_number = 0;
+  for (std::size_t at = 0; at < merges.size();) {
+    const std::size_t end = std::min(merges.find('\n', at), merges.size());
+    std::string_view line = merges.substr(at, end - at);
+    at = end + 1;
+    ++line_number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
+        line.size() > kMaxTokenBytes || valid_utf8(line) != line) {
+      throw Error(merges_source + ": line " + std::to_string(line_number) + ": " +
+                  shown_token(line) + ", expected two tokens with a space between; " + kRemedy);
+    }
+    list.push_back(line);
+  }
+  return Parser(vocabulary, vocabulary_source).parse_vocabulary(list, merges_source, prefix_space);
 }
 
 }  // namespace tandem::exec

@@ -1,5 +1,6 @@
 #include "exec/weights/layout.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -36,21 +37,48 @@ Range times(Range range, std::int64_t factor) {
 
 class Builder {
  public:
+  explicit Builder(const model::Transformer& transformer) : transformer_(&transformer) {}
+
   void begin(WeightBlock kind, std::int32_t layer) {
     layout_.blocks.push_back({kind, layer, layout_.bytes, 0, {}});
   }
-  void vector(std::string name, std::int64_t size) {
-    const Range all{0, static_cast<std::int32_t>(size)};
-    part({std::move(name), {size}, {0, 1}, all, 0});
+  // All of a vector, or a part of its `of` elements. Consecutive calls without align() make one
+  // vector.
+  void vector(WeightName weight, std::int64_t of, Range elements) {
+    const TensorPlace place = place_of(*transformer_, weight, layer(), of);
+    const auto first = static_cast<std::int32_t>(place.first);
+    part({.weight = weight,
+          .tensor = place.tensor,
+          .shape = {place.outputs},
+          .rows = {0, 1},
+          .columns = {first + elements.begin, first + elements.end},
+          .first = first});
+  }
+  void norm(WeightName weight, WeightName bias) {
+    const std::int64_t size = transformer_->hidden;
+    vector(weight, size, {0, static_cast<std::int32_t>(size)});
+    align();
+    if (transformer_->architecture().norm != model::Norm::layer) return;
+    vector(bias, size, {0, static_cast<std::int32_t>(size)});
     align();
   }
   // Consecutive calls without align() make one matrix.
-  void matrix(std::string name, std::int64_t of_rows, std::int64_t of_columns, Range rows,
+  void matrix(WeightName weight, std::int64_t of_rows, std::int64_t of_columns, Range rows,
               Range columns) {
-    part({std::move(name), {of_rows, of_columns}, rows, columns, 0});
+    const TensorPlace place = place_of(*transformer_, weight, layer(), of_rows);
+    const auto first = static_cast<std::int32_t>(place.first);
+    std::vector<std::int64_t> shape{place.outputs, of_columns};
+    if (place.transposed) std::swap(shape[0], shape[1]);
+    part({.weight = weight,
+          .tensor = place.tensor,
+          .shape = std::move(shape),
+          .transposed = place.transposed,
+          .rows = {first + rows.begin, first + rows.end},
+          .columns = columns,
+          .first = first});
   }
-  void whole(std::string name, std::int64_t rows, std::int64_t columns) {
-    matrix(std::move(name), rows, columns, {0, static_cast<std::int32_t>(rows)},
+  void whole(WeightName weight, std::int64_t rows, std::int64_t columns) {
+    matrix(weight, rows, columns, {0, static_cast<std::int32_t>(rows)},
            {0, static_cast<std::int32_t>(columns)});
   }
   void align() {
@@ -61,6 +89,7 @@ class Builder {
   ShardLayout take() { return std::move(layout_); }
 
  private:
+  [[nodiscard]] std::int32_t layer() const { return layout_.blocks.back().layer; }
   void part(TensorPart p) {
     LayoutBlock& block = layout_.blocks.back();
     p.offset = block.bytes;
@@ -68,47 +97,95 @@ class Builder {
     block.parts.push_back(std::move(p));
   }
 
+  const model::Transformer* transformer_;
   ShardLayout layout_;
 };
 
 void add_attention(Builder& builder, const model::Transformer& m, const model::Share& share,
-                   std::int32_t layer, const std::string& prefix) {
+                   std::int32_t layer) {
+  const model::Architecture& a = m.architecture();
   const Range q = times(share.heads, m.head_dim);
   const Range kv = times(m.kv_heads_for(share.heads), m.head_dim);
   const std::int64_t q_rows = m.heads * m.head_dim;
   const std::int64_t kv_rows = m.kv_heads * m.head_dim;
   const Range hidden{0, static_cast<std::int32_t>(m.hidden)};
   builder.begin(WeightBlock::attention, layer);
-  builder.vector(prefix + "input_layernorm.weight", m.hidden);
-  builder.matrix(prefix + "self_attn.q_proj.weight", q_rows, m.hidden, q, hidden);
-  builder.matrix(prefix + "self_attn.k_proj.weight", kv_rows, m.hidden, kv, hidden);
-  builder.matrix(prefix + "self_attn.v_proj.weight", kv_rows, m.hidden, kv, hidden);
-  builder.align();
-  builder.matrix(prefix + "self_attn.o_proj.weight", m.hidden, q_rows, hidden, q);
+  builder.norm(WeightName::attention_norm, WeightName::attention_norm_bias);
+  if (!share.heads.empty()) {
+    builder.matrix(WeightName::query, q_rows, m.hidden, q, hidden);
+    builder.matrix(WeightName::key, kv_rows, m.hidden, kv, hidden);
+    builder.matrix(WeightName::value, kv_rows, m.hidden, kv, hidden);
+    builder.align();
+    builder.matrix(WeightName::out, m.hidden, q_rows, hidden, q);
+    if (a.qkv_bias) {
+      builder.align();
+      builder.vector(WeightName::query_bias, q_rows, q);
+      builder.vector(WeightName::key_bias, kv_rows, kv);
+      builder.vector(WeightName::value_bias, kv_rows, kv);
+    }
+    if (a.out_bias && share.heads.begin == 0) {
+      builder.align();
+      builder.vector(WeightName::out_bias, m.hidden, hidden);
+    }
+  }
   builder.end();
 }
 
 void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& share,
-             std::int32_t layer, const std::string& prefix) {
+             std::int32_t layer) {
+  const model::Architecture& a = m.architecture();
   const Range hidden{0, static_cast<std::int32_t>(m.hidden)};
   builder.begin(WeightBlock::ffn, layer);
-  builder.vector(prefix + "post_attention_layernorm.weight", m.hidden);
-  builder.matrix(prefix + "mlp.gate_proj.weight", m.intermediate, m.hidden, share.columns, hidden);
-  builder.matrix(prefix + "mlp.up_proj.weight", m.intermediate, m.hidden, share.columns, hidden);
-  builder.align();
-  builder.matrix(prefix + "mlp.down_proj.weight", m.hidden, m.intermediate, hidden, share.columns);
+  builder.norm(WeightName::ffn_norm, WeightName::ffn_norm_bias);
+  if (!share.columns.empty()) {
+    if (a.gated) builder.matrix(WeightName::gate, m.intermediate, m.hidden, share.columns, hidden);
+    builder.matrix(WeightName::up, m.intermediate, m.hidden, share.columns, hidden);
+    builder.align();
+    builder.matrix(WeightName::down, m.hidden, m.intermediate, hidden, share.columns);
+    if (a.ffn_bias) {
+      builder.align();
+      if (a.gated) builder.vector(WeightName::gate_bias, m.intermediate, share.columns);
+      builder.vector(WeightName::up_bias, m.intermediate, share.columns);
+    }
+    if (a.ffn_bias && share.columns.begin == 0) {
+      builder.align();
+      builder.vector(WeightName::down_bias, m.hidden, hidden);
+    }
+  }
+  builder.end();
+}
+
+void add_embedding(Builder& builder, const model::Transformer& m, const model::Share& share) {
+  builder.begin(WeightBlock::embedding, -1);
+  if (share.embedding && m.position_rows() > 0) {
+    builder.whole(WeightName::positions, m.position_rows(), m.hidden);
+    builder.align();
+  }
+  if (share.embedding && m.token_types > 0) {
+    builder.whole(WeightName::token_types, m.token_types, m.hidden);
+    builder.align();
+  }
+  builder.whole(WeightName::embedding, m.vocab, m.hidden);
   builder.end();
 }
 
 }  // namespace
 
+const TensorPart* LayoutBlock::find(WeightName weight) const {
+  const auto found = std::ranges::find(parts, weight, &TensorPart::weight);
+  return found == parts.end() ? nullptr : &*found;
+}
+
+std::uint64_t LayoutBlock::bytes_before_rows() const {
+  for (const WeightName rows : {WeightName::embedding, WeightName::head}) {
+    if (const TensorPart* part = find(rows)) return part->offset;
+  }
+  return bytes;
+}
+
 ShardLayout layout_of(const model::Transformer& transformer, const model::Share& share) {
   const model::Transformer& m = transformer;
   m.validate();
-  if (m.family != model::Family::llama) {
-    throw Error("model " + m.name + ": family " + std::string(model::to_string(m.family)) +
-                ", expected llama; models of this family can be planned and simulated only");
-  }
   check_range("layers", share.layers, m.layers);
   check_range("heads", share.heads, m.heads);
   check_range("FFN columns", share.columns, m.intermediate);
@@ -117,21 +194,19 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
                 std::to_string(kMostLayers) + " of them; check config.json");
   }
 
-  Builder builder;
-  if (share.embedding || (share.head && m.tied_embeddings)) {
-    builder.begin(WeightBlock::embedding, -1);
-    builder.whole("model.embed_tokens.weight", m.vocab, m.hidden);
-    builder.end();
-  }
+  const bool head_matrix = share.head && m.head_rows() > 0;
+  // A residual stream that continues from the norms needs all of them, whatever else is held.
+  const bool all_norms = m.architecture().post_norm();
+  Builder builder(m);
+  if (share.embedding || (head_matrix && m.tied_embeddings)) add_embedding(builder, m, share);
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    if (!share.heads.empty()) add_attention(builder, m, share, layer, prefix);
-    if (!share.columns.empty()) add_ffn(builder, m, share, layer, prefix);
+    if (!share.heads.empty() || all_norms) add_attention(builder, m, share, layer);
+    if (!share.columns.empty() || all_norms) add_ffn(builder, m, share, layer);
   }
   if (share.head) {
     builder.begin(WeightBlock::head, -1);
-    builder.vector("model.norm.weight", m.hidden);
-    if (!m.tied_embeddings) builder.whole("lm_head.weight", m.vocab, m.hidden);
+    builder.norm(WeightName::final_norm, WeightName::final_norm_bias);
+    if (head_matrix && !m.tied_embeddings) builder.whole(WeightName::head, m.vocab, m.hidden);
     builder.end();
   }
   return builder.take();

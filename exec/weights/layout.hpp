@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/weights/tensor_names.hpp"
 #include "model/memory.hpp"
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
@@ -16,12 +17,15 @@ namespace tandem::exec {
 
 inline constexpr std::uint64_t kBlockAlignment = 4096;
 
-// A rectangle of one stored tensor, f32 and packed in the storage.
+// A rectangle of one stored tensor, [out, in], f32 and packed in the storage.
 struct TensorPart {
+  WeightName weight = WeightName::embedding;
   std::string tensor;               // Hugging Face name
-  std::vector<std::int64_t> shape;  // of the whole tensor: [n] or [rows, columns]
+  std::vector<std::int64_t> shape;  // of the whole tensor as it is stored: [n] or [rows, columns]
+  bool transposed = false;          // stored as [in, out]: its columns are the part's rows
   model::Range rows;                // {0, 1} of a vector
   model::Range columns;
+  std::int32_t first = 0;    // where the weight begins in a tensor that fuses several
   std::uint64_t offset = 0;  // bytes, in the block; a multiple of 64 at the start of each matrix
 
   [[nodiscard]] std::uint64_t elements() const {
@@ -29,14 +33,21 @@ struct TensorPart {
   }
 };
 
-// Parts follow each other in the order of their offsets. attention: norm, q, k, v, out;
-// ffn: norm, gate, up, down; embedding: the matrix; head: norm, the matrix unless tied.
+// Parts follow each other in the order of their offsets. attention: norm, q, k, v, out, biases;
+// ffn: norm, gate, up, down, biases; embedding: positions and token types, the matrix; head: norm,
+// the matrix unless tied. Norms have one vector or two; what an architecture lacks is left out.
 struct LayoutBlock {
   model::WeightBlock kind = model::WeightBlock::none;
   std::int32_t layer = -1;
   std::uint64_t offset = 0;  // bytes, in the storage; a multiple of kBlockAlignment
   std::uint64_t bytes = 0;   // without the padding at its end
   std::vector<TensorPart> parts;
+
+  // The part of `weight`; null: the block has none.
+  [[nodiscard]] const TensorPart* find(WeightName weight) const;
+  // Bytes before the block's matrix of rows of the vocabulary (embedding, head), which can be
+  // elsewhere than the rest: its last part. All of them if there is none.
+  [[nodiscard]] std::uint64_t bytes_before_rows() const;
 };
 
 struct ShardLayout {
@@ -44,8 +55,8 @@ struct ShardLayout {
   std::uint64_t bytes = 0;          // of the storage; a multiple of kBlockAlignment
 };
 
-// Throws Error (value, expected, remedy) unless `share` lies within `transformer`, it is a valid
-// Llama.
+// Throws Error (value, expected, remedy) unless `share` lies within `transformer`, it is valid and
+// of a family that can be executed.
 [[nodiscard]] ShardLayout layout_of(const model::Transformer& transformer,
                                     const model::Share& share);
 

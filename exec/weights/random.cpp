@@ -35,21 +35,22 @@ struct RandomTensor {
   float deviation = 0.0F;
 };
 
-bool contains(std::string_view name, std::string_view part) {
-  return name.find(part) != std::string_view::npos;
-}
-
 // Gains relative to 1 / sqrt(inputs). Query and key rows of gain 1.6 give attention scores of
 // deviation 2.6, so that attention selects rather than averages and the text does not settle on one
 // token; out and down share a residual stream whose variance grows to about 5 over all layers and
 // outweighs the current token's embedding, which tied weights would otherwise repeat for ever.
-float gain_of(std::string_view name, std::int64_t layers) {
-  if (contains(name, "q_proj") || contains(name, "k_proj")) return 1.6F;
-  if (contains(name, "o_proj") || contains(name, "down_proj")) {
-    return 3.0F / std::sqrt(static_cast<float>(layers));
-  }
-  if (contains(name, "embed_tokens") || contains(name, "lm_head")) return 3.0F;
+float gain_of(WeightName weight, std::int64_t layers) {
+  using enum WeightName;
+  // The query stands for key and value too, where they are one tensor.
+  if (weight == query || weight == key) return 1.6F;
+  if (weight == out || weight == down) return 3.0F / std::sqrt(static_cast<float>(layers));
+  if (weight == embedding || weight == head || weight == positions) return 3.0F;
   return 1.0F;
+}
+
+bool is_norm(WeightName weight) {
+  return weight == WeightName::attention_norm || weight == WeightName::ffn_norm ||
+         weight == WeightName::final_norm;
 }
 
 // Every tensor of the model, once, in the order of the shards' blocks.
@@ -62,12 +63,14 @@ std::vector<RandomTensor> tensors_of(const model::Transformer& m) {
   std::vector<RandomTensor> tensors;
   for (const LayoutBlock& block : layout_of(m, whole).blocks) {
     for (const TensorPart& part : block.parts) {
+      if (!tensors.empty() && tensors.back().tensor.name == part.tensor) continue;  // fused
       RandomTensor t{{part.tensor, part.shape}, 0.0F, 0.0F};
       if (part.shape.size() == 1) {
-        t.mean = 1.0F;
+        t.mean = is_norm(part.weight) ? 1.0F : 0.0F;
         t.deviation = 0.1F;
       } else {
-        t.deviation = gain_of(part.tensor, m.layers) / std::sqrt(static_cast<float>(part.shape[1]));
+        const std::int64_t inputs = part.shape[part.transposed ? 0 : 1];
+        t.deviation = gain_of(part.weight, m.layers) / std::sqrt(static_cast<float>(inputs));
       }
       tensors.push_back(std::move(t));
     }

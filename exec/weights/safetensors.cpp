@@ -268,7 +268,7 @@ const SafetensorsFolder::Location& SafetensorsFolder::find(
   if (it == tensors_.end()) {
     throw Error(folder_.string() + ": tensor " + tensor + " is missing among " +
                 std::to_string(tensors_.size()) +
-                "; check that config.json and the weights belong to one Llama model");
+                "; check that config.json and the weights belong to one model");
   }
   const StoredTensor& stored = it->second.tensor;
   if (!std::ranges::equal(stored.shape, shape)) {

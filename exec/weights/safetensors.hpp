@@ -49,6 +49,8 @@ class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);
 
+  [[nodiscard]] bool contains(const std::string& tensor) const { return tensors_.contains(tensor); }
+
   // The tensor's rows and columns as f32, packed row-major into `out`. `shape` is the whole
   // tensor's: [n] (rows are {0, 1}) or [rows, columns]. Throws Error if the tensor is missing, has
   // another shape, another dtype than F32, F16, BF16, or cannot be read; logic_error if `out` has

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "exec/streaming/block_loader.hpp"
@@ -20,16 +21,39 @@ std::span<float> floats_of(AlignedBuffer& storage, const LayoutBlock& block) {
   return storage.floats().subspan(block.offset / sizeof(float), block.bytes / sizeof(float));
 }
 
-std::span<const float> vector_of(std::span<const float> block, const TensorPart& part) {
-  return block.subspan(part.offset / sizeof(float), part.elements());
+// Empty if the block has no such part.
+std::span<const float> vector_of(std::span<const float> block, const LayoutBlock& layout,
+                                 WeightName weight) {
+  const TensorPart* part = layout.find(weight);
+  if (part == nullptr) return {};
+  return block.subspan(part->offset / sizeof(float), part->elements());
 }
 
-// The matrix that consecutive parts make up, rows under rows.
-MatrixView matrix_of(std::span<const float> block, std::span<const TensorPart> parts) {
-  MatrixView view{block.data() + parts.front().offset / sizeof(float), 0,
-                  parts.front().columns.size()};
-  for (const TensorPart& part : parts) view.rows += part.rows.size();
+// The matrix that `weights`, which follow each other, make up, rows under rows; empty if there are
+// none. A weight that the architecture lacks is skipped.
+MatrixView matrix_of(std::span<const float> block, const LayoutBlock& layout,
+                     std::initializer_list<WeightName> weights) {
+  MatrixView view;
+  for (const WeightName weight : weights) {
+    const TensorPart* part = layout.find(weight);
+    if (part == nullptr) continue;
+    if (view.data == nullptr) view.data = block.data() + part->offset / sizeof(float);
+    view.rows += part->rows.size();
+    view.columns = part->columns.size();
+  }
   return view;
+}
+
+// The vector that `weights` make up in the same way.
+std::span<const float> joined(std::span<const float> block, const LayoutBlock& layout,
+                              std::initializer_list<WeightName> weights) {
+  std::span<const float> all;
+  for (const WeightName weight : weights) {
+    const std::span<const float> next = vector_of(block, layout, weight);
+    if (next.empty()) continue;
+    all = {all.empty() ? next.data() : all.data(), all.size() + next.size()};
+  }
+  return all;
 }
 
 void check_file_size(std::uint64_t actual, std::uint64_t expected, const std::string& source) {
@@ -40,15 +64,20 @@ void check_file_size(std::uint64_t actual, std::uint64_t expected, const std::st
 
 // What a layer's blocks are for the kernels, at `floats`.
 void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const float> floats) {
-  const std::span<const TensorPart> parts = block.parts;
+  using enum WeightName;
   if (block.kind == model::WeightBlock::attention) {
-    layer.attention_norm = vector_of(floats, parts[0]);
-    layer.qkv = matrix_of(floats, parts.subspan(1, 3));
-    layer.out = matrix_of(floats, parts.subspan(4, 1));
+    layer.attention_norm = {vector_of(floats, block, attention_norm),
+                            vector_of(floats, block, attention_norm_bias)};
+    layer.qkv = matrix_of(floats, block, {query, key, value});
+    layer.out = matrix_of(floats, block, {out});
+    layer.qkv_bias = joined(floats, block, {query_bias, key_bias, value_bias});
+    layer.out_bias = vector_of(floats, block, out_bias);
   } else {
-    layer.ffn_norm = vector_of(floats, parts[0]);
-    layer.gate_up = matrix_of(floats, parts.subspan(1, 2));
-    layer.down = matrix_of(floats, parts.subspan(3, 1));
+    layer.ffn_norm = {vector_of(floats, block, ffn_norm), vector_of(floats, block, ffn_norm_bias)};
+    layer.gate_up = matrix_of(floats, block, {gate, up});
+    layer.down = matrix_of(floats, block, {down});
+    layer.up_bias = joined(floats, block, {gate_bias, up_bias});
+    layer.down_bias = vector_of(floats, block, down_bias);
   }
 }
 
@@ -93,7 +122,11 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
       case model::WeightBlock::none:
         break;
       case model::WeightBlock::embedding:
-        if (whole) embedding = matrix_of(floats, block.parts);
+        if (resident[i] >= block.bytes_before_rows()) {
+          t.positions = matrix_of(floats, block, {WeightName::positions});
+          t.token_types = matrix_of(floats, block, {WeightName::token_types});
+        }
+        if (whole) embedding = matrix_of(floats, block, {WeightName::embedding});
         break;
       case model::WeightBlock::attention:
       case model::WeightBlock::ffn:
@@ -103,12 +136,13 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
         }
         break;
       case model::WeightBlock::head:
-        require(floats.size() >= block.parts[0].elements(), "shard: the final norm is resident");
-        t.final_norm = vector_of(floats, block.parts[0]);
+        require(resident[i] >= block.bytes_before_rows(), "shard: the final norm is resident");
+        t.final_norm = {vector_of(floats, block, WeightName::final_norm),
+                        vector_of(floats, block, WeightName::final_norm_bias)};
         if (transformer.tied_embeddings) {
-          t.head = embedding;
+          if (transformer.head_rows() > 0) t.head = embedding;
         } else if (whole) {
-          t.head = matrix_of(floats, std::span(block.parts).subspan(1, 1));
+          t.head = matrix_of(floats, block, {WeightName::head});
         }
         break;
     }
@@ -148,12 +182,14 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
       LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
       l.attention_norm = {};
       l.qkv = l.out = {};
+      l.qkv_bias = l.out_bias = {};
       return;
     }
     case model::WeightBlock::ffn: {
       LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
       l.ffn_norm = {};
       l.gate_up = l.down = {};
+      l.up_bias = l.down_bias = {};
       return;
     }
     case model::WeightBlock::head:
@@ -173,10 +209,16 @@ Shard::~Shard() = default;
 Shard Shard::slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                    const model::Share& share) {
   const SafetensorsFolder folder = open_weights(weights, transformer);
+  return filled(transformer, share, [&](const LayoutBlock& block, std::span<float> out) {
+    slice_block(folder, block, out);
+  });
+}
+
+Shard Shard::filled(const model::Transformer& transformer, const model::Share& share,
+                    const std::function<void(const LayoutBlock&, std::span<float>)>& fill) {
   Shard shard(transformer, share);
-  for (const LayoutBlock& block : layout_of(transformer, share).blocks) {
-    slice_block(folder, block, floats_of(shard.tensors_->storage, block));
-  }
+  for (const LayoutBlock& block : layout_of(transformer, share).blocks)
+    fill(block, floats_of(shard.tensors_->storage, block));
   return shard;
 }
 
@@ -208,7 +250,7 @@ Shard Shard::read(const std::filesystem::path& file, const model::Transformer& t
 }
 
 void Shard::write(const std::function<void(std::span<const std::byte>)>& sink) const {
-  require(has_file_layout_, "shard: made from tensors, so it has no file form");
+  require(has_file_layout_, "shard: only a part of it is resident, so it has no file form");
   const Tensors& t = *tensors_;
   sink(shard_header(t.transformer, t.share, layout_of(t.transformer, t.share)));
   if (t.storage.size() > 0) sink({t.storage.data(), t.storage.size()});

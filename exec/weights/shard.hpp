@@ -17,6 +17,7 @@
 
 namespace tandem::exec {
 
+struct LayoutBlock;  // exec/weights/layout.hpp
 struct LoadedBlock;  // exec/streaming/block_loader.hpp
 struct ShardLayout;  // exec/weights/layout.hpp
 
@@ -39,6 +40,9 @@ class Shard {
   // or sharded with an index). Throws Error: file, tensor, value, expected, remedy.
   static Shard slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                      const model::Share& share);
+  // Of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each lies.
+  static Shard filled(const model::Transformer& transformer, const model::Share& share,
+                      const std::function<void(const LayoutBlock&, std::span<float>)>& fill);
   // Reads a shard file's bytes. Throws Error naming `source` if they are not a shard of this
   // geometry and share (truncated, altered lengths, other version).
   static Shard parse(std::span<const std::byte> bytes, const model::Transformer& transformer,
@@ -48,7 +52,7 @@ class Shard {
                     const model::Share& share);
 
   // The shard file's bytes; in pieces to `sink`, without a second copy; and their SHA-256.
-  // Throw logic_error for a shard made by from_tensors, whose storage has no file layout.
+  // Throw logic_error for a shard of which only a part is resident.
   [[nodiscard]] std::vector<std::byte> serialize() const;
   void write(const std::function<void(std::span<const std::byte>)>& sink) const;
   [[nodiscard]] std::string content_id() const;
@@ -73,9 +77,6 @@ class Shard {
   // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
   void unbind(model::WeightBlock block, std::int32_t layer);
 
-  // Of tensors that the caller made (profiles, tests); need not have the file's layout.
-  static Shard from_tensors(std::unique_ptr<Tensors> tensors);
-
   Shard(Shard&&) noexcept;
   Shard& operator=(Shard&&) noexcept;
   ~Shard();
@@ -91,7 +92,6 @@ class Shard {
   Shard(const model::Transformer& transformer, const model::Share& share);
   Shard(const model::Transformer& transformer, const model::Share& share, const ShardLayout& layout,
         std::span<const std::uint64_t> resident);
-  explicit Shard(std::unique_ptr<Tensors> tensors);
   std::unique_ptr<Tensors> tensors_;
   bool has_file_layout_ = false;
 };

@@ -30,7 +30,7 @@ void check_shard_header(std::span<const std::byte> actual, std::span<const std::
 void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out);
 
 // Calls `sink` with all bytes of `block` as they are in a shard file, padding included, in pieces
-// of about 1 MiB: a block may be larger than memory.
+// of about 1 MiB, 64 MiB of tensors that are stored transposed: a block may be larger than memory.
 void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
                   const std::function<void(std::span<const std::byte>)>& sink);
 

@@ -20,25 +20,38 @@ struct MatrixView {  // [rows, columns], row-major, contiguous
   std::int64_t columns = 0;
 };
 
+struct NormView {
+  std::span<const float> weight;  // [hidden]
+  std::span<const float> bias;    // [hidden]; empty of an RMSNorm
+};
+
+// A bias is empty where the architecture has none; out_bias and down_bias are added to sums over
+// all heads and columns, and only the device with the first of them has them.
 // H = share.heads.size(), K = kv heads of those heads, d = head_dim, C = share.columns.size().
 struct LayerTensors {
-  std::span<const float> attention_norm;  // [hidden]
-  MatrixView qkv;                         // [(H + 2 K) d, hidden]: query rows, key rows, value rows
-  MatrixView out;                         // [hidden, H d]
-  std::span<const float> ffn_norm;        // [hidden]
-  MatrixView gate_up;                     // [2 C, hidden]: gate rows, then up rows
-  MatrixView down;                        // [hidden, C]
+  NormView attention_norm;
+  MatrixView qkv;                   // [(H + 2 K) d, hidden]: query rows, key rows, value rows
+  MatrixView out;                   // [hidden, H d]
+  std::span<const float> qkv_bias;  // [(H + 2 K) d]
+  std::span<const float> out_bias;  // [hidden]
+  NormView ffn_norm;
+  MatrixView gate_up;                // [2 C, hidden]: gate rows, then up rows; [C, hidden] ungated
+  MatrixView down;                   // [hidden, C]
+  std::span<const float> up_bias;    // as many as gate_up has rows
+  std::span<const float> down_bias;  // [hidden]
 };
 
 struct Shard::Tensors {
   model::Transformer transformer;
   model::Share share;
   AlignedBuffer storage;
-  std::vector<LayerTensors> layers;   // by layer - share.layers.begin
-  MatrixView embedding;               // [vocab, hidden]; empty without share.embedding
-  std::span<const float> final_norm;  // [hidden]; empty without share.head
-  MatrixView head;                    // [vocab, hidden]; the embedding if tied; or a tile of rows
-  std::int64_t head_begin = 0;        // of the vocabulary: the first row of `head`
+  std::vector<LayerTensors> layers;  // by layer - share.layers.begin
+  MatrixView embedding;              // [vocab, hidden]; empty without share.embedding
+  MatrixView positions;              // [rows, hidden]; empty also where positions are not learned
+  MatrixView token_types;            // [types, hidden]; empty also where there are none
+  NormView final_norm;               // empty without share.head
+  MatrixView head;                   // [vocab, hidden]; the embedding if tied; or a tile of rows
+  std::int64_t head_begin = 0;       // of the vocabulary: the first row of `head`
 };
 
 }  // namespace tandem::exec

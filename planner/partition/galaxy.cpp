@@ -87,7 +87,7 @@ Split balance(const Budget& budget, Split split, std::span<const double> capacit
 std::vector<double> capacities(const Plan& plan) {
   const model::CostModel costs = plan.cost_model();
   const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
-  const std::int64_t decodes = plan.workload.new_tokens - 1;
+  const std::int64_t decodes = plan.workload.steps() - 1;
   std::vector<double> result;
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     double seconds = block_seconds(plan, costs, d, {.rows = prompt});

@@ -71,7 +71,8 @@ DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& tran
       transformer_(&transformer),
       device_(device),
       window_(window),
-      rows_{0, graph.batch().rows()} {}
+      rows_{0, graph.batch().rows()},
+      normed_(transformer.architecture().post_norm() ? kHidden : kNormed) {}
 
 TaskIndex DeviceTasks::append(Task task, TaskIndex after, TaskIndex load) {
   task.device = device_;
@@ -94,7 +95,11 @@ TaskIndex DeviceTasks::computed(TaskIndex last) {
 
 TaskIndex DeviceTasks::norm(WeightBlock block, std::int32_t layer, Range rows, TaskIndex after,
                             TaskIndex load) {
-  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, kNormed), after, load);
+  return append(with(make(TaskKind::norm, block, layer, rows, {}), kHidden, normed_), after, load);
+}
+
+TaskIndex DeviceTasks::pass_by(WeightBlock block, std::int32_t layer, TaskIndex after) {
+  return normed_ == kHidden ? norm(block, layer, rows_, after) : after;
 }
 
 TaskIndex DeviceTasks::embed() {
@@ -110,7 +115,7 @@ TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex afte
     after = append(with(make(kind, weights, layer, rows_, heads), input, output), after);
   };
   after = norm(block, layer, rows_, after, load(block, layer, heads));
-  step(TaskKind::project_qkv, block, kNormed, kQuery);
+  step(TaskKind::project_qkv, block, normed_, kQuery);
   step(TaskKind::attend, WeightBlock::none, kQuery, kAttention);
   step(TaskKind::project_out, block, kAttention, kPartial);
   return computed(after);
@@ -119,7 +124,7 @@ TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex afte
 TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::ffn;
   after = norm(block, layer, rows_, after, load(block, layer, columns));
-  after = append(with(make(TaskKind::ffn_up, block, layer, rows_, columns), kNormed, kActivation),
+  after = append(with(make(TaskKind::ffn_up, block, layer, rows_, columns), normed_, kActivation),
                  after);
   after = append(
       with(make(TaskKind::ffn_down, block, layer, rows_, columns), kActivation, kPartial), after);
@@ -142,6 +147,11 @@ TaskIndex DeviceTasks::add_partial(std::int32_t layer, std::span<const TaskIndex
   return graph_->add(task, dependencies);
 }
 
+TaskIndex DeviceTasks::finish(TaskIndex after) {
+  if (transformer_->architecture().generates()) return sample(after);
+  return norm(WeightBlock::head, -1, rows_, after);
+}
+
 TaskIndex DeviceTasks::sample(TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::head;
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
@@ -153,7 +163,7 @@ TaskIndex DeviceTasks::sample(TaskIndex after) {
       TaskIndex loaded = load(block, -1, tile);
       for (const Range run : runs) {
         const Task task = make(TaskKind::lm_head, block, -1, run, tile);
-        after = append(with(task, kNormed, kLogits), after, loaded);
+        after = append(with(task, normed_, kLogits), after, loaded);
         loaded = -1;
       }
       computed(after);

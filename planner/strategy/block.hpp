@@ -1,6 +1,6 @@
 #pragma once
 
-// One device's tasks of a decoder-only transformer, from which strategies are composed.
+// One device's tasks of a transformer, from which strategies are composed.
 
 #include <span>
 
@@ -24,16 +24,21 @@ class DeviceTasks {
   model::TaskIndex attention(std::int32_t layer, model::Range heads, model::TaskIndex after);
   // partial = what the FFN columns `columns` add to hidden (norm, up, down).
   model::TaskIndex ffn(std::int32_t layer, model::Range columns, model::TaskIndex after);
+  // What a device must do for a block that it has no share in, if it goes on with the residual
+  // stream: the block's norm where the stream continues from it (NormPlace::after), else nothing.
+  model::TaskIndex pass_by(model::WeightBlock block, std::int32_t layer, model::TaskIndex after);
   // hidden += partial, the sum that is there `after`.
   model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after);
   // The same after all of `sum`; also after `hidden_ready`, the task that wrote hidden, unless -1.
   model::TaskIndex add_partial(std::int32_t layer, std::span<const model::TaskIndex> sum,
                                model::TaskIndex hidden_ready);
-  // The next token of every segment: final norm, LM head and sampling of the segments' last rows.
-  // Adjacent last rows (decoding several sequences) share one pass over the head's weights.
-  model::TaskIndex sample(model::TaskIndex after);
+  // The step's result. Of a decoder the next token of every segment: final norm, LM head and
+  // sampling of the segments' last rows; adjacent last rows (decoding several sequences) share one
+  // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
+  model::TaskIndex finish(model::TaskIndex after);
 
  private:
+  model::TaskIndex sample(model::TaskIndex after);
   // Also after `load`, unless -1.
   model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
@@ -45,7 +50,8 @@ class DeviceTasks {
   const model::Transformer* transformer_;
   model::DeviceIndex device_;
   WindowTasks* window_;
-  model::Range rows_;  // of the whole batch
+  model::Range rows_;        // of the whole batch
+  model::BufferRef normed_;  // what norms write; hidden itself, if the stream continues from there
 };
 
 // All columns of the residual stream.

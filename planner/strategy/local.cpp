@@ -16,7 +16,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
     last = master.add_partial(layer, master.attention(layer, share.heads, last));
     last = master.add_partial(layer, master.ffn(layer, share.columns, last));
   }
-  master.sample(last);
+  master.finish(last);
   window.finish();
   return graph;
 }

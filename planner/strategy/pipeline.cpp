@@ -44,7 +44,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
     }
   }
   if (at != plan.master) last = send(graph, plan, at, plan.master, last);
-  DeviceTasks(graph, plan.model, plan.master, &window).sample(last);
+  DeviceTasks(graph, plan.model, plan.master, &window).finish(last);
   window.finish();
   return graph;
 }

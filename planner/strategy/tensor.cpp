@@ -48,7 +48,7 @@ class Lowering {
       attention(layer, last);
       ffn(layer, last);
     }
-    devices_[master()].sample(ready_[master()]);
+    devices_[master()].finish(ready_[master()]);
     window_.finish();
     return std::move(graph_);
   }
@@ -82,7 +82,11 @@ class Lowering {
       Participant& p = participants_[d];
       p.contributes = !share(d).heads.empty();
       p.receives = !last || !share(d).columns.empty();
-      if (p.contributes) p.ready = devices_[d].attention(layer, share(d).heads, ready_[d]);
+      if (p.contributes) {
+        p.ready = devices_[d].attention(layer, share(d).heads, ready_[d]);
+      } else if (p.receives || d == master()) {
+        ready_[d] = devices_[d].pass_by(model::WeightBlock::attention, layer, ready_[d]);
+      }
     }
     reduce(layer);
   }
@@ -92,7 +96,11 @@ class Lowering {
       Participant& p = participants_[d];
       p.contributes = !share(d).columns.empty();
       p.receives = !last;
-      if (p.contributes) p.ready = devices_[d].ffn(layer, share(d).columns, ready_[d]);
+      if (p.contributes) {
+        p.ready = devices_[d].ffn(layer, share(d).columns, ready_[d]);
+      } else if (p.receives || d == master()) {
+        ready_[d] = devices_[d].pass_by(model::WeightBlock::ffn, layer, ready_[d]);
+      }
     }
     reduce(layer);
   }

@@ -232,3 +232,22 @@ def make_all(out, write, vectors, special, replaced):
     make("bpe-steps", steps, {"type": "Sequence", "pretokenizers": [
         *map(split, STEPS), {"type": "Digits", "individual_digits": True}, byte_level(use_regex=False)]},
         None, None, arrays=True)
+
+    def make_files(name, tokenizer, config, eos):
+        """GPT-2's own two files: the added tokens are in the vocabulary."""
+        folder = out / name
+        write(folder / "vocab.json", {**tokenizer.vocab, **{t["content"]: t["id"] for t in tokenizer.added}})
+        merges = "".join(f"{a} {b}\n" for a, b in tokenizer.merges)
+        (folder / "merges.txt").write_text("#version: 0.2\n" + merges)
+        if config is not None:
+            write(folder / "tokenizer_config.json", config)
+        ids = sorted(tokenizer.by_id) + sorted(tokenizer.added_by_id)
+        vectors(folder, len(ids), tokenizer.encode, lambda i: tokenizer.decode(i, replaced),
+                [t["content"] for t in tokenizer.added], tokenizer.front[0] if tokenizer.front else -1, eos, ids)
+
+    make_files("bpe-files-gpt2", gpt2, None, [gpt2.added[0]["id"]])
+    opt = Tokenizer([GPT2], 200, added=[special("</s>"), special("<pad>")], front=["</s>"])
+    named = {role: special("</s>") for role in ("bos_token", "eos_token", "unk_token")}
+    make_files("bpe-files-opt", opt, {**named, "pad_token": special("<pad>"), "add_prefix_space": False,
+                                      "add_bos_token": True, "errors": "replace", "tokenizer_class": "GPT2Tokenizer"},
+               [opt.added[0]["id"]])

@@ -4,8 +4,8 @@
     make_vectors.py [--out DIR]    writes the folders; default: beside this file
     make_vectors.py --check        makes them again and compares with those beside this file
 
-SentencePiece models are trained and applied by Debian's python3-sentencepiece, byte-level BPE by the plain, slow
-code of byte_level.py on python3-regex. A folder has the tokenizer's files as Hugging Face folders have them, and
+SentencePiece models are trained and applied by Debian's python3-sentencepiece, byte-level BPE and WordPiece by the
+plain, slow code of byte_level.py and word_piece.py on python3-regex. A folder has the tokenizer's files as Hugging Face folders have them, and
 vectors.json: `vocab` (of the model), `encode` (text or hex, ids), `decode` (ids, text), `bos`, `eos`.
 """
 
@@ -23,6 +23,7 @@ import regex
 import sentencepiece
 
 import byte_level
+import word_piece
 from texts import CORPUS, TEXTS, random_texts
 
 INVALID = [b"\xff", b"a\x80b", b"\xc3", b"caf\xc3 \xa9", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xc0\xaf/", b"\xf4\x90\x80\x80"]
@@ -151,6 +152,7 @@ def make_all(out):
         out / "sp-unigram-bytes", {"add_bos_token": False}, vocab_size=600, model_type="unigram", byte_fallback=True,
         normalization_rule_name="nfkc", add_dummy_prefix=False, remove_extra_whitespaces=False)
     byte_level.make_all(out, write, vectors, special, replaced)
+    word_piece.make_all(out, write, vectors)
 
 
 def main():

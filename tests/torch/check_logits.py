@@ -2,9 +2,10 @@
 
 usage: check_logits.py path/to/tandem_dump_logits
 
-For every model of dump_logits.cpp and every run (one device; three devices with uneven shares):
-the prompt's last logits and those of 32 further tokens, relative error at most 1e-4 a step
-(largest difference over largest logit), and the same greedy token.
+For every model of dump_logits.cpp and every run (one device; several with even and uneven shares,
+tensor and pipeline): the prompt's last logits and those of 32 further tokens, relative error at
+most 1e-4 a step (largest difference over largest logit), and the same greedy token. Of an encoder
+the hidden states of all positions, by the same measure.
 """
 
 import json
@@ -19,6 +20,7 @@ try:
 except ImportError as error:
     sys.exit(f"check_logits: {error}; install it: apt-get install python3-torch python3-numpy")
 
+import families
 import reference
 
 BOUND = 1e-4
@@ -28,8 +30,12 @@ def check_case(folder):
     """Prints a line for each run of one model; returns how many exceed the bound."""
     config, weights = reference.read_folder(folder)
     ids = json.loads((folder / "ids.json").read_text())
-    prompt, fed = ids["prompt"], ids["fed"]
-    expected = reference.logits(config, weights, prompt + fed).numpy()[len(prompt) - 1 :]
+    prompt = ids["prompt"]
+    model = families.MODELS.get(config["model_type"], reference.logits)
+    if "fed" in ids:
+        expected = model(config, weights, prompt + ids["fed"]).numpy()[len(prompt) - 1 :]
+    else:
+        expected = model(config, weights, prompt).numpy()
     failures = 0
     runs = sorted(folder.glob("*.f32"))
     if not runs:
@@ -44,7 +50,7 @@ def check_case(folder):
         good = bool((difference <= BOUND).all()) and tokens == 0  # NaN is not <= BOUND
         failures += not good
         print(
-            f"{folder.name:18} {run.stem:10} steps {len(expected):3}"
+            f"{folder.name:18} {run.stem:15} steps {len(expected):3}"
             f"  relative error {difference.max():.2e}  other tokens {tokens}"
             f"  {'ok' if good else 'FAILED'}"
         )

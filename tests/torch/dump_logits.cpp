@@ -2,7 +2,8 @@
 // computes with it, for check_logits.py to compare with PyTorch:
 //   FOLDER/<case>/config.json, model.safetensors  random weights
 //   FOLDER/<case>/ids.json                        prompt, and the tokens that were fed one by one
-//   FOLDER/<case>/<run>.f32                       logits [1 + tokens, vocab], little-endian f32
+//   FOLDER/<case>/<run>.f32                       logits [1 + tokens, vocab], little-endian f32;
+//                                                 of an encoder hidden states [prompt, hidden]
 
 #include <cstdint>
 #include <fstream>
@@ -26,6 +27,21 @@ struct Case {
   model::Transformer transformer;
   model::DType dtype = model::DType::f32;
   std::uint64_t file_limit = exec::kWeightsFileLimit;
+  bool every_strategy = false;  // all of kRuns, not only three devices
+};
+
+struct Run {
+  const char* name;
+  const char* strategy;
+  int devices;
+  const char* partition;
+};
+
+constexpr Run kRuns[] = {
+    {"tensor-2", "tensor", 2, "equal"},     {"tensor-3", "tensor", 3, "4:2:1"},
+    {"tensor-5", "tensor", 5, "equal"},     {"tensor-5-uneven", "tensor", 5, "1:4:2:1:3"},
+    {"pipeline-2", "pipeline", 2, "equal"}, {"pipeline-3", "pipeline", 3, "1:3:1"},
+    {"pipeline-5", "pipeline", 5, "equal"},
 };
 
 model::Transformer base() {
@@ -95,6 +111,39 @@ std::vector<Case> cases() {
   return all;
 }
 
+// GPT-2, OPT, BERT and DistilBERT, each with even and with odd sizes.
+std::vector<Case> family_cases() {
+  std::vector<Case> all;
+  for (const model::Family family :
+       {model::Family::gpt2, model::Family::opt, model::Family::bert, model::Family::distilbert}) {
+    for (const bool odd : {false, true}) {
+      Case c{std::string(model::to_string(family)) + (odd ? "-odd" : ""), base()};
+      model::Transformer& t = c.transformer;
+      t.family = family;
+      t.layers = 5;
+      t.activation = model::Activation::gelu;
+      if (family == model::Family::gpt2) t.activation = model::Activation::gelu_tanh;
+      if (family == model::Family::opt) t.activation = model::Activation::relu;
+      t.token_types = family == model::Family::bert ? 2 : 0;
+      t.norm_epsilon = odd ? 1e-3 : 1e-12;
+      if (family == model::Family::opt) t.norm_epsilon = 1e-5;  // not in OPT's config.json
+      if (family == model::Family::distilbert) t.norm_epsilon = 1e-12;
+      t.tied_embeddings = !odd || !t.architecture().generates();
+      if (odd) {  // fewer heads than devices: some hold FFN columns alone
+        t.heads = t.kv_heads = 3;
+        t.head_dim = 14;
+        t.hidden = 42;
+        t.intermediate = 53;
+        t.vocab = 257;
+        c.file_limit = 50000;
+      }
+      c.every_strategy = true;
+      all.push_back(c);
+    }
+  }
+  return all;
+}
+
 void write_logits(const std::filesystem::path& path,
                   const std::vector<std::vector<float>>& logits) {
   std::ofstream out(path, std::ios::binary);
@@ -117,10 +166,31 @@ std::vector<std::vector<float>> feed(const planner::Plan& plan,
   return logits;
 }
 
+std::vector<Run> runs_of(const Case& c) {
+  if (c.every_strategy) return {std::begin(kRuns), std::end(kRuns)};
+  if (c.transformer.heads > 1) return {kRuns[1]};
+  return {};
+}
+
+void dump_encoder(const Case& c, const std::filesystem::path& folder,
+                  const std::vector<std::int32_t>& prompt) {
+  const auto rows = static_cast<std::int64_t>(prompt.size());
+  const planner::Plan local = testing::plan_for(c.transformer, "local", 1, "equal", rows, 0);
+  write_logits(folder / "local.f32", {testing::SerialExecutor(local, folder).encode(prompt)});
+  for (const Run& run : runs_of(c)) {
+    const planner::Plan plan =
+        testing::plan_for(c.transformer, run.strategy, run.devices, run.partition, rows, 0);
+    write_logits(folder / (std::string(run.name) + ".f32"),
+                 {testing::SerialExecutor(plan, folder).encode(prompt)});
+  }
+  std::ofstream(folder / "ids.json") << nlohmann::json{{"prompt", prompt}}.dump();
+}
+
 void dump(const Case& c, const std::filesystem::path& folder) {
   exec::write_random_weights(c.transformer, 4711, c.dtype, folder, c.file_limit);
   const std::string text = "The quick brown fox jumps over the lazy dog";
   const std::vector<std::int32_t> prompt(text.begin(), text.end());
+  if (!c.transformer.architecture().generates()) return dump_encoder(c, folder, prompt);
   const auto rows = static_cast<std::int64_t>(prompt.size());
   const planner::Plan local =
       testing::plan_for(c.transformer, "local", 1, "equal", rows, kFurtherTokens + 1);
@@ -129,10 +199,10 @@ void dump(const Case& c, const std::filesystem::path& folder) {
       testing::SerialExecutor(local, folder).generate(prompt, kFurtherTokens + 1, logits);
   fed.pop_back();  // the last token is fed to nothing
   write_logits(folder / "local.f32", logits);
-  if (c.transformer.heads > 1) {
-    const planner::Plan tensor =
-        testing::plan_for(c.transformer, "tensor", 3, "4:2:1", rows, kFurtherTokens + 1);
-    write_logits(folder / "tensor-3.f32", feed(tensor, folder, prompt, fed));
+  for (const Run& run : runs_of(c)) {
+    const planner::Plan plan = testing::plan_for(c.transformer, run.strategy, run.devices,
+                                                 run.partition, rows, kFurtherTokens + 1);
+    write_logits(folder / (std::string(run.name) + ".f32"), feed(plan, folder, prompt, fed));
   }
   std::ofstream(folder / "ids.json") << nlohmann::json{{"prompt", prompt}, {"fed", fed}}.dump();
 }
@@ -146,6 +216,9 @@ int main(int argc, char** argv) try {
     return 2;
   }
   for (const tandem::Case& c : tandem::cases()) {
+    tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
+  }
+  for (const tandem::Case& c : tandem::family_cases()) {
     tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
   }
   return 0;

@@ -1,0 +1,93 @@
+// The ends of a step: tokens to hidden states, hidden states to logits.
+
+#include <algorithm>
+#include <string>
+
+#include "exec/compute_state.hpp"
+#include "exec/kernels/rowwise.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+using model::Task;
+
+void Compute::State::embed(const model::Batch& batch, const Task& task) {
+  const MatrixView& table = shard.tensors().embedding;
+  if (table.data == nullptr) lacks("the embedding");
+  require(task.rows.end <= token_count, "tokens set for every embedded row");
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    const std::int64_t id = tokens[static_cast<std::size_t>(row)];
+    std::copy_n(table.data + id * table.columns, table.columns, y.at(row));
+  }
+  add_positions(batch, task, y);
+}
+
+void Compute::State::fetch(const model::Batch& batch, const Task& task) {
+  if (embedding_rows == nullptr) lacks("rows of the embedding");
+  require(task.rows.end <= token_count, "tokens set for every embedded row");
+  const Buffer y = operand(task.output, task, transformer.hidden);
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    embedding_rows->read_row(tokens[static_cast<std::size_t>(row)],
+                             {y.at(row), static_cast<std::size_t>(transformer.hidden)});
+  }
+  add_positions(batch, task, y);
+}
+
+void Compute::State::add_positions(const model::Batch& batch, const Task& task, const Buffer& y) {
+  const MatrixView& positions = shard.tensors().positions;
+  const MatrixView& types = shard.tensors().token_types;
+  if (transformer.position_rows() > 0) {
+    if (positions.data == nullptr) lacks("learned positions");
+    for_parts(batch, task.rows, [&](const Part& part) {
+      const std::int64_t first = part.past + transformer.architecture().position_offset;
+      require(first + part.rows.size() <= positions.rows, "positions within the model's context");
+      for (std::int32_t i = 0; i < part.rows.size(); ++i)
+        exec::add(positions.data + (first + i) * y.width, y.width, y.at(part.rows.begin + i));
+    });
+  }
+  if (transformer.token_types > 0) {
+    if (types.data == nullptr) lacks("token types");
+    for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
+      exec::add(types.data, y.width, y.at(row));  // a text is of type 0
+  }
+}
+
+std::int64_t Compute::State::logit_row(const model::Batch& batch, std::int32_t row) const {
+  const bool each = logit_rows.rows > limits.sequences;
+  std::int64_t at = 0;
+  std::int32_t end = 0;
+  for (const model::Segment& segment : batch.segments) {
+    end += segment.rows;
+    if (row < end) {
+      const std::int32_t sampled = row - (end - segment.sampled);
+      require(sampled >= 0 || !each, "logits of a row that is sampled");
+      if (each) at += sampled;
+      require(at < logit_rows.rows, "rows of logits within the limits");
+      return at;
+    }
+    at += each ? segment.sampled : 1;
+  }
+  throw std::logic_error("logits of a row outside the batch");
+}
+
+void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
+  const MatrixView& w = shard.tensors().head;
+  if (w.data == nullptr) lacks("the LM head");
+  const Buffer x = operand(task.input, task, transformer.hidden);
+  require(task.output.kind == model::BufferKind::logits, "an LM head's output is the logits");
+  require(task.columns.end <= transformer.vocab, "columns within the vocabulary");
+  const std::int64_t first_row = shard.tensors().head_begin;
+  if (task.columns.begin < first_row || task.columns.end > first_row + w.rows)
+    lacks("rows " + std::to_string(task.columns.begin) + ".." + std::to_string(task.columns.end) +
+          " of the LM head");
+  if (task.rows.empty()) return;
+  const std::int64_t first = logit_row(batch, task.rows.begin);
+  last_logits = logit_row(batch, task.rows.end - 1);
+  require(last_logits + 1 - first == task.rows.size(), "a row of logits for each row");
+  multiply({x.at(task.rows.begin), x.width, w.data + (task.columns.begin - first_row) * w.columns,
+            w.columns, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
+            task.columns.size(), w.columns});
+}
+
+}  // namespace tandem::exec

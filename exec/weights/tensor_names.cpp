@@ -1,0 +1,251 @@
+#include "exec/weights/tensor_names.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Family;
+
+// Without ".weight" and ".bias". "{}" stands for the layer, "{-}" for the layer before it.
+struct FamilyTensors {
+  Family family = Family::llama;
+  // The one that the class with the LM head writes, then others; the head has none.
+  std::array<std::string_view, 3> prefixes{};
+  std::size_t prefix_count = 0;
+  bool transposed = false;  // the matrices of layers
+  bool fused = false;       // query, key and value are one tensor, in this order
+  std::string_view embedding{};
+  std::string_view positions{};
+  std::string_view token_types{};
+  std::string_view first_norm{};  // in front of the first layer; empty: named as in every layer
+  std::string_view attention_norm{};
+  std::string_view query{};
+  std::string_view key{};
+  std::string_view value{};
+  std::string_view out{};
+  std::string_view ffn_norm{};
+  std::string_view gate{};
+  std::string_view up{};
+  std::string_view down{};
+  std::string_view final_norm{};  // its layer is the one after the last
+  std::string_view head{};
+};
+
+// As the classes of Hugging Face transformers name their parameters.
+constexpr FamilyTensors kFamilies[] = {
+    {.family = Family::llama,
+     .prefixes = {"model.", ""},
+     .prefix_count = 2,
+     .embedding = "embed_tokens",
+     .attention_norm = "layers.{}.input_layernorm",
+     .query = "layers.{}.self_attn.q_proj",
+     .key = "layers.{}.self_attn.k_proj",
+     .value = "layers.{}.self_attn.v_proj",
+     .out = "layers.{}.self_attn.o_proj",
+     .ffn_norm = "layers.{}.post_attention_layernorm",
+     .gate = "layers.{}.mlp.gate_proj",
+     .up = "layers.{}.mlp.up_proj",
+     .down = "layers.{}.mlp.down_proj",
+     .final_norm = "norm",
+     .head = "lm_head"},
+    {.family = Family::gpt2,
+     .prefixes = {"transformer.", ""},
+     .prefix_count = 2,
+     .transposed = true,
+     .fused = true,
+     .embedding = "wte",
+     .positions = "wpe",
+     .attention_norm = "h.{}.ln_1",
+     .query = "h.{}.attn.c_attn",
+     .key = "h.{}.attn.c_attn",
+     .value = "h.{}.attn.c_attn",
+     .out = "h.{}.attn.c_proj",
+     .ffn_norm = "h.{}.ln_2",
+     .up = "h.{}.mlp.c_fc",
+     .down = "h.{}.mlp.c_proj",
+     .final_norm = "ln_f",
+     .head = "lm_head"},
+    {.family = Family::opt,
+     .prefixes = {"model.decoder.", "decoder.", ""},
+     .prefix_count = 3,
+     .embedding = "embed_tokens",
+     .positions = "embed_positions",
+     .attention_norm = "layers.{}.self_attn_layer_norm",
+     .query = "layers.{}.self_attn.q_proj",
+     .key = "layers.{}.self_attn.k_proj",
+     .value = "layers.{}.self_attn.v_proj",
+     .out = "layers.{}.self_attn.out_proj",
+     .ffn_norm = "layers.{}.final_layer_norm",
+     .up = "layers.{}.fc1",
+     .down = "layers.{}.fc2",
+     .final_norm = "final_layer_norm",
+     .head = "lm_head"},
+    {.family = Family::bert,
+     .prefixes = {"bert.", ""},
+     .prefix_count = 2,
+     .embedding = "embeddings.word_embeddings",
+     .positions = "embeddings.position_embeddings",
+     .token_types = "embeddings.token_type_embeddings",
+     .first_norm = "embeddings.LayerNorm",
+     .attention_norm = "encoder.layer.{-}.output.LayerNorm",
+     .query = "encoder.layer.{}.attention.self.query",
+     .key = "encoder.layer.{}.attention.self.key",
+     .value = "encoder.layer.{}.attention.self.value",
+     .out = "encoder.layer.{}.attention.output.dense",
+     .ffn_norm = "encoder.layer.{}.attention.output.LayerNorm",
+     .up = "encoder.layer.{}.intermediate.dense",
+     .down = "encoder.layer.{}.output.dense",
+     .final_norm = "encoder.layer.{-}.output.LayerNorm"},
+    {.family = Family::distilbert,
+     .prefixes = {"distilbert.", ""},
+     .prefix_count = 2,
+     .embedding = "embeddings.word_embeddings",
+     .positions = "embeddings.position_embeddings",
+     .first_norm = "embeddings.LayerNorm",
+     .attention_norm = "transformer.layer.{-}.output_layer_norm",
+     .query = "transformer.layer.{}.attention.q_lin",
+     .key = "transformer.layer.{}.attention.k_lin",
+     .value = "transformer.layer.{}.attention.v_lin",
+     .out = "transformer.layer.{}.attention.out_lin",
+     .ffn_norm = "transformer.layer.{}.sa_layer_norm",
+     .up = "transformer.layer.{}.ffn.lin1",
+     .down = "transformer.layer.{}.ffn.lin2",
+     .final_norm = "transformer.layer.{-}.output_layer_norm"},
+};
+
+const FamilyTensors& tensors_of(const model::Transformer& transformer) {
+  std::string known;
+  for (const FamilyTensors& row : kFamilies) {
+    if (row.family == transformer.family) return row;
+    known += (known.empty() ? "" : ", ") + std::string(model::to_string(row.family));
+  }
+  throw Error("model " + transformer.name + ": family " +
+              std::string(model::to_string(transformer.family)) + ", expected one of " + known +
+              "; models of this family can be planned and simulated only");
+}
+
+// The tensor's stem and which of its two parameters is meant.
+struct Pattern {
+  std::string_view stem{};
+  std::string_view parameter = ".weight";
+  bool layer_matrix = false;
+  std::int64_t fused_index = -1;  // among query, key and value
+};
+
+Pattern bias(std::string_view stem) { return {.stem = stem, .parameter = ".bias"}; }
+Pattern matrix(std::string_view stem) { return {.stem = stem, .layer_matrix = true}; }
+Pattern fused(Pattern pattern, std::int64_t index) {
+  pattern.fused_index = index;
+  return pattern;
+}
+
+Pattern pattern_of(const FamilyTensors& row, WeightName weight, std::int32_t layer) {
+  const std::string_view attention_norm =
+      layer == 0 && !row.first_norm.empty() ? row.first_norm : row.attention_norm;
+  switch (weight) {
+    case WeightName::embedding:
+      return {.stem = row.embedding};
+    case WeightName::positions:
+      return {.stem = row.positions};
+    case WeightName::token_types:
+      return {.stem = row.token_types};
+    case WeightName::attention_norm:
+      return {.stem = attention_norm};
+    case WeightName::attention_norm_bias:
+      return bias(attention_norm);
+    case WeightName::query:
+      return fused(matrix(row.query), 0);
+    case WeightName::query_bias:
+      return fused(bias(row.query), 0);
+    case WeightName::key:
+      return fused(matrix(row.key), 1);
+    case WeightName::key_bias:
+      return fused(bias(row.key), 1);
+    case WeightName::value:
+      return fused(matrix(row.value), 2);
+    case WeightName::value_bias:
+      return fused(bias(row.value), 2);
+    case WeightName::out:
+      return matrix(row.out);
+    case WeightName::out_bias:
+      return bias(row.out);
+    case WeightName::ffn_norm:
+      return {.stem = row.ffn_norm};
+    case WeightName::ffn_norm_bias:
+      return bias(row.ffn_norm);
+    case WeightName::gate:
+      return matrix(row.gate);
+    case WeightName::gate_bias:
+      return bias(row.gate);
+    case WeightName::up:
+      return matrix(row.up);
+    case WeightName::up_bias:
+      return bias(row.up);
+    case WeightName::down:
+      return matrix(row.down);
+    case WeightName::down_bias:
+      return bias(row.down);
+    case WeightName::final_norm:
+      return {.stem = row.final_norm};
+    case WeightName::final_norm_bias:
+      return bias(row.final_norm);
+    case WeightName::head:
+      return {.stem = row.head};
+  }
+  throw std::logic_error("weight name out of range");
+}
+
+void replace(std::string& text, std::string_view what, std::int64_t number) {
+  if (const std::size_t at = text.find(what); at != std::string::npos)
+    text.replace(at, what.size(), std::to_string(number));
+}
+
+}  // namespace
+
+TensorPlace place_of(const model::Transformer& transformer, WeightName weight, std::int32_t layer,
+                     std::int64_t outputs) {
+  const FamilyTensors& row = tensors_of(transformer);
+  const Pattern pattern = pattern_of(row, weight, layer);
+  require(!pattern.stem.empty(), "a weight that the family has");
+  const std::int64_t number = layer < 0 ? transformer.layers : layer;
+  TensorPlace place;
+  place.tensor = weight == WeightName::head ? "" : std::string(row.prefixes.front());
+  place.tensor += pattern.stem;
+  place.tensor += pattern.parameter;
+  replace(place.tensor, "{}", number);
+  replace(place.tensor, "{-}", number - 1);
+  place.outputs = outputs;
+  place.transposed = row.transposed && pattern.layer_matrix;
+  if (row.fused && pattern.fused_index >= 0) {
+    place.first = pattern.fused_index * outputs;
+    place.outputs = 3 * outputs;
+  }
+  return place;
+}
+
+std::vector<std::string> other_names(const std::string& tensor) {
+  std::vector<std::string> names{tensor};
+  for (const FamilyTensors& row : kFamilies) {
+    const std::string_view own = row.prefixes.front();
+    if (!tensor.starts_with(own)) continue;
+    for (std::size_t i = 1; i < row.prefix_count; ++i)
+      names.push_back(std::string(row.prefixes.at(i)) + tensor.substr(own.size()));
+  }
+  const auto renamed = [&](std::string_view from, std::string_view to) {
+    if (!tensor.ends_with(from)) return;
+    const std::size_t count = names.size();
+    for (std::size_t i = 0; i < count; ++i)
+      names.push_back(names[i].substr(0, names[i].size() - from.size()) + std::string(to));
+  };
+  renamed("LayerNorm.weight", "LayerNorm.gamma");
+  renamed("LayerNorm.bias", "LayerNorm.beta");
+  names.erase(names.begin());
+  return names;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,66 @@
+#pragma once
+
+// What distinguishes families of transformers, as data: one row a family (architecture.cpp). Work,
+// memory, lowerings, weights and kernels read these fields and never ask for the family's name.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tandem::model {
+
+// `llama` covers Llama 1 to 3.1, Yi, TinyLlama, Mistral and InternLM. GLM can be planned and
+// simulated, but not executed.
+enum class Family : std::uint8_t { llama, gpt2, opt, bert, distilbert, glm };
+
+// rms: x / sqrt(mean(x^2) + epsilon) * weight. layer: (x - mean) / sqrt(variance + epsilon) *
+// weight + bias.
+enum class Norm : std::uint8_t { rms, layer };
+
+// Where a norm stands. before: x + f(norm(x)), and a final norm after the last layer. after:
+// norm(x + f(x)). The latter is computed as "norm in place, then x + f(x)": the norm after one
+// block is the norm in front of the next, the embedding's norm is that of the first block, and the
+// last layer's is the final norm. So a block's norm always stands in front of it, and all that
+// differs is whether the residual stream goes on from the norm's result.
+enum class NormPlace : std::uint8_t { before, after };
+
+// gelu: x Phi(x), by erf. gelu_tanh: GPT-2's approximation (Hendrycks & Gimpel 2016) by tanh.
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+
+enum class Positions : std::uint8_t { rotary, learned };
+
+// Which positions a row attends to: those up to its own, or all of its sequence.
+enum class Mask : std::uint8_t { causal, full };
+
+// What a forward step is for: the next token, or the hidden state of every row (an encoder).
+enum class Outcome : std::uint8_t { token, hidden };
+
+struct Architecture {
+  Norm norm = Norm::rms;
+  NormPlace norm_place = NormPlace::before;
+  bool gated = true;      // FFN: act(x Wgate) * (x Wup); otherwise act(x Wup)
+  bool qkv_bias = false;  // one a row of Wq, Wk, Wv
+  bool out_bias = false;  // of Wo, which sums over heads: the device of head 0 adds it
+  bool ffn_bias = false;  // of Wup, and of Wdown, which the device of column 0 adds
+  Positions positions = Positions::rotary;
+  std::int64_t position_offset = 0;  // learned: position p is row p + offset of the table
+  Mask mask = Mask::causal;
+  Outcome outcome = Outcome::token;
+
+  // Vectors of a norm: a weight, and for LayerNorm a bias.
+  [[nodiscard]] std::int64_t norm_vectors() const { return norm == Norm::layer ? 2 : 1; }
+  [[nodiscard]] bool post_norm() const { return norm_place == NormPlace::after; }
+  [[nodiscard]] bool learned() const { return positions == Positions::learned; }
+  // False for an encoder: it has no LM head and samples nothing.
+  [[nodiscard]] bool generates() const { return outcome == Outcome::token; }
+  bool operator==(const Architecture&) const = default;
+};
+
+[[nodiscard]] const Architecture& architecture_of(Family family);
+
+[[nodiscard]] std::string_view to_string(Family family);
+[[nodiscard]] std::string_view to_string(Activation activation);  // as Hugging Face's ACT2FN has it
+// By any of the names that ACT2FN has for it; none: not one of these.
+[[nodiscard]] std::optional<Activation> activation_of(std::string_view name);
+
+}  // namespace tandem::model
