@@ -14,6 +14,7 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/weights/random.hpp"
+#include "model/message_places.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {

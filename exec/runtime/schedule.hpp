@@ -66,10 +66,8 @@ struct Schedule {
 
 // The schedule of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   a payload is captured as soon as the tasks that it depends on, or that write its rows and
-//   columns of its buffer, have run, and before any later task can overwrite it;
-//   an arrival is delivered as late as it can be: before the first later task that depends on it or
-//   touches its rows and columns, so that the device computes while the message travels.
+//   captures and deliveries stand among them as model/message_places.hpp says, which is where the
+//   predictors charge them.
 // Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
 // receiver takes a message only when it wants it or one behind it: a receiver has room for every
 // message that can arrive before the one being waited for; a sender captures into a slot whose last
