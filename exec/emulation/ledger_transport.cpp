@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "model/error.hpp"
@@ -27,6 +28,12 @@ Stamp stamp_of(Clock::time_point due) {
 
 Clock::time_point due_of(const Stamp& stamp) {
   return Clock::time_point(Clock::duration(std::bit_cast<std::int64_t>(stamp)));
+}
+
+std::chrono::nanoseconds thread_cpu() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // A message of one piece carries its stamp before its payload, since its due time is known at once;
@@ -97,12 +104,15 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
   // waking up late from the message before must not delay this one.
   const Clock::time_point now = Clock::now();
   Clock::time_point end = now - channel.returned < kAtOnce ? channel.free : now;
+  std::chrono::nanoseconds cpu{0};
   if (payload.size() <= kPieceBytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
     std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
     std::copy(payload.begin(), payload.end(), channel.stamped.begin() + kStampBytes);
+    const auto before = thread_cpu();
     inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
+    cpu = thread_cpu() - before;
   } else {
     std::size_t left = payload.size();
     end = ledger_->reserve(channel.hops, kPieceBytes, end);
@@ -119,7 +129,7 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
   sleep_until(end);
   channel.free = end;
   channel.returned = Clock::now();
-  return {.sent = end, .arrived = end};
+  return {.sent = end, .arrived = end, .cpu = cpu};
 }
 
 std::optional<MessageTimes> LedgerTransport::try_send(model::DeviceIndex /*to*/, MessageTag /*tag*/,
@@ -133,10 +143,13 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   Way& channel = way(from_, from);
   const Clock::time_point began = Clock::now();
   Stamp stamp{};
+  std::chrono::nanoseconds cpu{0};
   if (payload.size() <= kPieceBytes) {
     const std::span<std::byte> whole =
         std::span(channel.stamped).first(kStampBytes + payload.size());
+    const auto before = thread_cpu();
     inner_->receive(from, tag, whole, deadline, false);
+    cpu = thread_cpu() - before;
     std::copy_n(whole.begin(), kStampBytes, stamp.begin());
     std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());
   } else {
@@ -156,7 +169,7 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   const Clock::time_point seen = due < began ? due : std::max(due, Clock::now());
   const Clock::time_point arrived = std::max(seen, channel.free);
   channel.free = arrived;
-  return {.sent = arrived, .arrived = arrived};
+  return {.sent = arrived, .arrived = arrived, .cpu = cpu};
 }
 
 bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {

@@ -128,9 +128,9 @@ void OutgoingLane::send(std::int32_t position) {
   }
   if (first) {
     const ChannelMessage& next = message(position);
-    const Clock::time_point start = Clock::now();
     if (const auto times = transport().try_send(peer(), tag(next), std::as_bytes(slot(next)))) {
-      times_[static_cast<std::size_t>(position)] = {.start = start, .sent = times->sent};
+      // What the computing thread itself does is its own time, not the channel's.
+      times_[static_cast<std::size_t>(position)] = {.start = times->sent, .sent = times->sent};
       const std::lock_guard lock(mutex());
       captured_ = sent_ = position + 1;
       return;
@@ -149,7 +149,10 @@ void OutgoingLane::carry() {
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];
   times.start = Clock::now();
-  times.sent = transport().send(peer(), tag(next), std::as_bytes(slot(next))).sent;
+  const MessageTimes sent = transport().send(peer(), tag(next), std::as_bytes(slot(next)));
+  times.sent = sent.sent;
+  if (schedule().by_computing_thread())
+    message_cpu_ns_.store(sent.cpu.count(), std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex());
     sent_ = position + 1;
@@ -213,7 +216,9 @@ void IncomingLane::receive(std::int32_t position) {
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
                           Clock::time_point::max(), options().may_spin && !threaded_);
-  arrivals_[static_cast<std::size_t>(position)] = times.arrived;
+  arrivals_[static_cast<std::size_t>(position)] =
+      threaded_ ? Arrival{.when = times.arrived, .cpu = {}}
+                : Arrival{.when = times.sent, .cpu = times.cpu};
   if (!threaded_) {
     received_ = position + 1;
     return;

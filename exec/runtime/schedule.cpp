@@ -35,6 +35,9 @@ class Builder {
     collect_loads(schedule.disk);
     order(schedule);
     schedule.records = own_.size();
+    for (const auto* channels : {&schedule.outgoing, &schedule.incoming}) {
+      for (const ChannelSchedule& channel : *channels) schedule.records += channel.messages.size();
+    }
     return schedule;
   }
 

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/program.hpp"
 #include "model/task_graph.hpp"
+#include "model/work.hpp"
 
 namespace tandem::exec {
 
@@ -40,6 +42,11 @@ struct ChannelSchedule {
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
   std::size_t slot_floats = 0;  // the largest message
+
+  // Whether a device of its own would send and receive them on its computing thread.
+  [[nodiscard]] bool by_computing_thread() const {
+    return static_cast<double>(slot_floats) * model::kElementBytes <= model::kInlineBytes;
+  }
 };
 
 // A load as its lane sees it. Events are cpu tasks of this device that loads wait for.

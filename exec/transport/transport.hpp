@@ -25,8 +25,12 @@ using Clock = std::chrono::steady_clock;
 
 // When a message occupied its channel and when it was there, on this machine's steady clock.
 struct MessageTimes {
-  Clock::time_point sent;     // sender: when its channel was free again; receiver: equal to arrived
+  // Sender: when its channel was free again. Receiver: when the message was there, before the work
+  // of taking it in.
+  Clock::time_point sent;
   Clock::time_point arrived;  // receiver: when the payload may be used; sender: equal to sent
+  // CPU time that sending or receiving took of the calling thread; emulated links only.
+  std::chrono::nanoseconds cpu{0};
 };
 
 // One process' view. Thread-safety: each channel's sending end and each channel's receiving end may
