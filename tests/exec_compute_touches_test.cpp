@@ -172,6 +172,8 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
     case TaskKind::load:
     case TaskKind::release:
     case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
       FAIL("not executed by Compute");
   }
   return task;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -15,7 +16,11 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+// Of the narrowest link's time: several senders take turns on a link as frames do. Equal bytes for
+// all that pass the same link, so that they get equal rates, however often they pass it.
+constexpr double kPieceSeconds = 250e-6;
+constexpr std::size_t kLeastPieceBytes = 1500;
+constexpr std::size_t kMostPieceBytes = std::size_t{64} << 10;
 constexpr std::size_t kStampBytes = 8;  // due time, nanoseconds of the machine's steady clock
 constexpr std::chrono::microseconds kAtOnce{30};
 constexpr unsigned long kTimerSlack = 1000;  // nanoseconds
@@ -40,10 +45,29 @@ std::chrono::nanoseconds thread_cpu() {
 // a longer one is followed by its stamp under this tag, so that its bytes travel meanwhile.
 MessageTag stamp_tag(MessageTag tag) { return {.step = tag.step, .task = ~tag.task}; }
 
+std::size_t piece_of(const model::Cluster& cluster, const model::Route& route) {
+  double narrowest = std::numeric_limits<double>::max();
+  for (const model::Hop& hop : route.hops) {
+    const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
+    narrowest = std::min(narrowest, link.bandwidth.value());
+  }
+  return static_cast<std::size_t>(std::clamp(narrowest * kPieceSeconds,
+                                             static_cast<double>(kLeastPieceBytes),
+                                             static_cast<double>(kMostPieceBytes)));
+}
+
 }  // namespace
 
 struct LedgerTransport::Way {
+  Way(const model::Cluster& cluster, const model::Route& route)
+      : hops(route.hops),
+        piece_bytes(piece_of(cluster, route)),
+        latency(std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double>(route.latency.value()))),
+        stamped(kStampBytes + piece_bytes) {}
+
   std::vector<model::Hop> hops;
+  std::size_t piece_bytes = 0;
   Clock::duration latency{};
   // When the message before had been sent or had arrived.
   Clock::time_point free{};
@@ -58,18 +82,10 @@ LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_p
   require(inner_ != nullptr && ledger_ != nullptr && cancellation_ != nullptr,
           "ledger transport: a part is missing");
   for (model::DeviceIndex peer = 0; peer < cluster.size(); ++peer) {
-    auto there = std::make_unique<Way>();
-    auto back = std::make_unique<Way>();
-    if (peer != self) {
-      const model::Route& route = cluster.route(self, peer);
-      there->hops = route.hops;
-      there->latency = std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(route.latency.value()));
-      there->stamped.resize(kStampBytes + kPieceBytes);
-      back->stamped.resize(kStampBytes + kPieceBytes);
-    }
-    to_.push_back(std::move(there));
-    from_.push_back(std::move(back));
+    to_.push_back(peer == self ? nullptr
+                               : std::make_unique<Way>(cluster, cluster.route(self, peer)));
+    from_.push_back(peer == self ? nullptr
+                                 : std::make_unique<Way>(cluster, cluster.route(peer, self)));
   }
 }
 
@@ -77,7 +93,8 @@ LedgerTransport::~LedgerTransport() = default;
 
 LedgerTransport::Way& LedgerTransport::way(std::vector<std::unique_ptr<Way>>& ways,
                                            model::DeviceIndex peer) const {
-  require(peer >= 0 && static_cast<std::size_t>(peer) < ways.size(),
+  require(peer >= 0 && static_cast<std::size_t>(peer) < ways.size() &&
+              ways[static_cast<std::size_t>(peer)] != nullptr,
           "ledger transport: no such device");
   return *ways[static_cast<std::size_t>(peer)];
 }
@@ -105,7 +122,7 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
   const Clock::time_point now = Clock::now();
   Clock::time_point end = now - channel.returned < kAtOnce ? channel.free : now;
   std::chrono::nanoseconds cpu{0};
-  if (payload.size() <= kPieceBytes) {
+  if (payload.size() <= channel.piece_bytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
     std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
@@ -114,13 +131,14 @@ MessageTimes LedgerTransport::send(model::DeviceIndex to, MessageTag tag,
     inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
     cpu = thread_cpu() - before;
   } else {
-    std::size_t left = payload.size();
-    end = ledger_->reserve(channel.hops, kPieceBytes, end);
-    left -= kPieceBytes;
+    std::size_t left = payload.size() - channel.piece_bytes;
+    end = ledger_->reserve(channel.hops, channel.piece_bytes, end);
+    const auto before = thread_cpu();
     inner_->send(to, tag, payload);
+    cpu = thread_cpu() - before;
     while (left > 0) {
       sleep_until(end);
-      const std::size_t piece = std::min(left, kPieceBytes);
+      const std::size_t piece = std::min(left, channel.piece_bytes);
       end = ledger_->reserve(channel.hops, piece, end);
       left -= piece;
     }
@@ -144,16 +162,17 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   const Clock::time_point began = Clock::now();
   Stamp stamp{};
   std::chrono::nanoseconds cpu{0};
-  if (payload.size() <= kPieceBytes) {
+  const auto before = thread_cpu();
+  if (payload.size() <= channel.piece_bytes) {
     const std::span<std::byte> whole =
         std::span(channel.stamped).first(kStampBytes + payload.size());
-    const auto before = thread_cpu();
     inner_->receive(from, tag, whole, deadline, false);
     cpu = thread_cpu() - before;
     std::copy_n(whole.begin(), kStampBytes, stamp.begin());
     std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());
   } else {
     inner_->receive(from, tag, payload, deadline, false);
+    cpu = thread_cpu() - before;
     inner_->receive(from, stamp_tag(tag), stamp, deadline, false);
   }
   const Clock::time_point due = due_of(stamp);
@@ -173,7 +192,7 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
 }
 
 bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {
-  return bytes <= kPieceBytes && inner_->receives_inline(from, bytes);
+  return inner_->receives_inline(from, bytes);
 }
 
 void LedgerTransport::cancel(const std::string& reason) noexcept { inner_->cancel(reason); }

@@ -11,8 +11,8 @@ namespace tandem::exec {
 
 // Makes a fast transport as slow as the links of a cluster. A message of B bytes alone on its route
 // occupies its channel for B / min(bandwidth) and may be used sum(latency) after that; messages
-// share links in pieces of 64 KiB, first come, first served, which for several long ones is close
-// to max-min fair. The time on the real transport is hidden as long as it is shorter.
+// share links in pieces of at most 250 us, first come, first served, which is close to max-min
+// fair, as SimGrid shares them. The time on the real transport is hidden as long as it is shorter.
 class LedgerTransport final : public Transport {
  public:
   // `cancellation` is the one of `inner`; never null.
