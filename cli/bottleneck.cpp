@@ -6,37 +6,46 @@
 
 #include "cli/table.hpp"
 #include "model/error.hpp"
+#include "model/program.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::cli {
 namespace {
 
+using model::Action;
+using model::ActionIndex;
+using model::Program;
 using model::Span;
-using model::Task;
-using model::TaskGraph;
-using model::TaskIndex;
+using model::TaskKind;
 
-// The spans of one step, by task.
-std::vector<const Span*> spans_of(const model::Trace& trace, std::int32_t step, TaskIndex tasks) {
-  std::vector<const Span*> spans(static_cast<std::size_t>(tasks), nullptr);
+// The spans of one step, by action.
+std::vector<const Span*> spans_of(const model::Trace& trace, std::int32_t step,
+                                  const Program& program) {
+  // A transfer has three spans, all else one.
+  std::map<std::pair<model::TaskIndex, TaskKind>, const Span*> by_task;
   for (const Span& span : trace.spans) {
-    if (span.step == step && span.task >= 0 && span.task < tasks)
-      spans[static_cast<std::size_t>(span.task)] = &span;
+    if (span.step == step) by_task[{span.task, span.kind}] = &span;
+  }
+  std::vector<const Span*> spans;
+  spans.reserve(program.actions().size());
+  for (const Action& action : program.actions()) {
+    const auto found = by_task.find({action.task, action.kind});
+    spans.push_back(found == by_task.end() ? nullptr : found->second);
   }
   return spans;
 }
 
 class CriticalPath {
  public:
-  CriticalPath(const planner::Plan& plan, const TaskGraph& graph, std::vector<const Span*> spans)
-      : plan_(plan), costs_(plan.cost_model()), graph_(graph), spans_(std::move(spans)) {
-    std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, TaskIndex> last;
-    for (TaskIndex i = 0; i < graph.size(); ++i) {
-      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-      const auto [lane, first] = last.try_emplace({task.lane, task.device, task.peer}, -1);
+  CriticalPath(const planner::Plan& plan, const Program& program, std::vector<const Span*> spans)
+      : plan_(plan), costs_(plan.cost_model()), program_(program), spans_(std::move(spans)) {
+    std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, ActionIndex> last;
+    for (ActionIndex i = 0; i < program.size(); ++i) {
+      const Action& action = program.actions()[static_cast<std::size_t>(i)];
+      const auto [lane, first] = last.try_emplace({action.lane, action.device, action.peer}, -1);
       lane_before_.push_back(lane->second);
       lane->second = i;
-      if (task.lane != model::LaneKind::channel) continue;
+      if (action.lane != model::LaneKind::channel) continue;
       for (const model::Hop& hop : route(i).hops)
         occupied_[{hop.link, hop.direction}] += alone(i, hop);
     }
@@ -44,9 +53,9 @@ class CriticalPath {
 
   // Back to time `from`: a disk may have begun a step's loads long before.
   [[nodiscard]] std::vector<Waiting> walk(double from) {
-    TaskIndex at = last_result();
+    ActionIndex at = last_result();
     while (at >= 0 && span(at).end > from) {
-      const TaskIndex before = predecessor(at);
+      const ActionIndex before = predecessor(at);
       // What passes between the end of the one and the end of the other belongs to the other.
       const double since = before < 0 ? span(at).start : span(at).start - gap(at, before);
       charge(at, span(at).end - std::max(since, from));
@@ -60,45 +69,45 @@ class CriticalPath {
   }
 
  private:
-  [[nodiscard]] const Span& span(TaskIndex i) const {
+  [[nodiscard]] const Span& span(ActionIndex i) const {
     const Span* found = spans_[static_cast<std::size_t>(i)];
-    require(found != nullptr, "every task of the step has a span");
+    require(found != nullptr, "every action of the step has a span");
     return *found;
   }
-  [[nodiscard]] const Task& task(TaskIndex i) const {
-    return graph_.tasks()[static_cast<std::size_t>(i)];
+  [[nodiscard]] const Action& action(ActionIndex i) const {
+    return program_.actions()[static_cast<std::size_t>(i)];
   }
-  [[nodiscard]] const model::Route& route(TaskIndex i) const {
-    return plan_.cluster.route(task(i).device, task(i).peer);
+  [[nodiscard]] const model::Route& route(ActionIndex i) const {
+    return plan_.cluster.route(action(i).device, action(i).peer);
   }
 
   // When `after`, in the same lane, could follow `i`: a channel is free once the bytes are out.
-  [[nodiscard]] double lane_free(TaskIndex i) const {
-    const bool channel = task(i).lane == model::LaneKind::channel;
+  [[nodiscard]] double lane_free(ActionIndex i) const {
+    const bool channel = action(i).lane == model::LaneKind::channel;
     return span(i).end - (channel ? route(i).latency.value() : 0.0);
   }
 
-  [[nodiscard]] double gap(TaskIndex at, TaskIndex before) const {
+  [[nodiscard]] double gap(ActionIndex at, ActionIndex before) const {
     const double free =
         before == lane_before_[static_cast<std::size_t>(at)] ? lane_free(before) : span(before).end;
     return std::max(0.0, span(at).start - free);
   }
 
   // What the step is for: its last sample, or the end of an encoder's pass on the master.
-  [[nodiscard]] TaskIndex last_result() const {
-    TaskIndex last = -1;
-    for (TaskIndex i = graph_.size() - 1; i >= 0; --i) {
-      if (task(i).kind == model::TaskKind::sample) return i;
-      if (last < 0 && task(i).device == plan_.master && task(i).lane == model::LaneKind::cpu)
+  [[nodiscard]] ActionIndex last_result() const {
+    ActionIndex last = -1;
+    for (ActionIndex i = program_.size() - 1; i >= 0; --i) {
+      if (action(i).kind == model::TaskKind::sample) return i;
+      if (last < 0 && action(i).device == plan_.master && action(i).lane == model::LaneKind::cpu)
         last = i;
     }
     return last;
   }
 
-  [[nodiscard]] TaskIndex predecessor(TaskIndex i) const {
-    TaskIndex latest = lane_before_[static_cast<std::size_t>(i)];
+  [[nodiscard]] ActionIndex predecessor(ActionIndex i) const {
+    ActionIndex latest = lane_before_[static_cast<std::size_t>(i)];
     double when = latest < 0 ? 0.0 : lane_free(latest);
-    for (const TaskIndex dependency : graph_.dependencies(i)) {
+    for (const ActionIndex dependency : program_.dependencies(i)) {
       if (latest >= 0 && span(dependency).end < when) continue;
       latest = dependency;
       when = span(dependency).end;
@@ -106,22 +115,25 @@ class CriticalPath {
     return latest;
   }
 
-  void charge(TaskIndex i, double seconds) {
+  void charge(ActionIndex i, double seconds) {
     const std::string& device =
-        plan_.cluster.devices()[static_cast<std::size_t>(task(i).device)].name;
-    if (task(i).lane == model::LaneKind::cpu) {
-      seconds_["compute of " + device] += seconds;
+        plan_.cluster.devices()[static_cast<std::size_t>(action(i).device)].name;
+    if (action(i).lane == model::LaneKind::cpu) {
+      const bool copy = action(i).kind == TaskKind::capture || action(i).kind == TaskKind::deliver;
+      seconds_[(copy ? "copying messages of " : "compute of ") + device] += seconds;
       return;
     }
-    if (task(i).lane == model::LaneKind::disk) {
+    if (action(i).lane == model::LaneKind::disk) {
       seconds_["disk of " + device] += seconds;
       return;
     }
     const model::Route& way = route(i);
     const double latency = std::min(seconds, way.latency.value());
-    const double overhead =
-        std::min(seconds - latency,
-                 costs_.message_overhead(task(i).device, model::Bytes{span(i).bytes}).value());
+    const double overhead = std::min(
+        seconds - latency, costs_
+                               .message_overhead(action(i).device, model::Bytes{span(i).bytes},
+                                                 action(i).computing_thread)
+                               .value());
     seconds_["latency of links"] += latency;
     if (overhead > 0.0) seconds_["message overhead of " + device] += overhead;
     const auto busiest = std::max_element(way.hops.begin(), way.hops.end(),
@@ -136,20 +148,20 @@ class CriticalPath {
     return plan_.cluster.links()[static_cast<std::size_t>(hop.link)];
   }
   // Seconds that the message alone takes of a link's time.
-  [[nodiscard]] double alone(TaskIndex i, const model::Hop& hop) const {
+  [[nodiscard]] double alone(ActionIndex i, const model::Hop& hop) const {
     return (model::Bytes{span(i).bytes} / link(hop).bandwidth).value();
   }
   // Seconds of the step that a link is occupied, as message `i` sees it.
-  [[nodiscard]] double occupation(TaskIndex i, const model::Hop& hop) const {
+  [[nodiscard]] double occupation(ActionIndex i, const model::Hop& hop) const {
     return link(hop).sharing == model::Sharing::fatpipe ? alone(i, hop)
                                                         : occupied_.at({hop.link, hop.direction});
   }
 
   const planner::Plan& plan_;
   model::CostModel costs_;
-  const TaskGraph& graph_;
+  const Program& program_;
   std::vector<const Span*> spans_;
-  std::vector<TaskIndex> lane_before_;
+  std::vector<ActionIndex> lane_before_;
   // By link and direction: the time that the step's messages take of it.
   std::map<std::pair<model::LinkIndex, model::Direction>, double> occupied_;
   std::map<std::string, double> seconds_;
@@ -162,9 +174,9 @@ Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace)
   Bottleneck result;
   double from = 0.0;
   for (std::int32_t step = 0; step < std::min(2, steps.count()); ++step) {
-    const TaskGraph& graph = steps.graph(step);
+    const Program program(steps.graph(step));
     std::vector<Waiting> waiting =
-        CriticalPath(plan, graph, spans_of(trace, step, graph.size())).walk(from);
+        CriticalPath(plan, program, spans_of(trace, step, program)).walk(from);
     for (const Span& span : trace.spans) {
       if (span.step == step && span.kind == model::TaskKind::sample)
         from = std::max(from, span.end);

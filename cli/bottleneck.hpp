@@ -12,7 +12,8 @@ namespace tandem::cli {
 
 // One thing that time on the critical path goes to.
 struct Waiting {
-  std::string what;  // "compute of laptop", "bandwidth of wifi", "latency of links"
+  std::string what;  // "compute of laptop", "copying messages of desktop", "bandwidth of wifi",
+                     // "latency of links"
   double seconds = 0.0;
 };
 
@@ -21,10 +22,11 @@ struct Bottleneck {
   std::vector<Waiting> token;   // of the second token; empty if there is none
 };
 
-// Walks back from each step's sample, always to what ended last among dependencies and lane
-// predecessor. `trace` has the spans of the first two steps of `plan` at least. A transfer's time
-// is its route's latency, its sender's message overhead, and the rest, which is laid to that link
-// of the route that the step's messages occupy longest: where one waits for the others.
+// Walks back from each step's sample through the actions of its Program, always to what ended last
+// among dependencies and lane predecessor. `trace` has the spans of the first two steps of `plan`
+// at least. A transfer's time is its route's latency, its sender's message overhead, and the rest,
+// which is laid to that link of the route that the step's messages occupy longest: where one waits
+// for the others.
 [[nodiscard]] Bottleneck find_bottleneck(const planner::Plan& plan, const model::Trace& trace);
 
 // "what 61%, what 30%, what 9%": the largest few.

@@ -40,19 +40,6 @@ void check_limits(const model::Transformer& transformer, const model::Share& sha
 
 }  // namespace
 
-std::span<const BufferKind> also_read(model::TaskKind kind) {
-  static constexpr std::array kCache{BufferKind::key_value};
-  if (kind == model::TaskKind::attend) return kCache;
-  return {};
-}
-
-std::span<const BufferKind> also_written(model::TaskKind kind) {
-  // Keys, and values of several sequences, wait in the attention buffer for their places.
-  static constexpr std::array kStaged{BufferKind::key_value, BufferKind::attention};
-  if (kind == model::TaskKind::project_qkv) return kStaged;
-  return {};
-}
-
 Compute::State::State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit)
     : transformer(geometry),
       shard(std::move(weights)),

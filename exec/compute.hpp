@@ -27,11 +27,6 @@ struct ComputeLimits {
   bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
 };
 
-// The buffers that Compute::execute reads and writes besides a task's input and output; of the
-// cache, the task's layer. Whoever orders tasks and transfers must know of them.
-[[nodiscard]] std::span<const model::BufferKind> also_read(model::TaskKind kind);
-[[nodiscard]] std::span<const model::BufferKind> also_written(model::TaskKind kind);
-
 // Not thread-safe, except that `read_rows` of one buffer and tasks that do not write that buffer
 // may run at the same time.
 class Compute {

@@ -63,6 +63,8 @@ void Compute::State::execute(const model::Batch& batch, const Task& task) {
     case TaskKind::load:
     case TaskKind::release:
     case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
       break;
   }
   throw std::logic_error("compute does not execute " + std::string(model::to_string(task.kind)));

@@ -103,7 +103,9 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
     return profile.rate[static_cast<std::size_t>(kind)];
   };
-  rate(TaskKind::transfer) = measure_message_cost();
+  const MessageCosts messages = measure_message_cost();
+  rate(TaskKind::transfer) = messages.transfer;
+  profile.inlined = messages.inlined;
 
   // Two sizes of everything, so that what a task costs can be told from what a byte costs.
   constexpr double kSmall = 0.25;

@@ -118,12 +118,27 @@ ProfileRig::ProfileRig(const Options& options)
       compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
                {.max_rows = options.max_rows,
                 .max_positions = options.max_positions,
-                .threads = options.threads}) {}
+                .threads = options.threads}),
+      slot_(static_cast<std::size_t>(options.max_rows * transformer_.hidden)) {}
 
 void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
                      ProfileLog& log) {
   const double seconds = timed(clock, [&] { compute_.execute(batch, task); });
   log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
+}
+
+void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
+  const Range columns{0, static_cast<std::int32_t>(transformer_.hidden)};
+  const std::span<float> payload =
+      std::span(slot_).first(static_cast<std::size_t>(rows * transformer_.hidden));
+  const BufferRef partial{BufferKind::partial};
+  const model::Work work =
+      model::copy_work(model::Bytes{static_cast<double>(payload.size_bytes())});
+  const Range all{0, rows};
+  log.add(TaskKind::capture, work,
+          timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));
+  log.add(TaskKind::deliver, work,
+          timed(clock, [&] { compute_.write_rows(partial, all, columns, payload); }));
 }
 
 void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
@@ -153,10 +168,12 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
     task(TaskKind::project_qkv, share_.heads, normed, query);
     task(TaskKind::attend, share_.heads, query, attention);
     task(TaskKind::project_out, share_.heads, attention, partial);
+    copy(rows, clock, log);
     task(TaskKind::add, hidden, partial, kHidden);
     task(TaskKind::norm, hidden, kHidden, normed, WeightBlock::ffn);
     task(TaskKind::ffn_up, share_.columns, normed, activation);
     task(TaskKind::ffn_down, share_.columns, activation, partial);
+    copy(rows, clock, log);
     task(TaskKind::add, hidden, partial, kHidden);
   }
 }

@@ -59,12 +59,15 @@ class ProfileRig {
   [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
 
  private:
+  // What a message of the partial sums costs the thread that computes.
+  void copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
   void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,
            ProfileLog& log);
 
   model::Transformer transformer_;
   model::Share share_;
   Compute compute_;
+  std::vector<float> slot_;  // of messages
 };
 
 // Embedding, final norm, LM head and sampling, for `sequences` at once.

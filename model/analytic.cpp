@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "model/error.hpp"
 #include "model/extension.hpp"
+#include "model/program.hpp"
 
 namespace tandem::model {
 
 namespace {
 
-// What a task costs in one shape of graph. A lane is a position in the evaluator's `free_`.
+// What an action costs in one shape of graph. A lane is a position in the evaluator's `free_`.
 struct Cost {
   std::int32_t lane = 0;
   double occupied_s = 0.0;  // how long the lane is taken
-  double flight_s = 0.0;    // from then on until it is done: the latency of a transfer
+  double flight_s = 0.0;    // from then on until it is done: the latency of a message
   double bytes = 0.0;
   double flops = 0.0;
 };
@@ -29,21 +31,21 @@ class Evaluator {
   template <class Record>
   void step(std::int32_t index, const TaskGraph& graph, const Record& record) {
     update_costs(graph);
-    const std::vector<Task>& tasks = graph.tasks();
-    done_.resize(tasks.size());
+    const std::vector<Action>& actions = program_->actions();
+    done_.resize(actions.size());
     const bool first = !has_step_;
     has_step_ = true;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
       const Cost& cost = cost_[i];
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
       double start = lane_free;
       double loaded = -std::numeric_limits<double>::infinity();
-      for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
+      for (const ActionIndex d : program_->dependencies(static_cast<ActionIndex>(i))) {
         const auto dependency = static_cast<std::size_t>(d);
-        double& latest = tasks[dependency].kind == TaskKind::load ? loaded : start;
+        double& latest = actions[dependency].kind == TaskKind::load ? loaded : start;
         latest = std::max(latest, done_[dependency]);
       }
-      for (const std::int32_t mark : graph.carried_dependencies(static_cast<TaskIndex>(i))) {
+      for (const std::int32_t mark : program_->marks(static_cast<ActionIndex>(i))) {
         if (first) break;
         const auto m = static_cast<std::size_t>(mark);
         require(m < marks_.size(), "evaluate_analytic: a mark that the step before does not carry");
@@ -54,14 +56,14 @@ class Evaluator {
       lane_free = start + cost.occupied_s;
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
-      const Task& task = tasks[i];
+      const Action& action = actions[i];
       record(Span{.step = index,
-                  .task = static_cast<TaskIndex>(i),
-                  .kind = task.kind,
-                  .lane = task.lane,
-                  .device = task.device,
-                  .peer = task.peer,
-                  .layer = task.layer,
+                  .task = action.task,
+                  .kind = action.kind,
+                  .lane = action.lane,
+                  .device = action.device,
+                  .peer = action.peer,
+                  .layer = action.layer,
                   .start = start,
                   .end = end,
                   .bytes = cost.bytes,
@@ -69,11 +71,12 @@ class Evaluator {
                   .stall = stall});
     }
     marks_.clear();
-    for (const TaskIndex mark : graph.carried())
+    for (const ActionIndex mark : program_->carried())
       marks_.push_back(done_[static_cast<std::size_t>(mark)]);
   }
 
   // Of the last step.
+  [[nodiscard]] const Program& program() const { return *program_; }
   [[nodiscard]] StepTimes times() const {
     StepTimes times;
     times.done = done_;
@@ -94,51 +97,39 @@ class Evaluator {
  private:
   // Only attention depends on `past`; the rest is kept while the graph's shape is the same.
   void update_costs(const TaskGraph& graph) {
-    const std::vector<Task>& tasks = graph.tasks();
-    if (graph.shape() == shape_ && shape_ != nullptr) {
-      for (const std::size_t i : attends_) cost_[i] = cost_of(graph.batch(), tasks[i]);
+    if (program_ && graph.shape() == shape_) {
+      for (const std::size_t i : attends_) cost_[i] = cost_of(graph, program_->actions()[i]);
       return;
     }
     shape_ = graph.shape();
+    program_.emplace(graph);
     attends_.clear();
-    cost_.resize(tasks.size());
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      cost_[i] = cost_of(graph.batch(), tasks[i]);
-      if (tasks[i].kind == TaskKind::attend) attends_.push_back(i);
+    const std::vector<Action>& actions = program_->actions();
+    cost_.resize(actions.size());
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      cost_[i] = cost_of(graph, actions[i]);
+      if (actions[i].kind == TaskKind::attend) attends_.push_back(i);
     }
   }
 
-  Cost cost_of(const Batch& batch, const Task& task) {
-    require(task.device < cluster_.size() && task.peer < cluster_.size(),
-            "evaluate_analytic: a task on a device outside the cluster");
-    const Work work = work_of(costs_.transformer(), batch, task);
-    Cost cost;
-    cost.lane = lane_of(task);
-    cost.flops = work.flops;
-    cost.bytes = span_bytes(task, work);
-    switch (task.lane) {
-      case LaneKind::cpu:
-      case LaneKind::disk:
-        cost.occupied_s = lane_time(cluster_, costs_, task, work).value();
-        break;
-      case LaneKind::channel: {
-        const Route& route = cluster_.route(task.device, task.peer);
-        const Bytes payload{work.bytes_wire};
-        cost.occupied_s =
-            (costs_.message_overhead(task.device, payload) + payload / route.bandwidth).value();
-        cost.flight_s = route.latency.value();
-        break;
-      }
+  Cost cost_of(const TaskGraph& graph, const Action& action) {
+    const ActionCost own = action_cost(cluster_, costs_, graph, action);
+    Cost cost{
+        .lane = lane_of(action), .occupied_s = own.seconds, .bytes = own.bytes, .flops = own.flops};
+    if (action.lane == LaneKind::channel) {
+      const Route& route = cluster_.route(action.device, action.peer);
+      cost.occupied_s += (Bytes{own.bytes} / route.bandwidth).value();
+      cost.flight_s = route.latency.value();
     }
     return cost;
   }
 
-  std::int32_t lane_of(const Task& task) {
+  std::int32_t lane_of(const Action& action) {
     // A channel's receiver is at least 0, so cpu and disk take the two values below.
-    const std::int64_t what = task.lane == LaneKind::channel ? std::int64_t{task.peer}
-                              : task.lane == LaneKind::cpu   ? -1
-                                                             : -2;
-    const std::int64_t key = (std::int64_t{task.device} << 32) + what;
+    const std::int64_t what = action.lane == LaneKind::channel ? std::int64_t{action.peer}
+                              : action.lane == LaneKind::cpu   ? -1
+                                                               : -2;
+    const std::int64_t key = (std::int64_t{action.device} << 32) + what;
     const auto [lane, is_new] = lanes_.emplace(key, static_cast<std::int32_t>(free_.size()));
     if (is_new) free_.push_back(0.0);
     return lane->second;
@@ -148,10 +139,11 @@ class Evaluator {
   const CostModel& costs_;
   std::unordered_map<std::int64_t, std::int32_t> lanes_;
   std::vector<double> free_;   // when each lane is free; lasts across steps
-  std::vector<double> done_;   // when each task of the step is done
+  std::vector<double> done_;   // when each action of the step is done
   std::vector<double> marks_;  // when those of the step before were
   bool has_step_ = false;
-  std::vector<Cost> cost_;  // of the tasks of the graph of shape_
+  std::optional<Program> program_;  // of shape_
+  std::vector<Cost> cost_;          // of its actions
   std::vector<std::size_t> attends_;
   std::shared_ptr<const char> shape_;
 };
@@ -166,9 +158,9 @@ class AnalyticSteps : public StepEvaluator {
               Decisions& made) override {
     evaluator_.step(number, graph, [&](const Span& span) { recorder_.record(span); });
     const StepTimes times = evaluator_.times();
-    const bool as_expected = decide(graph, state_, times, expected, made);
+    const bool as_expected = decide(evaluator_.program(), state_, times, expected, made);
     state_ = evaluator_.state();
-    const double length = end_step(graph, times, state_);
+    const double length = end_step(evaluator_.program(), times, state_);
     evaluator_.set_state(state_);
     return {.length = length, .as_expected = as_expected};
   }

@@ -32,10 +32,12 @@ class OneStep : public Steps {
   const TaskGraph* graph_;
 };
 
-// Replays `steps` on idle, infinitely shareable links and records every span into `recorder`.
-//   cpu, disk: start = max(lane free, dependencies and awaited marks done); end = start + lane_time
+// Replays `steps` on idle, infinitely shareable links and records every span into `recorder`: the
+// actions of each step's Program (model/program.hpp), in its order.
+//   cpu, disk: start = max(lane free, dependencies and awaited marks done)
+//              end = start + lane_time, of a capture or delivery copy_time
 //              stall = start - what it would have been without the loads it depends on
-//   transfer:  start likewise; the channel is free at
+//   message:   start = max(lane free, captured); the channel is free at
 //              start + message_overhead + bytes / route bandwidth; done one route latency later
 // Exact where nothing contends for a link; a lower bound on the contended time otherwise.
 // Throws logic_error for a task that it has no time for.

@@ -14,6 +14,8 @@ bool is_rated(TaskKind kind) {
   return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release;
 }
 
+bool is_copy(TaskKind kind) { return kind == TaskKind::capture || kind == TaskKind::deliver; }
+
 // f of compute_time. Profiles have about ten points: a linear search beats a binary one.
 double seconds_per_byte(const std::vector<RatePoint>& points, double reuse) {
   if (reuse <= points.front().reuse) return points.front().seconds_per_byte;
@@ -27,6 +29,20 @@ double seconds_per_byte(const std::vector<RatePoint>& points, double reuse) {
   return a.seconds_per_byte + t * (b.seconds_per_byte - a.seconds_per_byte);
 }
 
+double message_seconds(const KindRate& rate, Bytes payload) {
+  return rate.overhead_s + payload.value() * seconds_per_byte(rate.points, 1.0);
+}
+
+void check_rate(const KindRate& rate) {
+  const std::vector<RatePoint>& points = rate.points;
+  require(!points.empty(), "cost model: a task kind without a rate");
+  require(points.front().reuse > 0.0, "cost model: a rate at a reuse of 0");
+  const auto disorder =
+      std::adjacent_find(points.begin(), points.end(),
+                         [](const RatePoint& a, const RatePoint& b) { return a.reuse >= b.reuse; });
+  require(disorder == points.end(), "cost model: rates not in ascending order of reuse");
+}
+
 }  // namespace
 
 CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profiles)
@@ -34,14 +50,12 @@ CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profile
   for (const DeviceProfile& profile : profiles_) {
     for (int kind = 0; kind < kTaskKinds; ++kind) {
       if (!is_rated(static_cast<TaskKind>(kind))) continue;
-      const std::vector<RatePoint>& points = profile.rate[static_cast<std::size_t>(kind)].points;
-      require(!points.empty(), "cost model: a task kind without a rate");
-      require(points.front().reuse > 0.0, "cost model: a rate at a reuse of 0");
-      const auto disorder = std::adjacent_find(
-          points.begin(), points.end(),
-          [](const RatePoint& a, const RatePoint& b) { return a.reuse >= b.reuse; });
-      require(disorder == points.end(), "cost model: rates not in ascending order of reuse");
+      check_rate(profile.rate[static_cast<std::size_t>(kind)]);
     }
+    if (!profile.inlined) continue;
+    for (const KindRate* rate :
+         {&profile.inlined->send, &profile.inlined->transfer, &profile.inlined->receive})
+      check_rate(*rate);
   }
 }
 
@@ -52,21 +66,38 @@ Seconds CostModel::compute_time(const Batch& batch, const Task& task) const {
 }
 
 Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& work) const {
-  require(device >= 0 && static_cast<std::size_t>(device) < profiles_.size(),
-          "compute_time: no profile for the device");
   if (kind == TaskKind::fetch) kind = TaskKind::embed;
-  require(is_rated(kind) && kind != TaskKind::transfer, "compute_time: not a compute task");
-  const KindRate& rate =
-      profiles_[static_cast<std::size_t>(device)].rate[static_cast<std::size_t>(kind)];
+  require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
+          "compute_time: not a compute task");
+  const KindRate& rate = profile(device).rate[static_cast<std::size_t>(kind)];
   return Seconds{rate.overhead_s + work.streamed_bytes * seconds_per_byte(rate.points, work.reuse)};
 }
 
-Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload) const {
-  require(sender >= 0 && static_cast<std::size_t>(sender) < profiles_.size(),
-          "message_overhead: no profile for the device");
-  const KindRate& rate = profiles_[static_cast<std::size_t>(sender)]
-                             .rate[static_cast<std::size_t>(TaskKind::transfer)];
-  return Seconds{rate.overhead_s + payload.value() * seconds_per_byte(rate.points, 1.0)};
+Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload,
+                                    bool computing_thread) const {
+  const DeviceProfile& own = profile(sender);
+  return Seconds{message_seconds(computing_thread && own.inlined
+                                     ? own.inlined->transfer
+                                     : own.rate[static_cast<std::size_t>(TaskKind::transfer)],
+                                 payload)};
+}
+
+Seconds CostModel::copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
+                             bool computing_thread) const {
+  require(is_copy(kind), "copy_time: neither a capture nor a delivery");
+  const DeviceProfile& own = profile(device);
+  double seconds = message_seconds(own.rate[static_cast<std::size_t>(kind)],
+                                   Bytes{copy_work(payload).streamed_bytes});
+  if (computing_thread && own.inlined)
+    seconds += message_seconds(kind == TaskKind::capture ? own.inlined->send : own.inlined->receive,
+                               payload);
+  return Seconds{seconds};
+}
+
+const DeviceProfile& CostModel::profile(DeviceIndex device) const {
+  require(device >= 0 && static_cast<std::size_t>(device) < profiles_.size(),
+          "cost model: no profile for the device");
+  return profiles_[static_cast<std::size_t>(device)];
 }
 
 Seconds lane_time(const Cluster& cluster, const CostModel& costs, const Task& task,

@@ -26,14 +26,23 @@ class CostModel {
   // The same for work that no task of a graph states (planner estimates).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
 
-  // What one transfer costs beyond its route, from the sender's profile: it precedes the bytes and
-  // occupies the channel. 0 with nominal profiles.
-  [[nodiscard]] Seconds message_overhead(DeviceIndex sender, Bytes payload) const;
+  // What one transfer costs beyond its route and both ends' computing threads, from the sender's
+  // profile: it precedes the bytes and occupies the channel. 0 with nominal profiles.
+  // `computing_thread`: the computing threads send and receive it (model/program.hpp).
+  [[nodiscard]] Seconds message_overhead(DeviceIndex sender, Bytes payload,
+                                         bool computing_thread) const;
+
+  // What a capture or a delivery takes of the cpu lane of `device`: the copy, and with
+  // `computing_thread` sending or receiving. Throws logic_error for other kinds.
+  [[nodiscard]] Seconds copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
+                                  bool computing_thread) const;
 
   [[nodiscard]] const Transformer& transformer() const { return transformer_; }
   [[nodiscard]] const std::vector<DeviceProfile>& profiles() const { return profiles_; }
 
  private:
+  [[nodiscard]] const DeviceProfile& profile(DeviceIndex device) const;
+
   Transformer transformer_;
   std::vector<DeviceProfile> profiles_;
 };

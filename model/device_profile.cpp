@@ -13,7 +13,7 @@ namespace tandem::model {
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.profile/2";
+constexpr std::string_view kSchema = "tandem.profile/3";
 
 // Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
 double flops_per_byte(TaskKind kind) {
@@ -35,14 +35,30 @@ double flops_per_byte(TaskKind kind) {
     case TaskKind::load:
     case TaskKind::release:
     case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
       return 0.0;
   }
   throw std::logic_error("task kind out of range");
 }
 
+// Of the cpu lane.
 bool is_compute(TaskKind kind) {
   return kind != TaskKind::transfer && kind != TaskKind::fetch && kind != TaskKind::load &&
          kind != TaskKind::release;
+}
+
+void slow(KindRate& rate, double factor) {
+  rate.overhead_s *= factor;
+  for (RatePoint& point : rate.points) point.seconds_per_byte *= factor;
+}
+
+nlohmann::ordered_json rate_json(const KindRate& rate) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (const RatePoint& point : rate.points) {
+    points.push_back({{"reuse", point.reuse}, {"seconds_per_byte", point.seconds_per_byte}});
+  }
+  return {{"overhead_s", rate.overhead_s}, {"points", points}};
 }
 
 KindRate read_rate(const JsonValue& json) {
@@ -90,9 +106,11 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
   require(factor > 0.0, "slowed: expected a positive factor");
   for (int k = 0; k < kTaskKinds; ++k) {
     if (!is_compute(static_cast<TaskKind>(k))) continue;
-    KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
-    rate.overhead_s *= factor;
-    for (RatePoint& point : rate.points) point.seconds_per_byte *= factor;
+    slow(profile.rate[static_cast<std::size_t>(k)], factor);
+  }
+  if (profile.inlined) {
+    slow(profile.inlined->send, factor);
+    slow(profile.inlined->receive, factor);
   }
   return profile;
 }
@@ -108,17 +126,23 @@ void DeviceProfile::validate(const std::string& subject) const {
   check("program_bytes", program_bytes, 0.0, limits::kMostBytes);
   if (disk_bandwidth.value() != 0.0)
     check("disk_bandwidth_Bps", disk_bandwidth.value(), limits::kLeastRate, limits::kMostRate);
-  for (int k = 0; k < kTaskKinds; ++k) {
-    const KindRate& of = rate[static_cast<std::size_t>(k)];
-    const std::string kind = "rate of " + std::string(to_string(static_cast<TaskKind>(k)));
-    check(kind + ": overhead_s", of.overhead_s, 0.0, limits::kMostSeconds);
-    check(kind + ": the number of points", static_cast<double>(of.points.size()), 0.0,
+  const auto check_rate = [&](const std::string& name, const KindRate& of) {
+    check(name + ": overhead_s", of.overhead_s, 0.0, limits::kMostSeconds);
+    check(name + ": the number of points", static_cast<double>(of.points.size()), 0.0,
           static_cast<double>(limits::kRatePoints));
     for (const RatePoint& point : of.points) {
-      check(kind + ": reuse", point.reuse, limits::kLeastReuse, limits::kMostReuse);
-      check(kind + ": seconds_per_byte", point.seconds_per_byte, 0.0, limits::kMostSeconds);
+      check(name + ": reuse", point.reuse, limits::kLeastReuse, limits::kMostReuse);
+      check(name + ": seconds_per_byte", point.seconds_per_byte, 0.0, limits::kMostSeconds);
     }
+  };
+  for (int k = 0; k < kTaskKinds; ++k) {
+    check_rate("rate of " + std::string(to_string(static_cast<TaskKind>(k))),
+               rate[static_cast<std::size_t>(k)]);
   }
+  if (!inlined) return;
+  check_rate("inline_messages: send", inlined->send);
+  check_rate("inline_messages: transfer", inlined->transfer);
+  check_rate("inline_messages: receive", inlined->receive);
 }
 
 BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile, bool emulated) {
@@ -140,12 +164,13 @@ std::string to_json(const DeviceProfile& profile) {
   for (int k = 0; k < kTaskKinds; ++k) {
     const KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
     if (rate.points.empty()) continue;
-    nlohmann::ordered_json points = nlohmann::ordered_json::array();
-    for (const RatePoint& point : rate.points) {
-      points.push_back({{"reuse", point.reuse}, {"seconds_per_byte", point.seconds_per_byte}});
-    }
-    rates[std::string(to_string(static_cast<TaskKind>(k)))] = {{"overhead_s", rate.overhead_s},
-                                                               {"points", points}};
+    rates[std::string(to_string(static_cast<TaskKind>(k)))] = rate_json(rate);
+  }
+  json["inline_messages"] = nullptr;
+  if (profile.inlined) {
+    json["inline_messages"] = {{"send", rate_json(profile.inlined->send)},
+                               {"transfer", rate_json(profile.inlined->transfer)},
+                               {"receive", rate_json(profile.inlined->receive)}};
   }
   return to_text(json);
 }
@@ -155,7 +180,8 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
                               {.bytes = std::size_t{4} << 20U, .depth = 16});
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
-  root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates"});
+  root.expect_keys(
+      {"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates", "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
@@ -172,6 +198,13 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     ++known;
   }
   if (rates.json().size() != known) rates.fail("rates of task kinds only");
+  const JsonValue inlined = root.at("inline_messages");
+  if (!inlined.json().is_null()) {
+    inlined.expect_keys({"send", "transfer", "receive"});
+    profile.inlined = InlineRates{.send = read_rate(inlined.at("send")),
+                                  .transfer = read_rate(inlined.at("transfer")),
+                                  .receive = read_rate(inlined.at("receive"))};
+  }
   profile.validate(std::string(source));
   return profile;
 }

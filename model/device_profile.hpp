@@ -4,6 +4,7 @@
 // memory bandwidth of the scenario).
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,13 +29,24 @@ struct KindRate {
   bool operator==(const KindRate&) const = default;
 };
 
+// Messages that the computing threads send and receive themselves (model/program.hpp); streamed
+// bytes are the payload, reuse 1.
+struct InlineRates {
+  KindRate send{};      // of the sender's cpu lane, beside the copy
+  KindRate transfer{};  // what is left for the channel: wake-ups, the system's own work
+  KindRate receive{};   // of the receiver's cpu lane, beside the copy
+  bool operator==(const InlineRates&) const = default;
+};
+
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
-  // and bandwidth (system calls, encryption, wake-ups); streamed bytes are the payload, reuse 1.
-  // fetch (embed's is used), load and release are unused.
+  // and bandwidth (system calls, encryption, wake-ups), by threads that do not compute; streamed
+  // bytes are the payload, reuse 1. capture, deliver: the copies; streamed bytes are twice the
+  // payload. fetch (embed's is used), load and release are unused.
   std::array<KindRate, kTaskKinds> rate{};
-  double program_bytes = 0.0;  // resident memory of tandem beside the other categories
+  std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
+  double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
   // Throws Error, naming `subject` and the field, unless all numbers are within model/limits.hpp.
@@ -43,12 +55,14 @@ struct DeviceProfile {
 };
 
 // The profile of `device` by the roofline: seconds_per_byte(reuse) = max(1 / memory_bandwidth,
-// flops_per_byte * reuse / flop_rate), no overhead; a message costs nothing beyond its link.
+// flops_per_byte * reuse / flop_rate), no overhead. A message costs nothing beyond its link and the
+// two copies, which read and write memory once; encrypting it is free.
 // Williams et al., CACM 52(4), 2009
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
-// `profile` of a machine whose compute tasks take `factor` times as long; transfer is unchanged, as
-// emulation slows computing only, and so is the disk. Throws logic_error unless factor > 0.
+// `profile` of a machine whose computing threads take `factor` times as long, copies and messages
+// included; transfer is unchanged, as emulation slows computing only, and so is the disk. Throws
+// logic_error unless factor > 0.
 [[nodiscard]] DeviceProfile slowed(DeviceProfile profile, double factor);
 
 // What `device`, with a profile measured on it or on the machine that emulates it, reads from its
@@ -59,7 +73,7 @@ struct DeviceProfile {
 [[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
                                             bool emulated);
 
-// JSON, schema "tandem.profile/2". parse throws Error naming `source`, field, value and remedy.
+// JSON, schema "tandem.profile/3". parse throws Error naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
 

@@ -220,9 +220,9 @@ class Extension {
 
 }  // namespace
 
-bool decide(const TaskGraph& graph, const StepState& before, const StepTimes& times,
+bool decide(const Program& program, const StepState& before, const StepTimes& times,
             const Decisions* expected, Decisions& made) {
-  const auto size = static_cast<std::size_t>(graph.size());
+  const auto size = static_cast<std::size_t>(program.size());
   made.start.resize(size);
   made.load.resize(size);
   made.stalls.resize(size);
@@ -245,9 +245,9 @@ bool decide(const TaskGraph& graph, const StepState& before, const StepTimes& ti
     double loaded = 0.0;
     std::int32_t choice = Decisions::kLane;
     std::int32_t load = Decisions::kLane;
-    for (const TaskIndex d : graph.dependencies(static_cast<TaskIndex>(i))) {
+    for (const ActionIndex d : program.dependencies(static_cast<ActionIndex>(i))) {
       const double done = times.done[static_cast<std::size_t>(d)];
-      if (graph.tasks()[static_cast<std::size_t>(d)].kind == TaskKind::load) {
+      if (program.actions()[static_cast<std::size_t>(d)].kind == TaskKind::load) {
         if (load < 0 || done > loaded) {
           loaded = done;
           load = d;
@@ -257,7 +257,7 @@ bool decide(const TaskGraph& graph, const StepState& before, const StepTimes& ti
         choice = d;
       }
     }
-    for (const std::int32_t mark : graph.carried_dependencies(static_cast<TaskIndex>(i))) {
+    for (const std::int32_t mark : program.marks(static_cast<ActionIndex>(i))) {
       if (static_cast<std::size_t>(mark) >= before.marks.size()) continue;
       if (const double done = before.marks[static_cast<std::size_t>(mark)]; done > start) {
         start = done;
@@ -276,10 +276,10 @@ bool decide(const TaskGraph& graph, const StepState& before, const StepTimes& ti
   return as_expected;
 }
 
-double end_step(const TaskGraph& graph, const StepTimes& times, StepState& state) {
+double end_step(const Program& program, const StepTimes& times, StepState& state) {
   std::size_t last = times.done.size();
   for (std::size_t i = 0; i < times.done.size(); ++i) {
-    if (graph.tasks()[i].kind == TaskKind::sample) last = i;
+    if (program.actions()[i].kind == TaskKind::sample) last = i;
   }
   if (last == times.done.size() && last > 0) --last;
   const double length = times.done.empty() ? 0.0 : times.done[last];

@@ -2,13 +2,14 @@
 
 // Steps that go on as the ones before did are computed, not evaluated.
 //
-// A step's times are made of its costs and of what the step before left (the state: when each lane
-// is free, when each mark was) by sums and maxima, and, on shared links, by rates that change at
-// events. While every maximum is decided alike and the events come in the same order (the
-// decisions), all times are affine functions of state and costs; decoding's costs are affine in the
-// number of positions before it. The states and costs for which given decisions are the right ones
-// form a convex set (each decision is an inequality between affine functions). So, with s(n) the
-// state before step n, relative to the end of the step before:
+// A step's times, those of captures and deliveries among them (a Program's actions), are made of
+// its costs and of what the step before left (the state: when each lane is free, when each mark
+// was) by sums and maxima, and, on shared links, by rates that change at events. While every
+// maximum is decided alike and the events come in the same order (the decisions), all times are
+// affine functions of state and costs; decoding's costs are affine in the number of positions
+// before it. The states and costs for which given decisions are the right ones form a convex set
+// (each decision is an inequality between affine functions). So, with s(n) the state before step n,
+// relative to the end of the step before:
 //   if steps a and a + 1 decide alike and s(a), s(a + 1), s(a + 2) lie on a line,
 //   and step b, evaluated from the point of that line that is n = b, decides alike too,
 //   then every step between does, its state is on the line, and all its times, sums and counts are
@@ -22,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "model/program.hpp"
 #include "model/task_graph.hpp"
 #include "model/trace.hpp"
 
@@ -33,8 +35,8 @@ class Steps;
 // ties may go either way. Errors of a step are at most this times its longest chain of tasks.
 inline constexpr double kTie = 1e-13;
 
-// What a step decided: by task, which candidate its start waited for longest, among loads and among
-// all else, and whether the loads came last.
+// What a step decided: by action, which candidate its start waited for longest, among loads and
+// among all else, and whether the loads came last.
 struct Decisions {
   static constexpr std::int32_t kLane = -1;  // else a dependency, or -2 - mark
   std::vector<std::int32_t> start{};
@@ -43,7 +45,8 @@ struct Decisions {
   std::uint64_t order = 0;  // of events, if the evaluator has any: equal if the order is
 };
 
-// One evaluated step: by task, when it was done, and when it left its lane; relative to the start.
+// One evaluated step: by action, when it was done, and when it left its lane; relative to the
+// start.
 struct StepTimes {
   std::vector<std::int32_t> lane{};  // a number for each lane
   std::vector<double> done{};
@@ -54,15 +57,15 @@ struct StepState {
   std::vector<double> marks{};
 };
 
-// Whether `times` of `graph`, from `before`, are decided as `expected` says; `expected` null: true.
-// What they decide goes to `made`.
-[[nodiscard]] bool decide(const TaskGraph& graph, const StepState& before, const StepTimes& times,
+// Whether `times` of `program`, from `before`, are decided as `expected` says; `expected` null:
+// true. What they decide goes to `made`.
+[[nodiscard]] bool decide(const Program& program, const StepState& before, const StepTimes& times,
                           const Decisions* expected, Decisions& made);
 
 // The length of a step with these times, after which `state` is counted from its end. Lanes that
 // the step does not use count as free then, so later steps must not use them while that is in
 // doubt.
-double end_step(const TaskGraph& graph, const StepTimes& times, StepState& state);
+double end_step(const Program& program, const StepTimes& times, StepState& state);
 
 // Step `step`, that begins at `base` seconds, is (1 - t) of evaluated step `a` and t of `b`.
 // Evaluated steps have numbers of their own, counted from 0; none below `keep_from` is named later.

@@ -36,6 +36,10 @@ std::string_view to_string(TaskKind kind) {
       return "release";
     case TaskKind::transfer:
       return "transfer";
+    case TaskKind::capture:
+      return "capture";
+    case TaskKind::deliver:
+      return "deliver";
   }
   throw std::logic_error("task kind out of range");
 }
@@ -113,7 +117,8 @@ void check_past(std::int64_t past, std::int64_t rows) {
 bool lane_fits(TaskKind kind, LaneKind lane) {
   switch (lane) {
     case LaneKind::cpu:
-      return kind != TaskKind::load && kind != TaskKind::transfer;
+      return kind != TaskKind::load && kind != TaskKind::transfer && kind != TaskKind::capture &&
+             kind != TaskKind::deliver;
     case LaneKind::disk:
       return kind == TaskKind::load || kind == TaskKind::release;
     case LaneKind::channel:

@@ -12,6 +12,11 @@
 // dependants may start) one route latency later. So consecutive messages of a channel overlap in
 // flight, as they do on a TCP connection, and never overtake each other.
 //
+// Both ends' computing threads copy a message, between their own tasks: the cpu lane of the sender
+// captures it, then the channel takes it; the cpu lane of the receiver delivers it, which is what
+// the receiver's tasks that depend on the transfer really wait for. Graphs do not say when:
+// model/message_places.hpp has the rule, model/program.hpp a step with all that lanes do in it.
+//
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
 // for besides, a graph carries out: its `marks`, by number, as indices differ from graph to graph.
 
@@ -48,8 +53,11 @@ enum class TaskKind : std::uint8_t {
   load,         // weight `block` of `layer`, disk to memory (disk lane)
   release,      // the memory of weight `block` of `layer`
   transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane)
+  // What a cpu lane does for a transfer; in profiles and spans, never in graphs.
+  capture,  // copies the payload out, at the sender
+  deliver,  // copies the payload in, at the receiver
 };
-inline constexpr int kTaskKinds = 14;
+inline constexpr int kTaskKinds = 16;
 [[nodiscard]] std::string_view to_string(TaskKind kind);
 
 enum class LaneKind : std::uint8_t { cpu, disk, channel };

@@ -163,9 +163,14 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
       w.streamed_bytes = w.bytes_wire;
       return w;
     }
+    case TaskKind::capture:
+    case TaskKind::deliver:
+      throw std::logic_error("work_of: not a task of a graph");
   }
   throw std::logic_error("task kind out of range");
 }
+
+Work copy_work(Bytes payload) { return elementwise(0.0, payload.value(), payload.value()); }
 
 double span_bytes(const Task& task, const Work& work) {
   switch (task.lane) {

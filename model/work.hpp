@@ -4,6 +4,7 @@
 
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
+#include "model/units.hpp"
 
 namespace tandem::model {
 
@@ -17,7 +18,8 @@ struct Work {
   double bytes_wire = 0.0;     // transfers: payload
   double bytes_disk = 0.0;     // loads and fetches: as stored on disk
   // What the cost model's rates are per: weight bytes (project_*, ffn_*, lm_head), key and value
-  // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample).
+  // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample,
+  // capture, deliver).
   double streamed_bytes = 0.0;
   // Rows that reuse each streamed byte: rows of the batch; for attend, times the query heads a
   // key/value head serves.
@@ -28,6 +30,9 @@ struct Work {
 // one a kind; for a whole layer they sum to the usual 2 * parameters * tokens + attention's
 // 4 * hidden * keys per token.
 [[nodiscard]] Work work_of(const Transformer& transformer, const Batch& batch, const Task& task);
+
+// The work of a capture or delivery: every byte is read once and written once.
+[[nodiscard]] Work copy_work(Bytes payload);
 
 // Of `task`'s work what a span of it tells: bytes from the disk (loads, and fetches, which a cpu
 // lane does), on the wire, or streamed.

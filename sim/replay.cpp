@@ -13,66 +13,27 @@
 
 #include "model/error.hpp"
 #include "model/extension.hpp"
-#include "model/work.hpp"
+#include "model/program.hpp"
 #include "sim/child.hpp"
 #include "sim/dynamics.hpp"
 #include "sim/engine.hpp"
 #include "sim/flow_order.hpp"
 #include "sim/frames.hpp"
 #include "sim/network.hpp"
+#include "sim/replay_steps.hpp"
 
 namespace tandem::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
+using model::Action;
+using model::ActionCost;
+using model::ActionIndex;
+using model::Program;
 using model::Span;
-using model::Task;
-using model::TaskIndex;
 using simgrid::kernel::timer::Timer;
 
-struct TaskRef {
-  std::int32_t step = 0;
-  TaskIndex task = 0;
-};
-
-struct Lane {
-  std::int32_t number = 0;
-  std::deque<TaskRef> tasks;  // front: the next, or the message being sent
-  double free = 0.0;          // when the last one left it
-  model::DeviceIndex from = 0;
-  model::DeviceIndex to = -1;
-  double latency_s = 0.0;      // of a channel's route
-  std::uint64_t messages = 0;  // that it has sent, if anything varies
-  double arrived = 0.0;        // the last of them
-  bool sending = false;
-  double started = 0.0;  // of the message being sent
-  s4u::CommPtr comm;
-};
-
-// What is left of a step: its tasks that have not ended, and who waits for whom.
-struct Step {
-  struct State {
-    Span span;  // start and end to be filled in
-    Lane* lane = nullptr;
-    double duration = 0.0;   // cpu and disk: of the task; channel: of what precedes the bytes
-    double ready = 0.0;      // latest end of the dependencies that have ended, but loads
-    double loaded = 0.0;     // of the loads among them
-    std::int32_t waits = 0;  // dependencies that have not
-  };
-  struct Mark {
-    bool done = false;
-    double end = 0.0;
-    std::vector<TaskRef> waiting;  // tasks of the next step
-  };
-  std::vector<State> tasks;
-  std::vector<Mark> marks;
-  std::unordered_map<TaskIndex, std::vector<std::size_t>> marks_of;  // of a task
-  std::vector<TaskIndex> dependants;  // of task i: [first[i], first[i + 1])
-  std::vector<std::size_t> first;
-  std::size_t left = 0;
-};
-
-// Runs lanes as model/task_graph.hpp defines them. The end of a cpu or disk task follows from its
+// Runs lanes as model/program.hpp defines them. The end of a cpu or disk action follows from its
 // start, so it is computed as soon as the start is known, ahead of the engine's clock; the engine
 // carries the bytes of messages, where alone flows contend. A step is taken up when the first lane
 // has nothing left to do.
@@ -113,24 +74,23 @@ class Replay : public model::StepEvaluator {
       const auto i = static_cast<std::size_t>(lane.number);
       lane.free = origin_ + (i < state_.free.size() ? state_.free[i] : 0.0);
     }
-    const auto size = static_cast<std::size_t>(graph.size());
-    times_.lane.resize(size);
-    times_.done.resize(size);
-    times_.left.resize(size);
-    first_byte_.resize(size);
+    first_byte_.resize(static_cast<std::size_t>(graph.size()));
+    last_byte_.resize(static_cast<std::size_t>(graph.size()));
     take_up(graph, number);
+    const std::shared_ptr<const Shape> shape = shapes_.back();
+    const Program& program = shape->program;
     run_lanes();
     engine_->run();
     require(open_.empty(), "replay: tasks were left waiting");
-    const bool as_expected = model::decide(graph, state_, times_, expected, made);
-    made.order = flow_order(*cluster_, graph, first_byte_, times_.left);
+    const bool as_expected = model::decide(program, state_, times_, expected, made);
+    made.order = flow_order(*cluster_, graph, first_byte_, last_byte_);
     state_.free.assign(lanes_.size(), 0.0);
     for (const auto& [key, lane] : lanes_)
       state_.free[static_cast<std::size_t>(lane.number)] = lane.free - origin_;
     state_.marks.clear();
-    for (const TaskIndex mark : graph.carried())
+    for (const ActionIndex mark : program.carried())
       state_.marks.push_back(times_.done[static_cast<std::size_t>(mark)]);
-    const double length = model::end_step(graph, times_, state_);
+    const double length = model::end_step(program, times_, state_);
     origin_ += length;
     return {.length = length,
             .as_expected = as_expected && (expected == nullptr || expected->order == made.order)};
@@ -139,47 +99,53 @@ class Replay : public model::StepEvaluator {
   void set_state(const model::StepState& state) override { state_ = state; }
 
  private:
-  [[nodiscard]] Lane& lane_of(const Span& span) {
+  [[nodiscard]] Lane& lane_of(const Action& action) {
     const auto devices = static_cast<std::uint64_t>(cluster_->size());
     std::uint64_t place = devices;
-    switch (span.lane) {
+    switch (action.lane) {
       case model::LaneKind::cpu:
         break;
       case model::LaneKind::disk:
         place = devices + 1;
         break;
       case model::LaneKind::channel:
-        place = static_cast<std::uint64_t>(span.peer);
+        place = static_cast<std::uint64_t>(action.peer);
         break;
     }
     const auto [at, fresh] =
-        lanes_.try_emplace(static_cast<std::uint64_t>(span.device) * (devices + 2) + place);
+        lanes_.try_emplace(static_cast<std::uint64_t>(action.device) * (devices + 2) + place);
     Lane& lane = at->second;
     if (fresh) lane.number = static_cast<std::int32_t>(lanes_.size()) - 1;
-    if (fresh && span.lane == model::LaneKind::channel) {
-      lane.from = span.device;
-      lane.to = span.peer;
+    if (fresh && action.lane == model::LaneKind::channel) {
+      lane.from = action.device;
+      lane.to = action.peer;
       lane.latency_s = cluster_->route(lane.from, lane.to).latency.value();
       network_.add_route(lane.from, lane.to);
     }
     return lane;
   }
 
-  // Fills in what the task does and how long it takes.
-  void cost(const model::Batch& batch, const Task& task, Step::State& state) const {
-    const model::Work work = model::work_of(costs_->transformer(), batch, task);
-    state.span.flops = work.flops;
-    state.span.bytes = model::span_bytes(task, work);
-    switch (task.lane) {
-      case model::LaneKind::cpu:
-      case model::LaneKind::disk:
-        state.duration = lane_time(*cluster_, *costs_, task, work).value();
-        return;
-      case model::LaneKind::channel:
-        state.duration =
-            costs_->message_overhead(task.device, model::Bytes{work.bytes_wire}).value();
-        return;
+  // The shape of `graph`, which becomes the last of shapes_. Only attention depends on `past`.
+  [[nodiscard]] std::shared_ptr<const Shape> shape_of(const model::TaskGraph& graph) {
+    constexpr std::size_t kShapes = 4;  // a prompt's, decoding's, and what else may alternate
+    const auto known = std::find_if(shapes_.begin(), shapes_.end(),
+                                    [&](const auto& shape) { return shape->key == graph.shape(); });
+    if (known != shapes_.end()) {
+      std::rotate(known, known + 1, shapes_.end());
+    } else {
+      if (shapes_.size() == kShapes) shapes_.erase(shapes_.begin());
+      shapes_.push_back(std::make_shared<Shape>(graph));
     }
+    Shape& shape = *shapes_.back();
+    const std::vector<Action>& actions = shape.program.actions();
+    const bool fresh = shape.costs.size() != actions.size();
+    shape.costs.resize(actions.size());
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (fresh) shape.lanes.push_back(&lane_of(actions[i]));
+      if (fresh || actions[i].kind == model::TaskKind::attend)
+        shape.costs[i] = action_cost(*cluster_, *costs_, graph, actions[i]);
+    }
+    return shapes_.back();
   }
 
   void take_up_step() {
@@ -192,57 +158,45 @@ class Replay : public model::StepEvaluator {
   void take_up(const model::TaskGraph& graph, std::int32_t index) {
     taken_up_ = index + 1;
     if (alone_) first_open_ = index;
-    const auto size = static_cast<std::size_t>(graph.size());
     Step& step = open_.emplace_back();
+    step.shape = shape_of(graph);
+    const Shape& shape = *step.shape;
+    const auto size = static_cast<std::size_t>(shape.program.size());
     step.left = size;
-    step.tasks.resize(size);
-    step.first.assign(size + 1, 0);
-    for (TaskIndex i = 0; i < graph.size(); ++i) {
-      const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-      Step::State& state = step.tasks[static_cast<std::size_t>(i)];
-      state.span = {.step = index,
-                    .task = i,
-                    .kind = task.kind,
-                    .lane = task.lane,
-                    .device = task.device,
-                    .peer = task.peer,
-                    .layer = task.layer};
-      cost(graph.batch(), task, state);
-      state.lane = &lane_of(state.span);
-      state.lane->tasks.push_back({index, i});
-      if (state.lane->tasks.size() == 1) runnable_.push_back(state.lane);
-      state.waits = static_cast<std::int32_t>(graph.dependencies(i).size());
+    step.states.resize(size);
+    if (alone_) {
+      times_.lane.resize(size);
+      times_.done.resize(size);
+      times_.left.resize(size);
+    }
+    for (ActionIndex i = 0; i < shape.program.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      Step::State& state = step.states[at];
+      Lane& lane = *shape.lanes[at];
+      state.cost = shape.costs[at];
+      lane.actions.push_back({index, i});
+      if (lane.actions.size() == 1) runnable_.push_back(&lane);
+      state.waits = static_cast<std::int32_t>(shape.program.dependencies(i).size());
       if (alone_) {
-        for (const std::int32_t mark : graph.carried_dependencies(i)) {
+        for (const std::int32_t mark : shape.program.marks(i)) {
           const auto m = static_cast<std::size_t>(mark);
           if (m < state_.marks.size())
             state.ready = std::max(state.ready, origin_ + state_.marks[m]);
         }
-        times_.lane[static_cast<std::size_t>(i)] = state.lane->number;
+        times_.lane[at] = lane.number;
       } else if (index > 0) {
-        await_marks(graph.carried_dependencies(i), {index, i}, state);
-      }
-      for (const TaskIndex d : graph.dependencies(i)) ++step.first[static_cast<std::size_t>(d) + 1];
-    }
-    for (std::size_t i = 0; i < size; ++i) step.first[i + 1] += step.first[i];
-    step.dependants.resize(step.first[size]);
-    std::vector<std::size_t> next(step.first.begin(), step.first.end() - 1);
-    for (TaskIndex i = 0; i < graph.size(); ++i) {
-      for (const TaskIndex d : graph.dependencies(i)) {
-        step.dependants[next[static_cast<std::size_t>(d)]++] = i;
+        await_marks(shape.program.marks(i), {index, i}, state);
       }
     }
-    step.marks.resize(graph.carried().size());
-    for (std::size_t m = 0; m < step.marks.size(); ++m)
-      step.marks_of[graph.carried()[m]].push_back(m);
+    step.marks.resize(shape.program.carried().size());
     drop_done_steps();
     if (size == 0) {
       request_step(s4u::Engine::get_clock());
     }
   }
 
-  // The task waits for marks of the step before its own, as far as they are not done.
-  void await_marks(std::span<const std::int32_t> marks, TaskRef ref, Step::State& state) {
+  // The action waits for marks of the step before its own, as far as they are not done.
+  void await_marks(std::span<const std::int32_t> marks, ActionRef ref, Step::State& state) {
     Step& before = open_[static_cast<std::size_t>(ref.step - 1 - first_open_)];
     for (const std::int32_t mark : marks) {
       require(static_cast<std::size_t>(mark) < before.marks.size(),
@@ -284,28 +238,29 @@ class Replay : public model::StepEvaluator {
   }
 
   void run_lane(Lane& lane) {
-    while (!lane.sending && !lane.tasks.empty()) {
-      const TaskRef ref = lane.tasks.front();
+    while (!lane.sending && !lane.actions.empty()) {
+      const ActionRef ref = lane.actions.front();
       const Step::State& state = state_of(ref);
       if (state.waits > 0) return;
+      const Action& action = step_of(ref).shape->at(ref.action);
       const double start = std::max({lane.free, state.ready, state.loaded});
-      const double done = end_of(state, start);
-      if (state.span.lane == model::LaneKind::channel && state.span.bytes > 0.0) {
-        send(lane, start, done, state.span.bytes);
+      const double done = end_of(action, start, state.cost.seconds);
+      if (action.lane == model::LaneKind::channel && state.cost.bytes > 0.0) {
+        send(lane, start, done, state.cost.bytes);
       } else {
         leave(lane, start, done);
       }
     }
-    if (lane.tasks.empty()) request_step(lane.free);
+    if (lane.actions.empty()) request_step(lane.free);
   }
 
-  // Of a cpu or disk task that begins at `start`; of a message: of what precedes its bytes.
-  [[nodiscard]] double end_of(const Step::State& state, double start) const {
-    if (varies_ && state.span.lane == model::LaneKind::cpu) {
-      const auto device = static_cast<std::size_t>(state.span.device);
-      return end_of_work(cluster_->devices()[device].speeds, start, state.duration);
+  // Of an action of a cpu or disk that begins at `start`; of a message: of what precedes its bytes.
+  [[nodiscard]] double end_of(const Action& action, double start, double seconds) const {
+    if (varies_ && action.lane == model::LaneKind::cpu) {
+      const auto device = static_cast<std::size_t>(action.device);
+      return end_of_work(cluster_->devices()[device].speeds, start, seconds);
     }
-    return start + state.duration;
+    return start + seconds;
   }
 
   // When the message whose last byte leaves at `time` is done. None overtakes another.
@@ -343,36 +298,50 @@ class Replay : public model::StepEvaluator {
     run_lanes();
   }
 
-  // The first task of `lane` leaves it at `time`, which need not have come yet.
+  // The first action of `lane` leaves it at `time`, which need not have come yet.
   void leave(Lane& lane, double start, double time) {
-    const TaskRef ref = lane.tasks.front();
-    lane.tasks.pop_front();
+    const ActionRef ref = lane.actions.front();
+    lane.actions.pop_front();
     Step& step = step_of(ref);
-    const auto task = static_cast<std::size_t>(ref.task);
-    const Step::State& state = step.tasks[task];
-    Span& span = step.tasks[task].span;
-    span.stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
+    const Shape& shape = *step.shape;
+    const auto at = static_cast<std::size_t>(ref.action);
+    const Step::State& state = step.states[at];
+    const Action& action = shape.at(ref.action);
+    const double stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
     lane.free = time;
-    span.start = start;
-    span.end = arrival(lane, span.bytes, time);
-    record(span, time, start + state.duration);
-    const auto end_wait = [&](Step::State& waiting, double& latest) {
-      latest = std::max(latest, span.end);
-      if (--waiting.waits == 0) runnable_.push_back(waiting.lane);
+    const double end = arrival(lane, state.cost.bytes, time);
+    record({.step = ref.step,
+            .task = action.task,
+            .kind = action.kind,
+            .lane = action.lane,
+            .device = action.device,
+            .peer = action.peer,
+            .layer = action.layer,
+            .start = start,
+            .end = end,
+            .bytes = state.cost.bytes,
+            .flops = state.cost.flops,
+            .stall = stall},
+           at, time, start + state.cost.seconds);
+    const auto end_wait = [&](Lane* waiting_lane, Step::State& waiting, double& latest) {
+      latest = std::max(latest, end);
+      if (--waiting.waits == 0) runnable_.push_back(waiting_lane);
     };
-    for (std::size_t k = step.first[task]; k < step.first[task + 1]; ++k) {
-      Step::State& waiting = step.tasks[static_cast<std::size_t>(step.dependants[k])];
-      const bool load = span.kind == model::TaskKind::load;
-      end_wait(waiting, load ? waiting.loaded : waiting.ready);
+    const bool load = action.kind == model::TaskKind::load;
+    for (std::size_t k = shape.first[at]; k < shape.first[at + 1]; ++k) {
+      const auto dependant = static_cast<std::size_t>(shape.dependants[k]);
+      Step::State& waiting = step.states[dependant];
+      end_wait(shape.lanes[dependant], waiting, load ? waiting.loaded : waiting.ready);
     }
-    if (const auto marks = step.marks_of.find(ref.task); marks != step.marks_of.end()) {
+    if (const auto marks = shape.marks_of.find(ref.action); marks != shape.marks_of.end()) {
       for (const std::size_t m : marks->second) {
         Step::Mark& mark = step.marks[m];
         mark.done = true;
-        mark.end = span.end;
-        for (const TaskRef waiter : mark.waiting) {
+        mark.end = end;
+        for (const ActionRef waiter : mark.waiting) {
           Step::State& waiting = state_of(waiter);
-          end_wait(waiting, waiting.ready);
+          end_wait(step_of(waiter).shape->lanes[static_cast<std::size_t>(waiter.action)], waiting,
+                   waiting.ready);
         }
       }
     }
@@ -380,7 +349,7 @@ class Replay : public model::StepEvaluator {
     drop_done_steps();
   }
 
-  void record(const Span& span, double left, double first_byte) {
+  void record(const Span& span, std::size_t action, double left, double first_byte) {
     if (!alone_) {
       frames_->add(span);
       return;
@@ -389,10 +358,11 @@ class Replay : public model::StepEvaluator {
     own.start -= origin_;
     own.end -= origin_;
     frames_->add(own);
-    const auto task = static_cast<std::size_t>(span.task);
-    times_.done[task] = own.end;
-    times_.left[task] = left - origin_;
-    first_byte_[task] = first_byte - origin_;
+    times_.done[action] = own.end;
+    times_.left[action] = left - origin_;
+    if (span.lane != model::LaneKind::channel) return;
+    first_byte_[static_cast<std::size_t>(span.task)] = first_byte - origin_;
+    last_byte_[static_cast<std::size_t>(span.task)] = left - origin_;
   }
 
   // The last step taken up stays until the next one knows its marks.
@@ -404,11 +374,11 @@ class Replay : public model::StepEvaluator {
     }
   }
 
-  [[nodiscard]] Step& step_of(TaskRef ref) {
+  [[nodiscard]] Step& step_of(ActionRef ref) {
     return open_[static_cast<std::size_t>(ref.step - first_open_)];
   }
-  [[nodiscard]] Step::State& state_of(TaskRef ref) {
-    return step_of(ref).tasks[static_cast<std::size_t>(ref.task)];
+  [[nodiscard]] Step::State& state_of(ActionRef ref) {
+    return step_of(ref).states[static_cast<std::size_t>(ref.action)];
   }
 
   static constexpr double kNow = -1.0;
@@ -423,7 +393,8 @@ class Replay : public model::StepEvaluator {
   s4u::Engine* engine_;
   Network network_;
   std::unordered_map<std::uint64_t, Lane> lanes_;
-  std::deque<Step> open_;  // steps taken up and not done
+  std::vector<std::shared_ptr<Shape>> shapes_;  // the last ones taken up
+  std::deque<Step> open_;                       // steps taken up and not done
   std::vector<Lane*> runnable_;
   std::int32_t first_open_ = 0;  // index of open_'s first
   std::int32_t taken_up_ = 0;
@@ -434,7 +405,8 @@ class Replay : public model::StepEvaluator {
   double origin_ = 0.0;  // on the engine's clock, of the step
   model::StepState state_;
   model::StepTimes times_;
-  std::vector<double> first_byte_;  // of messages
+  std::vector<double> first_byte_;  // of messages, by task
+  std::vector<double> last_byte_;
 };
 
 }  // namespace

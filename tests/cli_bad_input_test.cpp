@@ -327,7 +327,7 @@ TEST_CASE("cli/bad input: profiles") {
                {{"empty", "", "", "bad.json"},
                 {"no JSON", "", "fast", "bad.json"},
                 {"no object", "", "7", "bad.json"},
-                {"another schema", "tandem.profile/2", "tandem.profile/0", "tandem.profile/0"},
+                {"another schema", "tandem.profile/3", "tandem.profile/0", "tandem.profile/0"},
                 {"a kind twice", "\"attend\"", "\"attend\": {}, \"attend\"", "twice"},
                 {"a kind is missing", "\"attend\"", "\"attention\"", "attend"},
                 {"cut off", "", good.substr(0, good.size() / 3), "bad.json"}});

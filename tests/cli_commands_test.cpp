@@ -311,7 +311,7 @@ TEST_CASE("cli/profile: JSON on standard output equals the file") {
                   "--cache", "cache", "--out", "measured.json", "--json"});
   CHECK(printed == bench.read("measured.json"));
   const Json profile = Json::parse(printed);
-  CHECK(profile["schema"] == "tandem.profile/2");
+  CHECK(profile["schema"] == "tandem.profile/3");
   CHECK(profile["disk_bandwidth_Bps"] > 0.0);
   CHECK(contains(profile["source"].get<std::string>(), "disk: 1 MiB in cache"));
   CHECK(bench.has("cache"));  // and nothing in it

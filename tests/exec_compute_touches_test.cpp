@@ -14,6 +14,7 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/weights/random.hpp"
+#include "model/message_places.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -171,6 +172,8 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
     case TaskKind::load:
     case TaskKind::release:
     case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
       FAIL("not executed by Compute");
   }
   return task;

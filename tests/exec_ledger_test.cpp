@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/ledger_transport.hpp"
 #include "exec_transport_pair.hpp"
+#include "shared_medium.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -191,8 +193,9 @@ TEST_CASE("ledger/transport: a message is due by when it was ready, however late
   const model::Cluster cluster = star(2, model::Seconds{20e-3}, model::BytesPerSecond{10e6});
   Mesh mesh = open_mesh(2, {{.from = 0, .to = 1}}, random_key());
   const auto ledger = std::make_shared<Ledger>(cluster);
-  const auto overhead = [](std::size_t bytes) {
-    return std::chrono::duration_cast<Clock::duration>(milliseconds(3)) +
+  const auto overhead = [](std::size_t bytes, bool by_computing_thread) {
+    return std::chrono::duration_cast<Clock::duration>(
+               milliseconds(by_computing_thread ? 3 : 300)) +
            std::chrono::nanoseconds(bytes);
   };
   LedgerTransport sender(std::move(mesh.devices[0]), ledger, cluster, 0, mesh.cancellations[0],
@@ -204,7 +207,7 @@ TEST_CASE("ledger/transport: a message is due by when it was ready, however late
   for (int i = 0; i < 2; ++i) {
     CAPTURE(i);
     std::this_thread::sleep_for(milliseconds(5));
-    const MessageTimes sent = sender.send_since(1, tag(i), payload, ready);
+    const MessageTimes sent = sender.send_since(1, tag(i), payload, ready, true);
     std::this_thread::sleep_for(milliseconds(5));
     const MessageTimes times =
         receiver.receive(0, tag(i), got, Clock::now() + std::chrono::seconds(10), false);
@@ -266,15 +269,56 @@ TEST_CASE("ledger/transport: senders of one link share it: 3 x 200 kB at 10 MB/s
   CHECK(first > 30e-3);  // nobody has the link for itself
 }
 
+// The ledger's pieces against max-min shares, which SimGrid is held against too: within 2%, and
+// what this machine wakes up late. Of three tries one must do, as another process may take the
+// processor.
+TEST_CASE("ledger/transport: a shared medium is shared max-min within 2%: six flows, unequal") {
+  constexpr double kBandwidth = 20e6;
+  constexpr double kLate = 3e-3;
+  const model::Cluster cluster = tandem::test::medium_of(kBandwidth);
+  const auto flows = tandem::test::medium_flows();
+  const std::vector<double> expected = tandem::test::max_min_ends(flows, kBandwidth);
+  std::vector<ChannelId> channels;
+  for (const auto& flow : flows) channels.push_back({.from = flow.from, .to = flow.to});
+  std::vector<double> errors;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Emulated home(cluster, channels);
+    std::vector<double> ends(flows.size());
+    std::vector<std::thread> threads;
+    const Clock::time_point start = Clock::now() + milliseconds(20);
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const std::vector<std::byte> payload(flows[i].bytes);
+        std::this_thread::sleep_until(start);
+        home.devices[static_cast<std::size_t>(flows[i].from)]->send(
+            flows[i].to, tag(static_cast<int>(i)), payload);
+      });
+      threads.emplace_back([&, i] {
+        std::vector<std::byte> got(flows[i].bytes);
+        const MessageTimes times = home.devices[static_cast<std::size_t>(flows[i].to)]->receive(
+            flows[i].from, tag(static_cast<int>(i)), got, Clock::now() + std::chrono::seconds(10),
+            false);
+        ends[i] = std::chrono::duration<double>(times.arrived - start).count();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    double worst = 0.0;
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      worst = std::max(worst, std::abs(ends[i] - expected[i]) - 0.02 * expected[i]);
+    errors.push_back(worst);
+  }
+  CHECK(std::ranges::min(errors) <= kLate);
+}
+
 TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late is an error") {
   const model::Cluster cluster = star(2, model::Seconds{1}, model::BytesPerSecond{1000});
   Emulated home(cluster, {{.from = 0, .to = 1}});
   const Clock::time_point start = Clock::now();
   auto sending = std::async(std::launch::async, [&] {
-    const std::vector<std::byte> payload(60000);  // a minute
+    const std::vector<std::byte> payload(1500);  // 1.5 s
     return error_of([&] { home.devices[0]->send(1, tag(0), payload); });
   });
-  std::vector<std::byte> got(60000);
+  std::vector<std::byte> got(1500);
   CHECK(contains(error_of([&] {
                    home.devices[1]->receive(0, tag(0), got, Clock::now() + milliseconds(100),
                                             false);

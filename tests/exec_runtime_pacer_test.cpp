@@ -119,6 +119,52 @@ TEST_CASE("exec/pacer: without emulation spans are wall time and nothing sleeps"
   CHECK_FALSE(pacer.emulates());
 }
 
+TEST_CASE(
+    "exec/pacer: a copy and the message that a computing thread carries take the lane's time") {
+  MessageCopy copy{.kind = model::TaskKind::deliver,
+                   .payload = model::Bytes{1000.0},
+                   .computing_thread = true,
+                   .message_cpu = milliseconds(2)};
+  SUBCASE("measured: arrival at 10 ms, 4 * (1 + 2) ms") {
+    FakeClock clock;
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0}, clock);
+    pacer.available(LaneClock::TimePoint(milliseconds(10)));
+    pacer.begin();
+    clock.work(milliseconds(1));
+    const auto interval = pacer.end_copy(copy);
+    CHECK(interval.start.time_since_epoch() == milliseconds(10));
+    CHECK(interval.end.time_since_epoch() == milliseconds(22));
+    CHECK(run(pacer, clock, milliseconds(1)).end.time_since_epoch() == milliseconds(26));
+  }
+  SUBCASE("nominal: what the profile says, 2000 bytes at 1 us and 3 ms of receiving") {
+    model::DeviceProfile profile = model::nominal_profile(
+        {.flop_rate = model::FlopsPerSecond{1e9}, .memory_bandwidth = model::BytesPerSecond{1e6}});
+    const model::KindRate none{0.0, {{1.0, 0.0}}};
+    profile.inlined =
+        model::InlineRates{.send = none, .transfer = none, .receive = {3e-3, {{1.0, 0.0}}}};
+    const model::CostModel costs({}, {profile});
+    FakeClock clock;
+    Pacer pacer({.pace = Pace::nominal, .costs = &costs}, clock);
+    pacer.begin();
+    clock.work(milliseconds(1));
+    CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(5));
+    copy.computing_thread = false;
+    CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(7));
+  }
+  SUBCASE("real: from when the message was there to now") {
+    FakeClock clock;
+    Pacer pacer({}, clock);
+    clock.wall = milliseconds(5);
+    pacer.begin();
+    clock.work(milliseconds(1));
+    CHECK(pacer.end_copy(copy).start.time_since_epoch() == milliseconds(5));
+    copy.since = LaneClock::TimePoint(milliseconds(3));
+    const auto interval = pacer.end_copy(copy);
+    CHECK(interval.start.time_since_epoch() == milliseconds(3));
+    CHECK(interval.end.time_since_epoch() == milliseconds(6));
+  }
+}
+
 TEST_CASE("exec/drift: is a ratio of medians above 0") {
   DriftWatch drift;
   for (int i = 0; i < 20; ++i) drift.sample();

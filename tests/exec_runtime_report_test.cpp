@@ -6,6 +6,7 @@
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/run_result.hpp"
 #include "model/error.hpp"
+#include "model/program.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -97,7 +98,8 @@ TEST_CASE("exec/report: records survive the wire, half a record does not") {
   CHECK_THROWS_AS(decode_times(bytes.substr(1), "test", back), Error);
 }
 
-// Records of a run in which task i lasts from i to i + 1 ms; device 1's clock is a second ahead.
+// Records of a run in which task i lasts from i to i + 1 ms, a capture the ms before and a delivery
+// the ms after; device 1's clock is a second ahead.
 std::vector<DeviceAccount> accounts_of(const planner::Plan& plan, StepGraphs& graphs, int steps) {
   constexpr std::int64_t kMillisecond = 1'000'000;
   std::vector<DeviceAccount> accounts(plan.cluster.devices().size());
@@ -116,6 +118,10 @@ std::vector<DeviceAccount> accounts_of(const planner::Plan& plan, StepGraphs& gr
                                      .task = i,
                                      .start_ns = ahead + now + (arrives ? kMillisecond : 0),
                                      .end_ns = ahead + now + kMillisecond});
+        if (task.lane != model::LaneKind::channel) continue;
+        const std::int64_t copied = ahead + now + (arrives ? kMillisecond : -kMillisecond);
+        accounts[d].times.push_back(
+            {.step = step, .task = ~i, .start_ns = copied, .end_ns = copied + kMillisecond});
       }
     }
   }
@@ -132,8 +138,10 @@ TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
   CHECK(run.result.metrics.ttft_s == doctest::Approx(prompt_s));  // one task after the other
   REQUIRE(run.result.metrics.token_times_s.size() == 4);
   CHECK(run.result.metrics.token_times_s[3] == doctest::Approx(prompt_s + 3 * decode_s));
-  CHECK(run.trace.spans.size() ==
-        static_cast<std::size_t>(graphs.prompt().size() + 3 * graphs.decode().size()));
+  const auto spans_of = [](const model::TaskGraph& graph) {
+    return static_cast<std::size_t>(model::Program(graph).size());  // copies included
+  };
+  CHECK(run.trace.spans.size() == spans_of(graphs.prompt()) + 3 * spans_of(graphs.decode()));
   for (const model::Span& span : run.trace.spans) {
     CHECK(span.end - span.start == doctest::Approx(1e-3));
   }
@@ -165,7 +173,7 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   SUBCASE("a record is missing") { accounts[1].times.erase(accounts[1].times.begin() + 3); }
   SUBCASE("a task is another device's") { accounts[1].times[3].task = accounts[0].times[0].task; }
   SUBCASE("a task does not exist") { accounts[1].times[3].task = 1 << 20; }
-  SUBCASE("a task is negative") { accounts[1].times[3].task = -1; }
+  SUBCASE("a copy of what is no message") { accounts[1].times[3].task = -1; }
   SUBCASE("a step does not exist") { accounts[1].times.back().step = 2; }
   SUBCASE("a time lies beyond all clocks") {
     accounts[1].times[3].start_ns = std::numeric_limits<std::int64_t>::min();

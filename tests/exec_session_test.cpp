@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "exec/weights/random.hpp"
@@ -118,10 +119,16 @@ TEST_CASE("exec/session: the result says what every device did") {
   CHECK(result.metrics.token_times_s.size() == 5);
   CHECK_FALSE(result.pace.has_value());
   double wire_bytes = 0.0;
-  std::set<std::pair<std::int32_t, model::TaskIndex>> seen;
+  std::set<std::tuple<std::int32_t, model::TaskIndex, model::TaskKind>> seen;
+  int copies = 0;
+  int messages = 0;
   for (const model::Span& span : generation.run.trace.spans) {
     CHECK(span.end >= span.start);
-    CHECK(seen.emplace(span.step, span.task).second);
+    CHECK(seen.emplace(span.step, span.task, span.kind).second);
+    const bool copy =
+        span.kind == model::TaskKind::capture || span.kind == model::TaskKind::deliver;
+    if (copy) ++copies;
+    if (span.lane == model::LaneKind::channel) ++messages;
     if (span.lane == model::LaneKind::channel) wire_bytes += span.bytes;
   }
   double sent_bytes = 0.0;
@@ -131,6 +138,7 @@ TEST_CASE("exec/session: the result says what every device did") {
     CHECK(device.busy_cpu_s > 0.0);
     sent_bytes += device.bytes_sent;
   }
+  CHECK(copies == 2 * messages);
   CHECK(sent_bytes == wire_bytes);
   CHECK(wire_bytes > 0.0);
 }

@@ -50,7 +50,7 @@ TEST_CASE("model/cost_model: nominal times are the roofline's") {
     CHECK(costs.compute_time(batch, add).value() ==
           doctest::Approx(12.0 * rows * 4096 / 20e9).epsilon(1e-12));
   }
-  CHECK(costs.message_overhead(0, Bytes{1e6}).value() == 0.0);
+  CHECK(costs.message_overhead(0, Bytes{1e6}, false).value() == 0.0);
 }
 
 TEST_CASE("model/cost_model: a device that computes slower than it reads is bound by flops") {
@@ -69,7 +69,30 @@ TEST_CASE("model/cost_model: messages cost the sender's overhead and bytes") {
   DeviceProfile profile = nominal_profile(test::device("d"));
   profile.rate[static_cast<std::size_t>(TaskKind::transfer)] = {20e-6, {{1, 1e-9}}};
   const CostModel costs(test::small_llama(), {profile});
-  CHECK(costs.message_overhead(0, Bytes{1000}).value() == doctest::Approx(21e-6));
+  CHECK(costs.message_overhead(0, Bytes{1000}, false).value() == doctest::Approx(21e-6));
+  CHECK(costs.message_overhead(0, Bytes{1000}, true).value() == doctest::Approx(21e-6));
+}
+
+TEST_CASE("model/cost_model: copies cost each end, small messages sending and receiving too") {
+  DeviceProfile profile = nominal_profile(test::device("d"));  // 20 GB/s
+  profile.rate[static_cast<std::size_t>(TaskKind::deliver)] = {1e-6, {{1, 1e-9}}};
+  const CostModel copies(test::small_llama(), {profile});
+  const auto time = [](const CostModel& costs, TaskKind kind, bool computing_thread) {
+    return costs.copy_time(0, kind, Bytes{1000}, computing_thread).value();
+  };
+  // Read and written once: 2000 bytes.
+  CHECK(time(copies, TaskKind::capture, false) == doctest::Approx(2000 / 20e9));
+  CHECK(time(copies, TaskKind::deliver, false) == doctest::Approx(1e-6 + 2e-6));
+  CHECK(time(copies, TaskKind::deliver, true) == doctest::Approx(1e-6 + 2e-6));
+  profile.inlined = InlineRates{
+      .send = {5e-6, {{1, 1e-9}}}, .transfer = {9e-6, {{1, 2e-9}}}, .receive = {7e-6, {{1, 3e-9}}}};
+  const CostModel costs(test::small_llama(), {profile});
+  CHECK(time(costs, TaskKind::capture, true) == doctest::Approx(2000 / 20e9 + 6e-6));
+  CHECK(time(costs, TaskKind::deliver, true) == doctest::Approx(3e-6 + 10e-6));
+  CHECK(time(costs, TaskKind::deliver, false) == doctest::Approx(3e-6));
+  CHECK(costs.message_overhead(0, Bytes{1000}, true).value() == doctest::Approx(11e-6));
+  CHECK(costs.message_overhead(0, Bytes{1000}, false).value() == 0.0);
+  CHECK_THROWS_AS((void)costs.copy_time(0, TaskKind::add, Bytes{1}, false), std::logic_error);
 }
 
 TEST_CASE("model/cost_model: what it has no rate for is a caller's error") {
@@ -79,7 +102,7 @@ TEST_CASE("model/cost_model: what it has no rate for is a caller's error") {
   CHECK_THROWS_AS((void)costs.compute_time(batch, task), std::logic_error);
   task = {.kind = TaskKind::norm, .device = 1, .rows = {0, 1}};
   CHECK_THROWS_AS((void)costs.compute_time(batch, task), std::logic_error);
-  CHECK_THROWS_AS((void)costs.message_overhead(1, Bytes{1}), std::logic_error);
+  CHECK_THROWS_AS((void)costs.message_overhead(1, Bytes{1}, false), std::logic_error);
   CHECK(costs.compute_time(batch, {.kind = TaskKind::release}).value() == 0.0);
   CHECK_THROWS_AS(CostModel(test::small_llama(), {DeviceProfile{}}), std::logic_error);
   CHECK_THROWS_AS(CostModel(test::small_llama(), {profile_with({{2, 1}, {2, 1}})}),

@@ -17,6 +17,9 @@ DeviceProfile measured() {
   profile.source = "profile of \"home\"";
   profile.program_bytes = 12345678.0;
   profile.disk_bandwidth = BytesPerSecond{1e9 / 7.0};
+  profile.inlined = InlineRates{.send = {3e-6, {{1, 1e-10}}},
+                                .transfer = {9e-6, {{1, 2e-10}}},
+                                .receive = {5e-6, {{1, 3e-10 / 7.0}}}};
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
     if (profile.rate[k].points.empty()) continue;
     profile.rate[k] = {1e-6 / 3.0, {{1, 1e-10 / 7.0}, {16, 2e-10}, {512, 3e-9}}};
@@ -56,6 +59,9 @@ TEST_CASE("model/device_profile: a slowed machine computes slower and sends as b
       CHECK(slow.rate[i].points[p].reuse == profile.rate[i].points[p].reuse);
     }
   }
+  CHECK(slow.inlined->send.overhead_s == doctest::Approx(9e-6));
+  CHECK(slow.inlined->receive.points[0].seconds_per_byte == doctest::Approx(9e-10 / 7.0));
+  CHECK(slow.inlined->transfer == profile.inlined->transfer);
   CHECK_THROWS_AS((void)slowed(profile, 0.0), std::logic_error);
   CHECK_THROWS_AS((void)slowed(profile, -1.0), std::logic_error);
 }
@@ -86,8 +92,8 @@ TEST_CASE("model/device_profile: the disk is the platform's until it is measured
 
 TEST_CASE("model/device_profile: every wrong field costs one line that names it") {
   CHECK(message([](json&) {}).empty());
-  CHECK(contains(message([](json& j) { j["schema"] = "tandem.profile/1"; }),
-                 "p.json: field 'schema' is \"tandem.profile/1\", expected \"tandem.profile/2\""));
+  CHECK(contains(message([](json& j) { j["schema"] = "tandem.profile/2"; }),
+                 "p.json: field 'schema' is \"tandem.profile/2\", expected \"tandem.profile/3\""));
   CHECK(contains(message([](json& j) { j.erase("source"); }), "'source' is missing"));
   CHECK(contains(message([](json& j) { j["program_bytes"] = -1; }), "'program_bytes' is -1"));
   CHECK(contains(message([](json& j) { j["disk_bandwidth_Bps"] = -1; }),

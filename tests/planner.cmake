@@ -7,6 +7,7 @@ tandem_tests(
     planner_interpreter.cpp
     planner_lowering_test.cpp
     planner_monotony_test.cpp
+    planner_split_clock_test.cpp
     planner_partition_test.cpp
     planner_pipeline_test.cpp
     planner_plan_test.cpp

@@ -322,6 +322,8 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::embed:
     case TaskKind::fetch:
     case TaskKind::sample:
+    case TaskKind::capture:
+    case TaskKind::deliver:
       break;
   }
   throw std::logic_error("interpreter: task kind that it does not know");

@@ -99,9 +99,9 @@ TEST_CASE("planner/pipeline: N stages send N messages of rows * hidden * 4 bytes
   }
 }
 
-TEST_CASE("planner/pipeline: a token takes all layers' time and N (2 l + S / B)") {
+TEST_CASE("planner/pipeline: a token takes all layers' time and N (2 l + S / B + 4 S / M)") {
   // Access links of l = 1 ms and B = 1 MB/s each, two a route; S = 12 columns of 4 bytes = 48
-  // bytes.
+  // bytes, each read and written at both ends at M.
   const Request alone = request_for({{}}, 7, "equal");
   for (std::size_t devices = 2; devices <= 7; ++devices) {
     CAPTURE(devices);
@@ -113,7 +113,9 @@ TEST_CASE("planner/pipeline: a token takes all layers' time and N (2 l + S / B)"
     };
     const double computing = token_time(pipeline_plan(alone));
     const Plan plan = pipeline_plan(request_for(std::vector<DeviceSpec>(devices), 7, "equal"));
-    const double messages = static_cast<double>(devices) * (2e-3 + 48.0 / 1e6);
+    const double memory = plan.cluster.devices().front().memory_bandwidth.value();
+    const double messages =
+        static_cast<double>(devices) * (2e-3 + 48.0 / 1e6 + 4.0 * 48.0 / memory);
     CHECK(token_time(plan) == doctest::Approx(computing + messages).epsilon(1e-9));
   }
 }

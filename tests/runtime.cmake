@@ -10,6 +10,7 @@ tandem_tests(
     exec_runtime_generation_test.cpp
     exec_runtime_memory_test.cpp
     exec_runtime_pacer_test.cpp
+    exec_runtime_program_test.cpp
     exec_runtime_random_graph_test.cpp
     exec_runtime_report_test.cpp
     exec_runtime_schedule_test.cpp

@@ -198,13 +198,14 @@ TEST_CASE("model/extension: a decision counts as alike only if it is the right o
     const double start = std::max(a, b);
     return model::StepTimes{{0, 1, 2}, {a, b, start + 1.0}, {a, b, start + 1.0}};
   };
-  CHECK(model::decide(graph, idle, times(1.0, 2.0), nullptr, first));
+  CHECK(model::decide(model::Program(graph), idle, times(1.0, 2.0), nullptr, first));
   CHECK(first.start == std::vector<std::int32_t>{-1, -1, 1});
-  CHECK(model::decide(graph, idle, times(1.5, 2.0), &first, second));
-  CHECK(model::decide(graph, idle, times(2.0, 2.0), &first, second));
-  CHECK(!model::decide(graph, idle, times(2.1, 2.0), &first, second));
+  CHECK(model::decide(model::Program(graph), idle, times(1.5, 2.0), &first, second));
+  CHECK(model::decide(model::Program(graph), idle, times(2.0, 2.0), &first, second));
+  CHECK(!model::decide(model::Program(graph), idle, times(2.1, 2.0), &first, second));
   CHECK(second.start == std::vector<std::int32_t>{-1, -1, 0});
-  CHECK(!model::decide(graph, {{0.0, 0.0, 2.5}, {}}, times(1.5, 2.0), &first, second));
+  CHECK(!model::decide(model::Program(graph), {{0.0, 0.0, 2.5}, {}}, times(1.5, 2.0), &first,
+                       second));
 }
 
 }  // namespace tandem::sim::testing

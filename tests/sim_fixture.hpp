@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -99,20 +100,32 @@ class GraphSteps : public model::Steps {
   std::vector<TaskGraph> graphs_;
 };
 
-// Spans by step and task.
+// Spans by step and task; where wanted, captures and deliveries by captured() and delivered().
 using Spans = std::map<std::pair<std::int32_t, TaskIndex>, Span>;
+inline TaskIndex captured(TaskIndex transfer) { return -1 - transfer; }
+inline TaskIndex delivered(TaskIndex transfer) {
+  return std::numeric_limits<TaskIndex>::max() - transfer;
+}
 
-inline Spans spans_of(const model::RunRecorder& recorder) {
+enum class Copies : std::uint8_t { without, with };
+
+inline Spans spans_of(const model::RunRecorder& recorder, Copies copies = Copies::without) {
   Spans spans;
-  for (const Span& span : recorder.trace().spans) spans[{span.step, span.task}] = span;
+  for (const Span& span : recorder.trace().spans) {
+    const TaskIndex key = span.kind == TaskKind::capture   ? captured(span.task)
+                          : span.kind == TaskKind::deliver ? delivered(span.task)
+                                                           : span.task;
+    if (key != span.task && copies == Copies::without) continue;
+    spans[{span.step, key}] = span;
+  }
   return spans;
 }
 
 inline Spans simulated(const model::Cluster& cluster, const model::CostModel& costs,
-                       model::Steps& steps) {
+                       model::Steps& steps, Copies copies = Copies::without) {
   model::RunRecorder recorder(cluster, 0, true);
   replay(cluster, costs, steps, recorder);
-  return spans_of(recorder);
+  return spans_of(recorder, copies);
 }
 
 inline Spans simulated(const model::Cluster& cluster, TaskGraph graph) {
@@ -121,10 +134,10 @@ inline Spans simulated(const model::Cluster& cluster, TaskGraph graph) {
 }
 
 inline Spans analytic(const model::Cluster& cluster, const model::CostModel& costs,
-                      model::Steps& steps) {
+                      model::Steps& steps, Copies copies = Copies::without) {
   model::RunRecorder recorder(cluster, 0, true);
   model::evaluate_analytic(cluster, costs, steps, recorder);
-  return spans_of(recorder);
+  return spans_of(recorder, copies);
 }
 
 // When the last task ends.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/collective/collective.hpp"
+#include "shared_medium.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
@@ -153,6 +154,20 @@ TEST_CASE("sim/network: from station to station a message passes the air twice: 
     return graph;
   }()});
   CHECK(same(makespan(analytic(cluster, free_costs(cluster), alone)), 2.0 + 10e-3));
+}
+
+TEST_CASE("sim/network: a shared medium is shared max-min: six flows, unequal, both directions") {
+  constexpr double kBandwidth = 20e6;
+  const auto flows = tandem::test::medium_flows();
+  const std::vector<double> expected = tandem::test::max_min_ends(flows, kBandwidth);
+  TaskGraph graph(one_row());
+  for (const auto& flow : flows)
+    graph.add(message(flow.from, flow.to, static_cast<std::int32_t>(flow.bytes / 4)), {});
+  const Spans spans = simulated(tandem::test::medium_of(kBandwidth), graph);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same(spans.at({0, static_cast<TaskIndex>(i)}).end, expected[i]));
+  }
 }
 
 TEST_CASE("sim/network: latencies of unequal links add up: 1 + 20 + 300 ms + B / W") {

@@ -70,10 +70,19 @@ model::CostModel random_costs(Dice& dice, const model::Cluster& cluster) {
       rate.overhead_s = dice.in(0, 3) == 0 ? 0.0 : dice.scale(1e-7, 1e-2);
       rate.points = {{1.0, dice.scale(1e-11, 1e-8)}, {8.0, dice.scale(1e-11, 1e-8)}};
     }
+    const auto any = [&] {
+      return model::KindRate{dice.scale(1e-7, 1e-2), {{1.0, dice.scale(1e-11, 1e-8)}}};
+    };
+    if (dice.in(0, 1) == 0)
+      profile.inlined = model::InlineRates{.send = any(), .transfer = any(), .receive = any()};
     profiles.push_back(profile);
   }
   return {small_llama(), profiles};
 }
+
+constexpr std::array kBuffers{model::BufferKind::none, model::BufferKind::hidden,
+                              model::BufferKind::partial, model::BufferKind::receive,
+                              model::BufferKind::key_value};
 
 Task random_task(Dice& dice, int devices, const model::Batch& batch) {
   constexpr std::array kCompute{TaskKind::embed,       TaskKind::norm,     TaskKind::project_qkv,
@@ -91,12 +100,17 @@ Task random_task(Dice& dice, int devices, const model::Batch& batch) {
     task.lane = LaneKind::channel;
     task.peer = (task.device + dice.in(1, devices - 1)) % devices;
     task.columns = {0, dice.in(0, 9) == 0 ? 0 : dice.in(1, 40000)};
+    // What these touch besides their dependencies decides when messages are copied.
+    task.input.kind = kBuffers.at(static_cast<std::size_t>(dice.in(0, kBuffers.size() - 1)));
+    task.output.kind = kBuffers.at(static_cast<std::size_t>(dice.in(0, kBuffers.size() - 1)));
   } else if (what == 4) {
     task.kind = TaskKind::load;
     task.lane = LaneKind::disk;
     task.block = model::WeightBlock::ffn;
   } else {
     task.kind = kCompute.at(static_cast<std::size_t>(dice.in(0, kCompute.size() - 1)));
+    task.input.kind = kBuffers.at(static_cast<std::size_t>(dice.in(0, kBuffers.size() - 1)));
+    task.output.kind = kBuffers.at(static_cast<std::size_t>(dice.in(0, kBuffers.size() - 1)));
   }
   return task;
 }
@@ -160,8 +174,8 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graph
       graphs.push_back(random_graph(dice, cluster.size(), i, marks, i == 0 ? 2 : marks));
     }
     GraphSteps steps(graphs);
-    const Spans expected = analytic(cluster, costs, steps);
-    const Spans found = simulated(cluster, costs, steps);
+    const Spans expected = analytic(cluster, costs, steps, Copies::with);
+    const Spans found = simulated(cluster, costs, steps, Copies::with);
     CHECK(found.size() == expected.size());
     CHECK(differences(expected, found) == 0);
     spans += found.size();
@@ -206,9 +220,9 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of 
     graphs.push_back(graph);
   }
   GraphSteps steps(graphs);
-  const Spans expected = analytic(cluster, costs, steps);
+  const Spans expected = analytic(cluster, costs, steps, Copies::with);
   CHECK(makespan(expected) > 30000.0);
-  CHECK(differences(expected, simulated(cluster, costs, steps)) == 0);
+  CHECK(differences(expected, simulated(cluster, costs, steps, Copies::with)) == 0);
 }
 
 TEST_CASE("sim/replay: a channel sends one message after another, each done a latency later") {
@@ -230,14 +244,15 @@ TEST_CASE("sim/replay: a channel sends one message after another, each done a la
 }
 
 TEST_CASE("sim/replay: a lane goes on with the next step while others are in the last") {
-  const model::Cluster cluster("pair", {device("a"), device("b")}, {},
+  const model::Cluster cluster("three", {device("a"), device("b"), device("c")}, {},
                                {link("l", 0.0, 1000.0, Sharing::split_duplex)},
-                               {{"a", "b", {{0, model::Direction::up}}, true}});
+                               {{"a", "b", {{0, model::Direction::up}}, true},
+                                {"b", "c", {{0, model::Direction::down}}, true}});
   std::vector<TaskGraph> graphs;
   for (int step = 0; step < 4; ++step) {
     TaskGraph graph(one_row());
     graph.add(message(0, 1, 250), {});                   // 1 s
-    if (step == 0) graph.add(message(1, 0, 25000), {});  // 100 s
+    if (step == 0) graph.add(message(1, 2, 25000), {});  // 100 s
     graphs.push_back(graph);
   }
   GraphSteps steps(graphs);

@@ -39,6 +39,8 @@ Plan apart(Plan plan, Links links, double disk_Bps) {
     devices[a].flop_rate = model::FlopsPerSecond{1e30};
     devices[a].disk_bandwidth = model::BytesPerSecond{disk_Bps * slower};
     plan.profiles[a] = model::nominal_profile(devices[a]);
+    for (const TaskKind copy : {TaskKind::capture, TaskKind::deliver})  // as in the recurrence
+      plan.profiles[a].rate[static_cast<std::size_t>(copy)].points = {{1.0, 0.0}};
     for (std::size_t b = 0; b < a; ++b) {
       edges.push_back({.from = devices[b].name,
                        .to = devices[a].name,

@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <ctime>
+#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -14,7 +16,11 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+// Of the narrowest link's time: several senders take turns on a link as frames do. Equal bytes for
+// all that pass the same link, so that they get equal rates, however often they pass it.
+constexpr double kPieceSeconds = 250e-6;
+constexpr double kLeastPieceBytes = 1500.0;
+constexpr double kMostPieceBytes = 65536.0;
 constexpr std::size_t kStampBytes = 8;       // due time, nanoseconds of the machine's steady clock
 constexpr unsigned long kTimerSlack = 1000;  // nanoseconds
 
@@ -28,14 +34,38 @@ Clock::time_point due_of(const Stamp& stamp) {
   return Clock::time_point(Clock::duration(std::bit_cast<std::int64_t>(stamp)));
 }
 
+std::chrono::nanoseconds thread_cpu() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 // A message of one piece carries its stamp before its payload, since its due time is known at once;
 // a longer one is followed by its stamp under this tag, so that its bytes travel meanwhile.
 MessageTag stamp_tag(MessageTag tag) { return {.step = tag.step, .task = ~tag.task}; }
 
+std::size_t piece_of(const model::Cluster& cluster, const model::Route& route, double dilation) {
+  double narrowest = std::numeric_limits<double>::max();
+  for (const model::Hop& hop : route.hops) {
+    const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
+    narrowest = std::min(narrowest, link.bandwidth.value());
+  }
+  return static_cast<std::size_t>(
+      std::clamp(narrowest * kPieceSeconds * dilation, kLeastPieceBytes, kMostPieceBytes));
+}
+
 }  // namespace
 
 struct LedgerTransport::Way {
+  Way(const model::Cluster& cluster, const model::Route& route, double dilation)
+      : hops(route.hops),
+        piece_bytes(piece_of(cluster, route, dilation)),
+        latency(std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double>(route.latency.value()))),
+        stamped(kStampBytes + piece_bytes) {}
+
   std::vector<model::Hop> hops;
+  std::size_t piece_bytes = 0;
   Clock::duration latency{};
   // When the message before had been sent or had arrived.
   Clock::time_point free{};
@@ -44,7 +74,8 @@ struct LedgerTransport::Way {
 
 LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Ledger> ledger,
                                  const model::Cluster& cluster, model::DeviceIndex self,
-                                 std::shared_ptr<Cancellation> cancellation, Overhead overhead)
+                                 std::shared_ptr<Cancellation> cancellation, Overhead overhead,
+                                 double dilation)
     : inner_(std::move(inner)),
       ledger_(std::move(ledger)),
       cancellation_(std::move(cancellation)),
@@ -52,18 +83,12 @@ LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_p
   require(inner_ != nullptr && ledger_ != nullptr && cancellation_ != nullptr,
           "ledger transport: a part is missing");
   for (model::DeviceIndex peer = 0; peer < cluster.size(); ++peer) {
-    auto there = std::make_unique<Way>();
-    auto back = std::make_unique<Way>();
-    if (peer != self) {
-      const model::Route& route = cluster.route(self, peer);
-      there->hops = route.hops;
-      there->latency = std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(route.latency.value()));
-      there->stamped.resize(kStampBytes + kPieceBytes);
-      back->stamped.resize(kStampBytes + kPieceBytes);
-    }
-    to_.push_back(std::move(there));
-    from_.push_back(std::move(back));
+    to_.push_back(peer == self
+                      ? nullptr
+                      : std::make_unique<Way>(cluster, cluster.route(self, peer), dilation));
+    from_.push_back(peer == self
+                        ? nullptr
+                        : std::make_unique<Way>(cluster, cluster.route(peer, self), dilation));
   }
 }
 
@@ -71,7 +96,8 @@ LedgerTransport::~LedgerTransport() = default;
 
 LedgerTransport::Way& LedgerTransport::way(std::vector<std::unique_ptr<Way>>& ways,
                                            model::DeviceIndex peer) const {
-  require(peer >= 0 && static_cast<std::size_t>(peer) < ways.size(),
+  require(peer >= 0 && static_cast<std::size_t>(peer) < ways.size() &&
+              ways[static_cast<std::size_t>(peer)] != nullptr,
           "ledger transport: no such device");
   return *ways[static_cast<std::size_t>(peer)];
 }
@@ -93,24 +119,28 @@ void LedgerTransport::sleep_until(Clock::time_point time) const {
 
 MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
                                          std::span<const std::byte> payload,
-                                         Clock::time_point ready) {
+                                         Clock::time_point ready, bool by_computing_thread) {
   Way& channel = way(to_, to);
   Clock::time_point end = std::max(ready, channel.free);
-  if (overhead_) end += overhead_(payload.size());
-  if (payload.size() <= kPieceBytes) {
+  if (overhead_) end += overhead_(payload.size(), by_computing_thread);
+  std::chrono::nanoseconds cpu{0};
+  if (payload.size() <= channel.piece_bytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
     std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
     std::copy(payload.begin(), payload.end(), channel.stamped.begin() + kStampBytes);
+    const auto before = thread_cpu();
     inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
+    cpu = thread_cpu() - before;
   } else {
-    std::size_t left = payload.size();
-    end = ledger_->reserve(channel.hops, kPieceBytes, end);
-    left -= kPieceBytes;
+    std::size_t left = payload.size() - channel.piece_bytes;
+    end = ledger_->reserve(channel.hops, channel.piece_bytes, end);
+    const auto before = thread_cpu();
     inner_->send(to, tag, payload);
+    cpu = thread_cpu() - before;
     while (left > 0) {
       sleep_until(end);
-      const std::size_t piece = std::min(left, kPieceBytes);
+      const std::size_t piece = std::min(left, channel.piece_bytes);
       end = ledger_->reserve(channel.hops, piece, end);
       left -= piece;
     }
@@ -118,7 +148,7 @@ MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
   }
   sleep_until(end);
   channel.free = end;
-  return {.sent = end, .arrived = end};
+  return {.sent = end, .arrived = end, .cpu = cpu};
 }
 
 std::optional<MessageTimes> LedgerTransport::try_send(model::DeviceIndex /*to*/, MessageTag /*tag*/,
@@ -131,14 +161,18 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
                                       bool /*may_spin*/) {
   Way& channel = way(from_, from);
   Stamp stamp{};
-  if (payload.size() <= kPieceBytes) {
+  std::chrono::nanoseconds cpu{0};
+  const auto before = thread_cpu();
+  if (payload.size() <= channel.piece_bytes) {
     const std::span<std::byte> whole =
         std::span(channel.stamped).first(kStampBytes + payload.size());
     inner_->receive(from, tag, whole, deadline, false);
+    cpu = thread_cpu() - before;
     std::copy_n(whole.begin(), kStampBytes, stamp.begin());
     std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());
   } else {
     inner_->receive(from, tag, payload, deadline, false);
+    cpu = thread_cpu() - before;
     inner_->receive(from, stamp_tag(tag), stamp, deadline, false);
   }
   // Not before the message that was sent before it.
@@ -151,11 +185,11 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   }
   sleep_until(due);
   channel.free = due;
-  return {.sent = due, .arrived = due};
+  return {.sent = due, .arrived = due, .cpu = cpu};
 }
 
 bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {
-  return bytes <= kPieceBytes && inner_->receives_inline(from, bytes);
+  return inner_->receives_inline(from, bytes);
 }
 
 void LedgerTransport::cancel(const std::string& reason) noexcept { inner_->cancel(reason); }

@@ -104,8 +104,7 @@ Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   double seconds = 0.0;
   if (task.kind == model::TaskKind::release) return {due_, due_};
   if (options_.pace == Pace::measured) {
-    const auto cpu = used() - cpu_started_ - cpu_overhead_;
-    seconds = std::max(0.0, std::chrono::duration<double>(cpu).count()) * options_.slowdown;
+    seconds = measured_s() * options_.slowdown;
   } else {
     seconds = options_.costs->compute_time(batch, task).value();
   }
@@ -114,6 +113,27 @@ Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
     seconds +=
         model::work_of(options_.costs->transformer(), batch, task).bytes_disk / options_.disk_rate;
   }
+  return occupy(seconds);
+}
+
+Pacer::Interval Pacer::end_copy(const MessageCopy& copy) {
+  if (options_.pace == Pace::real) return {std::min(started_, copy.since), clock_->now()};
+  if (options_.pace == Pace::nominal) {
+    return occupy(
+        options_.costs->copy_time(copy.device, copy.kind, copy.payload, copy.computing_thread)
+            .value() *
+        options_.dilation);
+  }
+  const double message_s = std::chrono::duration<double>(copy.message_cpu).count();
+  return occupy((measured_s() + message_s) * options_.slowdown * options_.dilation);
+}
+
+double Pacer::measured_s() {
+  const auto cpu = used() - cpu_started_ - cpu_overhead_;
+  return std::max(0.0, std::chrono::duration<double>(cpu).count());
+}
+
+Pacer::Interval Pacer::occupy(double seconds) {
   const TimePoint start = due_;
   due_ += std::chrono::nanoseconds(std::llround(seconds * 1e9));
   return {start, due_};

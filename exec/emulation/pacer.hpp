@@ -17,6 +17,18 @@ enum class Pace : std::uint8_t {
   nominal,   // a task takes what the plan's profile says
 };
 
+// A capture or delivery, which a computing thread does between its tasks.
+struct MessageCopy {
+  model::TaskKind kind = model::TaskKind::capture;
+  model::DeviceIndex device = 0;  // whose it is
+  model::Bytes payload{};
+  bool computing_thread = false;  // sends or receives the message, too (model/program.hpp)
+  // measured: CPU time of that, where it was not spent between begin() and end_copy().
+  std::chrono::nanoseconds message_cpu{0};
+  // real: when it began, if that was before begin().
+  std::chrono::steady_clock::time_point since = std::chrono::steady_clock::time_point::max();
+};
+
 // What a pacer knows of time; a test brings its own.
 class LaneClock {
  public:
@@ -45,6 +57,7 @@ struct PacerOptions {
 //   time = dilation * slowdown * CPU time of the task (measured; reading the clock is not charged),
 //          or dilation * the cost model's (nominal);
 //          of a fetch, its bytes / disk_rate besides; 0 of a release
+// A capture or delivery counts as a task.
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
 // With a turn, the lane computes only while it has it: from begin() on, until it waits (wait(),
@@ -67,6 +80,8 @@ class Pacer {
   void begin();
   // When the task that ended just now started and ended on the paced device.
   Interval end(const model::Batch& batch, const model::Task& task);
+  // The same of a capture or delivery.
+  Interval end_copy(const MessageCopy& copy);
   // Returns when the tasks so far have ended on the paced device.
   void settle();
   // When they did: what this device has now, it has since then.
@@ -82,6 +97,9 @@ class Pacer {
  private:
   void take_turn();
   [[nodiscard]] std::chrono::nanoseconds used();
+  [[nodiscard]] double measured_s();  // since begin()
+  Interval occupy(double seconds);
+
   PacerOptions options_;
   LaneClock* clock_;
   TimePoint due_;

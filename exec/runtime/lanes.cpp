@@ -130,7 +130,8 @@ void OutgoingLane::send(std::int32_t position, Clock::time_point ready) {
   if (first) {
     const ChannelMessage& next = message(position);
     if (const auto times = transport().try_send(peer(), tag(next), std::as_bytes(slot(next)))) {
-      times_[static_cast<std::size_t>(position)].sent = times->sent;
+      // What the computing thread itself does is its own time, not the channel's.
+      times_[static_cast<std::size_t>(position)] = {.start = times->sent, .sent = times->sent};
       const std::lock_guard lock(mutex());
       captured_ = sent_ = position + 1;
       return;
@@ -152,7 +153,11 @@ void OutgoingLane::carry() {
   if (position > 0) {
     times.start = std::max(ready, times_[static_cast<std::size_t>(position) - 1].sent);
   }
-  times.sent = transport().send_since(peer(), tag(next), std::as_bytes(slot(next)), ready).sent;
+  const bool by_computing_thread = schedule().by_computing_thread();
+  const MessageTimes sent = transport().send_since(peer(), tag(next), std::as_bytes(slot(next)),
+                                                   ready, by_computing_thread);
+  times.sent = sent.sent;
+  if (by_computing_thread) message_cpu_ns_.store(sent.cpu.count(), std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex());
     sent_ = position + 1;
@@ -216,7 +221,9 @@ void IncomingLane::receive(std::int32_t position) {
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
                           Clock::time_point::max(), options().may_spin && !threaded_);
-  arrivals_[static_cast<std::size_t>(position)] = times.arrived;
+  arrivals_[static_cast<std::size_t>(position)] =
+      threaded_ ? Arrival{.when = times.arrived, .cpu = {}}
+                : Arrival{.when = times.sent, .cpu = times.cpu};
   if (!threaded_) {
     received_ = position + 1;
     return;

@@ -62,6 +62,7 @@ class ChannelLane {
   [[nodiscard]] const ChannelMessage& message(std::int32_t position) const {
     return schedule_->messages[static_cast<std::size_t>(position)];
   }
+  [[nodiscard]] const ChannelSchedule& schedule() const { return *schedule_; }
   // Messages of the step.
   [[nodiscard]] std::int32_t count() const { return count_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_floats_ * sizeof(float); }
@@ -124,6 +125,11 @@ class OutgoingLane final : public ChannelLane {
   [[nodiscard]] const Times& times(std::int32_t position) const {
     return times_[static_cast<std::size_t>(position)];
   }
+  // What the next message that a computing thread would send is taken to cost it, where an emulated
+  // link makes another thread send it: the CPU time that the last one took.
+  [[nodiscard]] std::chrono::nanoseconds message_cpu() const {
+    return std::chrono::nanoseconds(message_cpu_ns_.load(std::memory_order_relaxed));
+  }
 
  private:
   void carry() override;
@@ -137,6 +143,7 @@ class OutgoingLane final : public ChannelLane {
   std::int32_t captured_ = 0;
   std::int32_t sent_ = 0;
   std::vector<Times> times_;
+  std::atomic<std::int64_t> message_cpu_ns_{0};
 };
 
 // The receiving end: messages are received in order and delivered in any.
@@ -147,9 +154,16 @@ class IncomingLane final : public ChannelLane {
 
   // The payload of message `position`; waits until it is there.
   [[nodiscard]] std::span<const float> payload(std::int32_t position);
-  // When it could be used.
+  // Whether a thread of its own receives the step's messages, not the computing thread.
+  [[nodiscard]] bool threaded() const { return threaded_; }
+  // When it was there: before the work of taking it in if the computing thread does that, else
+  // after it.
   [[nodiscard]] Clock::time_point arrival(std::int32_t position) const {
-    return arrivals_[static_cast<std::size_t>(position)];
+    return arrivals_[static_cast<std::size_t>(position)].when;
+  }
+  // CPU time of receiving it, if the computing thread did and the link is emulated.
+  [[nodiscard]] std::chrono::nanoseconds message_cpu(std::int32_t position) const {
+    return arrivals_[static_cast<std::size_t>(position)].cpu;
   }
   // Its slot may take another message.
   void delivered(std::int32_t position);
@@ -165,7 +179,11 @@ class IncomingLane final : public ChannelLane {
   bool threaded_ = false;  // in this step
   std::atomic<std::int32_t> received_{0};
   std::vector<char> delivered_;
-  std::vector<Clock::time_point> arrivals_;
+  struct Arrival {
+    Clock::time_point when;
+    std::chrono::nanoseconds cpu{0};
+  };
+  std::vector<Arrival> arrivals_;
 };
 
 }  // namespace tandem::exec

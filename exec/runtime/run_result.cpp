@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/program.hpp"
 #include "model/work.hpp"
 
 namespace tandem::exec {
@@ -18,59 +21,66 @@ constexpr double kSteadyTolerance = 0.01;
 class StepSpans {
  public:
   // `tick_s`: of a nanosecond of the devices' clocks, in the result.
-  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, std::int32_t step,
-            const std::vector<DeviceAccount>& accounts, double tick_s)
-      : plan_(plan), graph_(graph), step_(step), accounts_(accounts), tick_s_(tick_s) {
+  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, const model::Program& program,
+            std::int32_t step, const std::vector<DeviceAccount>& accounts, double tick_s)
+      : plan_(plan),
+        graph_(graph),
+        program_(program),
+        step_(step),
+        accounts_(accounts),
+        tick_s_(tick_s) {
     const auto tasks = static_cast<std::size_t>(graph.size());
-    start_ns_.assign(tasks, kUnknown);
-    end_ns_.assign(tasks, kUnknown);
+    for (std::vector<Times>* times : {&own_, &captures_, &deliveries_}) times->assign(tasks, {});
   }
 
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
-    const auto i = static_cast<std::size_t>(time.task);
-    if (time.task < 0 || time.task >= graph_.size()) fail(device, time.task);
+    const bool copy = time.task < 0;
+    const model::TaskIndex index = copy ? ~time.task : time.task;
+    if (index >= graph_.size()) fail(device, index);
     for (const std::int64_t at : {time.start_ns, time.end_ns}) {
-      if (at < -kLatest || at > kLatest) fail(device, time.task);
+      if (at < -kLatest || at > kLatest) fail(device, index);
     }
+    const auto i = static_cast<std::size_t>(index);
     const model::Task& task = graph_.tasks()[i];
     const bool channel = task.lane == model::LaneKind::channel;
-    if (task.device == device) {
-      start_ns_[i] = time.start_ns - clock_ahead_ns;
-      if (!channel) end_ns_[i] = time.end_ns - clock_ahead_ns;
-    } else if (channel && task.peer == device) {
-      end_ns_[i] = time.end_ns - clock_ahead_ns;
-    } else {
-      fail(device, time.task);
-    }
+    const bool arrives = channel && task.peer == device;
+    if ((task.device != device && !arrives) || (copy && !channel)) fail(device, index);
+    Times& times = !copy ? own_[i] : arrives ? deliveries_[i] : captures_[i];
+    // A message begins at its sender and ends at its receiver.
+    if (copy || !arrives) times.start_ns = time.start_ns - clock_ahead_ns;
+    if (copy || !channel || arrives) times.end_ns = time.end_ns - clock_ahead_ns;
   }
 
-  // Times relative to `origin_ns`. `lane_end_ns`: when each device's cpu lane ended its last task,
-  // in the step before; then in this one.
+  // Times relative to `origin_ns`. `lane_end_ns`: when each device's cpu lane ended its last
+  // action, in the step before; then in this one.
   void record(std::int64_t origin_ns, std::vector<std::int64_t>& lane_end_ns,
               model::RunRecorder& recorder) const {
-    for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const model::Task& task = graph_.tasks()[at];
-      if (lost(task)) continue;
-      if (start_ns_[at] == kUnknown) missing(task.device, i);
-      if (end_ns_[at] == kUnknown) missing(task.peer, i);
-      const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
+    for (model::ActionIndex i = 0; i < program_.size(); ++i) {
+      const model::Action& action = program_.actions()[static_cast<std::size_t>(i)];
+      const model::Task& task = graph_.tasks()[static_cast<std::size_t>(action.task)];
+      if (is_copy(action) ? lost(action.device) : lost(task)) continue;
+      const Times& times = times_of(action);
+      if (times.start_ns == kUnknown) missing(action.device, action.task);
+      if (times.end_ns == kUnknown)
+        missing(action.peer >= 0 ? action.peer : action.device, action.task);
+      const model::Work work = work_of(action, task);
       // Aligned clocks may be wrong by more than a short flight.
-      const std::int64_t end_ns = std::max(start_ns_[at], end_ns_[at]);
-      recorder.record({.step = step_,
-                       .task = i,
-                       .kind = task.kind,
-                       .lane = task.lane,
-                       .device = task.device,
-                       .peer = task.peer,
-                       .layer = task.layer,
-                       .start = static_cast<double>(start_ns_[at] - origin_ns) * tick_s_,
-                       .end = static_cast<double>(end_ns - origin_ns) * tick_s_,
-                       .bytes = model::span_bytes(task, work),
-                       .flops = work.flops,
-                       .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * tick_s_});
-      if (task.lane == model::LaneKind::cpu) {
-        lane_end_ns[static_cast<std::size_t>(task.device)] = end_ns;
+      const std::int64_t end_ns = std::max(times.start_ns, times.end_ns);
+      recorder.record(
+          {.step = step_,
+           .task = action.task,
+           .kind = action.kind,
+           .lane = action.lane,
+           .device = action.device,
+           .peer = action.peer,
+           .layer = action.layer,
+           .start = static_cast<double>(times.start_ns - origin_ns) * tick_s_,
+           .end = static_cast<double>(end_ns - origin_ns) * tick_s_,
+           .bytes = is_copy(action) ? work.streamed_bytes : model::span_bytes(task, work),
+           .flops = work.flops,
+           .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * tick_s_});
+      if (action.lane == model::LaneKind::cpu) {
+        lane_end_ns[static_cast<std::size_t>(action.device)] = end_ns;
       }
     }
     record_lost(recorder);
@@ -78,8 +88,8 @@ class StepSpans {
 
   [[nodiscard]] std::int64_t first_start_ns(model::DeviceIndex device) const {
     std::int64_t first = kUnknown;
-    for (std::size_t i = 0; i < start_ns_.size(); ++i) {
-      if (graph_.tasks()[i].device == device) first = std::min(first, start_ns_[i]);
+    for (const model::Action& action : program_.actions()) {
+      if (action.device == device) first = std::min(first, times_of(action).start_ns);
     }
     return first;
   }
@@ -87,10 +97,10 @@ class StepSpans {
  private:
   // Whether an end of it is at a device that was lost before it reported.
   [[nodiscard]] bool lost(const model::Task& task) const {
-    const auto missing = [this](model::DeviceIndex device) {
-      return device >= 0 && accounts_[static_cast<std::size_t>(device)].missing;
-    };
-    return missing(task.device) || (task.lane == model::LaneKind::channel && missing(task.peer));
+    return lost(task.device) || (task.lane == model::LaneKind::channel && lost(task.peer));
+  }
+  [[nodiscard]] bool lost(model::DeviceIndex device) const {
+    return device >= 0 && accounts_[static_cast<std::size_t>(device)].missing;
   }
 
   // Of transfers to and from lost devices the bytes are known, and the times are not. After the
@@ -118,21 +128,39 @@ class StepSpans {
   // Of any clock, and so far from every limit that differences cannot overflow.
   static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
 
+  struct Times {
+    std::int64_t start_ns = kUnknown;
+    std::int64_t end_ns = kUnknown;
+  };
+
+  static bool is_copy(const model::Action& action) {
+    return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
+  }
+  [[nodiscard]] const Times& times_of(const model::Action& action) const {
+    const auto i = static_cast<std::size_t>(action.task);
+    if (action.kind == model::TaskKind::capture) return captures_[i];
+    return action.kind == model::TaskKind::deliver ? deliveries_[i] : own_[i];
+  }
+  [[nodiscard]] model::Work work_of(const model::Action& action, const model::Task& task) const {
+    const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
+    return is_copy(action) ? model::copy_work(model::Bytes{work.bytes_wire}) : work;
+  }
+
   // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
   // All of it on the device's own clock.
-  [[nodiscard]] std::int64_t stall_ns(model::TaskIndex i,
+  [[nodiscard]] std::int64_t stall_ns(model::ActionIndex i,
                                       const std::vector<std::int64_t>& lane_end_ns) const {
-    const model::Task& task = graph_.tasks()[static_cast<std::size_t>(i)];
-    if (task.lane != model::LaneKind::cpu) return 0;
+    const model::Action& action = program_.actions()[static_cast<std::size_t>(i)];
+    if (action.lane != model::LaneKind::cpu) return 0;
     std::int64_t loaded_ns = -kUnknown;
-    std::int64_t others_ns = lane_end_ns[static_cast<std::size_t>(task.device)];
-    for (const model::TaskIndex d : graph_.dependencies(i)) {
-      const auto at = static_cast<std::size_t>(d);
-      const bool load = graph_.tasks()[at].lane == model::LaneKind::disk;
+    std::int64_t others_ns = lane_end_ns[static_cast<std::size_t>(action.device)];
+    for (const model::ActionIndex d : program_.dependencies(i)) {
+      const model::Action& before = program_.actions()[static_cast<std::size_t>(d)];
+      const bool load = before.lane == model::LaneKind::disk;
       std::int64_t& latest = load ? loaded_ns : others_ns;
-      latest = std::max(latest, end_ns_[at]);
+      latest = std::max(latest, times_of(before).end_ns);
     }
-    const std::int64_t waited_ns = std::min(loaded_ns, start_ns_[static_cast<std::size_t>(i)]);
+    const std::int64_t waited_ns = std::min(loaded_ns, times_of(action).start_ns);
     return std::max<std::int64_t>(0, waited_ns - others_ns);
   }
 
@@ -153,11 +181,13 @@ class StepSpans {
 
   const planner::Plan& plan_;
   const model::TaskGraph& graph_;
+  const model::Program& program_;
   std::int32_t step_;
   const std::vector<DeviceAccount>& accounts_;
   double tick_s_;
-  std::vector<std::int64_t> start_ns_;
-  std::vector<std::int64_t> end_ns_;
+  std::vector<Times> own_;  // by task, as the two below
+  std::vector<Times> captures_;
+  std::vector<Times> deliveries_;
 };
 
 model::DeviceMetrics unknown_metrics(const std::string& name) {
@@ -197,9 +227,12 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
   model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
-  std::vector<std::int64_t> lane_end_ns;  // by device
+  std::vector<std::int64_t> lane_end_ns;                           // by device
+  std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::shape
   for (std::int32_t step = 0; step < steps; ++step) {
-    StepSpans spans(plan, graphs.at(step), step, accounts, 1e-9 / dilation);
+    const model::TaskGraph& graph = graphs.at(step);
+    const model::Program& program = programs.try_emplace(graph.shape(), graph).first->second;
+    StepSpans spans(plan, graph, program, step, accounts, 1e-9 / dilation);
     for (std::size_t d = 0; d < accounts.size(); ++d) {
       const TimeLog& times = accounts[d].times;
       for (std::size_t& at = cursors[d]; at < times.size() && times[at].step == step; ++at) {

@@ -24,7 +24,8 @@ struct RunResult {
 };
 
 // Merges the devices' records by step and task: a cpu task's span is its device's; a transfer lasts
-// from the sender's start to the receiver's arrival, clocks aligned to the master's.
+// from the sender's start to the receiver's arrival, clocks aligned to the master's; captures and
+// deliveries are spans of their own.
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
 // steadiness is given then. `dilation`: what every time is divided by. Throws Error, naming the
 // device, if a record of another is missing, of a task that is not its own, or of a step beyond

@@ -135,27 +135,33 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
   std::int32_t token = -1;
   std::uint64_t done = 0;
   activity_->enter(Phase::computing, Activity::kNobody, schedule.actions.size());
+  const auto record = [&](model::TaskIndex task, const Pacer::Interval& interval) {
+    log.push_back({.step = step,
+                   .task = task,
+                   .start_ns = nanoseconds(interval.start),
+                   .end_ns = nanoseconds(interval.end)});
+  };
   for (const Action& action : schedule.actions) {
     activity_->advance(done++);
     if (cancelled_) throw Error("cancelled");  // step() knows the reason
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
+    const auto channel = static_cast<std::size_t>(action.channel);
     switch (action.kind) {
       case Action::Kind::run: {
         pacer_->begin();
         token = std::max(token, execute(graph, task, sample));
         const Pacer::Interval interval = pacer_->end(graph.batch(), task);
         if (action.event >= 0) disk_->done(action.event, interval.end);
-        log.push_back({.step = step,
-                       .task = action.task,
-                       .start_ns = nanoseconds(interval.start),
-                       .end_ns = nanoseconds(interval.end)});
+        record(action.task, interval);
         break;
       }
       case Action::Kind::capture:
-        capture(task, *shape.outgoing[static_cast<std::size_t>(action.channel)], action.position);
+        record(~action.task, capture(task, *shape.outgoing[channel], schedule.outgoing[channel],
+                                     action.position));
         break;
       case Action::Kind::deliver:
-        deliver(task, *shape.incoming[static_cast<std::size_t>(action.channel)], action.position);
+        record(~action.task, deliver(task, *shape.incoming[channel], schedule.incoming[channel],
+                                     action.position));
         break;
       case Action::Kind::await:
         bind(action.position);
@@ -189,22 +195,47 @@ std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& 
   return -1;
 }
 
-void Runtime::capture(const model::Task& task, OutgoingLane& lane, std::int32_t position) {
+Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
+                                 const ChannelSchedule& channel, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   pacer_->wait();
   const std::span<float> payload = lane.room(position);
+  MessageCopy copy{.kind = model::TaskKind::capture,
+                   .device = options_.device,
+                   .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
+                   .computing_thread = channel.by_computing_thread()};
+  pacer_->begin();
   compute_->read_rows(task.input, task.rows, task.columns, payload);
+  bytes_sent_ += static_cast<double>(payload.size_bytes());
+  if (!pacer_->emulates()) {
+    lane.send(position, Clock::now());
+    return pacer_->end_copy(copy);
+  }
+  // On an emulated link another thread sends, once this lane is due, sending included.
+  if (copy.computing_thread) copy.message_cpu = lane.message_cpu();
+  const Pacer::Interval interval = pacer_->end_copy(copy);
   pacer_->settle();
   lane.send(position, pacer_->due());
-  bytes_sent_ += static_cast<double>(payload.size_bytes());
+  return interval;
 }
 
-void Runtime::deliver(const model::Task& task, IncomingLane& lane, std::int32_t position) {
+Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
+                                 const ChannelSchedule& channel, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
+  const Clock::time_point asked = Clock::now();
   pacer_->wait();
-  compute_->write_rows(task.output, task.rows, task.columns, lane.payload(position));
+  const std::span<const float> payload = lane.payload(position);
+  MessageCopy copy{.kind = model::TaskKind::deliver,
+                   .device = options_.device,
+                   .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
+                   .computing_thread = channel.by_computing_thread(),
+                   .message_cpu = lane.message_cpu(position)};
+  if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));
+  pacer_->begin();
+  compute_->write_rows(task.output, task.rows, task.columns, payload);
   lane.delivered(position);
+  return pacer_->end_copy(copy);
 }
 
 void Runtime::bind(std::int32_t load) {

@@ -90,8 +90,10 @@ class Runtime {
   void prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk);
   std::int32_t execute(const model::TaskGraph& graph, const model::Task& task,
                        const SampleToken& sample);
-  void capture(const model::Task& task, OutgoingLane& lane, std::int32_t position);
-  void deliver(const model::Task& task, IncomingLane& lane, std::int32_t position);
+  [[nodiscard]] Pacer::Interval capture(const model::Task& task, OutgoingLane& lane,
+                                        const ChannelSchedule& channel, std::int32_t position);
+  [[nodiscard]] Pacer::Interval deliver(const model::Task& task, IncomingLane& lane,
+                                        const ChannelSchedule& channel, std::int32_t position);
   void bind(std::int32_t load);
   static void append_transfers(std::int32_t step, const Shape& shape, TimeLog& log);
   void append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const;

@@ -1,119 +1,53 @@
 #include "exec/runtime/schedule.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <span>
 #include <tuple>
 
-#include "exec/compute.hpp"
 #include "model/error.hpp"
+#include "model/message_places.hpp"
 
 namespace tandem::exec {
 namespace {
 
-using model::BufferRef;
 using model::DeviceIndex;
 using model::LaneKind;
 using model::Task;
 using model::TaskGraph;
 using model::TaskIndex;
-using model::TaskKind;
-
-constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
-
-bool is_among(model::BufferKind kind, std::span<const model::BufferKind> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
-  if (buffer.kind == model::BufferKind::key_value && task.layer != layer) return false;
-  const bool beyond_operands =
-      is_among(buffer.kind, also_read(task.kind)) || is_among(buffer.kind, also_written(task.kind));
-  return beyond_operands || task.input == buffer || task.output == buffer;
-}
-
-// A buffer as a device knows it: kind, slot, and of the cache, the layer.
-using Place = std::tuple<model::BufferKind, std::int16_t, std::int32_t>;
-
-Place place_of(BufferRef buffer, std::int32_t layer) {
-  return {buffer.kind, buffer.slot, buffer.kind == model::BufferKind::key_value ? layer : -1};
-}
-
-// The elements of a buffer that a task uses: those it names if it copies or adds, else all.
-struct Area {
-  model::Range rows;
-  model::Range columns;
-};
-
-constexpr model::Range kAll{0, std::numeric_limits<std::int32_t>::max()};
-
-Area area_of(const Task& task) {
-  const bool named = task.kind == TaskKind::transfer || task.kind == TaskKind::add;
-  return named ? Area{task.rows, task.columns} : Area{kAll, kAll};
-}
-
-bool meet(model::Range a, model::Range b) { return a.begin < b.end && b.begin < a.end; }
-bool meet(const Area& a, const Area& b) {
-  return meet(a.rows, b.rows) && meet(a.columns, b.columns);
-}
-
-bool within(const Area& inner, const Area& outer) {
-  return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
-}
-
-// When the parts of a buffer are complete.
-class Made {
- public:
-  void add(const Area& area, TaskIndex when) {
-    std::erase_if(parts_, [&](const Part& p) { return p.when <= when && within(p.area, area); });
-    parts_.push_back({area, when});
-  }
-  // All of `area`; -1: nothing of it has been made.
-  [[nodiscard]] TaskIndex when(const Area& area) const {
-    TaskIndex last = -1;
-    for (const Part& p : parts_) {
-      if (meet(p.area, area)) last = std::max(last, p.when);
-    }
-    return last;
-  }
-
- private:
-  struct Part {
-    Area area;
-    TaskIndex when;
-  };
-  std::vector<Part> parts_;
-};
 
 enum class Role : std::uint8_t { none, cpu, disk, outgoing, incoming };
 
 class Builder {
  public:
-  Builder(const TaskGraph& graph, DeviceIndex device) : graph_(graph), device_(device) {
+  Builder(const TaskGraph& graph, DeviceIndex device)
+      : graph_(graph), device_(device), places_(model::message_places(graph, device)) {
     for (TaskIndex i = 0; i < graph.size(); ++i) {
-      const Role role = role_of(at(i));
-      if (role != Role::none) own_.push_back(i);
-      anchor_.push_back(role == Role::incoming ? kEnd : i);
+      if (role_of(at(i)) != Role::none) own_.push_back(i);
     }
   }
 
   Schedule build() {
     check_dependencies();
-    anchor_deliveries();
-    anchor_captures();
     Schedule schedule;
     collect(Role::outgoing, schedule.outgoing);
     collect(Role::incoming, schedule.incoming);
     collect_loads(schedule.disk);
     order(schedule);
     schedule.records = own_.size();
+    for (const auto* channels : {&schedule.outgoing, &schedule.incoming}) {
+      for (const ChannelSchedule& channel : *channels) schedule.records += channel.messages.size();
+    }
     return schedule;
   }
 
  private:
   const Task& at(TaskIndex i) const { return graph_.tasks()[static_cast<std::size_t>(i)]; }
-  TaskIndex& anchor(TaskIndex i) { return anchor_[static_cast<std::size_t>(i)]; }
+  // The task at whose place the transfer is taken up here.
+  [[nodiscard]] TaskIndex place(TaskIndex transfer) const {
+    const auto i = static_cast<std::size_t>(transfer);
+    return role_of(at(transfer)) == Role::outgoing ? places_.capture[i] : places_.delivery[i];
+  }
 
   Role role_of(const Task& task) const {
     if (task.lane == LaneKind::channel) {
@@ -183,57 +117,6 @@ class Builder {
     disk.events = event_count_;
   }
 
-  bool depends(TaskIndex i, TaskIndex on) const {
-    const auto dependencies = graph_.dependencies(i);
-    return std::find(dependencies.begin(), dependencies.end(), on) != dependencies.end();
-  }
-
-  // Delivered just before the first later task that depends on it or touches its buffer, and not
-  // after a later arrival in the same buffer.
-  void anchor_deliveries() {
-    std::map<Place, TaskIndex> next;  // delivery of the next arrival in a buffer
-    for (auto it = own_.rbegin(); it != own_.rend(); ++it) {
-      const Task& transfer = at(*it);
-      if (role_of(transfer) != Role::incoming) continue;
-      const auto first = std::find_if(it.base(), own_.end(), [&](TaskIndex j) {
-        const Task& task = at(j);
-        const Role role = role_of(task);
-        if (role == Role::incoming) return false;
-        if (depends(j, *it)) return true;
-        if (!meet(area_of(task), area_of(transfer))) return false;
-        return role == Role::outgoing ? task.input == transfer.output
-                                      : touches(task, transfer.output, transfer.layer);
-      });
-      if (first != own_.end()) anchor(*it) = *first;
-      const auto place = place_of(transfer.output, transfer.layer);
-      TaskIndex& later = next.try_emplace(place, kEnd).first->second;
-      later = anchor(*it) = std::min(anchor(*it), later);
-    }
-  }
-
-  // Captured once everything that makes its rows is done: after the last such run or delivery, and
-  // not before the channel's previous message.
-  void anchor_captures() {
-    std::map<DeviceIndex, TaskIndex> previous;  // by peer
-    std::map<Place, Made> made;
-    for (const TaskIndex i : own_) {
-      const Task& task = at(i);
-      const Role role = role_of(task);
-      if (role != Role::outgoing) {
-        made[place_of(task.output, task.layer)].add(area_of(task), anchor(i));
-        for (const model::BufferKind kind : also_written(task.kind)) {
-          made[place_of({.kind = kind}, task.layer)].add(area_of(task), anchor(i));
-        }
-        continue;
-      }
-      TaskIndex& last = previous.try_emplace(task.peer, -1).first->second;
-      const auto input = made.find(place_of(task.input, task.layer));
-      if (input != made.end()) last = std::max(last, input->second.when(area_of(task)));
-      for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, anchor(d));
-      anchor(i) = last;
-    }
-  }
-
   void collect(Role role, std::vector<ChannelSchedule>& channels) {
     std::map<DeviceIndex, ChannelSchedule> by_peer;
     for (const TaskIndex i : own_) {
@@ -253,17 +136,16 @@ class Builder {
     }
   }
 
-  std::vector<TaskIndex> deliveries(const ChannelSchedule& channel) {
+  [[nodiscard]] std::vector<TaskIndex> deliveries(const ChannelSchedule& channel) const {
     std::vector<TaskIndex> when;
-    for (const ChannelMessage& message : channel.messages) when.push_back(anchor(message.task));
+    for (const ChannelMessage& message : channel.messages) when.push_back(place(message.task));
     return when;
   }
 
   // By when the receiver has surely taken each message of an outgoing channel off the network: when
   // it, or one behind it, is delivered.
-  std::vector<TaskIndex> taken(const ChannelSchedule& channel) const {
-    Builder receiver(graph_, channel.peer);
-    receiver.anchor_deliveries();
+  [[nodiscard]] std::vector<TaskIndex> taken(const ChannelSchedule& channel) const {
+    const Builder receiver(graph_, channel.peer);
     std::vector<TaskIndex> when = receiver.deliveries(channel);
     for (std::size_t m = when.size(); m-- > 1;) when[m - 1] = std::min(when[m - 1], when[m]);
     return when;
@@ -284,7 +166,7 @@ class Builder {
       auto slot = std::min_element(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
         return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
       });
-      const TaskIndex needed = role == Role::incoming ? message.task : anchor(message.task);
+      const TaskIndex needed = role == Role::incoming ? message.task : place(message.task);
       const bool grow = slots.size() < least || slot->busy_until >= needed;
       if (grow) slot = slots.insert(slots.end(), Slot{.busy_until = -1, .last = -1});
       message.slot = static_cast<std::int32_t>(slot - slots.begin());
@@ -295,7 +177,7 @@ class Builder {
   }
 
   void order(Schedule& schedule) {
-    // (anchor, deliver before await before run before capture, task)
+    // (place, deliver before await before run before capture, task)
     std::vector<std::tuple<TaskIndex, int, TaskIndex, Action>> keyed;
     for (const TaskIndex i : own_) {
       if (role_of(at(i)) != Role::cpu) continue;
@@ -317,7 +199,7 @@ class Builder {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
           const TaskIndex i = channels[c].messages[m].task;
-          keyed.emplace_back(anchor(i), rank, i,
+          keyed.emplace_back(place(i), rank, i,
                              Action{.kind = kind,
                                     .task = i,
                                     .channel = static_cast<std::int32_t>(c),
@@ -337,8 +219,8 @@ class Builder {
 
   const TaskGraph& graph_;
   DeviceIndex device_;
-  std::vector<TaskIndex> own_;     // cpu tasks and both ends of transfers, ascending
-  std::vector<TaskIndex> anchor_;  // by task: the index at which its action is done
+  model::MessagePlaces places_;
+  std::vector<TaskIndex> own_;  // tasks of this device and both ends of transfers, ascending
   std::map<TaskIndex, std::int32_t> events_;
   std::int32_t event_count_ = 0;
   std::map<TaskIndex, std::int32_t> loads_;  // position of each that nothing waits for yet

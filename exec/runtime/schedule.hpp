@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/program.hpp"
 #include "model/task_graph.hpp"
+#include "model/work.hpp"
 
 namespace tandem::exec {
 
@@ -40,6 +42,11 @@ struct ChannelSchedule {
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
   std::size_t slot_floats = 0;  // the largest message
+
+  // Whether a device of its own would send and receive them on its computing thread.
+  [[nodiscard]] bool by_computing_thread() const {
+    return static_cast<double>(slot_floats) * model::kElementBytes <= model::kInlineBytes;
+  }
 };
 
 // A load as its lane sees it. Events are cpu tasks of this device that loads wait for.
@@ -66,10 +73,8 @@ struct Schedule {
 
 // The schedule of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
-//   a payload is captured as soon as the tasks that it depends on, or that write its rows and
-//   columns of its buffer, have run, and before any later task can overwrite it;
-//   an arrival is delivered as late as it can be: before the first later task that depends on it or
-//   touches its rows and columns, so that the device computes while the message travels.
+//   captures and deliveries stand among them as model/message_places.hpp says, which is where the
+//   predictors charge them.
 // Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
 // receiver takes a message only when it wants it or one behind it: a receiver has room for every
 // message that can arrive before the one being waited for; a sender captures into a slot whose last

@@ -59,15 +59,18 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   if (ways.ledger) {
     // What the prediction charges, too: measured by the profile where nothing else was running.
     LedgerTransport::Overhead overhead = [costs = plan.cost_model(), self = ways.self,
-                                          dilation = ways.dilation](std::size_t bytes) {
+                                          dilation = ways.dilation](std::size_t bytes,
+                                                                    bool by_computing_thread) {
       const double seconds =
-          costs.message_overhead(self, model::Bytes{static_cast<double>(bytes)}).value();
+          costs
+              .message_overhead(self, model::Bytes{static_cast<double>(bytes)}, by_computing_thread)
+              .value();
       return std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(seconds * dilation));
     };
-    transport_ = std::make_unique<LedgerTransport>(std::move(transport_), ways.ledger,
-                                                   dilated(plan.cluster, ways.dilation), ways.self,
-                                                   cancellation_, std::move(overhead));
+    transport_ = std::make_unique<LedgerTransport>(
+        std::move(transport_), ways.ledger, dilated(plan.cluster, ways.dilation), ways.self,
+        cancellation_, std::move(overhead), ways.dilation);
   }
 }
 

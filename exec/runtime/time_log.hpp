@@ -8,7 +8,8 @@
 namespace tandem::exec {
 
 // When a device saw a task. Of a cpu task: start and end. Of a transfer, at its sender: when the
-// channel took it and when the channel was free again; at its receiver: both when it arrived.
+// channel took it and when the channel was free again; at its receiver: both when it arrived. Of
+// the copy that each of the two makes of it, start and end, under ~task.
 struct TaskTime {
   std::int32_t step = 0;
   model::TaskIndex task = 0;

@@ -119,11 +119,17 @@ MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
   bool waited = false;
   const Clock::time_point spin_end =
       spinning ? std::min(deadline, Clock::now() + options_.spin) : Clock::time_point::min();
+  Clock::time_point tried{};
+  Clock::time_point there{};  // when the first bytes were
   const auto fill = [&](std::span<std::byte> room) {
     while (!room.empty()) {
+      if (there == Clock::time_point{}) tried = Clock::now();
       const std::size_t got = end.connection.read_some(room);
       room = room.subspan(got);
-      if (got != 0) continue;
+      if (got != 0) {
+        if (there == Clock::time_point{}) there = tried;
+        continue;
+      }
       if (spinning && Clock::now() >= spin_end) {
         spinning = false;
         end.vain_spins = std::min(end.vain_spins + 1, kMaxVainSpins);
@@ -147,8 +153,7 @@ MessageTimes TcpTransport::receive(model::DeviceIndex from, MessageTag tag,
   }
   fill(payload);
   if (spinning && waited) end.vain_spins = 0;
-  const Clock::time_point now = Clock::now();
-  return {.sent = now, .arrived = now};
+  return {.sent = there, .arrived = Clock::now()};
 }
 
 bool TcpTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {

@@ -7,6 +7,7 @@
 #include "exec/transport/cancellation.hpp"
 #include "exec/transport/connection.hpp"
 #include "exec/transport/transport.hpp"
+#include "model/program.hpp"
 
 namespace tandem::exec {
 
@@ -19,8 +20,8 @@ struct ChannelEnd {
 
 struct TcpOptions {
   std::chrono::microseconds spin{60};  // before blocking in receive
-  std::size_t inline_bytes = std::size_t{64}
-                             << 10;  // up to here: sent and received by the computing thread
+  // Up to here: sent and received by the computing thread.
+  std::size_t inline_bytes = static_cast<std::size_t>(model::kInlineBytes);
 };
 
 // Payloads over TCP. No allocation a message.

@@ -25,8 +25,12 @@ using Clock = std::chrono::steady_clock;
 
 // When a message occupied its channel and when it was there, on this machine's steady clock.
 struct MessageTimes {
-  Clock::time_point sent;     // sender: when its channel was free again; receiver: equal to arrived
+  // Sender: when its channel was free again. Receiver: when the message was there, before the work
+  // of taking it in.
+  Clock::time_point sent;
   Clock::time_point arrived;  // receiver: when the payload may be used; sender: equal to sent
+  // CPU time that sending or receiving took of the calling thread; emulated links only.
+  std::chrono::nanoseconds cpu{0};
 };
 
 // One process' view. Thread-safety: each channel's sending end and each channel's receiving end may
@@ -42,9 +46,11 @@ class Transport {
                             std::span<const std::byte> payload) = 0;
 
   // The same for a payload that an emulated device had at `ready`, whenever this machine came to
-  // compute it: an emulated link begins there, a real one now.
+  // compute it: an emulated link begins there, a real one now. `by_computing_thread`: a device of
+  // its own would send and receive it on its computing threads.
   virtual MessageTimes send_since(model::DeviceIndex to, MessageTag tag,
-                                  std::span<const std::byte> payload, Clock::time_point /*ready*/) {
+                                  std::span<const std::byte> payload, Clock::time_point /*ready*/,
+                                  bool /*by_computing_thread*/) {
     return send(to, tag, payload);
   }
 

@@ -68,7 +68,8 @@ CostModel make_costs(std::size_t devices, Seconds tick) {
   profile.source = "schedule";
   for (KindRate& rate : profile.rate)
     rate.points = {{.reuse = 1.0, .seconds_per_byte = tick.value() / kAddBytes}};
-  profile.rate[static_cast<std::size_t>(TaskKind::transfer)].points[0].seconds_per_byte = 0.0;
+  for (const TaskKind free : {TaskKind::transfer, TaskKind::capture, TaskKind::deliver})
+    profile.rate[static_cast<std::size_t>(free)].points[0].seconds_per_byte = 0.0;
   return {Transformer{.name = "schedule", .hidden = 1},
           std::vector<DeviceProfile>(devices, profile)};
 }

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
 
 #include "model/analytic.hpp"
+#include "model/error.hpp"
+#include "model/program.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/block.hpp"
 
@@ -52,23 +56,39 @@ double resident_part(const Budget& budget, std::size_t device) {
   return good;
 }
 
-// By task, how much later it could end without delaying the last one, if nothing else changed.
-std::vector<double> slacks(const model::TaskGraph& graph, const std::vector<model::Span>& spans,
-                           std::size_t devices) {
+// What a step is for: its last sample, or the end of an encoder's pass on the master.
+std::size_t result_of(const model::Program& program, DeviceIndex master) {
+  std::ptrdiff_t last = -1;
+  for (auto i = static_cast<std::ptrdiff_t>(program.size()) - 1; i >= 0; --i) {
+    const model::Action& action = program.actions()[static_cast<std::size_t>(i)];
+    if (action.kind == TaskKind::sample) return static_cast<std::size_t>(i);
+    if (last < 0 && action.device == master && action.lane == model::LaneKind::cpu) last = i;
+  }
+  require(last >= 0, "split clock: a step without a result");
+  return static_cast<std::size_t>(last);
+}
+
+// By action, whose spans are `spans`, how much later it could end without delaying the result, if
+// nothing else changed.
+std::vector<double> slacks(const model::Program& program, const std::vector<model::Span>& spans,
+                           const model::Cluster& cluster, DeviceIndex master) {
+  require(spans.size() == static_cast<std::size_t>(program.size()),
+          "split clock: an action is one span");
   std::vector<double> slack(spans.size(), kNever);
-  std::vector<std::ptrdiff_t> next_on_cpu(devices, -1);
-  slack.back() = 0.0;
+  std::map<std::tuple<model::LaneKind, DeviceIndex, DeviceIndex>, std::size_t> next_in_lane;
+  slack[result_of(program, master)] = 0.0;
   for (std::size_t i = spans.size(); i-- > 0;) {
     const model::Span& span = spans[i];
-    if (span.lane == model::LaneKind::cpu) {
-      std::ptrdiff_t& next = next_on_cpu[static_cast<std::size_t>(span.device)];
-      if (next >= 0) {
-        const auto n = static_cast<std::size_t>(next);
-        slack[i] = std::min(slack[i], slack[n] + std::max(0.0, spans[n].start - span.end));
-      }
-      next = static_cast<std::ptrdiff_t>(i);
+    const auto [next, last] = next_in_lane.try_emplace({span.lane, span.device, span.peer}, i);
+    if (!last) {
+      // A channel is free once the bytes are out.
+      const bool channel = span.lane == model::LaneKind::channel;
+      const double flight = channel ? cluster.route(span.device, span.peer).latency.value() : 0.0;
+      const std::size_t n = next->second;
+      slack[i] = std::min(slack[i], slack[n] + std::max(0.0, spans[n].start - (span.end - flight)));
+      next->second = i;
     }
-    for (const model::TaskIndex d : graph.dependencies(static_cast<model::TaskIndex>(i))) {
+    for (const model::ActionIndex d : program.dependencies(static_cast<model::ActionIndex>(i))) {
       const auto dependency = static_cast<std::size_t>(d);
       slack[dependency] =
           std::min(slack[dependency], slack[i] + std::max(0.0, span.start - spans[dependency].end));
@@ -212,7 +232,7 @@ double SplitClock::time(const Split& split) {
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);
-    time += phase.weight * recorder.metrics().token_times_s.front();
+    time += phase.weight * recorder.metrics().ttft_s;
   }
   return time;
 }
@@ -235,7 +255,7 @@ SplitClock::Measured SplitClock::measure(const Split& split) {
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/true);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);
-    measured.time += phase.weight * recorder.metrics().token_times_s.front();
+    measured.time += phase.weight * recorder.metrics().ttft_s;
     std::vector<double>& heads = measured.heads_limit.emplace_back();
     std::vector<double>& columns = measured.columns_limit.emplace_back();
     for (std::size_t d = 0; d < devices; ++d) {
@@ -243,7 +263,8 @@ SplitClock::Measured SplitClock::measure(const Split& split) {
       columns.push_back(phase.blocks[d].columns(split.columns[d]));
     }
     const std::vector<model::Span>& spans = recorder.trace().spans;
-    const std::vector<double> slack = slacks(graph, spans, devices);
+    const std::vector<double> slack =
+        slacks(model::Program(graph), spans, plan.cluster, plan.master);
     for (std::size_t i = 0; i < spans.size(); ++i) {
       if (spans[i].layer != layer || slack[i] == kNever) continue;
       const auto d = static_cast<std::size_t>(spans[i].device);

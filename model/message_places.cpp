@@ -1,0 +1,223 @@
+#include "model/message_places.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace tandem::model {
+namespace {
+
+constexpr Range kAll{0, std::numeric_limits<std::int32_t>::max()};
+
+// A buffer as a device knows it: kind, slot, and of the cache, the layer.
+using Place = std::tuple<BufferKind, std::int16_t, std::int32_t>;
+
+Place place_of(BufferRef buffer, std::int32_t layer) {
+  return {buffer.kind, buffer.slot, buffer.kind == BufferKind::key_value ? layer : -1};
+}
+
+bool is_among(BufferKind kind, std::span<const BufferKind> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
+  if (buffer.kind == BufferKind::none) return false;
+  if (buffer.kind == BufferKind::key_value && task.layer != layer) return false;
+  const bool beyond_operands =
+      is_among(buffer.kind, also_read(task.kind)) || is_among(buffer.kind, also_written(task.kind));
+  return beyond_operands || task.input == buffer || task.output == buffer;
+}
+
+// The elements of a buffer that a task uses: those it names if it copies or adds, else all.
+struct Area {
+  Range rows;
+  Range columns;
+};
+
+Area area_of(const Task& task) {
+  const bool named = task.kind == TaskKind::transfer || task.kind == TaskKind::add;
+  return named ? Area{task.rows, task.columns} : Area{kAll, kAll};
+}
+
+bool meet(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
+bool meet(const Area& a, const Area& b) {
+  return meet(a.rows, b.rows) && meet(a.columns, b.columns);
+}
+
+bool within(const Area& inner, const Area& outer) {
+  return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
+}
+
+// When the parts of a buffer are complete.
+class Made {
+ public:
+  void add(const Area& area, TaskIndex when) {
+    std::erase_if(parts_, [&](const Part& p) { return p.when <= when && within(p.area, area); });
+    parts_.push_back({area, when});
+  }
+  // All of `area`; kBegin: nothing of it has been made.
+  [[nodiscard]] TaskIndex when(const Area& area) const {
+    TaskIndex last = MessagePlaces::kBegin;
+    for (const Part& p : parts_) {
+      if (meet(p.area, area)) last = std::max(last, p.when);
+    }
+    return last;
+  }
+
+ private:
+  struct Part {
+    Area area;
+    TaskIndex when;
+  };
+  std::vector<Part> parts_;
+};
+
+class Finder {
+ public:
+  Finder(const TaskGraph& graph, MessagePlaces& places) : graph_(graph), places_(places) {
+    const auto size = static_cast<std::size_t>(graph.size());
+    places.capture.assign(size, 0);
+    places.delivery.assign(size, 0);
+    for (const Task& task : graph.tasks()) {
+      if (task.lane == LaneKind::channel && task.input.kind != BufferKind::none)
+        sent_ |= bit(task.input.kind);
+    }
+  }
+
+  // `own`: the cpu tasks of `device` and both ends of its transfers, ascending.
+  void find(DeviceIndex device, const std::vector<TaskIndex>& own) {
+    device_ = device;
+    find_deliveries(own);
+    find_captures(own);
+  }
+
+ private:
+  static unsigned bit(BufferKind kind) { return 1U << static_cast<unsigned>(kind); }
+  [[nodiscard]] const Task& at(TaskIndex i) const {
+    return graph_.tasks()[static_cast<std::size_t>(i)];
+  }
+  [[nodiscard]] bool incoming(const Task& task) const {
+    return task.lane == LaneKind::channel && task.peer == device_;
+  }
+  [[nodiscard]] bool outgoing(const Task& task) const {
+    return task.lane == LaneKind::channel && task.device == device_;
+  }
+  TaskIndex& delivery(TaskIndex i) { return places_.delivery[static_cast<std::size_t>(i)]; }
+  TaskIndex& capture(TaskIndex i) { return places_.capture[static_cast<std::size_t>(i)]; }
+
+  [[nodiscard]] bool depends(TaskIndex i, TaskIndex on) const {
+    const auto dependencies = graph_.dependencies(i);
+    return std::find(dependencies.begin(), dependencies.end(), on) != dependencies.end();
+  }
+
+  void find_deliveries(const std::vector<TaskIndex>& own) {
+    std::map<Place, TaskIndex> next;  // delivery of the next arrival in a buffer
+    for (auto it = own.rbegin(); it != own.rend(); ++it) {
+      const Task& transfer = at(*it);
+      if (!incoming(transfer)) continue;
+      const Area area = area_of(transfer);
+      const auto first = std::find_if(it.base(), own.end(), [&](TaskIndex j) {
+        const Task& task = at(j);
+        if (incoming(task)) return false;
+        if (depends(j, *it)) return true;
+        const bool uses = outgoing(task) ? task.input == transfer.output &&
+                                               transfer.output.kind != BufferKind::none
+                                         : touches(task, transfer.output, transfer.layer);
+        return uses && meet(area_of(task), area);
+      });
+      delivery(*it) = first == own.end() ? MessagePlaces::kEnd : *first;
+      if (transfer.output.kind == BufferKind::none) continue;
+      TaskIndex& later =
+          next.try_emplace(place_of(transfer.output, transfer.layer), MessagePlaces::kEnd)
+              .first->second;
+      later = delivery(*it) = std::min(later, delivery(*it));
+    }
+  }
+
+  void find_captures(const std::vector<TaskIndex>& own) {
+    std::map<DeviceIndex, TaskIndex> previous;  // by peer
+    std::map<Place, Made> made;                 // of buffers that are sent
+    for (const TaskIndex i : own) {
+      const Task& task = at(i);
+      if (!outgoing(task)) {
+        const TaskIndex when = incoming(task) ? delivery(i) : i;
+        if ((sent_ & bit(task.output.kind)) != 0)
+          made[place_of(task.output, task.layer)].add(area_of(task), when);
+        for (const BufferKind kind : also_written(task.kind)) {
+          if ((sent_ & bit(kind)) != 0)
+            made[place_of({.kind = kind}, task.layer)].add(area_of(task), when);
+        }
+        continue;
+      }
+      TaskIndex& last = previous.try_emplace(task.peer, MessagePlaces::kBegin).first->second;
+      const auto input = made.find(place_of(task.input, task.layer));
+      if (input != made.end()) last = std::max(last, input->second.when(area_of(task)));
+      for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, known(d));
+      capture(i) = last;
+    }
+  }
+
+  // Where the end of task `i` is known on this device.
+  TaskIndex known(TaskIndex i) {
+    if (incoming(at(i))) return delivery(i);
+    return outgoing(at(i)) ? capture(i) : i;
+  }
+
+  const TaskGraph& graph_;
+  MessagePlaces& places_;
+  unsigned sent_ = 0;  // kinds of buffers, a bit each
+  DeviceIndex device_ = 0;
+};
+
+bool computes(const Task& task) { return task.lane == LaneKind::cpu; }
+
+}  // namespace
+
+std::span<const BufferKind> also_read(TaskKind kind) {
+  static constexpr std::array kCache{BufferKind::key_value};
+  if (kind == TaskKind::attend) return kCache;
+  return {};
+}
+
+std::span<const BufferKind> also_written(TaskKind kind) {
+  // Keys, and values of several sequences, wait in the attention buffer for their places.
+  static constexpr std::array kStaged{BufferKind::key_value, BufferKind::attention};
+  if (kind == TaskKind::project_qkv) return kStaged;
+  return {};
+}
+
+MessagePlaces message_places(const TaskGraph& graph) {
+  std::vector<std::vector<TaskIndex>> own;
+  const auto of = [&](DeviceIndex device) -> std::vector<TaskIndex>& {
+    const auto d = static_cast<std::size_t>(device);
+    if (own.size() <= d) own.resize(d + 1);
+    return own[d];
+  };
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+    const bool channel = task.lane == LaneKind::channel;
+    if (channel || computes(task)) of(task.device).push_back(i);
+    if (channel) of(task.peer).push_back(i);
+  }
+  MessagePlaces places;
+  Finder finder(graph, places);
+  for (std::size_t d = 0; d < own.size(); ++d) finder.find(static_cast<DeviceIndex>(d), own[d]);
+  return places;
+}
+
+MessagePlaces message_places(const TaskGraph& graph, DeviceIndex device) {
+  std::vector<TaskIndex> own;
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
+    const bool channel = task.lane == LaneKind::channel;
+    if (channel ? task.device == device || task.peer == device
+                : computes(task) && task.device == device)
+      own.push_back(i);
+  }
+  MessagePlaces places;
+  Finder(graph, places).find(device, own);
+  return places;
+}
+
+}  // namespace tandem::model

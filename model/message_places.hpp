@@ -1,0 +1,42 @@
+#pragma once
+
+// Where a device's computing thread takes up its messages: the one rule that predictors and
+// executor share.
+//
+// The payload of a transfer is copied out of its buffer at the sender (a capture) and into a buffer
+// at the receiver (a delivery), both by the threads that compute, between their tasks:
+//   captured as soon as the tasks that the transfer depends on, or that write its rows and columns
+//   of its buffer, have run, and before any later task can overwrite it, in the order of its
+//   channel;
+//   delivered as late as it can be: before the first later task of the device that depends on it or
+//   touches its rows and columns, so that the device computes while the message travels, and not
+//   after a later arrival in the same buffer; at the end of the step if nothing uses it.
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "model/task_graph.hpp"
+
+namespace tandem::model {
+
+// The buffers that an executor reads and writes for a task besides its input and output; of the
+// cache, the task's layer. Whoever orders tasks and transfers must know of them.
+[[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
+[[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
+
+// By task, for transfers. What has the same place is done in this order: deliveries, the task of
+// that place, captures; each in order of their own indices. This order of all devices together is
+// one in which everything comes after what it depends on.
+struct MessagePlaces {
+  static constexpr TaskIndex kBegin = -1;  // of the step
+  static constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
+  std::vector<TaskIndex> capture{};   // after this task; at most the transfer's index
+  std::vector<TaskIndex> delivery{};  // before this task, or kEnd; more than the transfer's index
+};
+
+[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph);
+// Only what `device` captures and delivers; the rest as in a default-made entry of 0.
+[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph, DeviceIndex device);
+
+}  // namespace tandem::model

@@ -1,0 +1,147 @@
+#include "model/program.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "model/error.hpp"
+#include "model/message_places.hpp"
+
+namespace tandem::model {
+
+namespace {
+
+double payload_bytes(const Task& transfer) {
+  return kElementBytes * static_cast<double>(transfer.rows.size()) *
+         static_cast<double>(transfer.columns.size());
+}
+
+// By task: whether computing threads carry it; that goes by the largest message of the channel.
+std::vector<bool> carried_by_computing_threads(const TaskGraph& graph) {
+  const auto channel = [](const Task& task) {
+    return (std::int64_t{task.device} << 32) + std::int64_t{task.peer};
+  };
+  std::unordered_map<std::int64_t, double> largest;
+  for (const Task& task : graph.tasks()) {
+    if (task.lane != LaneKind::channel) continue;
+    double& bytes = largest[channel(task)];
+    bytes = std::max(bytes, payload_bytes(task));
+  }
+  std::vector<bool> carried;
+  carried.reserve(graph.tasks().size());
+  for (const Task& task : graph.tasks()) {
+    carried.push_back(task.lane == LaneKind::channel && largest.at(channel(task)) <= kInlineBytes);
+  }
+  return carried;
+}
+
+// Transfers by place, in order of index: those of place p are [first[p + 1], first[p + 2]) of
+// `tasks`; kBegin is -1, kEnd counts as the number of tasks.
+struct ByPlace {
+  std::vector<std::size_t> first;
+  std::vector<TaskIndex> tasks;
+
+  ByPlace(const TaskGraph& graph, const std::vector<TaskIndex>& places)
+      : first(static_cast<std::size_t>(graph.size()) + 3, 0) {
+    const auto slot = [&](TaskIndex i) {
+      const TaskIndex place = places[static_cast<std::size_t>(i)];
+      return static_cast<std::size_t>(std::min(place, graph.size()) + 1);
+    };
+    const auto is_transfer = [&](TaskIndex i) {
+      return graph.tasks()[static_cast<std::size_t>(i)].lane == LaneKind::channel;
+    };
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      if (is_transfer(i)) ++first[slot(i) + 1];
+    }
+    for (std::size_t k = 1; k < first.size(); ++k) first[k] += first[k - 1];
+    tasks.resize(first.back());
+    std::vector<std::size_t> next(first.begin(), first.end() - 1);
+    for (TaskIndex i = 0; i < graph.size(); ++i) {
+      if (is_transfer(i)) tasks[next[slot(i)]++] = i;
+    }
+  }
+  [[nodiscard]] std::span<const TaskIndex> at(TaskIndex place) const {
+    const auto k = static_cast<std::size_t>(place + 1);
+    return {tasks.data() + first[k], tasks.data() + first[k + 1]};
+  }
+};
+
+}  // namespace
+
+Program::Program(const TaskGraph& graph)
+    : action_of_(static_cast<std::size_t>(graph.size()), ActionIndex{-1}) {
+  const MessagePlaces places = message_places(graph);
+  const ByPlace captures(graph, places.capture);
+  const ByPlace deliveries(graph, places.delivery);
+  const std::vector<bool> computing_thread = carried_by_computing_threads(graph);
+  const std::size_t size = static_cast<std::size_t>(graph.size()) + 2 * captures.tasks.size();
+  require(size <= static_cast<std::size_t>(std::numeric_limits<ActionIndex>::max()),
+          "program: too many actions");
+  actions_.reserve(size);
+  first_dependency_.reserve(size + 1);
+  first_mark_.reserve(size + 1);
+  for (TaskIndex place = MessagePlaces::kBegin; place <= graph.size(); ++place) {
+    for (const TaskIndex i : deliveries.at(place))
+      add(graph, TaskKind::deliver, i, computing_thread[static_cast<std::size_t>(i)]);
+    if (place >= 0 && place < graph.size()) {
+      const Task& task = graph.tasks()[static_cast<std::size_t>(place)];
+      if (task.lane != LaneKind::channel) add(graph, task.kind, place, false);
+    }
+    for (const TaskIndex i : captures.at(place)) {
+      const bool by_thread = computing_thread[static_cast<std::size_t>(i)];
+      add(graph, TaskKind::capture, i, by_thread);
+      add(graph, TaskKind::transfer, i, by_thread);
+    }
+  }
+  carried_.reserve(graph.carried().size());
+  for (const TaskIndex task : graph.carried()) carried_.push_back(of(task));
+}
+
+void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, bool computing_thread) {
+  const Task& task = graph.tasks()[static_cast<std::size_t>(index)];
+  const bool copy = kind == TaskKind::capture || kind == TaskKind::deliver;
+  const ActionIndex own = size();
+  if (kind == TaskKind::deliver) {
+    dependencies_.push_back(of(index));
+  } else if (kind == TaskKind::transfer) {
+    dependencies_.push_back(own - 1);  // its capture
+  } else {
+    for (const TaskIndex d : graph.dependencies(index)) dependencies_.push_back(of(d));
+    const auto marks = graph.carried_dependencies(index);
+    marks_.insert(marks_.end(), marks.begin(), marks.end());
+  }
+  if (kind != TaskKind::capture && kind != TaskKind::deliver)
+    action_of_[static_cast<std::size_t>(index)] = own;
+  actions_.push_back({.kind = kind,
+                      .lane = copy ? LaneKind::cpu : task.lane,
+                      .computing_thread = computing_thread,
+                      .task = index,
+                      .device = kind == TaskKind::deliver ? task.peer : task.device,
+                      .peer = copy ? -1 : task.peer,
+                      .layer = task.layer});
+  first_dependency_.push_back(dependencies_.size());
+  first_mark_.push_back(marks_.size());
+}
+
+ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,
+                       const Action& action) {
+  require(action.device < cluster.size() && action.peer < cluster.size(),
+          "action_cost: an action on a device outside the cluster");
+  const Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
+  if (action.kind == TaskKind::capture || action.kind == TaskKind::deliver) {
+    const Bytes payload{payload_bytes(task)};
+    return {
+        .seconds =
+            costs.copy_time(action.device, action.kind, payload, action.computing_thread).value(),
+        .bytes = copy_work(payload).streamed_bytes};
+  }
+  const Work work = work_of(costs.transformer(), graph.batch(), task);
+  ActionCost cost{.bytes = span_bytes(task, work), .flops = work.flops};
+  cost.seconds =
+      (action.lane == LaneKind::channel
+           ? costs.message_overhead(task.device, Bytes{work.bytes_wire}, action.computing_thread)
+           : lane_time(cluster, costs, task, work))
+          .value();
+  return cost;
+}
+
+}  // namespace tandem::model

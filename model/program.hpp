@@ -1,0 +1,87 @@
+#pragma once
+
+// All that the lanes of all devices do in a step, messages included: what evaluators walk.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/cost_model.hpp"
+#include "model/task_graph.hpp"
+
+namespace tandem::model {
+
+// Messages up to this size are sent and received by the computing threads themselves: cheaper than
+// waking another thread. Of a channel, all messages of a step are, or none.
+inline constexpr double kInlineBytes = 65536.0;
+
+// One thing that a lane does: a task of the graph, or the capture or delivery of a transfer, in the
+// cpu lanes.
+struct Action {
+  TaskKind kind = TaskKind::add;
+  LaneKind lane = LaneKind::cpu;
+  bool computing_thread = false;  // messages: the computing threads send and receive it
+  TaskIndex task = 0;
+  DeviceIndex device = 0;  // whose lane; of a channel: the sender
+  DeviceIndex peer = -1;   // of a channel: the receiver
+  std::int32_t layer = -1;
+};
+
+using ActionIndex = std::int32_t;
+
+// The actions of a step, in an order in which each comes after all that it waits for; the order of
+// every lane is part of it. Serves every step of the graph's shape. A transfer is three actions:
+//   a capture waits for the dependencies and marks of the transfer,
+//   the message itself for its capture, the delivery for the message.
+// A task that depends on a transfer waits for the message: its device's delivery precedes it in its
+// lane anyway.
+class Program {
+ public:
+  explicit Program(const TaskGraph& graph);
+
+  [[nodiscard]] ActionIndex size() const { return static_cast<ActionIndex>(actions_.size()); }
+  [[nodiscard]] const std::vector<Action>& actions() const { return actions_; }
+  [[nodiscard]] std::span<const ActionIndex> dependencies(ActionIndex i) const {
+    return slice(dependencies_, first_dependency_, i);
+  }
+  // Marks of the step before that it waits for.
+  [[nodiscard]] std::span<const std::int32_t> marks(ActionIndex i) const {
+    return slice(marks_, first_mark_, i);
+  }
+  // The actions of the step's own marks, by the marks' numbers.
+  [[nodiscard]] const std::vector<ActionIndex>& carried() const { return carried_; }
+  // What the end of a task is: of a transfer, the message.
+  [[nodiscard]] ActionIndex of(TaskIndex task) const {
+    return action_of_[static_cast<std::size_t>(task)];
+  }
+
+ private:
+  template <class T>
+  static std::span<const T> slice(const std::vector<T>& all, const std::vector<std::size_t>& first,
+                                  ActionIndex i) {
+    const auto at = static_cast<std::size_t>(i);
+    return {all.data() + first[at], all.data() + first[at + 1]};
+  }
+  void add(const TaskGraph& graph, TaskKind kind, TaskIndex task, bool computing_thread);
+
+  std::vector<Action> actions_;
+  std::vector<ActionIndex> dependencies_;
+  std::vector<std::size_t> first_dependency_{0};
+  std::vector<std::int32_t> marks_;
+  std::vector<std::size_t> first_mark_{0};
+  std::vector<ActionIndex> carried_;
+  std::vector<ActionIndex> action_of_;
+};
+
+// What an action costs in a step of `graph`.
+struct ActionCost {
+  double seconds = 0.0;  // cpu, disk: of the lane; channel: before the bytes
+  double bytes = 0.0;    // as spans tell
+  double flops = 0.0;
+};
+// Throws logic_error for a device outside the cluster, and for a load without a disk.
+[[nodiscard]] ActionCost action_cost(const Cluster& cluster, const CostModel& costs,
+                                     const TaskGraph& graph, const Action& action);
+
+}  // namespace tandem::model

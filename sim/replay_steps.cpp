@@ -1,0 +1,24 @@
+#include "sim/replay_steps.hpp"
+
+namespace tandem::sim {
+
+using model::ActionIndex;
+
+Shape::Shape(const model::TaskGraph& graph) : key(graph.shape()), program(graph) {
+  const auto size = static_cast<std::size_t>(program.size());
+  first.assign(size + 1, 0);
+  for (ActionIndex i = 0; i < program.size(); ++i) {
+    for (const ActionIndex d : program.dependencies(i)) ++first[static_cast<std::size_t>(d) + 1];
+  }
+  for (std::size_t i = 0; i < size; ++i) first[i + 1] += first[i];
+  dependants.resize(first[size]);
+  std::vector<std::size_t> next(first.begin(), first.end() - 1);
+  for (ActionIndex i = 0; i < program.size(); ++i) {
+    for (const ActionIndex d : program.dependencies(i))
+      dependants[next[static_cast<std::size_t>(d)]++] = i;
+  }
+  for (std::size_t m = 0; m < program.carried().size(); ++m)
+    marks_of[program.carried()[m]].push_back(m);
+}
+
+}  // namespace tandem::sim

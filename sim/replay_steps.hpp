@@ -1,0 +1,71 @@
+#pragma once
+
+// What a replay knows of its lanes, of the shapes of steps, and of the steps under way. Private to
+// sim/.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <simgrid/s4u/Comm.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "model/program.hpp"
+
+namespace tandem::sim {
+
+struct ActionRef {
+  std::int32_t step = 0;
+  model::ActionIndex action = 0;
+};
+
+struct Lane {
+  std::int32_t number = 0;
+  std::deque<ActionRef> actions;  // front: the next, or the message being sent
+  double free = 0.0;              // when the last one left it
+  model::DeviceIndex from = 0;
+  model::DeviceIndex to = -1;
+  double latency_s = 0.0;      // of a channel's route
+  std::uint64_t messages = 0;  // that it has sent, if anything varies
+  double arrived = 0.0;        // the last of them
+  bool sending = false;
+  double started = 0.0;  // of the message being sent
+  simgrid::s4u::CommPtr comm;
+};
+
+// What steps of one shape have in common. Lanes and costs are the replay's to fill in.
+struct Shape {
+  explicit Shape(const model::TaskGraph& graph);
+  [[nodiscard]] const model::Action& at(model::ActionIndex i) const {
+    return program.actions()[static_cast<std::size_t>(i)];
+  }
+
+  std::shared_ptr<const char> key;
+  model::Program program;
+  std::vector<model::ActionIndex> dependants;  // of action i: [first[i], first[i + 1])
+  std::vector<std::size_t> first;
+  std::unordered_map<model::ActionIndex, std::vector<std::size_t>> marks_of;  // of an action
+  std::vector<Lane*> lanes;                                                   // by action
+  std::vector<model::ActionCost> costs;  // by action; of attention, in the step taken up last
+};
+
+// What is left of a step: its actions that have not ended.
+struct Step {
+  struct State {
+    model::ActionCost cost;
+    double ready = 0.0;      // latest end of the dependencies that have ended, but loads
+    double loaded = 0.0;     // of the loads among them
+    std::int32_t waits = 0;  // dependencies that have not
+  };
+  struct Mark {
+    bool done = false;
+    double end = 0.0;
+    std::vector<ActionRef> waiting;  // actions of the next step
+  };
+  std::shared_ptr<const Shape> shape;
+  std::vector<State> states;  // by action
+  std::vector<Mark> marks;
+  std::size_t left = 0;
+};
+
+}  // namespace tandem::sim
