@@ -86,7 +86,8 @@ Plan random_plan(RandomClusters& draw, model::Family family, const std::string& 
                                      .intermediate = 200,
                                      .vocab = 100,
                                      .max_context = 128},
-                           .cluster = draw.cluster(devices, 1e12, 1e12)};
+                           .cluster = draw.cluster(devices, 1e12, 1e12),
+                           .workload = {}};
   request.model.family = family;
   const bool generates = request.model.architecture().generates();
   request.workload = {.prompt_tokens = draw.integer(2, 40), .new_tokens = generates ? 3 : 0};
