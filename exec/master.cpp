@@ -357,6 +357,7 @@ class MasterSession {
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
     own.times = device_run_->times();
+    const auto steps = static_cast<std::int32_t>(generation.tokens.size());
     ReportGathering reports(control(), plan_, most_records(), options_.times.report);
     control().part();
     for (const model::DeviceIndex d : peers_) {
@@ -365,6 +366,7 @@ class MasterSession {
       DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       try {
         account = reports.account_of(d);
+        check_report(plan_, graphs_, steps, d, account.times);
       } catch (const Error& error) {
         account = DeviceAccount();
         account.missing = true;
@@ -372,8 +374,7 @@ class MasterSession {
              "; the run was done, but the result lacks what only " + name(d) + " knows of it");
       }
     }
-    generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(generation.tokens.size()),
-                           accounts, options.keep_spans, run_.dilation);
+    generation.run = merge(plan_, graphs_, steps, accounts, options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
