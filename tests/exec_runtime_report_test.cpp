@@ -174,6 +174,12 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
     std::swap(accounts[1].times.front(), accounts[1].times.back());
   }
   CHECK_THROWS_WITH_AS(merged(accounts), doctest::Contains("report of device device-1"), Error);
+  // Told from the others' before they are merged, so that it costs nothing but itself.
+  CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1].times), Error);
+  CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0].times));
+  accounts[1] = DeviceAccount();
+  accounts[1].missing = true;
+  CHECK_NOTHROW(merged(accounts));
 }
 
 }  // namespace

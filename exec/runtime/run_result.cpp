@@ -14,6 +14,19 @@ namespace {
 // Threads that wait for each other in earnest always wait a little.
 constexpr double kSteadyTolerance = 0.01;
 
+// Of any clock, and so far from every limit that differences cannot overflow.
+constexpr std::int64_t kLatest = std::int64_t{1} << 61;
+
+bool is_possible(const TaskTime& time) {
+  return std::max(time.start_ns, time.end_ns) <= kLatest &&
+         std::min(time.start_ns, time.end_ns) >= -kLatest;
+}
+
+// Whether `device` has a record of the task.
+bool sees(model::DeviceIndex device, const model::Task& task) {
+  return task.device == device || (task.lane == model::LaneKind::channel && task.peer == device);
+}
+
 // The spans of one step, gathered from all devices.
 class StepSpans {
  public:
@@ -26,21 +39,14 @@ class StepSpans {
     end_ns_.assign(tasks, kUnknown);
   }
 
+  // Of a report that check_report() has seen.
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
     const auto i = static_cast<std::size_t>(time.task);
-    if (time.task < 0 || time.task >= graph_.size()) fail(device, time.task);
-    for (const std::int64_t at : {time.start_ns, time.end_ns}) {
-      if (at < -kLatest || at > kLatest) fail(device, time.task);
-    }
     const model::Task& task = graph_.tasks()[i];
-    const bool channel = task.lane == model::LaneKind::channel;
-    if (task.device == device) {
-      start_ns_[i] = time.start_ns - clock_ahead_ns;
-      if (!channel) end_ns_[i] = time.end_ns - clock_ahead_ns;
-    } else if (channel && task.peer == device) {
+    const bool arrives = task.device != device;
+    if (!arrives) start_ns_[i] = time.start_ns - clock_ahead_ns;
+    if (arrives || task.lane != model::LaneKind::channel) {
       end_ns_[i] = time.end_ns - clock_ahead_ns;
-    } else {
-      fail(device, time.task);
     }
   }
 
@@ -52,8 +58,6 @@ class StepSpans {
       const auto at = static_cast<std::size_t>(i);
       const model::Task& task = graph_.tasks()[at];
       if (lost(task)) continue;
-      if (start_ns_[at] == kUnknown) missing(task.device, i);
-      if (end_ns_[at] == kUnknown) missing(task.peer, i);
       const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
       // Aligned clocks may be wrong by more than a short flight.
       const std::int64_t end_ns = std::max(start_ns_[at], end_ns_[at]);
@@ -115,8 +119,6 @@ class StepSpans {
   }
 
   static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
-  // Of any clock, and so far from every limit that differences cannot overflow.
-  static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
 
   // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
   // All of it on the device's own clock.
@@ -134,21 +136,6 @@ class StepSpans {
     }
     const std::int64_t waited_ns = std::min(loaded_ns, start_ns_[static_cast<std::size_t>(i)]);
     return std::max<std::int64_t>(0, waited_ns - others_ns);
-  }
-
-  std::string name(model::DeviceIndex device) const {
-    return plan_.cluster.devices()[static_cast<std::size_t>(device)].name;
-  }
-  [[noreturn]] void fail(model::DeviceIndex device, model::TaskIndex task) const {
-    throw Error(
-        "report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
-        std::to_string(task) +
-        " is not a task of that device, or at an impossible time; install the same tandem on "
-        "every device");
-  }
-  [[noreturn]] void missing(model::DeviceIndex device, model::TaskIndex task) const {
-    throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
-                std::to_string(task) + " is missing; install the same tandem on every device");
   }
 
   const planner::Plan& plan_;
@@ -191,9 +178,44 @@ void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& me
 
 }  // namespace
 
+void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+                  model::DeviceIndex device, const TimeLog& times) {
+  const auto fail = [&](const std::string& fault) {
+    throw Error("report of device " +
+                plan.cluster.devices()[static_cast<std::size_t>(device)].name + ": " + fault +
+                "; install the same tandem on every device");
+  };
+  auto next = times.begin();
+  std::vector<char> seen;
+  for (std::int32_t step = 0; step < steps; ++step) {
+    const model::TaskGraph& graph = graphs.at(step);
+    const auto name = [step](model::TaskIndex task) {
+      return "step " + std::to_string(step) + " task " + std::to_string(task);
+    };
+    seen.assign(static_cast<std::size_t>(graph.size()), 0);
+    for (; next != times.end() && next->step == step; ++next) {
+      const bool exists = 0 <= next->task && next->task < graph.size();
+      const auto i = static_cast<std::size_t>(next->task);
+      if (!exists || !sees(device, graph.tasks()[i]) || !is_possible(*next)) {
+        fail(name(next->task) + " is not a task of that device, or at an impossible time");
+      }
+      seen[i] = 1;
+    }
+    for (model::TaskIndex i = 0; i < graph.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (seen[at] == 0 && sees(device, graph.tasks()[at])) fail(name(i) + " is missing");
+    }
+  }
+  if (next != times.end()) fail("records out of order or beyond the last step");
+}
+
 RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
                 const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
+  for (std::size_t d = 0; d < accounts.size(); ++d) {
+    if (accounts[d].missing) continue;
+    check_report(plan, graphs, steps, static_cast<model::DeviceIndex>(d), accounts[d].times);
+  }
   model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
@@ -214,11 +236,6 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
   }
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     const auto device = static_cast<model::DeviceIndex>(d);
-    if (cursors[d] != accounts[d].times.size()) {
-      throw Error("report of device " + plan.cluster.devices()[d].name +
-                  ": records out of order or beyond the last step; install the same tandem on "
-                  "every device");
-    }
     recorder.set_peak_memory(device, accounts[d].report.peak_memory);
   }
 
