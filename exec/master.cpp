@@ -361,6 +361,9 @@ class MasterSession {
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
     own.times = device_run_->times();
+    // An encoder's pass samples nothing.
+    const auto steps = static_cast<std::int32_t>(
+        generation.hidden.empty() ? generation.tokens.size() : std::size_t{1});
     ReportGathering reports(control(), plan_, most_records(), options_.times.report);
     control().part();
     for (const model::DeviceIndex d : peers_) {
@@ -369,6 +372,7 @@ class MasterSession {
       DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       try {
         account = reports.account_of(d);
+        check_report(plan_, graphs_, steps, d, account.times);
       } catch (const Error& error) {
         account = DeviceAccount();
         account.missing = true;
@@ -376,9 +380,7 @@ class MasterSession {
              "; the run was done, but the result lacks what only " + name(d) + " knows of it");
       }
     }
-    const std::size_t steps = generation.hidden.empty() ? generation.tokens.size() : 1;
-    generation.run = merge(plan_, graphs_, static_cast<std::int32_t>(steps), accounts,
-                           options.keep_spans, run_.dilation);
+    generation.run = merge(plan_, graphs_, steps, accounts, options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));

@@ -89,9 +89,10 @@ class Interrupt {
 [[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
 
 // Runs `plan`: a generation, or the one pass of an encoder. A device that is silent fails the run
-// in seconds, one that is at work may take as long as it takes. Throws Error with one reason, which every reachable device has been told; no
-// thread and no connection is left behind. Once the last token is there nothing is an error any
-// more: of a device that is lost then, the result lacks the times (on_warning).
+// in seconds, one that is at work may take as long as it takes. Throws Error with one reason, which
+// every reachable device has been told; no thread and no connection is left behind. Once the last
+// token is there nothing is an error any more: of a device that is lost then, the result lacks the
+// times (on_warning).
 [[nodiscard]] Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                                   Interrupt& interrupt);
 

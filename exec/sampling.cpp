@@ -26,19 +26,18 @@ std::pair<std::size_t, double> select(std::span<Candidate> candidates, double en
   // All that are lighter than this together weigh less than what may be left out, so the nucleus
   // ends before them unless sums are rounded.
   const double light = (total - enough) / static_cast<double>(candidates.size());
-  const auto rest =
-      std::ranges::partition(candidates, [light](const Candidate& c) { return c.weight >= light; });
+  const auto rest = std::partition(candidates.begin(), candidates.end(),
+                                   [light](const Candidate& c) { return c.weight >= light; });
   double kept = 0.0;
   std::size_t size = 0;
   std::size_t chunk = kFirst;
-  for (auto end = static_cast<std::size_t>(rest.begin() - candidates.begin());;
-       end = candidates.size()) {
+  for (auto end = static_cast<std::size_t>(rest - candidates.begin());; end = candidates.size()) {
     while (size < end) {
       const std::size_t next = std::min(end, size + chunk);
       chunk *= 4;
       const auto part = candidates.subspan(size, end - size);
       const auto middle = part.begin() + static_cast<std::ptrdiff_t>(next - size);
-      if (middle != part.end()) std::ranges::nth_element(part, middle, before);
+      if (middle != part.end()) std::nth_element(part.begin(), middle, part.end(), before);
       std::sort(part.begin(), middle, before);
       for (; size < next; ++size) {
         if (size > 0 && kept >= enough) return {size, kept};

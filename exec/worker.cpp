@@ -16,11 +16,23 @@
 namespace tandem::exec {
 namespace {
 
+// A master's turn at the door.
+class Service {
+ public:
+  explicit Service(Reception& reception) : reception_(&reception) {}
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  ~Service() { reception_->leave(); }
+
+ private:
+  Reception* reception_;
+};
+
 // One master's session. `plan_` is checked before anything is allocated for it.
 class WorkerSession {
  public:
   WorkerSession(Incoming incoming, Reception& reception, const WorkerOptions& options)
-      : options_(options), reception_(reception), hello_(incoming.hello) {
+      : service_(reception), options_(options), reception_(reception), hello_(incoming.hello) {
     session_ = std::make_unique<Session>(options.times);
     session_->control().add(
         {.device = hello_.device, .connection = std::move(incoming.connection)});
@@ -32,7 +44,6 @@ class WorkerSession {
     // The next master waits until this one's memory is free.
     reception_.watch([] { return true; });
     session_.reset();
-    reception_.leave();
   }
 
   void run() {
@@ -119,7 +130,7 @@ class WorkerSession {
 
   void obtain_shard(const PlanOffer& offer) {
     activity().enter(Phase::checking, Activity::kNobody, offer.shard_bytes);
-    std::optional<ShardFile> file = find_shard(options_.cache_dir, offer.shard_sha256);
+    std::optional<ShardFile> file = find_shard(options_.cache_dir, offer.shard_sha256, progress());
     const bool known = file.has_value();
     if (known) {
       control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
@@ -149,14 +160,22 @@ class WorkerSession {
     return receiver.finish();
   }
 
+  // Of work that waits for nobody: the master is told how far it is, and may end it.
+  ShardProgress progress() {
+    return [this](std::uint64_t done, std::uint64_t /*total*/) {
+      session_->check();
+      activity().advance(done);
+    };
+  }
+
   void prepare() {
-    activity().enter(Phase::loading);
+    activity().enter(Phase::loading, Activity::kNobody, shard_file_.bytes);
     // Its digest was checked when it was found, or received.
-    DeviceWeights weights =
-        streams(*graphs_, self_)
-            ? open_window(*plan_, self_, *graphs_, shard_file_)
-            : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model, device().share),
-                            .window = nullptr};
+    DeviceWeights weights = streams(*graphs_, self_)
+                                ? open_window(*plan_, self_, *graphs_, shard_file_)
+                                : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model,
+                                                                     device().share, progress()),
+                                                .window = nullptr};
     control().send(hello_.device, Ready{});  // to open channels
     const auto peers = expect<Peers>();
     if (peers.addresses.size() != plan_->cluster.devices().size()) {
@@ -247,6 +266,7 @@ class WorkerSession {
     }
   }
 
+  Service service_;  // first: it is left last, and even if the session cannot begin
   const WorkerOptions& options_;
   Reception& reception_;
   Hello hello_;

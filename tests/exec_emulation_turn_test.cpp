@@ -18,6 +18,13 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer does not know that a timed lock whose owner has died (EOWNERDEAD) is taken.
+extern "C" const char* __tsan_default_suppressions() {
+  return "mutex:tandem::exec::SharedTurn::give_back";
+}
+#endif
+
 namespace tandem::exec {
 namespace {
 

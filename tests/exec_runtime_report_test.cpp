@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <limits>
 #include <string>
 
@@ -171,6 +173,10 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   auto accounts = accounts_of(plan, graphs, 2);
   CHECK_NOTHROW(merged(accounts));
   SUBCASE("a record is missing") { accounts[1].times.erase(accounts[1].times.begin() + 3); }
+  SUBCASE("a copy of a message is missing") {
+    std::vector<TaskTime>& times = accounts[1].times;
+    times.erase(std::ranges::find_if(times, [](const TaskTime& time) { return time.task < 0; }));
+  }
   SUBCASE("a task is another device's") { accounts[1].times[3].task = accounts[0].times[0].task; }
   SUBCASE("a task does not exist") { accounts[1].times[3].task = 1 << 20; }
   SUBCASE("a copy of what is no message") { accounts[1].times[3].task = -1; }
@@ -182,6 +188,12 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
     std::swap(accounts[1].times.front(), accounts[1].times.back());
   }
   CHECK_THROWS_WITH_AS(merged(accounts), doctest::Contains("report of device device-1"), Error);
+  // Told from the others' before they are merged, so that it costs nothing but itself.
+  CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1].times), Error);
+  CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0].times));
+  accounts[1] = DeviceAccount();
+  accounts[1].missing = true;
+  CHECK_NOTHROW(merged(accounts));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // Who is alive is waited for, who is silent is not, and what is done is kept.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -192,6 +195,69 @@ TEST_CASE("exec/liveness: a worker that does not part in time costs a warning") 
   CHECK(Home::generate(plan, home.options(plan)).tokens == home.expected(plan));
 }
 
+// A master's end of a session with worker 1 that has just begun.
+std::unique_ptr<Control> control_of_worker(const Home& home, ControlOptions options = {}) {
+  std::vector<ControlPeer> peers;
+  peers.push_back({.device = 1,
+                   .connection = connect_to(home.processes->endpoints()[1], home.key,
+                                            {.role = Role::master,
+                                             .session = random_session(),
+                                             .device = 0,
+                                             .peer = 1,
+                                             .sends = true},
+                                            {.deadline = Clock::now() + std::chrono::seconds(5)})});
+  return std::make_unique<Control>(std::move(peers), std::move(options));
+}
+
+TEST_CASE(
+    "exec/liveness: a worker that checks its weights tells how far it is, and is called off") {
+  Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  const std::string digest(64, 'a');
+  const auto shards = home.folder.path() / "cache-1" / "shards";
+  std::filesystem::create_directories(shards);
+  const auto large = shards / (digest + ".shard");
+  std::ofstream(large).close();
+  std::filesystem::resize_file(large, std::uintmax_t{64} << 30U);  // of holes: minutes to check
+  auto control = control_of_worker(home);
+  control->send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
+                             .plan = planner::to_json(plan),
+                             .options = to_json(RunOptions{.workload = plan.workload}),
+                             .shard_sha256 = digest,
+                             .shard_bytes = Shard::file_bytes(plan.model, plan.devices[1].share)});
+  CHECK(eventually([&] {
+    const Heartbeat said = control->state_of(1).activity;
+    return said.phase == Phase::checking && said.done > 0;
+  }));
+  control.reset();  // as Ctrl-C does
+  CHECK(Home::generate(plan, home.options(plan)).tokens == home.expected(plan));
+  CHECK(std::filesystem::exists(large));  // nobody knows whether it is sound
+}
+
+TEST_CASE("exec/liveness: a session for which there are no descriptors ends alone") {
+  Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  static_cast<void>(Home::generate(plan, home.options(plan)));
+  const pid_t worker = home.processes->pid(1);
+  rlimit usual{};
+  REQUIRE(prlimit(worker, RLIMIT_NOFILE, nullptr, &usual) == 0);
+  const std::filesystem::path open = "/proc/" + std::to_string(worker) + "/fd";
+  rlimit few = usual;
+  few.rlim_cur = 0;
+  for (int more = 1; more <= 6; ++more) {  // descriptors than it has when nobody is served
+    CAPTURE(more);
+    while (std::filesystem::exists(open / std::to_string(few.rlim_cur))) ++few.rlim_cur;
+    ++few.rlim_cur;
+    REQUIRE(prlimit(worker, RLIMIT_NOFILE, &few, nullptr) == 0);
+    GenerateOptions options = home.options(plan);
+    options.times.connect = milliseconds(1500);
+    static_cast<void>(Home::error_of(plan, options));
+    REQUIRE(prlimit(worker, RLIMIT_NOFILE, &usual, nullptr) == 0);
+    REQUIRE(home.processes->alive(1));
+  }
+  CHECK(Home::generate(plan, home.options(plan)).tokens == home.expected(plan));
+}
+
 // A master that takes its time: everything lasts several times what anybody may be silent.
 TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for long") {
   Home home(1, [](int, WorkerOptions& options) {
@@ -202,16 +268,9 @@ TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for 
   });
   const planner::Plan plan = home.plan(2, 3);
   Activity activity;
-  std::vector<ControlPeer> peers;
-  peers.push_back({.device = 1,
-                   .connection = connect_to(home.processes->endpoints()[1], home.key,
-                                            {.role = Role::master,
-                                             .session = random_session(),
-                                             .device = 0,
-                                             .peer = 1,
-                                             .sends = true},
-                                            {.deadline = Clock::now() + std::chrono::seconds(5)})});
-  Control control(std::move(peers), {.heartbeat = milliseconds(40), .activity = &activity});
+  const auto connected =
+      control_of_worker(home, {.heartbeat = milliseconds(40), .activity = &activity});
+  Control& control = *connected;
   const ShardFile shard = make_shard_file(home.folder.path() / "weights", home.model,
                                           plan.devices[1].share, home.folder.path() / "c");
   activity.enter(Phase::slicing, 7, 100);

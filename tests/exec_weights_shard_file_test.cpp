@@ -9,6 +9,7 @@
 #include "exec/weights/shard.hpp"
 #include "exec/weights/shard_file.hpp"
 #include "model/digest.hpp"
+#include "model/error.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -135,6 +136,16 @@ TEST_CASE("exec/shard file: what is damaged in the cache is made again, and said
   CHECK(has(said[0], damaged.string()));
   static_cast<void>(make_shard_file(weights, t, kShare, cache, options));
   CHECK(said.size() == 1);
+}
+
+TEST_CASE("exec/shard file: who is called off while it checks leaves a sound file where it is") {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes(std::size_t{17} << 20U, std::byte{7});
+  const ShardFile file = store_shard(folder.path(), model::sha256_hex(bytes), bytes);
+  const ShardProgress call_off = [](std::uint64_t, std::uint64_t) { throw Error("interrupted"); };
+  CHECK(error_of([&] { const auto found = find_shard(folder.path(), file.sha256, call_off); }) ==
+        "interrupted");
+  CHECK(find_shard(folder.path(), file.sha256).has_value());
 }
 
 TEST_CASE("exec/shard file: a folder or a link in a shard's place is not found, and replaced") {

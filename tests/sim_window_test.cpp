@@ -28,15 +28,18 @@ struct Links {
   double bandwidth_Bps;
 };
 
-// Every two devices have a link of their own; device d is d + 1 times as slow as the first.
+constexpr double kFloat = 4.0;  // bytes
+
+// Every two devices have a link of their own; device d is d + 1 times as slow as the first, which
+// streams a float a second.
 Plan apart(Plan plan, Links links, double disk_Bps) {
   std::vector<model::Device> devices = plan.cluster.devices();
   std::vector<model::Link> made;
   std::vector<model::Edge> edges;
   for (std::size_t a = 0; a < devices.size(); ++a) {
     const double slower = static_cast<double>(a + 1);
-    devices[a].memory_bandwidth = model::BytesPerSecond{1.0 / slower};
-    devices[a].flop_rate = model::FlopsPerSecond{1e30};
+    devices[a].memory_bandwidth = model::BytesPerSecond{kFloat / slower};
+    devices[a].flop_rate = model::FlopsPerSecond{1e21};
     devices[a].disk_bandwidth = model::BytesPerSecond{disk_Bps * slower};
     plan.profiles[a] = model::nominal_profile(devices[a]);
     for (const TaskKind copy : {TaskKind::capture, TaskKind::deliver})  // as in the recurrence
@@ -162,7 +165,7 @@ TEST_CASE(
           CAPTURE(blocks);
           CAPTURE(retain);
           const Plan plan =
-              windowed(apart(whole, {7.0, 3.0}, 0.7), {.blocks = blocks, .retain = retain}, rule);
+              windowed(apart(whole, {7.0, 3.0}, 2.8), {.blocks = blocks, .retain = retain}, rule);
           planner::GenerationSteps steps(plan);
           const Spans expected = analytic(plan.cluster, plan.cost_model(), steps);
           planner::GenerationSteps again(plan);
@@ -198,12 +201,12 @@ TEST_CASE("sim/windowed plans: both evaluators' tokens and stalls are the recurr
         CAPTURE(whole.devices.size());
         CAPTURE(blocks);
         CAPTURE(retain);
-        // A disk of an integer number of seconds a byte.
-        Plan plan = apart(whole, {0.0, 1e30}, 1.0);
+        // A disk of an integer number of seconds a float.
+        Plan plan = apart(whole, {0.0, 1e21}, 1.0);
         std::vector<model::Device> devices = plan.cluster.devices();
         for (std::size_t d = 0; d < devices.size(); ++d) {
           devices[d].disk_bandwidth =
-              model::BytesPerSecond{1.0 / static_cast<double>(1 + (d * 2 + 1) % 3)};
+              model::BytesPerSecond{kFloat / static_cast<double>(1 + (d * 2 + 1) % 3)};
           for (const TaskKind kind :
                {TaskKind::add, TaskKind::attend, TaskKind::sample, TaskKind::transfer})
             plan.profiles[d].rate[static_cast<std::size_t>(kind)].points = {{1.0, 0.0}};

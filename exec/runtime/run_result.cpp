@@ -17,6 +17,27 @@ namespace {
 // Threads that wait for each other in earnest always wait a little.
 constexpr double kSteadyTolerance = 0.01;
 
+// Of any clock, and so far from every limit that differences cannot overflow.
+constexpr std::int64_t kLatest = std::int64_t{1} << 61;
+
+bool is_possible(const TaskTime& time) {
+  return std::max(time.start_ns, time.end_ns) <= kLatest &&
+         std::min(time.start_ns, time.end_ns) >= -kLatest;
+}
+
+// A capture's or delivery's record (time_log.hpp).
+bool is_copy(const TaskTime& time) { return time.task < 0; }
+model::TaskIndex task_of(const TaskTime& time) { return is_copy(time) ? ~time.task : time.task; }
+
+bool is_copy(const model::Action& action) {
+  return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
+}
+
+// Whether `device` has a record of the task.
+bool sees(model::DeviceIndex device, const model::Task& task) {
+  return task.device == device || (task.lane == model::LaneKind::channel && task.peer == device);
+}
+
 // The spans of one step, gathered from all devices.
 class StepSpans {
  public:
@@ -33,18 +54,12 @@ class StepSpans {
     for (std::vector<Times>* times : {&own_, &captures_, &deliveries_}) times->assign(tasks, {});
   }
 
+  // Of a report that check_report() has seen.
   void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
-    const bool copy = time.task < 0;
-    const model::TaskIndex index = copy ? ~time.task : time.task;
-    if (index >= graph_.size()) fail(device, index);
-    for (const std::int64_t at : {time.start_ns, time.end_ns}) {
-      if (at < -kLatest || at > kLatest) fail(device, index);
-    }
-    const auto i = static_cast<std::size_t>(index);
-    const model::Task& task = graph_.tasks()[i];
-    const bool channel = task.lane == model::LaneKind::channel;
-    const bool arrives = channel && task.peer == device;
-    if ((task.device != device && !arrives) || (copy && !channel)) fail(device, index);
+    const bool copy = is_copy(time);
+    const auto i = static_cast<std::size_t>(task_of(time));
+    const bool channel = graph_.tasks()[i].lane == model::LaneKind::channel;
+    const bool arrives = graph_.tasks()[i].device != device;
     Times& times = !copy ? own_[i] : arrives ? deliveries_[i] : captures_[i];
     // A message begins at its sender and ends at its receiver.
     if (copy || !arrives) times.start_ns = time.start_ns - clock_ahead_ns;
@@ -60,9 +75,6 @@ class StepSpans {
       const model::Task& task = graph_.tasks()[static_cast<std::size_t>(action.task)];
       if (is_copy(action) ? lost(action.device) : lost(task)) continue;
       const Times& times = times_of(action);
-      if (times.start_ns == kUnknown) missing(action.device, action.task);
-      if (times.end_ns == kUnknown)
-        missing(action.peer >= 0 ? action.peer : action.device, action.task);
       const model::Work work = work_of(action, task);
       // Aligned clocks may be wrong by more than a short flight.
       const std::int64_t end_ns = std::max(times.start_ns, times.end_ns);
@@ -125,17 +137,12 @@ class StepSpans {
   }
 
   static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
-  // Of any clock, and so far from every limit that differences cannot overflow.
-  static constexpr std::int64_t kLatest = std::int64_t{1} << 61;
 
   struct Times {
     std::int64_t start_ns = kUnknown;
     std::int64_t end_ns = kUnknown;
   };
 
-  static bool is_copy(const model::Action& action) {
-    return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
-  }
   [[nodiscard]] const Times& times_of(const model::Action& action) const {
     const auto i = static_cast<std::size_t>(action.task);
     if (action.kind == model::TaskKind::capture) return captures_[i];
@@ -162,21 +169,6 @@ class StepSpans {
     }
     const std::int64_t waited_ns = std::min(loaded_ns, times_of(action).start_ns);
     return std::max<std::int64_t>(0, waited_ns - others_ns);
-  }
-
-  std::string name(model::DeviceIndex device) const {
-    return plan_.cluster.devices()[static_cast<std::size_t>(device)].name;
-  }
-  [[noreturn]] void fail(model::DeviceIndex device, model::TaskIndex task) const {
-    throw Error(
-        "report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
-        std::to_string(task) +
-        " is not a task of that device, or at an impossible time; install the same tandem on "
-        "every device");
-  }
-  [[noreturn]] void missing(model::DeviceIndex device, model::TaskIndex task) const {
-    throw Error("report of device " + name(device) + ": step " + std::to_string(step_) + " task " +
-                std::to_string(task) + " is missing; install the same tandem on every device");
   }
 
   const planner::Plan& plan_;
@@ -221,9 +213,52 @@ void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& me
 
 }  // namespace
 
+void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+                  model::DeviceIndex device, const TimeLog& times) {
+  const auto fail = [&](const std::string& fault) {
+    throw Error("report of device " +
+                plan.cluster.devices()[static_cast<std::size_t>(device)].name + ": " + fault +
+                "; install the same tandem on every device");
+  };
+  auto next = times.begin();
+  std::vector<char> seen;
+  std::vector<char> copied;
+  for (std::int32_t step = 0; step < steps; ++step) {
+    const model::TaskGraph& graph = graphs.at(step);
+    const auto name = [step](model::TaskIndex task) {
+      return "step " + std::to_string(step) + " task " + std::to_string(task);
+    };
+    seen.assign(static_cast<std::size_t>(graph.size()), 0);
+    copied.assign(static_cast<std::size_t>(graph.size()), 0);
+    for (; next != times.end() && next->step == step; ++next) {
+      const model::TaskIndex task = task_of(*next);
+      const auto i = static_cast<std::size_t>(task);
+      const bool right = task < graph.size() && sees(device, graph.tasks()[i]) &&
+                         (!is_copy(*next) || graph.tasks()[i].lane == model::LaneKind::channel);
+      if (!right || !is_possible(*next)) {
+        fail(name(task) + " is not a task of that device, or at an impossible time");
+      }
+      (is_copy(*next) ? copied : seen)[i] = 1;
+    }
+    for (model::TaskIndex i = 0; i < graph.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const model::Task& task = graph.tasks()[at];
+      if (!sees(device, task)) continue;
+      // Of a transfer each end records the message and its copy.
+      const bool copies = task.lane == model::LaneKind::channel;
+      if (seen[at] == 0 || (copies && copied[at] == 0)) fail(name(i) + " is missing");
+    }
+  }
+  if (next != times.end()) fail("records out of order or beyond the last step");
+}
+
 RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
                 const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
+  for (std::size_t d = 0; d < accounts.size(); ++d) {
+    if (accounts[d].missing) continue;
+    check_report(plan, graphs, steps, static_cast<model::DeviceIndex>(d), accounts[d].times);
+  }
   model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
@@ -247,11 +282,6 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
   }
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     const auto device = static_cast<model::DeviceIndex>(d);
-    if (cursors[d] != accounts[d].times.size()) {
-      throw Error("report of device " + plan.cluster.devices()[d].name +
-                  ": records out of order or beyond the last step; install the same tandem on "
-                  "every device");
-    }
     recorder.set_peak_memory(device, accounts[d].report.peak_memory);
   }
 

@@ -23,13 +23,17 @@ struct RunResult {
   model::Trace trace;    // empty unless asked for
 };
 
+// Throws Error, naming the device, unless `times` has what `device` sees of every task of its own
+// in `steps` steps, and nothing else.
+void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+                  model::DeviceIndex device, const TimeLog& times);
+
 // Merges the devices' records by step and task: a cpu task's span is its device's; a transfer lasts
 // from the sender's start to the receiver's arrival, clocks aligned to the master's; captures and
 // deliveries are spans of their own.
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
-// steadiness is given then. `dilation`: what every time is divided by. Throws Error, naming the
-// device, if a record of another is missing, of a task that is not its own, or of a step beyond
-// `steps`.
+// steadiness is given then. `dilation`: what every time is divided by. Throws as check_report()
+// does for every device that is not missing.
 [[nodiscard]] RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans,
                               double dilation = 1.0);

@@ -131,7 +131,7 @@ struct Control::State {
         }
       }
       return true;
-    } catch (const Error& fault) {
+    } catch (const std::exception& fault) {  // also: no memory for what it announces
       const std::string text = fault.what();
       const std::string& name = peer.connection.peer();
       lose(peer, text.starts_with(name) ? text : name + ": " + text);
@@ -152,10 +152,11 @@ struct Control::State {
              " ms";
     };
     for (WatchedPeer& peer : peers) {
-      if (peer.dead || peer.got_goodbye) continue;
+      if (peer.dead) continue;
       peer.look_whether_it_reads(now);
       const auto limit = peer.spoke ? options.silence : std::max(options.silence, options.first);
-      if (now - peer.heard > limit) {
+      // After its Goodbye a peer has nothing to say, but must still read.
+      if (!peer.got_goodbye && now - peer.heard > limit) {
         blame(peer, "silent for " + text(now - peer.heard) + ", expected a heartbeat every " +
                         text(options.heartbeat) +
                         "; check that it runs and that the network reaches it");
@@ -231,7 +232,7 @@ struct Control::State {
                        .revents = 0});
       }
       const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::min(next_beat, end) - Clock::now());
+          (failure ? end : std::min(next_beat, end)) - Clock::now());
       const int timeout = more ? 0 : static_cast<int>(std::clamp<long>(pause.count() + 1, 1, 100));
       lock.unlock();
       ::poll(set.data(), set.size(), timeout);

@@ -233,8 +233,8 @@ struct Listener::State {
   void next() {
     acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
       if (!error) {
+        next();  // first: whatever becomes of this client, others will come
         welcome(std::move(socket));
-        next();
       } else if (error != asio::error::operation_aborted) {
         // Out of descriptors, most likely: give handshakes time to end instead of spinning.
         retry.expires_after(std::chrono::milliseconds(50));
@@ -263,11 +263,6 @@ struct Listener::State {
   }
 
   void leave(Guest& guest, bool good, const std::string& fault) {
-    if (good) {
-      ready.push_back(guest.take());
-    } else {
-      reject(guest.name(), fault);
-    }
     // The guest's cancelled waits still refer to it until they have run.
     for (auto it = guests.begin(); it != guests.end(); ++it) {
       if (&*it != &guest) continue;
@@ -275,6 +270,11 @@ struct Listener::State {
       break;
     }
     asio::post(io, [this] { departed.pop_front(); });
+    if (good) {
+      ready.push_back(guest.take());
+    } else {
+      reject(guest.name(), fault);
+    }
   }
 
   void reject(const std::string& name, const std::string& fault) const {

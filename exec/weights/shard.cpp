@@ -236,7 +236,8 @@ Shard Shard::parse(std::span<const std::byte> bytes, const model::Transformer& t
 }
 
 Shard Shard::read(const std::filesystem::path& file, const model::Transformer& transformer,
-                  const model::Share& share) {
+                  const model::Share& share,
+                  const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
   const ReadFile in(file);
   const ShardLayout layout = layout_of(transformer, share);
   const auto expected = shard_header(transformer, share, layout);
@@ -245,7 +246,12 @@ Shard Shard::read(const std::filesystem::path& file, const model::Transformer& t
   check_shard_header(header, expected, file.string());
   check_file_size(in.size(), expected.size() + layout.bytes, file.string());
   Shard shard(transformer, share);
-  in.read_at(expected.size(), {shard.tensors_->storage.data(), layout.bytes});
+  constexpr std::uint64_t kPiece = std::uint64_t{16} << 20U;
+  for (std::uint64_t at = 0; at < layout.bytes; at += kPiece) {
+    const std::uint64_t bytes = std::min(kPiece, layout.bytes - at);
+    in.read_at(expected.size() + at, {shard.tensors_->storage.data() + at, bytes});
+    if (progress) progress(at + bytes, layout.bytes);
+  }
   return shard;
 }
 

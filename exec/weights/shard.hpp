@@ -47,9 +47,12 @@ class Shard {
   // geometry and share (truncated, altered lengths, other version).
   static Shard parse(std::span<const std::byte> bytes, const model::Transformer& transformer,
                      const model::Share& share, const std::string& source);
-  // The same straight from a file into the storage: no second copy in memory.
-  static Shard read(const std::filesystem::path& file, const model::Transformer& transformer,
-                    const model::Share& share);
+  // The same straight from a file into the storage: no second copy in memory. `progress`, if any,
+  // is told now and then how many of the storage's bytes are there; it may throw to end this.
+  static Shard read(
+      const std::filesystem::path& file, const model::Transformer& transformer,
+      const model::Share& share,
+      const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
 
   // The shard file's bytes; in pieces to `sink`, without a second copy; and their SHA-256.
   // Throw logic_error for a shard of which only a part is resident.

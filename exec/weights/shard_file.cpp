@@ -116,6 +116,27 @@ std::optional<std::string> digest_in(const fs::path& entry, std::string& fault) 
   return std::nullopt;
 }
 
+// Nothing if the file ends early, or the disk cannot read it. What `progress` throws says nothing
+// of the file, and is thrown on.
+std::optional<std::string> digest_of(const ReadFile& file, const ShardProgress& progress) {
+  DigestStream digest;
+  std::vector<std::byte> chunk(std::min<std::uint64_t>(kChunk, file.size()));
+  for (std::uint64_t at = 0; at < file.size(); at += chunk.size()) {
+    const auto part =
+        std::span(chunk).first(std::min<std::uint64_t>(chunk.size(), file.size() - at));
+    try {
+      file.read_at(at, part);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    file.forget(at, part.size());
+    digest.update(part);
+    const std::uint64_t done = at + part.size();
+    if (progress && done % kSettleBytes == 0) progress(done, file.size());
+  }
+  return digest.hex();
+}
+
 // The shard of an earlier call that `entry` remembers, if it is sound.
 std::optional<ShardFile> find_indexed(const fs::path& cache_dir, const fs::path& entry,
                                       std::span<const std::byte> header, std::uint64_t bytes,
@@ -196,19 +217,8 @@ std::optional<ShardFile> find_shard(const fs::path& cache_dir, const std::string
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
     // A file that does not open may be sound: too many are open, or it is another user's.
-    const ShardFile file{path, ReadFile(path).size(), sha256, true};
-    try {
-      DigestStream digest;
-      std::uint64_t done = 0;
-      send_shard(file, kChunk, [&](std::span<const std::byte> piece) {
-        digest.update(piece);
-        done += piece.size();
-        if (progress && done % kSettleBytes == 0) progress(done, file.bytes);
-      });
-      if (digest.hex() == sha256) return file;
-    } catch (const Error&) {
-      // It ends early, or the disk cannot read it.
-    }
+    const ReadFile file(path);
+    if (digest_of(file, progress) == sha256) return ShardFile{path, file.size(), sha256, true};
   }
   discard(path);
   return std::nullopt;

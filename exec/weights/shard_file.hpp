@@ -4,7 +4,7 @@
 // not sent the same bytes twice. Both use one layout of a cache folder:
 //   shards/<sha256 of the file's bytes>.shard
 //   index/<sha256 of weights' fingerprint, geometry and share>     holds the shard's sha256
-// Every file appears whole or not at all (temporary name, then rename). Names are made of verified
+// Every file appears whole or not at all (AtomicFile). Names are made of verified
 // hexadecimal digests only.
 
 #include <cstddef>
@@ -31,7 +31,8 @@ struct ShardFile {
 // $XDG_CACHE_HOME/tandem, else ~/.cache/tandem. Throws Error if neither variable is set.
 [[nodiscard]] std::filesystem::path default_cache_dir();
 
-// Bytes of a shard file that are written, of all of its bytes.
+// Bytes of a shard file that are written, or read, of all of its bytes. May throw: that ends the
+// work and leaves the cache as it is.
 using ShardProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 struct ShardFileOptions {

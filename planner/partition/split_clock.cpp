@@ -36,6 +36,11 @@ double seconds(const model::CostModel& costs, const model::TaskGraph& graph) {
   return sum;
 }
 
+// When the one step of a run ends: with its token or, an encoder's, with its pass.
+double end_of(const model::Metrics& metrics) {
+  return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.front();
+}
+
 // The part of the model's heads and columns that a device can hold without streaming.
 double resident_part(const Budget& budget, std::size_t device) {
   const model::Transformer& t = budget.plan().model;
@@ -232,7 +237,7 @@ double SplitClock::time(const Split& split) {
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);
-    time += phase.weight * recorder.metrics().ttft_s;
+    time += phase.weight * end_of(recorder.metrics());
   }
   return time;
 }
@@ -255,7 +260,7 @@ SplitClock::Measured SplitClock::measure(const Split& split) {
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/true);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);
-    measured.time += phase.weight * recorder.metrics().ttft_s;
+    measured.time += phase.weight * end_of(recorder.metrics());
     std::vector<double>& heads = measured.heads_limit.emplace_back();
     std::vector<double>& columns = measured.columns_limit.emplace_back();
     for (std::size_t d = 0; d < devices; ++d) {
