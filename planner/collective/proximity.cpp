@@ -110,6 +110,7 @@ class SpanningTree {
     }
     std::stable_sort(cuts.begin(), cuts.end());
     std::vector<double> longest;
+    longest.reserve(cuts.size() + 1);
     for (const auto& [unused_ratio, near] : cuts) longest.push_back(near);
     if (longest.empty()) longest.push_back(latencies.empty() ? 0.0 : latencies.back());
     return longest;
