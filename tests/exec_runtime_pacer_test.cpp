@@ -136,6 +136,13 @@ TEST_CASE(
     CHECK(interval.end.time_since_epoch() == milliseconds(22));
     CHECK(run(pacer, clock, milliseconds(1)).end.time_since_epoch() == milliseconds(26));
   }
+  SUBCASE("measured and dilated: 2.5 * 4 * (1 + 2) ms") {
+    FakeClock clock;
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0, .dilation = 2.5}, clock);
+    pacer.begin();
+    clock.work(milliseconds(1));
+    CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(30));
+  }
   SUBCASE("nominal: what the profile says, 2000 bytes at 1 us and 3 ms of receiving") {
     model::DeviceProfile profile = model::nominal_profile(
         {.flop_rate = model::FlopsPerSecond{1e9}, .memory_bandwidth = model::BytesPerSecond{1e6}});
@@ -150,6 +157,9 @@ TEST_CASE(
     CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(5));
     copy.computing_thread = false;
     CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(7));
+    Pacer dilated({.pace = Pace::nominal, .costs = &costs, .dilation = 1.5}, clock);
+    const auto interval = dilated.end_copy(copy);
+    CHECK(interval.end - interval.start == milliseconds(3));
   }
   SUBCASE("real: from when the message was there to now") {
     FakeClock clock;
