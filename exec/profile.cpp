@@ -134,8 +134,16 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   const double head_bytes =
       1.25 * 4.0 * static_cast<double>(shape.hidden * vocab) * (shape.tied_embeddings ? 1.0 : 2.0);
   const double filling = head_bytes / std::max(seconds_since(before_heads), 1e-6);
-  const double stream_bytes =
-      options.stream_bytes > 0.0 ? options.stream_bytes : beyond_cache(options.seconds, filling);
+  // A model that the caches hold is read from them in a run, so it is here.
+  const double model_bytes =
+      model::weight_bytes(shape, {{0, static_cast<std::int32_t>(shape.layers)},
+                                  all(shape.heads),
+                                  all(shape.intermediate),
+                                  false,
+                                  false});
+  const double stream_bytes = options.stream_bytes > 0.0
+                                  ? options.stream_bytes
+                                  : std::min(model_bytes, beyond_cache(options.seconds, filling));
   const auto rig = [&](double part) {
     return ProfileRig({.shape = shape,
                        .fraction = part,

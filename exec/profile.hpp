@@ -12,10 +12,11 @@ struct ProfileOptions {
   int threads = 1;
   // About how long it takes, the making of weights included. If it is too short for all of `rows`,
   // the largest are left out, which the profile's source says. It is exceeded only by what the
-  // least takes: single tokens, on weights of twice the last-level cache.
+  // least takes: single tokens, on weights of at most twice the last-level cache.
   double seconds = 20.0;
-  // Weights between two uses of the same; 0: eight times the last-level cache, or as much less as
-  // `seconds` demand, but twice. Less measures a cache, not memory.
+  // Weights between two uses of the same; 0: those of `shape`, and of a large one eight times the
+  // last-level cache, or as much less as `seconds` demand, but twice. Less than a run's measures a
+  // cache, not memory.
   double stream_bytes = 0.0;
   std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 };

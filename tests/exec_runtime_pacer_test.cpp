@@ -4,6 +4,8 @@
 
 #include "exec/emulation/drift.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "model/cost_model.hpp"
+#include "weights_support.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -61,6 +63,28 @@ TEST_CASE("exec/pacer: a task takes slowdown times its CPU time") {
     clock.wall += milliseconds(2);
     CHECK(pacer.end(kBatch, kTask).end.time_since_epoch() == milliseconds(4));
   }
+}
+
+TEST_CASE(
+    "exec/pacer: rows from an emulated disk take its time, not that of the real one's calls") {
+  const model::Transformer shape = testing::small_llama();
+  model::Device device;
+  device.flop_rate = model::FlopsPerSecond{1e9};
+  device.memory_bandwidth = model::BytesPerSecond{1e9};
+  const model::CostModel costs(shape, {model::nominal_profile(device)});
+  model::Task fetch;
+  fetch.kind = model::TaskKind::fetch;
+  fetch.rows = {0, 1};
+  FakeClock clock;
+  Pacer pacer({.pace = Pace::measured,
+               .slowdown = 24.0,
+               .costs = &costs,
+               .disk_rate = 1e3 * 4.0 * static_cast<double>(shape.hidden)},
+              clock);
+  pacer.begin();
+  clock.work(milliseconds(3));  // in system calls
+  CHECK(pacer.end(kBatch, fetch).end.time_since_epoch() == milliseconds(1));
+  CHECK(run(pacer, clock, milliseconds(1)).end.time_since_epoch() == milliseconds(25));
 }
 
 TEST_CASE("exec/pacer: late wake-ups do not add up") {

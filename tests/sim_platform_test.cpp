@@ -441,7 +441,7 @@ TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
 }
 
 TEST_CASE("sim/platform: every scenario loads") {
-  for (const std::string name : {"home4", "klonet8", "laptops4", "plain", "single"}) {
+  for (const std::string name : {"home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
     CAPTURE(name);
     CHECK(error_of(scenarios_folder + name + ".xml") == "none");
   }
@@ -459,20 +459,25 @@ TEST_CASE("sim/platform: klonet8 is 4 ms and 300 Mbps between any two devices") 
   }
 }
 
-TEST_CASE("sim/platform: home4 can be emulated on two cores: 1 / slowdown sums to at most 1.3") {
-  const model::Cluster cluster = read_platform(scenarios_folder + "home4.xml").cluster;
-  REQUIRE(cluster.size() == 4);
-  double cores = 0.0;
-  const model::Device& first = cluster.devices()[0];
-  for (const model::Device& device : cluster.devices()) {
-    cores += 1.0 / device.slowdown;
-    // Nominal rates are those of one machine, slowed.
-    CHECK(device.flop_rate.value() * device.slowdown ==
-          doctest::Approx(first.flop_rate.value() * first.slowdown));
-    CHECK(device.memory_bandwidth.value() * device.slowdown ==
-          doctest::Approx(first.memory_bandwidth.value() * first.slowdown));
+TEST_CASE(
+    "sim/platform: home4 and shelf4 can be emulated on two cores: 1 / slowdown sums to at most "
+    "1.3") {
+  for (const std::string name : {"home4", "shelf4"}) {
+    CAPTURE(name);
+    const model::Cluster cluster = read_platform(scenarios_folder + name + ".xml").cluster;
+    REQUIRE(cluster.size() == 4);
+    double cores = 0.0;
+    const model::Device& first = cluster.devices()[0];
+    for (const model::Device& device : cluster.devices()) {
+      cores += 1.0 / device.slowdown;
+      // Nominal rates are those of one machine, slowed.
+      CHECK(device.flop_rate.value() * device.slowdown ==
+            doctest::Approx(first.flop_rate.value() * first.slowdown));
+      CHECK(device.memory_bandwidth.value() * device.slowdown ==
+            doctest::Approx(first.memory_bandwidth.value() * first.slowdown));
+    }
+    CHECK(cores <= 1.3);
   }
-  CHECK(cores <= 1.3);
 }
 
 TEST_CASE("sim/platform: a plain SimGrid file has every default stated") {

@@ -103,13 +103,15 @@ Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   if (options_.pace == Pace::real) return {started_, clock_->now()};
   double seconds = 0.0;
   if (task.kind == model::TaskKind::release) return {due_, due_};
+  const bool emulated_disk = task.kind == model::TaskKind::fetch && options_.disk_rate > 0.0;
   if (options_.pace == Pace::measured) {
-    seconds = measured_s() * options_.slowdown;
+    // Reading rows is the real disk's and its system calls' time, as it is of loads.
+    seconds = emulated_disk ? 0.0 : measured_s() * options_.slowdown;
   } else {
     seconds = options_.costs->compute_time(batch, task).value();
   }
   seconds *= options_.dilation;
-  if (task.kind == model::TaskKind::fetch && options_.disk_rate > 0.0) {
+  if (emulated_disk) {
     seconds +=
         model::work_of(options_.costs->transformer(), batch, task).bytes_disk / options_.disk_rate;
   }

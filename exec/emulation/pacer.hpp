@@ -56,7 +56,8 @@ struct PacerOptions {
 //   due = max(due, when its inputs were available) + time
 //   time = dilation * slowdown * CPU time of the task (measured; reading the clock is not charged),
 //          or dilation * the cost model's (nominal);
-//          of a fetch, its bytes / disk_rate besides; 0 of a release
+//          of a fetch, its bytes / disk_rate besides, at measured pace instead, as what the calls
+//          take that read is the real disk's; 0 of a release
 // A capture or delivery counts as a task.
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.

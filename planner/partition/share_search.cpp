@@ -280,7 +280,8 @@ SplitCandidates split_candidates(const Budget& budget) {
     const double time = search.time(found);
     if (time >= least * kBetter) continue;
     least = time;
-    candidates.assign(1, std::move(found));
+    candidates.clear();
+    candidates.push_back(std::move(found));
   }
   for (Split& start : starts) add(candidates, std::move(start));
   result.memory_binds = search.memory_binds();

@@ -44,8 +44,11 @@ double end_of(const model::Metrics& metrics) {
 // The part of the model's heads and columns that a device can hold without streaming.
 double resident_part(const Budget& budget, std::size_t device) {
   const model::Transformer& t = budget.plan().model;
+  constexpr int kHalvings = 9;  // to a thousandth
   double good = 0.0;
-  for (double step = 0.5; step > 1e-3; step /= 2.0) {
+  double step = 1.0;
+  for (int halving = 0; halving < kHalvings; ++halving) {
+    step /= 2.0;
     const double part = good + step;
     const auto count = [&](std::int64_t all) {
       return static_cast<std::int32_t>(std::ceil(part * static_cast<double>(all)));
