@@ -12,8 +12,8 @@
 namespace tandem::cli {
 namespace {
 
-using model::Action;
 using model::ActionIndex;
+using model::LaneAction;
 using model::Program;
 using model::Span;
 using model::TaskKind;
@@ -28,7 +28,7 @@ std::vector<const Span*> spans_of(const model::Trace& trace, std::int32_t step,
   }
   std::vector<const Span*> spans;
   spans.reserve(program.actions().size());
-  for (const Action& action : program.actions()) {
+  for (const LaneAction& action : program.actions()) {
     const auto found = by_task.find({action.task, action.kind});
     spans.push_back(found == by_task.end() ? nullptr : found->second);
   }
@@ -41,7 +41,7 @@ class CriticalPath {
       : plan_(plan), costs_(plan.cost_model()), program_(program), spans_(std::move(spans)) {
     std::map<std::tuple<model::LaneKind, model::DeviceIndex, model::DeviceIndex>, ActionIndex> last;
     for (ActionIndex i = 0; i < program.size(); ++i) {
-      const Action& action = program.actions()[static_cast<std::size_t>(i)];
+      const LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
       const auto [lane, first] = last.try_emplace({action.lane, action.device, action.peer}, -1);
       lane_before_.push_back(lane->second);
       lane->second = i;
@@ -74,7 +74,7 @@ class CriticalPath {
     require(found != nullptr, "every action of the step has a span");
     return *found;
   }
-  [[nodiscard]] const Action& action(ActionIndex i) const {
+  [[nodiscard]] const LaneAction& action(ActionIndex i) const {
     return program_.actions()[static_cast<std::size_t>(i)];
   }
   [[nodiscard]] const model::Route& route(ActionIndex i) const {

@@ -31,7 +31,7 @@ class Evaluator {
   template <class Record>
   void step(std::int32_t index, const TaskGraph& graph, const Record& record) {
     update_costs(graph);
-    const std::vector<Action>& actions = program_->actions();
+    const std::vector<LaneAction>& actions = program_->actions();
     done_.resize(actions.size());
     const bool first = !has_step_;
     has_step_ = true;
@@ -56,7 +56,7 @@ class Evaluator {
       lane_free = start + cost.occupied_s;
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
-      const Action& action = actions[i];
+      const LaneAction& action = actions[i];
       record(Span{.step = index,
                   .task = action.task,
                   .kind = action.kind,
@@ -104,7 +104,7 @@ class Evaluator {
     shape_ = graph.shape();
     program_.emplace(graph);
     attends_.clear();
-    const std::vector<Action>& actions = program_->actions();
+    const std::vector<LaneAction>& actions = program_->actions();
     cost_.resize(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) {
       cost_[i] = cost_of(graph, actions[i]);
@@ -112,7 +112,7 @@ class Evaluator {
     }
   }
 
-  Cost cost_of(const TaskGraph& graph, const Action& action) {
+  Cost cost_of(const TaskGraph& graph, const LaneAction& action) {
     const ActionCost own = action_cost(cluster_, costs_, graph, action);
     Cost cost{
         .lane = lane_of(action), .occupied_s = own.seconds, .bytes = own.bytes, .flops = own.flops};
@@ -124,7 +124,7 @@ class Evaluator {
     return cost;
   }
 
-  std::int32_t lane_of(const Action& action) {
+  std::int32_t lane_of(const LaneAction& action) {
     // A channel's receiver is at least 0, so cpu and disk take the two values below.
     const std::int64_t what = action.lane == LaneKind::channel ? std::int64_t{action.peer}
                               : action.lane == LaneKind::cpu   ? -1

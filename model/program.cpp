@@ -60,7 +60,7 @@ struct ByPlace {
     }
   }
   [[nodiscard]] std::span<const TaskIndex> at(TaskIndex place) const {
-    const auto k = static_cast<std::size_t>(place + 1);
+    const auto k = static_cast<std::size_t>(std::ptrdiff_t{place} + 1);
     return {tasks.data() + first[k], tasks.data() + first[k + 1]};
   }
 };
@@ -123,7 +123,7 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, bool c
 }
 
 ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,
-                       const Action& action) {
+                       const LaneAction& action) {
   require(action.device < cluster.size() && action.peer < cluster.size(),
           "action_cost: an action on a device outside the cluster");
   const Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];

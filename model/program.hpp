@@ -18,7 +18,7 @@ inline constexpr double kInlineBytes = 65536.0;
 
 // One thing that a lane does: a task of the graph, or the capture or delivery of a transfer, in the
 // cpu lanes.
-struct Action {
+struct LaneAction {
   TaskKind kind = TaskKind::add;
   LaneKind lane = LaneKind::cpu;
   bool computing_thread = false;  // messages: the computing threads send and receive it
@@ -41,7 +41,7 @@ class Program {
   explicit Program(const TaskGraph& graph);
 
   [[nodiscard]] ActionIndex size() const { return static_cast<ActionIndex>(actions_.size()); }
-  [[nodiscard]] const std::vector<Action>& actions() const { return actions_; }
+  [[nodiscard]] const std::vector<LaneAction>& actions() const { return actions_; }
   [[nodiscard]] std::span<const ActionIndex> dependencies(ActionIndex i) const {
     return slice(dependencies_, first_dependency_, i);
   }
@@ -65,7 +65,7 @@ class Program {
   }
   void add(const TaskGraph& graph, TaskKind kind, TaskIndex task, bool computing_thread);
 
-  std::vector<Action> actions_;
+  std::vector<LaneAction> actions_;
   std::vector<ActionIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
   std::vector<std::int32_t> marks_;
@@ -82,6 +82,6 @@ struct ActionCost {
 };
 // Throws logic_error for a device outside the cluster, and for a load without a disk.
 [[nodiscard]] ActionCost action_cost(const Cluster& cluster, const CostModel& costs,
-                                     const TaskGraph& graph, const Action& action);
+                                     const TaskGraph& graph, const LaneAction& action);
 
 }  // namespace tandem::model

@@ -26,9 +26,9 @@ namespace tandem::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
-using model::Action;
 using model::ActionCost;
 using model::ActionIndex;
+using model::LaneAction;
 using model::Program;
 using model::Span;
 using simgrid::kernel::timer::Timer;
@@ -99,7 +99,7 @@ class Replay : public model::StepEvaluator {
   void set_state(const model::StepState& state) override { state_ = state; }
 
  private:
-  [[nodiscard]] Lane& lane_of(const Action& action) {
+  [[nodiscard]] Lane& lane_of(const LaneAction& action) {
     const auto devices = static_cast<std::uint64_t>(cluster_->size());
     std::uint64_t place = devices;
     switch (action.lane) {
@@ -137,7 +137,7 @@ class Replay : public model::StepEvaluator {
       shapes_.push_back(std::make_shared<Shape>(graph));
     }
     Shape& shape = *shapes_.back();
-    const std::vector<Action>& actions = shape.program.actions();
+    const std::vector<LaneAction>& actions = shape.program.actions();
     const bool fresh = shape.costs.size() != actions.size();
     shape.costs.resize(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -242,7 +242,7 @@ class Replay : public model::StepEvaluator {
       const ActionRef ref = lane.actions.front();
       const Step::State& state = state_of(ref);
       if (state.waits > 0) return;
-      const Action& action = step_of(ref).shape->at(ref.action);
+      const LaneAction& action = step_of(ref).shape->at(ref.action);
       const double start = std::max({lane.free, state.ready, state.loaded});
       const double done = end_of(action, start, state.cost.seconds);
       if (action.lane == model::LaneKind::channel && state.cost.bytes > 0.0) {
@@ -255,7 +255,7 @@ class Replay : public model::StepEvaluator {
   }
 
   // Of an action of a cpu or disk that begins at `start`; of a message: of what precedes its bytes.
-  [[nodiscard]] double end_of(const Action& action, double start, double seconds) const {
+  [[nodiscard]] double end_of(const LaneAction& action, double start, double seconds) const {
     if (varies_ && action.lane == model::LaneKind::cpu) {
       const auto device = static_cast<std::size_t>(action.device);
       return end_of_work(cluster_->devices()[device].speeds, start, seconds);
@@ -306,7 +306,7 @@ class Replay : public model::StepEvaluator {
     const Shape& shape = *step.shape;
     const auto at = static_cast<std::size_t>(ref.action);
     const Step::State& state = step.states[at];
-    const Action& action = shape.at(ref.action);
+    const LaneAction& action = shape.at(ref.action);
     const double stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
     lane.free = time;
     const double end = arrival(lane, state.cost.bytes, time);

@@ -36,7 +36,7 @@ struct Lane {
 // What steps of one shape have in common. Lanes and costs are the replay's to fill in.
 struct Shape {
   explicit Shape(const model::TaskGraph& graph);
-  [[nodiscard]] const model::Action& at(model::ActionIndex i) const {
+  [[nodiscard]] const model::LaneAction& at(model::ActionIndex i) const {
     return program.actions()[static_cast<std::size_t>(i)];
   }
 

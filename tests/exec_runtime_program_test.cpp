@@ -24,7 +24,7 @@ using Done = std::vector<std::pair<TaskKind, model::TaskIndex>>;
 // What the cpu lane of `device` does, by the predictors.
 Done charged(const model::Program& program, model::DeviceIndex device) {
   Done done;
-  for (const model::Action& action : program.actions()) {
+  for (const model::LaneAction& action : program.actions()) {
     if (action.lane == model::LaneKind::cpu && action.device == device)
       done.emplace_back(action.kind, action.task);
   }

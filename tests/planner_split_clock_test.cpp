@@ -38,7 +38,7 @@ double end_of_result(const Plan& plan, const model::TaskGraph& graph, const mode
   double sampled = -1.0;
   double passed = 0.0;
   for (ActionIndex i = 0; i < program.size(); ++i) {
-    const model::Action& action = program.actions()[static_cast<std::size_t>(i)];
+    const model::LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
     const model::ActionCost cost = model::action_cost(plan.cluster, costs, graph, action);
     double& lane = free[{action.lane, action.device, action.peer}];
     double start = lane;
@@ -126,7 +126,7 @@ TEST_CASE(
     const planner::Race heads = clock.heads(measured);
     const planner::Race columns = clock.columns(measured);
     for (ActionIndex i = 0; i < program.size(); ++i) {
-      const model::Action& action = program.actions()[static_cast<std::size_t>(i)];
+      const model::LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
       const bool attention = action.kind == TaskKind::project_out;
       if (action.layer != kMiddle || (!attention && action.kind != TaskKind::ffn_down)) continue;
       const auto d = static_cast<std::size_t>(action.device);

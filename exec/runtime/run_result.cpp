@@ -29,7 +29,7 @@ bool is_possible(const TaskTime& time) {
 bool is_copy(const TaskTime& time) { return time.task < 0; }
 model::TaskIndex task_of(const TaskTime& time) { return is_copy(time) ? ~time.task : time.task; }
 
-bool is_copy(const model::Action& action) {
+bool is_copy(const model::LaneAction& action) {
   return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
 }
 
@@ -71,7 +71,7 @@ class StepSpans {
   void record(std::int64_t origin_ns, std::vector<std::int64_t>& lane_end_ns,
               model::RunRecorder& recorder) const {
     for (model::ActionIndex i = 0; i < program_.size(); ++i) {
-      const model::Action& action = program_.actions()[static_cast<std::size_t>(i)];
+      const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
       const model::Task& task = graph_.tasks()[static_cast<std::size_t>(action.task)];
       if (is_copy(action) ? lost(action.device) : lost(task)) continue;
       const Times& times = times_of(action);
@@ -100,7 +100,7 @@ class StepSpans {
 
   [[nodiscard]] std::int64_t first_start_ns(model::DeviceIndex device) const {
     std::int64_t first = kUnknown;
-    for (const model::Action& action : program_.actions()) {
+    for (const model::LaneAction& action : program_.actions()) {
       if (action.device == device) first = std::min(first, times_of(action).start_ns);
     }
     return first;
@@ -143,12 +143,13 @@ class StepSpans {
     std::int64_t end_ns = kUnknown;
   };
 
-  [[nodiscard]] const Times& times_of(const model::Action& action) const {
+  [[nodiscard]] const Times& times_of(const model::LaneAction& action) const {
     const auto i = static_cast<std::size_t>(action.task);
     if (action.kind == model::TaskKind::capture) return captures_[i];
     return action.kind == model::TaskKind::deliver ? deliveries_[i] : own_[i];
   }
-  [[nodiscard]] model::Work work_of(const model::Action& action, const model::Task& task) const {
+  [[nodiscard]] model::Work work_of(const model::LaneAction& action,
+                                    const model::Task& task) const {
     const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
     return is_copy(action) ? model::copy_work(model::Bytes{work.bytes_wire}) : work;
   }
@@ -157,12 +158,12 @@ class StepSpans {
   // All of it on the device's own clock.
   [[nodiscard]] std::int64_t stall_ns(model::ActionIndex i,
                                       const std::vector<std::int64_t>& lane_end_ns) const {
-    const model::Action& action = program_.actions()[static_cast<std::size_t>(i)];
+    const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
     if (action.lane != model::LaneKind::cpu) return 0;
     std::int64_t loaded_ns = -kUnknown;
     std::int64_t others_ns = lane_end_ns[static_cast<std::size_t>(action.device)];
     for (const model::ActionIndex d : program_.dependencies(i)) {
-      const model::Action& before = program_.actions()[static_cast<std::size_t>(d)];
+      const model::LaneAction& before = program_.actions()[static_cast<std::size_t>(d)];
       const bool load = before.lane == model::LaneKind::disk;
       std::int64_t& latest = load ? loaded_ns : others_ns;
       latest = std::max(latest, times_of(before).end_ns);

@@ -1,6 +1,7 @@
 #include "exec/weights/tensor_names.hpp"
 
 #include <array>
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -13,10 +14,10 @@ using model::Family;
 
 // Without ".weight" and ".bias". "{}" stands for the layer, "{-}" for the layer before it.
 struct FamilyTensors {
-  Family family = Family::llama;
   // The one that the class with the LM head writes, then others; the head has none.
   std::array<std::string_view, 3> prefixes{};
-  std::size_t prefix_count = 0;
+  std::uint32_t prefix_count = 0;
+  Family family = Family::llama;
   bool transposed = false;  // the matrices of layers
   bool fused = false;       // query, key and value are one tensor, in this order
   std::string_view embedding{};
@@ -38,9 +39,9 @@ struct FamilyTensors {
 
 // As the classes of Hugging Face transformers name their parameters.
 constexpr FamilyTensors kFamilies[] = {
-    {.family = Family::llama,
-     .prefixes = {"model.", ""},
+    {.prefixes = {"model.", ""},
      .prefix_count = 2,
+     .family = Family::llama,
      .embedding = "embed_tokens",
      .attention_norm = "layers.{}.input_layernorm",
      .query = "layers.{}.self_attn.q_proj",
@@ -53,9 +54,9 @@ constexpr FamilyTensors kFamilies[] = {
      .down = "layers.{}.mlp.down_proj",
      .final_norm = "norm",
      .head = "lm_head"},
-    {.family = Family::gpt2,
-     .prefixes = {"transformer.", ""},
+    {.prefixes = {"transformer.", ""},
      .prefix_count = 2,
+     .family = Family::gpt2,
      .transposed = true,
      .fused = true,
      .embedding = "wte",
@@ -70,9 +71,9 @@ constexpr FamilyTensors kFamilies[] = {
      .down = "h.{}.mlp.c_proj",
      .final_norm = "ln_f",
      .head = "lm_head"},
-    {.family = Family::opt,
-     .prefixes = {"model.decoder.", "decoder.", ""},
+    {.prefixes = {"model.decoder.", "decoder.", ""},
      .prefix_count = 3,
+     .family = Family::opt,
      .embedding = "embed_tokens",
      .positions = "embed_positions",
      .attention_norm = "layers.{}.self_attn_layer_norm",
@@ -85,9 +86,9 @@ constexpr FamilyTensors kFamilies[] = {
      .down = "layers.{}.fc2",
      .final_norm = "final_layer_norm",
      .head = "lm_head"},
-    {.family = Family::bert,
-     .prefixes = {"bert.", ""},
+    {.prefixes = {"bert.", ""},
      .prefix_count = 2,
+     .family = Family::bert,
      .embedding = "embeddings.word_embeddings",
      .positions = "embeddings.position_embeddings",
      .token_types = "embeddings.token_type_embeddings",
@@ -101,9 +102,9 @@ constexpr FamilyTensors kFamilies[] = {
      .up = "encoder.layer.{}.intermediate.dense",
      .down = "encoder.layer.{}.output.dense",
      .final_norm = "encoder.layer.{-}.output.LayerNorm"},
-    {.family = Family::distilbert,
-     .prefixes = {"distilbert.", ""},
+    {.prefixes = {"distilbert.", ""},
      .prefix_count = 2,
+     .family = Family::distilbert,
      .embedding = "embeddings.word_embeddings",
      .positions = "embeddings.position_embeddings",
      .first_norm = "embeddings.LayerNorm",

@@ -68,7 +68,7 @@ double resident_part(const Budget& budget, std::size_t device) {
 std::size_t result_of(const model::Program& program, DeviceIndex master) {
   std::ptrdiff_t last = -1;
   for (auto i = static_cast<std::ptrdiff_t>(program.size()) - 1; i >= 0; --i) {
-    const model::Action& action = program.actions()[static_cast<std::size_t>(i)];
+    const model::LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
     if (action.kind == TaskKind::sample) return static_cast<std::size_t>(i);
     if (last < 0 && action.device == master && action.lane == model::LaneKind::cpu) last = i;
   }
