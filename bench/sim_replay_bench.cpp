@@ -22,6 +22,7 @@ planner::Plan plan_for(std::int64_t new_tokens) {
   planner::Plan plan{.strategy = "tensor",
                      .partition = "equal",
                      .allreduce = {"star", "star"},
+                     .layout = planner::wiring(cluster, 0),
                      .model = bench::llama2_70b(),
                      .cluster = cluster,
                      .workload = {.prompt_tokens = 32, .new_tokens = new_tokens},
@@ -40,6 +41,7 @@ planner::Plan plan_for(std::int64_t new_tokens) {
                             .memory = {}});
     plan.profiles.push_back(model::nominal_profile(cluster.devices()[static_cast<std::size_t>(d)]));
   }
+  plan.validate();
   return plan;
 }
 
