@@ -38,8 +38,6 @@ class Regimes:
         self.two = emulated.Bench(tandem, folder / "two", small, tokens)
         large = small if smoke else emulated.llama(hidden=1024, intermediate=2816, layers=layers)
         self.one = emulated.Bench(tandem, folder / "one", large, tokens)
-        self.hosts = folder / "hosts"
-        self.hosts.write_text("# nobody else\n")
         self.memory_Bps = 4 * 3 * 384 * (384 + 640) / 2 / 14e-3  # a layer of one of two takes 14 ms
         plan = self.two.plan(self.pair(FREE_DISK), WINDOW)
         predicted = self.two.predict(plan)
@@ -51,7 +49,7 @@ class Regimes:
 
     def disk_bound_real(self):
         plan = self.one.plan(emulated.alone(FREE_DISK, 1.0), WINDOW)
-        result = self.one.measure(plan, "--hosts", self.hosts)
+        result = self.one.measure(plan)
         device = result["devices"][0]
         rate = device["bytes_loaded"] / device["busy_s"]["disk"]
         return emulated.token_time(result) * rate / emulated.bytes_a_token(result, self.one.tokens)
