@@ -69,9 +69,8 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
 }
 
 double kv_bytes_per_token(const Transformer& transformer) {
-  constexpr std::int64_t kPositions = model::kKeyPanel;  // keys are kept in whole panels
-  return model::memory_use(transformer, everything(transformer), 1, kPositions, 0, 0.0).kv_cache /
-         kPositions;
+  return static_cast<double>(model::cache_block_bytes(transformer, everything(transformer))) /
+         model::kCacheBlock;
 }
 
 struct Part {

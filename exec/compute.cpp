@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -18,15 +17,14 @@ using model::BufferKind;
 using model::Range;
 
 constexpr std::int64_t kAlignment = 16;  // floats: a cache line, and the widest vector
-static_assert(kPanel == model::kKeyPanel);
 
 std::int64_t aligned(std::int64_t floats) {
   return (floats + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-void check_limits(const model::Transformer& transformer, const model::Share& share,
-                  const ComputeLimits& limits) {
-  require(limits.max_rows >= 1 && limits.max_positions >= 1 && limits.sequences >= 1 &&
+const ComputeLimits& checked(const model::Transformer& transformer, const model::Share& share,
+                             const ComputeLimits& limits) {
+  require(limits.max_rows >= 1 && limits.cache_positions >= 1 && limits.sequences >= 1 &&
               limits.receive_slots >= 0,
           "compute limits are positive");
   if (transformer.head_dim > kMaxHeadDim) {
@@ -36,6 +34,7 @@ void check_limits(const model::Transformer& transformer, const model::Share& sha
   require(Range{0, static_cast<std::int32_t>(transformer.heads)}.contains(share.heads) &&
               Range{0, static_cast<std::int32_t>(transformer.intermediate)}.contains(share.columns),
           "the shard's share is one of the model");
+  return limits;
 }
 
 }  // namespace
@@ -44,11 +43,11 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     : transformer(geometry),
       shard(std::move(weights)),
       share(shard.tensors().share),
-      limits(limit),
+      limits(checked(transformer, share, limit)),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
+      cache(transformer, share, limit.cache_positions),
       tokens(static_cast<std::size_t>(std::max(limit.max_rows, 1))) {
-  check_limits(transformer, share, limits);
   kv_share = share.heads.empty() ? Range{} : transformer.kv_heads_for(share.heads);
 
   const std::int64_t rows = limits.max_rows;
@@ -91,28 +90,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     receive.push_back({receive_memory.floats().data() + i * slot, rows, transformer.hidden});
   }
 
-  key_size = key_floats(limits.max_positions, transformer.head_dim);
-  value_size = aligned(limits.max_positions * transformer.head_dim);
-  const std::int64_t cached_heads =
-      std::int64_t{limits.sequences} * share.layers.size() * kv_share.size();
-  cache_memory = AlignedBuffer(static_cast<std::size_t>(cached_heads * (key_size + value_size)) *
-                               sizeof(float));
-  for (AlignedBuffer* memory : {&activation_memory, &receive_memory, &cache_memory})
-    memory->populate();
-}
-
-float* Compute::State::keys(std::int32_t sequence, std::int32_t layer_index,
-                            std::int32_t kv_head) const {
-  const std::int64_t layer_of_sequence =
-      std::int64_t{sequence} * share.layers.size() + (layer_index - share.layers.begin);
-  const std::int64_t head = layer_of_sequence * kv_share.size() + (kv_head - kv_share.begin);
-  auto* memory = reinterpret_cast<float*>(const_cast<std::byte*>(cache_memory.data()));
-  return memory + head * (key_size + value_size);
-}
-
-float* Compute::State::values(std::int32_t sequence, std::int32_t layer_index,
-                              std::int32_t kv_head) const {
-  return keys(sequence, layer_index, kv_head) + key_size;
+  for (AlignedBuffer* memory : {&activation_memory, &receive_memory}) memory->populate();
 }
 
 Compute::State::Buffer Compute::State::buffer(model::BufferRef ref) const {
@@ -172,6 +150,12 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   state_->token_count = static_cast<std::int64_t>(ids.size());
 }
 
+void Compute::begin(const model::Batch& batch) { state_->cache.begin(batch); }
+
+void Compute::pretend(std::int32_t sequence, std::int32_t positions) {
+  state_->cache.append(sequence, {0, positions});
+}
+
 void Compute::execute(const model::Batch& batch, const model::Task& task) {
   state_->execute(batch, task);
 }
@@ -220,12 +204,12 @@ void Compute::write_rows(model::BufferRef to, Range rows, Range columns,
   }
 }
 
-void Compute::reset() { std::memset(state_->cache_memory.data(), 0, state_->cache_memory.size()); }
+void Compute::reset() { state_->cache.clear(); }
 
 model::MemoryUse Compute::allocated() const {
   model::MemoryUse use;
   use.weights = state_->shard.bytes();
-  use.kv_cache = static_cast<double>(state_->cache_memory.size());
+  use.kv_cache = state_->cache.bytes();
   use.activations = static_cast<double>(state_->activation_memory.size());
   use.buffers = static_cast<double>(state_->receive_memory.size());
   return use;

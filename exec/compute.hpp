@@ -16,9 +16,11 @@
 namespace tandem::exec {
 
 struct ComputeLimits {
-  std::int32_t max_rows = 0;       // tokens in the largest step
-  std::int32_t max_positions = 0;  // key/value cache, per sequence
-  std::int32_t sequences = 1;
+  std::int32_t max_rows = 0;  // tokens in the largest step
+  // Of the key/value cache, of all sequences: the sum of each one's, rounded up to whole blocks
+  // (model::kCacheBlock). Any number of sequences may share them.
+  std::int64_t cache_positions = 0;
+  std::int32_t sequences = 1;  // that one step samples
   // Rows of logits: one a sequence, of its last row sampled; more (the most sampled rows of a
   // step): one for each sampled row, as a streamed LM head needs, which passes by once.
   std::int32_t logit_rows = 0;  // at least as many as sequences are made
@@ -49,8 +51,18 @@ class Compute {
   // vocabulary.
   void set_tokens(std::span<const std::int32_t> ids);
 
-  // Executes a cpu-lane task other than `sample`. Throws Error if it needs weights that the shard
-  // lacks, logic_error for other lanes and kinds.
+  // A step begins, before its first task and after the last one of the step before: the batch's
+  // cache operations take effect, and blocks are taken for the positions of its rows. A sequence's
+  // rows continue it: one that begins anew was freed. Steps of one pass (the same sequences and
+  // positions, other layers) may follow one another. Throws logic_error if positions are others,
+  // Error if blocks are too few, which who plans and admits makes impossible.
+  void begin(const model::Batch& batch);
+  // Makes `sequence` have `positions` of whatever the memory holds, for measurements.
+  void pretend(std::int32_t sequence, std::int32_t positions);
+
+  // Executes a cpu-lane task other than `sample`, of the step that began. Throws Error if it needs
+  // weights that the shard lacks, logic_error for other lanes and kinds, and for keys and values of
+  // positions that the cache has not.
   void execute(const model::Batch& batch, const model::Task& task);
 
   // Logits of the last executed lm_head's last row, [vocab].
@@ -65,7 +77,7 @@ class Compute {
   void write_rows(model::BufferRef to, model::Range rows, model::Range columns,
                   std::span<const float> packed);
 
-  // Empties the key/value caches.
+  // Frees all sequences.
   void reset();
 
   // Bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).

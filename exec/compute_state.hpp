@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/cache/block_cache.hpp"
 #include "exec/compute.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rope.hpp"
@@ -74,9 +75,8 @@ struct Compute::State {
   template <class Body>
   static void for_parts(const model::Batch& batch, model::Range rows, const Body& body);
 
-  [[nodiscard]] float* keys(std::int32_t sequence, std::int32_t layer, std::int32_t kv_head) const;
-  [[nodiscard]] float* values(std::int32_t sequence, std::int32_t layer,
-                              std::int32_t kv_head) const;
+  // Throws logic_error unless the cache has the positions of every part of `task`.
+  void need_cached(const model::Batch& batch, const model::Task& task) const;
   void multiply(const Product& product);
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
@@ -100,13 +100,11 @@ struct Compute::State {
   ThreadPool pool;
   AlignedBuffer activation_memory;
   AlignedBuffer receive_memory;
-  AlignedBuffer cache_memory;
+  BlockCache cache;
   Buffer hidden, normed, query, attention, activation, partial, logit_rows;
   std::optional<RopeTable> rope;  // if positions are rotary
   Buffer ups;                     // like activation: the second operand of a gated FFN
   std::vector<Buffer> receive;
-  std::int64_t key_size = 0;    // floats of one key/value head's keys
-  std::int64_t value_size = 0;  // and values
   std::vector<std::int32_t> tokens;
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`

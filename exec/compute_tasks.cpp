@@ -1,6 +1,8 @@
 // One function a task kind: checks the task against the device's share, then runs kernels on it.
 
 #include <algorithm>
+#include <limits>
+#include <span>
 #include <string>
 
 #include "exec/compute_state.hpp"
@@ -73,9 +75,9 @@ void Compute::State::execute(const model::Batch& batch, const Task& task) {
 void Compute::State::check_batch(const model::Batch& batch, const Task& task) const {
   std::int64_t rows = 0;
   for (const model::Segment& s : batch.segments) {
-    require(s.sequence >= 0 && s.sequence < limits.sequences, "sequence within the limits");
-    require(s.past >= 0 && s.rows >= 0 && std::int64_t{s.past} + s.rows <= limits.max_positions,
-            "positions within the limits");
+    require(s.past >= 0 && s.rows >= 0 &&
+                std::int64_t{s.past} + s.rows <= std::numeric_limits<std::int32_t>::max(),
+            "positions that there are");
     rows += s.rows;
   }
   require(rows <= limits.max_rows, "rows within the limits");
@@ -104,6 +106,19 @@ void Compute::State::need_heads(const Task& task) const {
 void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
   if (weights.data == nullptr && !task.columns.empty())
     lacks("weights of layer " + std::to_string(task.layer));
+}
+
+void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
+  for_parts(batch, task.rows, [&](const Part& part) {
+    const bool writes = task.kind == TaskKind::project_qkv;
+    const Range positions = writes ? Range{part.past, part.past + part.rows.size()}
+                                   : task.keys.intersect({0, part.end});
+    if (!cache.table().holds(part.sequence, positions)) {
+      throw std::logic_error("sequence " + std::to_string(part.sequence) +
+                             ": the cache lacks some of positions " + text(positions) +
+                             "; begin the step first");
+    }
+  });
 }
 
 void Compute::State::need_columns(const Task& task) const {
@@ -165,10 +180,11 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer q = operand(task.output, task, query.width);
   // The attention buffer's columns of these rows and heads are free until attend writes them: keys
-  // (and values, if they belong to several sequences) wait there for their places in the cache.
+  // (and values, if they belong to several blocks) wait there for their places in the cache.
   require(q.data != attention.data && x.data != attention.data && x.data != q.data,
           "queries go to a buffer of their own");
   if (task.columns.empty() || task.rows.empty()) return;
+  need_cached(batch, task);
 
   const std::int64_t d = transformer.head_dim;
   const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
@@ -197,13 +213,15 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   float* staging = attention.at(task.rows.begin, column);
   const Product keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
 
-  int parts = 0;
+  std::int64_t blocks = 0;
   Part only;
   for_parts(batch, task.rows, [&](const Part& part) {
-    ++parts;
+    blocks += (part.past + part.rows.size() - 1) / model::kCacheBlock -
+              part.past / model::kCacheBlock + 1;
     only = part;
   });
-  const std::int64_t direct = parts == 1 ? kv.size() : 0;  // heads whose values go straight home
+  const std::span<const std::int32_t> table = cache.table().blocks(only.sequence);
+  const std::int64_t direct = blocks == 1 ? kv.size() : 0;  // heads whose values go straight home
   const std::int64_t total = queries.outputs + keys_of_rows.outputs + direct * d;
   pool.parts(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     // The outputs are queries, then keys, then the values of each head.
@@ -217,8 +235,9 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
     piece(queries);
     piece(keys_of_rows);
     for (std::int64_t head = 0; head < direct; ++head) {
-      float* home = values(only.sequence, task.layer, static_cast<std::int32_t>(kv.begin + head));
-      piece(rows_of(value_row + head, 1, home + only.past * d, d));
+      const CachedHead home =
+          cache.head(table, task.layer, static_cast<std::int32_t>(kv.begin + head));
+      piece(rows_of(value_row + head, 1, home.value(only.past, d), d));
     }
   });
   store_keys(batch, task, column, kv, bias_of(key_row));
@@ -238,6 +257,7 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, std
                                 Range kv_heads, const float* bias) {
   const std::int64_t d = transformer.head_dim;
   for_parts(batch, task.rows, [&](const Part& part) {
+    const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
     for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
       const std::int32_t position = part.past + (row - part.rows.begin);
       if (rope) rope->set(row, position);
@@ -245,7 +265,7 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, std
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         float* key = attention.at(row, column + (head - kv_heads.begin) * d);
         if (rope) rotate(rope->cosine(row), rope->sine(row), rope->half(), key);
-        store_key(key, position, d, keys(part.sequence, task.layer, head));
+        store_key(key, position, cache.head(blocks, task.layer, head), d);
       }
     }
   });
@@ -256,11 +276,12 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
   if (!staged && bias == nullptr) return;
   const std::int64_t d = transformer.head_dim;
   for_parts(batch, task.rows, [&](const Part& part) {
+    const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
     for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
       const std::int32_t position = part.past + (row - part.rows.begin);
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         const std::int64_t at = (head - kv_heads.begin) * d;
-        float* home = values(part.sequence, task.layer, head) + position * d;
+        float* home = cache.head(blocks, task.layer, head).value(position, d);
         if (staged) std::copy_n(attention.at(row, column + at), d, home);
         if (bias != nullptr) exec::add(bias + at, d, home);
       }
@@ -276,6 +297,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   require(q.data != y.data, "attention does not work in place");
   require(task.keys.begin >= 0 && task.keys.begin <= task.keys.end, "keys in order");
   if (task.columns.empty() || task.rows.empty()) return;
+  need_cached(batch, task);
 
   const std::int64_t d = transformer.head_dim;
   const auto group = static_cast<std::int32_t>(transformer.group());
@@ -293,6 +315,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   pool.parts(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
     for_parts(batch, task.rows, [&](const Part& part) {
+      const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
       for (std::int32_t head = kv.begin; head < kv.end; ++head) {
         const Range mine = task.columns.intersect({head * group, (head + 1) * group});
         for (std::int64_t row = 0; row < part.rows.size(); row += kAttendRows) {
@@ -303,8 +326,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
             const std::int64_t column = (from - share.heads.begin) * d;
             exec::attend({.queries = q.at(part.rows.begin + row, column),
                           .query_stride = q.width,
-                          .keys = keys(part.sequence, task.layer, head),
-                          .values = values(part.sequence, task.layer, head),
+                          .cache = cache.head(blocks, task.layer, head),
                           .output = y.at(part.rows.begin + row, column),
                           .output_stride = y.width,
                           .rows = std::min(kAttendRows, part.rows.size() - row),

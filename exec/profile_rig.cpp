@@ -117,7 +117,7 @@ ProfileRig::ProfileRig(const Options& options)
       share_(share_of(transformer_, options.fraction, transformer_.layers)),
       compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
                {.max_rows = options.max_rows,
-                .max_positions = options.max_positions,
+                .cache_positions = options.max_positions,
                 .threads = options.threads}),
       slot_(static_cast<std::size_t>(options.max_rows * transformer_.hidden)) {}
 
@@ -145,6 +145,9 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
                       ProfileLog& log) {
   fill(compute_, rows, transformer_.hidden);
   const model::Batch batch{{{0, past, rows}}};
+  compute_.reset();
+  compute_.pretend(0, past);
+  compute_.begin(batch);
   const Range hidden{0, static_cast<std::int32_t>(transformer_.hidden)};
   const BufferRef query{BufferKind::query};
   const BufferRef attention{BufferKind::attention};
@@ -200,7 +203,7 @@ ProfileHead::ProfileHead(const model::Transformer& shape, std::int64_t vocab, st
       compute_(
           transformer_,
           synthetic_shard(transformer_, {{0, 0}, {0, 0}, {0, 0}, true, true}, pattern),
-          {.max_rows = max_rows, .max_positions = 1, .sequences = sequences, .threads = threads}),
+          {.max_rows = max_rows, .cache_positions = 1, .sequences = sequences, .threads = threads}),
       sampler_(SamplingOptions{}) {}
 
 void ProfileHead::step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {

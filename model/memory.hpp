@@ -32,14 +32,26 @@ struct MemoryUse {  // bytes
 // libraries, allocator and stacks of `tandem` on Debian 12, x86-64.
 inline constexpr double kProgramBytes = 44.0 * 1024.0 * 1024.0;
 
-// Positions of the key cache are kept in panels of this many (exec/kernels/attention.hpp).
+// Positions of the key cache are kept in panels of this many (exec/kernels/attention.hpp), and
+// both keys and values in blocks of whole panels: a sequence takes whole blocks of every device
+// (model/block_table.hpp).
 inline constexpr std::int64_t kKeyPanel = 16;
+inline constexpr std::int64_t kCacheBlock = 64;
+static_assert(kCacheBlock % kKeyPanel == 0);
+
+// Blocks that the first `positions` of a sequence take.
+[[nodiscard]] constexpr std::int64_t cache_blocks(std::int64_t positions) {
+  return (positions + kCacheBlock - 1) / kCacheBlock;
+}
+// Bytes of one block on a device: f32 keys and values of all layers and key/value heads of `share`.
+[[nodiscard]] std::int64_t cache_block_bytes(const Transformer& transformer, const Share& share);
 
 // f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv of
 // its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
 
-// Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end,
+// Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end
+// (of one sequence; of several, the sum of each one's rounded up to whole blocks),
 // and `row_buffers` receive buffers and messages in flight; `program` is passed through.
 [[nodiscard]] MemoryUse memory_use(const Transformer& transformer, const Share& share,
                                    std::int64_t rows, std::int64_t positions,

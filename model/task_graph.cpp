@@ -114,6 +114,10 @@ void check_past(std::int64_t past, std::int64_t rows) {
   require(past + rows <= std::numeric_limits<std::int32_t>::max(), "segment: positions overflow");
 }
 
+void check_cache(const std::vector<CacheOp>& cache) {
+  for (const CacheOp& op : cache) require(op.positions >= 0, "cache: negative positions");
+}
+
 bool lane_fits(TaskKind kind, LaneKind lane) {
   switch (lane) {
     case LaneKind::cpu:
@@ -138,6 +142,7 @@ TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), shape_(fresh_shape
             "segment: sampled rows are some of its rows");
     check_past(segment.past, segment.rows);
   }
+  check_cache(batch_.cache);
   rows_ = batch_.rows();
 }
 
@@ -175,10 +180,12 @@ void TaskGraph::carry(TaskIndex task) {
   carried_.push_back(task);
 }
 
-void TaskGraph::advance(std::span<const std::int32_t> past) {
+void TaskGraph::advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache) {
   require(past.size() == batch_.segments.size(), "advance: one past a segment");
   for (std::size_t i = 0; i < past.size(); ++i) check_past(past[i], batch_.segments[i].rows);
+  check_cache(cache);
   for (std::size_t i = 0; i < past.size(); ++i) batch_.segments[i].past = past[i];
+  batch_.cache = std::move(cache);
 }
 
 }  // namespace tandem::model

@@ -91,14 +91,33 @@ struct BufferRef {
 
 // Rows of one step. Rows are numbered over the segments in order.
 struct Segment {
-  std::int32_t sequence = 0;  // which key/value cache
+  std::int32_t sequence = 0;  // whose key/value cache; any number from 0
   std::int32_t past = 0;      // positions already in the cache
   std::int32_t rows = 1;      // tokens of this step; positions past .. past + rows - 1
   std::int32_t sampled = 1;   // of these, the last so many are sampled from
   bool operator==(const Segment&) const = default;
 };
+
+enum class CacheOpKind : std::uint8_t {
+  free = 1,  // gives back all that `sequence` has; nothing if it has nothing
+  fork,      // `sequence`, which has nothing, begins with the first `positions` of sequence `from`
+  truncate,  // `sequence` keeps its first `positions`
+};
+// What happens to the key/value caches of all devices before the rows of a step. A fork copies
+// nothing: what is shared is copied by whoever is first to write beside it.
+struct CacheOp {
+  CacheOpKind kind = CacheOpKind::free;
+  std::int32_t sequence = 0;
+  std::int32_t from = 0;       // fork
+  std::int32_t positions = 0;  // fork, truncate
+  bool operator==(const CacheOp&) const = default;
+};
+
+// A sequence's rows continue it: `past` is what its cache has after `cache`. One that begins anew
+// is freed first.
 struct Batch {
   std::vector<Segment> segments{};
+  std::vector<CacheOp> cache{};  // in this order
   [[nodiscard]] std::int32_t rows() const;
   bool operator==(const Batch&) const = default;
 };
@@ -128,7 +147,7 @@ struct Task {
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
-  // sampled rows than rows.
+  // sampled rows than rows, and no cache operation negative positions.
   explicit TaskGraph(Batch batch);
 
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
@@ -164,12 +183,14 @@ class TaskGraph {
             marks_.data() + first_mark_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // Makes this the graph of a later step of the same shape: sets each segment's `past`.
-  // Throws logic_error if the sizes differ.
-  void advance(std::span<const std::int32_t> past);
+  // Makes this the graph of a later step of the same shape: sets each segment's `past`, and the
+  // cache operations of that step, which are none unless said.
+  // Throws logic_error if the sizes differ, and as the constructor does.
+  void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
 
-  // Identity of everything but `past`: the same pointer means the same tasks, dependencies and
-  // segment sizes. Whoever caches by it must hold it, so that no later graph gets the same address.
+  // Identity of everything but `past` and `cache`: the same pointer means the same tasks,
+  // dependencies and segment sizes. Whoever caches by it must hold it, so that no later graph gets
+  // the same address.
   [[nodiscard]] const std::shared_ptr<const char>& shape() const { return shape_; }
 
  private:

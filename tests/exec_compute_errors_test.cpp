@@ -24,7 +24,7 @@ TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
   const Transformer t = tiny();
   const Share part{{0, 2}, {1, 5}, {3, 40}, false, true};
   for (const Share& share : {whole(t), part}) {
-    const Compute c = make(t, share, {.max_rows = 13, .max_positions = 37, .receive_slots = 2});
+    const Compute c = make(t, share, {.max_rows = 13, .cache_positions = 37, .receive_slots = 2});
     const model::MemoryUse got = c.allocated();
     const model::MemoryUse want = model::memory_use(t, share, 13, 37, 2, 0.0);
     const auto within = [](double value, double least, double padding) {
@@ -36,9 +36,8 @@ TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
     const double line = 64.0;
     const double page = 4096.0;
     const double blocks = 2.0 + 2.0 * static_cast<double>(t.layers);
-    const double kv_heads = t.kv_heads_for(share.heads).size();
     within(got.weights, want.weights, page * blocks);
-    within(got.kv_cache, want.kv_cache, 2.0 * kv_heads * line);
+    CHECK(got.kv_cache == want.kv_cache);  // whole blocks
     within(got.activations, want.activations, line * 10.0);
     within(got.buffers, want.buffers, line * 2.0);
     CHECK(got.program == 0.0);
@@ -49,7 +48,7 @@ TEST_CASE("compute: allocates what model::memory_use says, up to alignment") {
     even.head_dim = 16;
     even.intermediate = 96;
     even.vocab = 64;
-    const Compute c = make(even, whole(even), {.max_rows = 16, .max_positions = 32});
+    const Compute c = make(even, whole(even), {.max_rows = 16, .cache_positions = 32});
     model::MemoryUse got = c.allocated();
     model::MemoryUse want = model::memory_use(even, whole(even), 16, 32, 0, 0.0);
     got.weights = want.weights = 0.0;  // whose blocks begin at pages
@@ -119,7 +118,7 @@ TEST_CASE("compute: a task that needs weights of another share is an Error") {
 
 TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
   const Transformer t = tiny();
-  Compute c = make(t, whole(t), {.max_rows = 4, .max_positions = 6});
+  Compute c = make(t, whole(t), {.max_rows = 4, .cache_positions = 6});
   c.set_tokens(std::vector<std::int32_t>{1, 2});
   const Task norm{.kind = TaskKind::norm,
                   .block = WeightBlock::ffn,
@@ -133,8 +132,39 @@ TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
     CHECK_THROWS_AS(c.execute(b, task), std::logic_error);
   };
   SUBCASE("5 rows where 4 fit") { refuses({{{0, 0, 5}}}, norm); }
-  SUBCASE("position 6 where 6 fit") { refuses({{{0, 5, 2}}}, norm); }
-  SUBCASE("a second sequence") { refuses({{{1, 0, 2}}}, norm); }
+  SUBCASE("positions beyond 2^31") { refuses({{{0, 2147483647, 2}}}, norm); }
+  SUBCASE("keys and values of positions that the cache has not") {
+    const Task project{.kind = TaskKind::project_qkv,
+                       .layer = 0,
+                       .rows = {0, 2},
+                       .columns = {0, 6},
+                       .input = kNormed,
+                       .output = kQuery};
+    const Task attend{.kind = TaskKind::attend,
+                      .layer = 0,
+                      .rows = {0, 2},
+                      .columns = {0, 6},
+                      .input = kQuery,
+                      .output = kAttention};
+    refuses(batch, project);
+    refuses(batch, attend);
+    c.begin(batch);
+    CHECK_NOTHROW(c.execute(batch, project));
+    CHECK_NOTHROW(c.execute(batch, attend));
+    refuses({{{0, 2, 2}}}, project);  // a step that did not begin
+    refuses({{{1, 0, 2}}}, project);  // another sequence
+    c.reset();
+    refuses(batch, attend);
+  }
+  SUBCASE("a sequence that begins anew, or elsewhere, without having been freed") {
+    c.begin(batch);
+    CHECK_THROWS_WITH_AS(c.begin({{{0, 0, 3}}}),
+                         "sequence 0: positions from 0, but the cache has 2; free, truncate or "
+                         "compute them first",
+                         std::logic_error);
+    CHECK_THROWS_AS(c.begin({{{0, 3, 1}}}), std::logic_error);
+    CHECK_NOTHROW(c.begin({{{0, 0, 3}}, {{.kind = model::CacheOpKind::free, .sequence = 0}}}));
+  }
   SUBCASE("a negative past") { refuses({{{0, -1, 2}}}, norm); }
   SUBCASE("rows outside the batch") {
     Task task = norm;
@@ -196,6 +226,19 @@ TEST_CASE("compute: tasks beyond the limits or ill-formed are logic errors") {
   }
 }
 
+TEST_CASE("compute: a cache with too few blocks is an Error that says which sequence lacks them") {
+  const Transformer t = tiny();
+  Compute c = make(t, whole(t), {.max_rows = 4, .cache_positions = 65});  // two blocks
+  c.begin({{{7, 0, 4}}});
+  c.begin({{{9, 0, 4}}});
+  CHECK_THROWS_WITH_AS(c.begin({{{5, 0, 1}}}),
+                       "key/value cache: sequence 5 needs 1 more blocks of 64 positions, expected "
+                       "at most the 0 of 2 that are free; plan for more positions, or serve fewer "
+                       "requests at once",
+                       Error);
+  c.begin({{{5, 0, 1}}, {{.kind = model::CacheOpKind::free, .sequence = 7}}});
+}
+
 TEST_CASE("compute: tokens outside the vocabulary and models it cannot run are Errors") {
   const Transformer t = tiny();
   Compute c = make(t, whole(t), {4, 4});
@@ -210,7 +253,7 @@ TEST_CASE("compute: tokens outside the vocabulary and models it cannot run are E
 
 TEST_CASE("compute: read_rows returns what write_rows wrote, a block of any buffer") {
   const Transformer t = tiny();
-  Compute c = make(t, whole(t), {.max_rows = 5, .max_positions = 8, .receive_slots = 2});
+  Compute c = make(t, whole(t), {.max_rows = 5, .cache_positions = 8, .receive_slots = 2});
   std::uint32_t seed = 1;
   for (const BufferRef ref :
        {kHidden, kNormed, kQuery, kAttention, kActivation, kPartial,

@@ -49,6 +49,7 @@ class Ensemble {
   // Runs one step; returns the logits of each segment's last row.
   std::vector<std::vector<float>> step(const Batch& batch, const std::vector<std::int32_t>& ids) {
     const Range rows{0, batch.rows()};
+    for (Compute& device : devices_) device.begin(batch);
     Compute& master = devices_.front();
     master.set_tokens(ids);
     run(0, batch, {.kind = TaskKind::embed, .rows = rows, .output = kHidden});
@@ -217,7 +218,7 @@ TEST_CASE("compute: prompt and further tokens equal the reference, whatever the 
     for (const std::int32_t prompt : {1, 2, 5, 8, 9, 41}) {
       CAPTURE(threads);
       CAPTURE(prompt);
-      Ensemble one(t, {whole(t)}, {.max_rows = 41, .max_positions = 64, .threads = threads});
+      Ensemble one(t, {whole(t)}, {.max_rows = 41, .cache_positions = 64, .threads = threads});
       check_generation(one, t, prompt, 3);
     }
   }
@@ -239,14 +240,14 @@ TEST_CASE("compute: every grouping of heads, head size, tied embeddings and rope
       CAPTURE(g.kv_heads);
       CAPTURE(g.head_dim);
       CAPTURE(tied);
-      Ensemble one(t, {whole(t)}, {.max_rows = 19, .max_positions = 24});
+      Ensemble one(t, {whole(t)}, {.max_rows = 19, .cache_positions = 24});
       check_generation(one, t, 19, 2);
     }
   }
   for (const auto kind : {model::RopeScaling::Kind::linear, model::RopeScaling::Kind::llama3}) {
     Transformer t = tiny();
     t.rope_scaling = model::RopeScaling{kind, 4.0, 1.0, 4.0, 32};
-    Ensemble one(t, {whole(t)}, {.max_rows = 40, .max_positions = 48});
+    Ensemble one(t, {whole(t)}, {.max_rows = 40, .cache_positions = 48});
     check_generation(one, t, 40, 2);
   }
 }
@@ -258,7 +259,7 @@ TEST_CASE("compute: tiles of rows, heads and columns sum to the whole") {
       CAPTURE(tiling.rows);
       CAPTURE(tiling.heads);
       CAPTURE(tiling.columns);
-      Ensemble one(t, {whole(t)}, {.max_rows = 20, .max_positions = 24, .threads = threads},
+      Ensemble one(t, {whole(t)}, {.max_rows = 20, .cache_positions = 24, .threads = threads},
                    tiling);
       check_generation(one, t, 20, 2);
     }
@@ -280,7 +281,7 @@ TEST_CASE("compute: shares of several devices sum to the whole, key/value heads 
   for (const auto& shares : splits) {
     CAPTURE(shares.size());
     for (const Tiling tiling : {Tiling{}, Tiling{9, 1, 7}}) {
-      Ensemble devices(t, shares, {.max_rows = 17, .max_positions = 20, .receive_slots = 1},
+      Ensemble devices(t, shares, {.max_rows = 17, .cache_positions = 20, .receive_slots = 1},
                        tiling);
       check_generation(devices, t, 17, 3);
     }
@@ -290,8 +291,8 @@ TEST_CASE("compute: shares of several devices sum to the whole, key/value heads 
 TEST_CASE("compute: sequences of one batch keep to their own caches") {
   const Transformer t = tiny();
   for (const Tiling tiling : {Tiling{}, Tiling{2, 2, 16}}) {
-    Ensemble one(t, {whole(t)}, {.max_rows = 16, .max_positions = 32, .sequences = 3, .threads = 2},
-                 tiling);
+    Ensemble one(t, {whole(t)},
+                 {.max_rows = 16, .cache_positions = 3 * 64, .sequences = 3, .threads = 2}, tiling);
     const auto a = some_tokens(t, 9, 1);
     const auto b = some_tokens(t, 9, 20);
     const auto c = some_tokens(t, 9, 33);
@@ -318,7 +319,7 @@ TEST_CASE("compute: sequences of one batch keep to their own caches") {
 
 TEST_CASE("compute: an LM head over rows of several sequences fills one row of logits for each") {
   const Transformer t = tiny();
-  Compute c = make(t, whole(t), {.max_rows = 8, .max_positions = 8, .sequences = 3});
+  Compute c = make(t, whole(t), {.max_rows = 8, .cache_positions = 8, .sequences = 3});
   const Batch batch{{{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}};
   const auto x = testing::random_floats(3 * t.hidden, 1);
   c.write_rows(kNormed, {0, 3}, {0, 44}, x);

@@ -27,7 +27,7 @@ using model::Task;
 using model::TaskKind;
 
 constexpr std::int32_t kRows = 4;
-constexpr std::int32_t kPositions = 40;
+constexpr std::int32_t kPositions = 64;
 
 constexpr std::array kBuffers{BufferRef{BufferKind::hidden},     BufferRef{BufferKind::normed},
                               BufferRef{BufferKind::query},      BufferRef{BufferKind::attention},
@@ -38,26 +38,17 @@ constexpr std::array kBuffers{BufferRef{BufferKind::hidden},     BufferRef{Buffe
 // One device's memory, with its insides open: every buffer, and the cache of every layer.
 struct Device {
   Device(const model::Transformer& t, const std::filesystem::path& weights)
-      : state(
-            t, Shard::slice(weights, t, testing::whole_share(t)),
-            {.max_rows = kRows, .max_positions = kPositions, .sequences = 2, .receive_slots = 2}) {
+      : state(t, Shard::slice(weights, t, testing::whole_share(t)),
+              {.max_rows = kRows,
+               .cache_positions = 2 * kPositions,
+               .sequences = 2,
+               .receive_slots = 2}) {
     state.tokens = {1, 2, 3, 4};
     state.token_count = kRows;
   }
   [[nodiscard]] std::span<float> buffer(BufferRef ref) const {
     const Compute::State::Buffer b = state.buffer(ref);
     return {b.data, static_cast<std::size_t>(b.rows * b.width)};
-  }
-  // Keys and values of all sequences and heads.
-  [[nodiscard]] std::vector<std::span<float>> cache(std::int32_t layer) const {
-    std::vector<std::span<float>> parts;
-    for (std::int32_t sequence = 0; sequence < 2; ++sequence) {
-      for (std::int32_t head = state.kv_share.begin; head < state.kv_share.end; ++head) {
-        parts.push_back({state.keys(sequence, layer, head),
-                         static_cast<std::size_t>(state.key_size + state.value_size)});
-      }
-    }
-    return parts;
   }
   Compute::State state;
 };
@@ -77,24 +68,20 @@ std::vector<Place> places(const model::Transformer& t) {
   return all;
 }
 
-std::vector<std::span<float>> floats_of(const Device& device, const Place& place) {
-  if (place.buffer.kind == BufferKind::key_value) return device.cache(place.layer);
-  return {device.buffer(place.buffer)};
+std::span<float> floats_of(Device& device, const Place& place) {
+  if (place.buffer.kind == BufferKind::key_value) return device.state.cache.layer(place.layer);
+  return device.buffer(place.buffer);
 }
 
 // Values as computing leaves them, different everywhere.
-void fill(const Device& device, const Place& place, float phase) {
+void fill(Device& device, const Place& place, float phase) {
   float value = phase;
-  for (const std::span<float> part : floats_of(device, place)) {
-    for (float& x : part) x = std::sin(value += 0.37F);
-  }
+  for (float& x : floats_of(device, place)) x = std::sin(value += 0.37F);
 }
 
-std::vector<std::uint32_t> bits(const Device& device, const Place& place) {
+std::vector<std::uint32_t> bits(Device& device, const Place& place) {
   std::vector<std::uint32_t> all;
-  for (const std::span<float> part : floats_of(device, place)) {
-    for (const float x : part) all.push_back(std::bit_cast<std::uint32_t>(x));
-  }
+  for (const float x : floats_of(device, place)) all.push_back(std::bit_cast<std::uint32_t>(x));
   return all;
 }
 
@@ -205,14 +192,15 @@ TEST_CASE("exec/compute: tasks touch their operands and what their kind is said 
       Device poisoned(t, folder.path());
       for (Device* device : {&plain, &poisoned}) {
         device->state.embedding_rows = &rows;
+        for (const model::Segment& segment : batch.segments)
+          device->state.cache.append(segment.sequence, {0, segment.past});
+        device->state.cache.begin(batch);
         float phase = 0.0F;
         for (const Place& place : all) fill(*device, place, phase += 1.0F);
       }
       for (const Place& place : all) {
         if (may_read(task, place)) continue;
-        for (const std::span<float> part : floats_of(poisoned, place)) {
-          std::ranges::fill(part, std::numeric_limits<float>::quiet_NaN());
-        }
+        std::ranges::fill(floats_of(poisoned, place), std::numeric_limits<float>::quiet_NaN());
       }
       std::vector<std::vector<std::uint32_t>> before;
       for (const Place& place : all) before.push_back(bits(plain, place));

@@ -1,6 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "exec/kernels/attention.hpp"
 #include "kernel_test_support.hpp"
@@ -19,17 +23,60 @@ struct Case {
   float spread = 1.0F;  // of the queries: large makes softmax sharp
 };
 
-std::vector<float> attended(const Case& c, const std::vector<float>& q, const std::vector<float>& k,
-                            const std::vector<float>& v) {
-  const std::int64_t positions = c.past + c.rows;
-  std::vector<float> panels(static_cast<std::size_t>(key_floats(positions, c.head_dim)));
-  for (std::int64_t p = 0; p < positions; ++p) {
-    store_key(k.data() + p * c.head_dim, p, c.head_dim, panels.data());
+// Keys and values in blocks that lie in memory as `order` says; what nobody wrote is not a number.
+struct Blocks {
+  Blocks(std::vector<std::int32_t> order, std::int64_t block_positions, std::int64_t head_dim)
+      : order_(std::move(order)),
+        memory_(order_.size() * static_cast<std::size_t>(block_floats(block_positions, head_dim)),
+                std::numeric_limits<float>::quiet_NaN()),
+        head_{memory_.data(), order_.data(), block_positions} {}
+  [[nodiscard]] const CachedHead& head() const { return head_; }
+
+ private:
+  std::vector<std::int32_t> order_;
+  std::vector<float> memory_;
+  CachedHead head_;
+};
+
+// Of the positions from `first`.
+void store(const Case& c, const std::vector<float>& k, const std::vector<float>& v,
+           const CachedHead& head, std::int64_t first = 0) {
+  for (std::int64_t p = first; p < c.past + c.rows; ++p) {
+    store_key(k.data() + p * c.head_dim, p, head, c.head_dim);
+    std::copy_n(v.data() + p * c.head_dim, c.head_dim, head.value(p, c.head_dim));
   }
+}
+
+std::vector<float> attended(const Case& c, const std::vector<float>& q, const CachedHead& head) {
   const std::int64_t width = c.group * c.head_dim;
   std::vector<float> y(static_cast<std::size_t>(c.rows * width), 77.0F);
-  attend({q.data(), width, panels.data(), v.data(), y.data(), width, c.rows, c.group, c.head_dim,
-          c.keys.begin, c.keys.end, c.past});
+  attend({.queries = q.data(),
+          .query_stride = width,
+          .cache = head,
+          .output = y.data(),
+          .output_stride = width,
+          .rows = c.rows,
+          .group = c.group,
+          .head_dim = c.head_dim,
+          .first_key = c.keys.begin,
+          .end_key = c.keys.end,
+          .past = c.past});
+  return y;
+}
+
+// By blocks of 64 positions, the last first. As many blocks as the positions take, or one that has
+// them all, give the same bits.
+std::vector<float> attended(const Case& c, const std::vector<float>& q, const std::vector<float>& k,
+                            const std::vector<float>& v) {
+  const std::int64_t count = (c.past + c.rows + kBlockGranule - 1) / kBlockGranule;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+  std::iota(order.rbegin(), order.rend(), 0);
+  const Blocks blocks(order, kBlockGranule, c.head_dim);
+  const Blocks contiguous({0}, count * kBlockGranule, c.head_dim);
+  store(c, k, v, blocks.head());
+  store(c, k, v, contiguous.head());
+  const std::vector<float> y = attended(c, q, blocks.head());
+  CHECK(y == attended(c, q, contiguous.head()));
   return y;
 }
 
@@ -99,13 +146,13 @@ TEST_CASE("kernels/attention: large scores neither overflow nor vanish") {
   }
 }
 
-TEST_CASE("kernels/attention: memory after the last position is not used") {
+TEST_CASE("kernels/attention: memory of positions that are not attended is not used") {
   const auto q = random_floats(48, 1);
-  const auto k = random_floats(std::int64_t{21} * 16, 2);
-  std::vector<float> panels(static_cast<std::size_t>(key_floats(21, 16)), NAN);
-  for (std::int64_t p = 0; p < 21; ++p) store_key(k.data() + p * 16, p, 16, panels.data());
-  std::vector<float> y(48);
-  attend({q.data(), 48, panels.data(), k.data(), y.data(), 48, 1, 3, 16, 0, 1 << 30, 20});
+  const auto k = random_floats(std::int64_t{100} * 16, 2);
+  const Case c{1, 3, 16, 99, {70, 1 << 30}};
+  const Blocks blocks({1, 0}, kBlockGranule, 16);
+  store(c, k, k, blocks.head(), 70);
+  const std::vector<float> y = attended(c, q, blocks.head());
   CHECK(std::ranges::none_of(y, [](float value) { return std::isnan(value); }));
 }
 

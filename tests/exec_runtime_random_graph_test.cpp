@@ -37,8 +37,9 @@ std::vector<Compute> make_devices(const model::Transformer& t, const std::filesy
                                   int count) {
   std::vector<Compute> devices;
   for (int d = 0; d < count; ++d) {
-    devices.emplace_back(t, Shard::slice(weights, t, testing::whole_share(t)),
-                         ComputeLimits{.max_rows = kRows, .max_positions = 4, .receive_slots = 3});
+    devices.emplace_back(
+        t, Shard::slice(weights, t, testing::whole_share(t)),
+        ComputeLimits{.max_rows = kRows, .cache_positions = 4, .receive_slots = 3});
     std::mt19937 random(static_cast<unsigned>(d) + 1);
     std::vector<float> values(static_cast<std::size_t>(kRows) * static_cast<std::size_t>(t.hidden));
     for (const BufferRef buffer : kBuffers) {

@@ -31,6 +31,9 @@ std::vector<Message> one_of_each() {
   StepBegin step{.step = 3};
   step.batch.segments = {{.sequence = 0, .past = 17, .rows = 2, .sampled = 0},
                          {.sequence = 5, .rows = 1}};
+  step.batch.cache = {{.kind = model::CacheOpKind::free, .sequence = 9},
+                      {.kind = model::CacheOpKind::fork, .sequence = 5, .from = 0, .positions = 17},
+                      {.kind = model::CacheOpKind::truncate, .sequence = 0, .positions = 17}};
   step.tokens = {1, 2, 31999};
   return {hello,
           offer,
@@ -80,8 +83,10 @@ TEST_CASE("transport/wire: every message survives the way through bytes") {
 TEST_CASE("transport/wire: bytes are little-endian and pinned") {
   StepBegin step{.step = 0x01020304};
   step.batch.segments = {{.sequence = 1, .past = 2, .rows = 4, .sampled = 3}};
-  const std::vector<std::byte> expected = frame_of(
-      9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0});
+  step.batch.cache = {{.kind = model::CacheOpKind::fork, .sequence = 1, .from = 6, .positions = 2}};
+  const std::vector<std::byte> expected =
+      frame_of(9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0,
+                   0, 1, 0, 0, 0, 2, 1, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0});
   CHECK(encode(step) == expected);
 }
 
@@ -154,7 +159,7 @@ TEST_CASE("transport/wire: values outside their range are refused") {
     body.insert(body.end(), past.begin(), past.end());
     body.insert(body.end(), rows.begin(), rows.end());
     body.insert(body.end(), {sampled, 0, 0, 0});
-    body.insert(body.end(), 4, 0);
+    body.insert(body.end(), 8, 0);
     return frame_of(9, body);
   };
   CHECK_NOTHROW(static_cast<void>(decode(step({0, 0, 0, 0}, {1, 0, 0, 0}))));
@@ -167,6 +172,12 @@ TEST_CASE("transport/wire: values outside their range are refused") {
       {"past + rows overflows", step({255, 255, 255, 127}, {1, 0, 0, 0})},
       {"too many rows", step({0, 0, 0, 0}, {255, 255, 255, 127})},
       {"more sampled rows than rows", step({0, 0, 0, 0}, {1, 0, 0, 0}, 2)},
+      {"cache operation 4",
+       frame_of(9, {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+                    0, 1, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
+      {"more cache operations than bytes",
+       frame_of(9, {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                    1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0})},
       {"verdict 4", frame_of(3, {4, 0, 0, 0, 0})},
       {"verdict 0", frame_of(3, {0, 0, 0, 0, 0})},
       {"digest too short", frame_of(4, {1, 0, 0, 0, 'a', 0, 0, 0, 0, 0, 0, 0, 0})},

@@ -70,7 +70,7 @@ class SerialExecutor {
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
       const exec::ComputeLimits limits{
           .max_rows = tokens,
-          .max_positions = tokens,
+          .cache_positions = tokens,
           .receive_slots = static_cast<std::int32_t>(strategy.receive_slots(plan, d)),
           .threads = 1};
       devices_.emplace_back(
@@ -123,6 +123,7 @@ class SerialExecutor {
   std::pair<std::vector<float>, model::BufferRef> execute(const model::Batch& batch,
                                                           std::span<const std::int32_t> ids) {
     const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
+    for (exec::Compute& device : devices_) device.begin(batch);
     device(plan_->master).set_tokens(ids);
     std::vector<float> logits;
     model::BufferRef normed;

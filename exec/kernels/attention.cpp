@@ -22,8 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kPanel>;
 using V = hn::Vec<Floats>;
 
-constexpr std::int64_t kBlock = 64;  // positions between two rescalings
-constexpr int kQueries = 6;          // query vectors that share a pass over the keys
+constexpr int kQueries = 6;  // query vectors that share a pass over the keys
 // Vectors of positions (or of the head's dimension) in registers for each query.
 constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
@@ -36,11 +35,16 @@ struct Query {
   float sum;
 };
 
-// scores[j][p] = q_j . k_p * scale for the kBlock positions from `first` (a multiple of kPanel).
+struct Positions {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// scores[j][p] = q_j . k_p * scale for `positions` from `first` of a block, a multiple of kPanel.
 template <int Q>
 HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std::int64_t first,
                       std::int64_t positions, std::int64_t head_dim, float scale,
-                      float (*HWY_RESTRICT scores)[kBlock]) {
+                      float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t p = 0; p < positions; p += kVectors * lanes) {
@@ -67,7 +71,7 @@ HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std:
     const V factor = hn::Set(d, scale);
     for (int j = 0; j < Q; ++j) {
       for (int v = 0; v < kVectors; ++v) {
-        if (p + v * lanes < kBlock) {
+        if (p + v * lanes < kBlockGranule) {
           hn::StoreU(hn::Mul(acc[j][v], factor), d, scores[j] + p + v * lanes);
         }
       }
@@ -82,20 +86,20 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   if (from >= to) {
-    for (std::int64_t p = 0; p < kBlock; ++p) scores[p] = 0.0F;
+    for (std::int64_t p = 0; p < kBlockGranule; ++p) scores[p] = 0.0F;
     return 1.0F;
   }
   const float lowest = -std::numeric_limits<float>::infinity();
   for (std::int64_t p = 0; p < from; ++p) scores[p] = lowest;
-  for (std::int64_t p = to; p < kBlock; ++p) scores[p] = lowest;
+  for (std::int64_t p = to; p < kBlockGranule; ++p) scores[p] = lowest;
   V largest = hn::Set(d, query.maximum);
-  for (std::int64_t p = 0; p < kBlock; p += lanes) {
+  for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
     largest = hn::Max(largest, hn::LoadU(d, scores + p));
   }
   const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
   const V shift = hn::Set(d, maximum);
   V sum = hn::Zero(d);
-  for (std::int64_t p = 0; p < kBlock; p += lanes) {
+  for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
     // Exp underflows to 0 far below; -infinity is outside its domain, so it is clamped.
     const V z = hn::Max(hn::Sub(hn::LoadU(d, scores + p), shift), hn::Set(d, -200.0F));
     const V e = hn::Exp(d, z);
@@ -108,11 +112,13 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
   return rescale;
 }
 
-// out_j = out_j * rescale_j + sum over p of scores[j][p] value_p, for C vectors of columns.
+// out_j = out_j * rescale_j + sum of scores[j][p] value_p over `positions`, for C vectors of
+// columns.
 template <int Q, int C, class Part>
-HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std::int64_t positions,
+HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, Positions positions,
                     std::int64_t head_dim, std::int64_t column, Part part,
-                    const float (*HWY_RESTRICT scores)[kBlock], const float* HWY_RESTRICT rescale) {
+                    const float (*HWY_RESTRICT scores)[kBlockGranule],
+                    const float* HWY_RESTRICT rescale) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V acc[Q][C];
@@ -122,7 +128,7 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, std:
       acc[j][c] = hn::Mul(factor, load(d, queries[j].out + column + c * lanes, part));
     }
   }
-  for (std::int64_t p = 0; p < positions; ++p) {
+  for (std::int64_t p = positions.begin; p < positions.end; ++p) {
     const float* row = values + p * head_dim + column;
     V value[C];
     for (int c = 0; c < C; ++c) value[c] = load(d, row + c * lanes, part);
@@ -143,26 +149,31 @@ void attend_queries(const Attention& a, Query* queries, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
-  alignas(64) float scores[Q][kBlock];
+  alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
-  for (std::int64_t first = a.first_key / kPanel * kPanel; first < end; first += kBlock) {
-    const std::int64_t positions = HWY_MIN(kBlock, end - first);
-    score<Q>(queries, a.keys, first, positions, a.head_dim, scale, scores);
+  for (std::int64_t first = a.first_key / kBlockGranule * kBlockGranule; first < end;
+       first += kBlockGranule) {
+    const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
+    const std::int64_t in_block = first % a.cache.block_positions;
+    const float* keys = a.cache.block(first, a.head_dim);
+    score<Q>(queries, keys, in_block, positions, a.head_dim, scale, scores);
     const std::int64_t from = HWY_MAX(std::int64_t{0}, a.first_key - first);
     for (int j = 0; j < Q; ++j) {
-      rescale[j] = weigh(queries[j], scores[j], from, HWY_MIN(kBlock, queries[j].limit - first));
+      rescale[j] =
+          weigh(queries[j], scores[j], from, HWY_MIN(kBlockGranule, queries[j].limit - first));
     }
-    const float* values = a.values + first * a.head_dim;
+    const float* values = a.cache.value(first, a.head_dim);
     std::int64_t column = 0;
     for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
-      mix<Q, kVectors>(queries, values, positions, a.head_dim, column, Whole{}, scores, rescale);
+      mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
+                       rescale);
     }
     for (; column + lanes <= a.head_dim; column += lanes) {
-      mix<Q, 1>(queries, values, positions, a.head_dim, column, Whole{}, scores, rescale);
+      mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores, rescale);
     }
     if (column < a.head_dim) {
-      mix<Q, 1>(queries, values, positions, a.head_dim, column, First{a.head_dim - column}, scores,
-                rescale);
+      mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, First{a.head_dim - column},
+                scores, rescale);
     }
   }
   for (int j = 0; j < Q; ++j) {

@@ -29,7 +29,7 @@ std::int32_t more_logit_rows(const planner::Plan& plan, model::DeviceIndex d,
 ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& options) {
   const planner::Workload& workload = options.run.workload;
   return {.max_rows = static_cast<std::int32_t>(workload.prompt_tokens),
-          .max_positions = static_cast<std::int32_t>(workload.positions()),
+          .cache_positions = workload.positions(),
           .sequences = 1,
           .logit_rows = 1 + more_logit_rows(plan, options.self, options.run.scored_rows),
           .receive_slots = static_cast<std::int32_t>(
@@ -196,6 +196,7 @@ void DeviceRun::warm_up() {
   TimeLog forgotten;
   for (std::int32_t i = 0; i < kSteps; ++i) {
     if (embeds) compute_.set_tokens(std::array{std::int32_t{0}});
+    compute_.reset();
     static_cast<void>(runtime_.step(
         i, graphs_.first_token(), i + 1 < kSteps ? &graphs_.decode() : nullptr,
         [](std::span<const float>) { return 0; }, forgotten));
@@ -209,6 +210,7 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
                              const SampleToken& sample) {
   if (!tokens.empty()) compute_.set_tokens(tokens);
   if (i == 0) {  // the schedules begin with the run
+    compute_.reset();
     pacer_.available(Clock::now());
     runtime_.disk_available(Clock::now());
   }
@@ -229,6 +231,7 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   }
   const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
   runtime_.prepare(graph);
+  compute_.reset();  // the text before
   if (!tokens.empty()) compute_.set_tokens(tokens);
   TimeLog forgotten;
   forgotten.reserve(runtime_.records(graph));

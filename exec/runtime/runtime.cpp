@@ -132,6 +132,7 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
   for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
     shape.incoming[c]->begin(step, schedule.incoming[c]);
   }
+  compute_->begin(graph.batch());
   std::int32_t token = -1;
   std::uint64_t done = 0;
   activity_->enter(Phase::computing, Activity::kNobody, schedule.actions.size());

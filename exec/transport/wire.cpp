@@ -264,8 +264,12 @@ void read(Reader& r, Peers& m) {
   }
 }
 
+constexpr std::size_t kSegmentBytes = 16;
+constexpr std::size_t kCacheOpBytes = 13;
+
 void write(Writer& w, const StepBegin& m) {
-  require(m.batch.segments.size() <= kMaxSegments && m.tokens.size() <= kMaxTokens,
+  require(m.batch.segments.size() <= kMaxSegments && m.batch.cache.size() <= kMaxCacheOps &&
+              m.tokens.size() <= kMaxTokens,
           "wire: step above its limits");
   w.i32(m.step);
   w.u32(static_cast<std::uint32_t>(m.batch.segments.size()));
@@ -275,12 +279,19 @@ void write(Writer& w, const StepBegin& m) {
     w.i32(segment.rows);
     w.i32(segment.sampled);
   }
+  w.u32(static_cast<std::uint32_t>(m.batch.cache.size()));
+  for (const model::CacheOp& op : m.batch.cache) {
+    w.u8(static_cast<std::uint8_t>(op.kind));
+    w.i32(op.sequence);
+    w.i32(op.from);
+    w.i32(op.positions);
+  }
   w.u32(static_cast<std::uint32_t>(m.tokens.size()));
   for (const std::int32_t token : m.tokens) w.i32(token);
 }
 void read(Reader& r, StepBegin& m) {
   m.step = r.natural("step");
-  const std::size_t segments = r.count("segments", kMaxSegments, 16);
+  const std::size_t segments = r.count("segments", kMaxSegments, kSegmentBytes);
   if (segments == 0) r.fail("segments", "0", "at least 1");
   m.batch.segments.reserve(segments);
   std::size_t rows = 0;
@@ -302,6 +313,16 @@ void read(Reader& r, StepBegin& m) {
       r.fail("past", std::to_string(segment.past), "a position that rows can follow");
     }
     m.batch.segments.push_back(segment);
+  }
+  const std::size_t ops = r.count("cache operations", kMaxCacheOps, kCacheOpBytes);
+  m.batch.cache.reserve(ops);
+  for (std::size_t i = 0; i < ops; ++i) {
+    model::CacheOp op;
+    op.kind = r.choice("cache operation", model::CacheOpKind::truncate);
+    op.sequence = r.natural("sequence");
+    op.from = r.natural("sequence to fork from");
+    op.positions = r.natural("positions");
+    m.batch.cache.push_back(op);
   }
   const std::size_t tokens = r.count("tokens", kMaxTokens, 4);
   if (tokens != 0 && tokens != rows) {
@@ -341,7 +362,7 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"ShardEnd", 0},
     {"Ready", 0},
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
-    {"StepBegin", kMaxSegments * 16 + kMaxTokens * 4 + 16},
+    {"StepBegin", kMaxSegments* kSegmentBytes + kMaxCacheOps* kCacheOpBytes + kMaxTokens * 4 + 16},
     {"Heartbeat", 32},
     {"Abort", kMaxReasonBytes + 16},
     {"Report", kMaxChunkBytes + 16},

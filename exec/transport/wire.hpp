@@ -21,7 +21,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 3;
+inline constexpr std::uint32_t kWireVersion = 4;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
@@ -31,6 +31,7 @@ inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDevices = model::limits::kDevices;
 inline constexpr std::size_t kMaxAddressBytes = 280;
 inline constexpr std::size_t kMaxSegments = 4096;
+inline constexpr std::size_t kMaxCacheOps = 2 * kMaxSegments;
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
 inline constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 42;
 inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 32;

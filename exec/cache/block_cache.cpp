@@ -1,0 +1,70 @@
+#include "exec/cache/block_cache.hpp"
+
+#include <algorithm>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+static_assert(kPanel == model::kKeyPanel);
+
+BlockCache::BlockCache(const model::Transformer& transformer, const model::Share& share,
+                       std::int64_t positions)
+    : layers_(share.layers),
+      kv_heads_(transformer.kv_heads_for(share.heads)),
+      head_dim_(transformer.head_dim),
+      table_(model::cache_blocks(positions)),
+      memory_(
+          static_cast<std::size_t>(table_.size() * model::cache_block_bytes(transformer, share))) {
+  require(static_cast<std::int64_t>(memory_.size() / sizeof(float)) ==
+              std::int64_t{layers_.size()} * kv_heads_.size() * table_.size() *
+                  block_floats(model::kCacheBlock, head_dim_),
+          "a block of the cache has the size that is predicted");
+  memory_.populate();
+}
+
+void BlockCache::begin(const model::Batch& batch) {
+  for (const model::CacheOp& op : batch.cache) table_.apply(op);
+  for (const model::Segment& segment : batch.segments)
+    append(segment.sequence, {segment.past, segment.past + segment.rows});
+}
+
+void BlockCache::append(std::int32_t sequence, model::Range positions) {
+  for (const model::BlockTable::Copy& one : table_.append(sequence, positions)) copy(one);
+}
+
+std::int64_t BlockCache::offset(std::int32_t layer, std::int32_t kv_head) const {
+  const std::int64_t head =
+      std::int64_t{layer - layers_.begin} * kv_heads_.size() + (kv_head - kv_heads_.begin);
+  return head * table_.size() * block_floats(model::kCacheBlock, head_dim_);
+}
+
+CachedHead BlockCache::head(std::span<const std::int32_t> blocks, std::int32_t layer,
+                            std::int32_t kv_head) const {
+  auto* memory = reinterpret_cast<float*>(const_cast<std::byte*>(memory_.data()));
+  return {.memory = memory + offset(layer, kv_head),
+          .blocks = blocks.data(),
+          .block_positions = model::kCacheBlock};
+}
+
+std::span<float> BlockCache::layer(std::int32_t layer) {
+  const auto begin = static_cast<std::size_t>(offset(layer, kv_heads_.begin));
+  const auto end = static_cast<std::size_t>(offset(layer, kv_heads_.end));
+  return memory_.floats().subspan(begin, end - begin);
+}
+
+void BlockCache::copy(const model::BlockTable::Copy& copy) {
+  const std::int64_t block = block_floats(model::kCacheBlock, head_dim_);
+  const std::int64_t to_values = key_floats(model::kCacheBlock, head_dim_);
+  for (std::int32_t layer = layers_.begin; layer < layers_.end; ++layer) {
+    for (std::int32_t head = kv_heads_.begin; head < kv_heads_.end; ++head) {
+      float* memory = memory_.floats().data() + offset(layer, head);
+      const float* from = memory + copy.from * block;
+      float* to = memory + copy.to * block;
+      std::copy_n(from, key_floats(copy.positions, head_dim_), to);
+      std::copy_n(from + to_values, copy.positions * head_dim_, to + to_values);
+    }
+  }
+}
+
+}  // namespace tandem::exec

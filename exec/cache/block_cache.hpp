@@ -1,0 +1,55 @@
+#pragma once
+
+// The memory of one device's key/value cache: blocks of positions (model/block_table.hpp), each
+// with the keys and values of all layers and key/value heads that the device has.
+
+#include <cstdint>
+#include <span>
+
+#include "exec/kernels/attention.hpp"
+#include "exec/weights/aligned_buffer.hpp"
+#include "model/block_table.hpp"
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::exec {
+
+class BlockCache {
+ public:
+  // Allocates blocks for `positions`, rounded up: model::cache_blocks of model::cache_block_bytes.
+  BlockCache(const model::Transformer& transformer, const model::Share& share,
+             std::int64_t positions);
+
+  // A step begins: executes its cache operations and takes blocks for its rows' positions, with
+  // the contents that they share. Throws as model::BlockTable does.
+  void begin(const model::Batch& batch);
+  // Takes blocks for `positions` of one sequence; see model::BlockTable::append.
+  void append(std::int32_t sequence, model::Range positions);
+  // Frees all sequences.
+  void clear() { table_.clear(); }
+
+  [[nodiscard]] const model::BlockTable& table() const { return table_; }
+  [[nodiscard]] double bytes() const { return static_cast<double>(memory_.size()); }
+
+  // Keys and values of a layer and key/value head (of the model, in the share), of the sequence
+  // whose table().blocks() are given.
+  [[nodiscard]] CachedHead head(std::span<const std::int32_t> blocks, std::int32_t layer,
+                                std::int32_t kv_head) const;
+  // Of all of a layer's heads and all blocks, whoever has them.
+  [[nodiscard]] std::span<float> layer(std::int32_t layer);
+
+ private:
+  // Blocks of one head lie side by side, so that a sequence whose blocks are in order is read as if
+  // it were contiguous: [layers][kv heads][blocks][keys and values of a block].
+  [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;
+  void copy(const model::BlockTable::Copy& copy);
+
+  model::Range layers_;
+  model::Range kv_heads_;
+  std::int64_t head_dim_;
+  model::BlockTable table_;
+  AlignedBuffer memory_;
+};
+
+}  // namespace tandem::exec
