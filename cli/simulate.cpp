@@ -68,6 +68,21 @@ void evaluate(const Plan& plan, const std::string& evaluator, model::Steps& step
   (evaluator == "analytic" ? analytic : simgrid)(plan.cluster, plan.cost_model(), steps, recorder);
 }
 
+// Peak memory by device. A run with a timeline keeps a record of every task, which counts as its
+// program's; so does the prediction with one.
+std::vector<model::MemoryUse> memory_of(const Plan& plan, planner::GenerationSteps& steps,
+                                        bool timeline) {
+  std::vector<model::MemoryUse> memory;
+  for (const planner::DevicePlan& device : plan.devices) memory.push_back(device.memory);
+  const auto add = [&](std::int32_t step, std::int32_t times) {
+    const std::vector<double> records = model::record_bytes(steps.graph(step), memory.size());
+    for (std::size_t d = 0; d < memory.size(); ++d) memory[d].program += times * records[d];
+  };
+  if (timeline) add(0, 1);
+  if (timeline && steps.count() > 1) add(1, steps.count() - 1);
+  return memory;
+}
+
 // The critical path of the first two tokens, by the same evaluator, without what varies.
 Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
   plan.cluster = model::without_variation(plan.cluster);
@@ -219,8 +234,9 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   planner::GenerationSteps generation(plan);
   WithProgress steps(generation, !show.quiet && ::isatty(STDERR_FILENO) == 1);
   model::RunRecorder recorder(plan.cluster, plan.master, trace_path.has_value());
+  const std::vector<model::MemoryUse> memory = memory_of(plan, generation, trace_path.has_value());
   for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
-    recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
+    recorder.set_peak_memory(i, memory[static_cast<std::size_t>(i)]);
   if (repetitions.varies) {
     sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, repetitions.seed);
   } else {

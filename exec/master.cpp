@@ -198,6 +198,7 @@ class MasterSession {
     std::vector<model::DeviceIndex> here{plan_.master};
     if (options_.one_machine) here.insert(here.end(), peers_.begin(), peers_.end());
     check_memory(plan_, here, run_);
+    check_record_memory(plan_, graphs_, here, run_);
     const std::string text = planner::to_json(plan_);
     const std::string sha256 = planner::plan_sha256(plan_);
     for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -360,7 +361,7 @@ class MasterSession {
     std::vector<DeviceAccount> accounts(plan_.cluster.devices().size());
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
-    own.times = device_run_->times();
+    own.times = device_run_->take_records();
     // An encoder's pass samples nothing.
     const auto steps = static_cast<std::int32_t>(
         generation.hidden.empty() ? generation.tokens.size() : std::size_t{1});
@@ -372,7 +373,7 @@ class MasterSession {
       DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       try {
         account = reports.account_of(d);
-        check_report(plan_, graphs_, steps, d, account.times);
+        check_report(plan_, graphs_, steps, d, account, run_.keep_records);
       } catch (const Error& error) {
         account = DeviceAccount();
         account.missing = true;
@@ -402,11 +403,13 @@ class MasterSession {
     result.environment["threads"] = std::to_string(options_.threads);
   }
 
-  // Of a run's tasks, that one device can report.
-  [[nodiscard]] std::size_t most_records() const {
-    return static_cast<std::size_t>(graphs_.prompt().size()) +
-           static_cast<std::size_t>(graphs_.count() - 1) *
-               static_cast<std::size_t>(graphs_.decode().size());
+  // By device.
+  [[nodiscard]] std::vector<std::size_t> most_records() const {
+    std::vector<std::size_t> most;
+    for (const double bytes : record_bytes(plan_, graphs_, run_)) {
+      most.push_back(static_cast<std::size_t>(bytes / model::kRecordBytes));
+    }
+    return most;
   }
 
   const planner::Plan& plan_;
@@ -442,7 +445,8 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
       .workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
                    .new_tokens = options.new_tokens},
       .pace = options.pace,
-      .dilation = options.dilation};
+      .dilation = options.dilation,
+      .keep_records = options.keep_spans};
   return MasterSession(plan, options, run, interrupt).generate(options);
 }
 

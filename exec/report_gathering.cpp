@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
@@ -20,12 +21,18 @@ std::int64_t now_ns() {
 }  // namespace
 
 ReportGathering::ReportGathering(Control& control, const planner::Plan& plan,
-                                 std::size_t most_records, std::chrono::milliseconds patience)
-    : control_(&control), plan_(&plan), most_records_(most_records), patience_(patience) {}
+                                 std::vector<std::size_t> most_records,
+                                 std::chrono::milliseconds patience)
+    : control_(&control),
+      plan_(&plan),
+      most_records_(std::move(most_records)),
+      patience_(patience) {}
 
 DeviceAccount ReportGathering::account_of(model::DeviceIndex d) {
   DeviceAccount account;
   account.report = ask(d);
+  const std::size_t most_records = most_records_.at(static_cast<std::size_t>(d));
+  account.times.reserve(most_records);  // the run has asked for the memory
   bool last = false;
   const std::string source =
       "report of " + plan_->cluster.devices()[static_cast<std::size_t>(d)].name;
@@ -34,9 +41,9 @@ DeviceAccount ReportGathering::account_of(model::DeviceIndex d) {
     if (piece.kind != ReportKind::spans) throw Error(source + ": metrics twice, expected spans");
     decode_times(piece.bytes, source, account.times);
     last = piece.last;
-    if (account.times.size() > most_records_ || (piece.bytes.empty() && !last)) {
+    if (account.times.size() > most_records || (piece.bytes.empty() && !last)) {
       throw Error(source + ": " + std::to_string(account.times.size()) +
-                  " records and no end, expected at most " + std::to_string(most_records_) +
+                  " records and no end, expected at most " + std::to_string(most_records) +
                   "; install the same tandem on every device");
     }
   }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <vector>
 
 #include "exec/runtime/run_result.hpp"
 #include "exec/transport/control.hpp"
@@ -13,10 +14,10 @@ namespace tandem::exec {
 
 class ReportGathering {
  public:
-  // At most `most_records` are believed of a device; each piece of a report may take `patience`.
+  // At most `most_records`, by device, are believed; each piece of a report may take `patience`.
   // Everything given outlives it.
-  ReportGathering(Control& control, const planner::Plan& plan, std::size_t most_records,
-                  std::chrono::milliseconds patience);
+  ReportGathering(Control& control, const planner::Plan& plan,
+                  std::vector<std::size_t> most_records, std::chrono::milliseconds patience);
 
   // The device's report, its records, and its clock by the fastest of a few exchanges. Throws
   // Error.
@@ -29,7 +30,7 @@ class ReportGathering {
 
   Control* control_;
   const planner::Plan* plan_;
-  std::size_t most_records_;
+  std::vector<std::size_t> most_records_;
   std::chrono::milliseconds patience_;
   double clock_uncertainty_s_ = 0.0;
 };

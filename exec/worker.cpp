@@ -122,6 +122,7 @@ class WorkerSession {
                   " for this share; install the same tandem on every device");
     }
     graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload, run_.scored_rows);
+    check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_);
   }
 
   const planner::DevicePlan& device() const {
@@ -211,7 +212,7 @@ class WorkerSession {
   // Steps as they are announced; then a report for each Ready, until Goodbye.
   void execute() {
     std::int32_t next = 0;
-    bool told_times = false;
+    bool told_records = false;
     while (true) {
       activity().enter(Phase::waiting);
       const Message message = control().receive(hello_.device);
@@ -222,8 +223,8 @@ class WorkerSession {
         control().send(hello_.device, Report{.kind = ReportKind::metrics,
                                              .last = true,
                                              .bytes = to_json(device_run_->report())});
-        if (!told_times) send_times();
-        told_times = true;
+        if (!told_records) send_records();
+        told_records = true;
       } else if (std::holds_alternative<Goodbye>(message)) {
         ending_ = true;  // the next master may come at once
         for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
@@ -256,14 +257,17 @@ class WorkerSession {
     device_run_->step(next, begin.tokens, sample);
   }
 
-  void send_times() {
-    const std::string bytes = encode_times(device_run_->times());
-    constexpr std::size_t kPiece = (std::size_t{64} << 10) / 24 * 24;  // whole records
-    for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPiece) {
-      control().send(hello_.device, Report{.kind = ReportKind::spans,
-                                           .last = at + kPiece >= bytes.size(),
-                                           .bytes = bytes.substr(at, kPiece)});
-    }
+  void send_records() {
+    const TimeLog records = device_run_->take_records();
+    constexpr std::size_t kPiece = 2730;  // records, nearly 64 KiB
+    std::span<const TaskTime> rest(records);
+    do {
+      const auto piece = rest.first(std::min(kPiece, rest.size()));
+      rest = rest.subspan(piece.size());
+      control().send(
+          hello_.device,
+          Report{.kind = ReportKind::spans, .last = rest.empty(), .bytes = encode_times(piece)});
+    } while (!rest.empty());
   }
 
   Service service_;  // first: it is left last, and even if the session cannot begin

@@ -56,19 +56,13 @@ class Evaluator {
       lane_free = start + cost.occupied_s;
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
-      const LaneAction& action = actions[i];
-      record(Span{.step = index,
-                  .task = action.task,
-                  .kind = action.kind,
-                  .lane = action.lane,
-                  .device = action.device,
-                  .peer = action.peer,
-                  .layer = action.layer,
-                  .start = start,
-                  .end = end,
-                  .bytes = cost.bytes,
-                  .flops = cost.flops,
-                  .stall = stall});
+      Span span = span_of(actions[i], index);
+      span.start = start;
+      span.end = end;
+      span.bytes = cost.bytes;
+      span.flops = cost.flops;
+      span.stall = stall;
+      record(span);
     }
     marks_.clear();
     for (const ActionIndex mark : program_->carried())

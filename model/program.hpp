@@ -9,6 +9,7 @@
 
 #include "model/cost_model.hpp"
 #include "model/task_graph.hpp"
+#include "model/trace.hpp"
 
 namespace tandem::model {
 
@@ -27,6 +28,17 @@ struct LaneAction {
   DeviceIndex peer = -1;   // of a channel: the receiver
   std::int32_t layer = -1;
 };
+
+// What a span says of an action of step `step` besides times and amounts.
+[[nodiscard]] inline Span span_of(const LaneAction& action, std::int32_t step) {
+  return {.step = step,
+          .task = action.task,
+          .kind = action.kind,
+          .lane = action.lane,
+          .device = action.device,
+          .peer = action.peer,
+          .layer = action.layer};
+}
 
 using ActionIndex = std::int32_t;
 

@@ -29,6 +29,16 @@ double quantile(std::vector<double> values, double q) {
   return std::lerp(values[below], values[above], position - static_cast<double>(below));
 }
 
+std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices) {
+  std::vector<double> bytes(devices, 0.0);
+  for (const Task& task : graph.tasks()) {
+    const bool message = task.lane == LaneKind::channel;
+    bytes.at(static_cast<std::size_t>(task.device)) += message ? 2.0 * kRecordBytes : kRecordBytes;
+    if (message) bytes.at(static_cast<std::size_t>(task.peer)) += 2.0 * kRecordBytes;
+  }
+  return bytes;
+}
+
 RunRecorder::RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans)
     : cluster_(&cluster),
       master_(master),
@@ -37,7 +47,8 @@ RunRecorder::RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_s
       link_bytes_(cluster.links().size(), 0.0),
       first_start_(cluster.devices().size(), std::numeric_limits<double>::infinity()),
       last_end_(cluster.devices().size(), 0.0),
-      disk_(cluster.devices().size()) {
+      disk_(cluster.devices().size()),
+      late_(cluster.devices().size()) {
   require(master >= 0 && master < cluster.size(), "recorder: master outside the cluster");
   for (const Device& device : cluster.devices()) {
     trace_.devices.push_back(device.name);
@@ -131,6 +142,36 @@ void RunRecorder::add_between(const RunRecorder& a, const RunRecorder& b, double
     sampled_[step] = base + between(a.sampled_.begin()->second, b.sampled_.begin()->second);
 }
 
+void RunRecorder::add(DeviceIndex device, const DeviceTotals& totals) {
+  require(device >= 0 && device < cluster_->size(), "recorder: unknown device");
+  const auto d = static_cast<std::size_t>(device);
+  DeviceMetrics& metrics = devices_[d];
+  kinds_[d] = totals.kinds;
+  metrics.busy_cpu_s = totals.busy_cpu_s;
+  metrics.busy_disk_s = totals.busy_disk_s;
+  metrics.bytes_loaded = totals.bytes_loaded;
+  first_start_[d] = totals.first_cpu_s;
+  last_end_[d] = totals.last_cpu_s;
+  metrics.stall_s = std::max(0.0, totals.last_cpu_s - totals.first_cpu_s - totals.busy_cpu_s);
+  late_[d] = {.stall_s = totals.late_stall_s, .busy_s = totals.late_disk_s};
+  KindMetrics& transfers = kinds_[d][static_cast<std::size_t>(TaskKind::transfer)];
+  for (const DeviceTotals::Sent& sent : totals.sent) {
+    transfers.count += sent.count;
+    transfers.total_s += sent.total_s;
+    metrics.busy_channel_s += sent.total_s;
+    metrics.bytes_sent += sent.bytes;
+    for (const Hop& hop : cluster_->route(device, sent.peer).hops) {
+      link_bytes_[static_cast<std::size_t>(hop.link)] += sent.bytes;
+    }
+  }
+  if (device != master_) return;
+  origin_ = 0.0;
+  has_origin_ = true;
+  for (std::size_t step = 0; step < totals.sampled_s.size(); ++step) {
+    sampled_[static_cast<std::int32_t>(step)] = totals.sampled_s[step];
+  }
+}
+
 void RunRecorder::set_peak_memory(DeviceIndex device, const MemoryUse& peak) {
   require(device >= 0 && device < cluster_->size(), "recorder: unknown device");
   devices_[static_cast<std::size_t>(device)].peak_memory = peak;
@@ -167,8 +208,8 @@ std::optional<Steady> RunRecorder::steady(double tolerance) const {
   std::optional<Steady> steady;
   for (std::size_t d = 0; d < disk_.size(); ++d) {
     if (devices_[d].bytes_loaded == 0.0) continue;
-    double stall = 0.0;
-    double busy = 0.0;
+    double stall = late_[d].stall_s;
+    double busy = late_[d].busy_s;
     for (auto step = static_cast<std::size_t>(from->first) + 1;
          step < disk_[d].size() && step <= static_cast<std::size_t>(last->first); ++step) {
       stall += disk_[d][step].stall_s;

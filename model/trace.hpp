@@ -34,6 +34,12 @@ struct Span {
   double stall = 0.0;
 };
 
+// What a device keeps of a task until a timeline is made of all, in bytes.
+inline constexpr double kRecordBytes = 24.0;
+// Bytes that each device of `devices` so keeps of a step: of each of its tasks a record, of each
+// message that it sends or receives one more, as it copies it.
+[[nodiscard]] std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices);
+
 struct Trace {
   std::vector<std::string> devices{};  // names, by DeviceIndex
   std::vector<Span> spans{};
@@ -53,6 +59,26 @@ struct DeviceMetrics {
 struct KindMetrics {  // of one device
   std::int64_t count = 0;
   double total_s = 0.0;
+};
+// What the spans of one device add up to. Times in seconds since the first start on the master.
+struct DeviceTotals {
+  struct Sent {  // its transfers to one peer
+    DeviceIndex peer = 0;
+    std::int64_t count = 0;
+    double total_s = 0.0;
+    double bytes = 0.0;
+  };
+  std::array<KindMetrics, kTaskKinds> kinds{};  // of its cpu and disk lanes
+  double busy_cpu_s = 0.0;
+  double busy_disk_s = 0.0;
+  double bytes_loaded = 0.0;
+  double first_cpu_s = 0.0;
+  double last_cpu_s = 0.0;
+  std::vector<Sent> sent{};
+  // Of the second half of n steps, the steps from n / 2 on.
+  double late_stall_s = 0.0;
+  double late_disk_s = 0.0;
+  std::vector<double> sampled_s{};  // end of each step's last sample; empty: nothing is sampled
 };
 struct LinkMetrics {
   std::string name{};
@@ -91,6 +117,8 @@ class RunRecorder {
   // one step each, numbered 0, with the same tasks and times from the step's begin. Keeps no spans.
   void add_between(const RunRecorder& a, const RunRecorder& b, double t, std::int32_t step,
                    double base);
+  // Instead of record(), for a device that keeps no spans: once for each device.
+  void add(DeviceIndex device, const DeviceTotals& totals);
   // Peak memory is not made of spans: whoever knows it, says it.
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
@@ -124,6 +152,7 @@ class RunRecorder {
   StepDisk& disk(std::size_t device, std::int32_t number);
 
   std::vector<std::vector<StepDisk>> disk_;  // by device, step; empty: nothing loaded
+  std::vector<StepDisk> late_;               // by device: of the second half of the steps, summed
   double origin_ = 0.0;                      // master's first start in step 0
   bool has_origin_ = false;
   std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master

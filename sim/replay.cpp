@@ -310,19 +310,13 @@ class Replay : public model::StepEvaluator {
     const double stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
     lane.free = time;
     const double end = arrival(lane, state.cost.bytes, time);
-    record({.step = ref.step,
-            .task = action.task,
-            .kind = action.kind,
-            .lane = action.lane,
-            .device = action.device,
-            .peer = action.peer,
-            .layer = action.layer,
-            .start = start,
-            .end = end,
-            .bytes = state.cost.bytes,
-            .flops = state.cost.flops,
-            .stall = stall},
-           at, time, start + state.cost.seconds);
+    Span span = model::span_of(action, ref.step);
+    span.start = start;
+    span.end = end;
+    span.bytes = state.cost.bytes;
+    span.flops = state.cost.flops;
+    span.stall = stall;
+    record(span, at, time, start + state.cost.seconds);
     const auto end_wait = [&](Lane* waiting_lane, Step::State& waiting, double& latest) {
       latest = std::max(latest, end);
       if (--waiting.waits == 0) runnable_.push_back(waiting_lane);

@@ -260,6 +260,16 @@ TEST_CASE("cli/simulate: the table names what the time goes to, and the network'
   CHECK(contains(table, "what a new token waits for      latency of links"));
   CHECK(contains(table, "network model"));
   CHECK(Json::parse(bench.read("trace.json"))["traceEvents"].size() > 100);
+  // A run with a timeline keeps a record of every task.
+  const Json timed =
+      Json::parse(bench.good({"simulate", "plan.json", "--json", "--trace", "trace.json"}));
+  const Json plain = Json::parse(bench.good({"simulate", "plan.json", "--json"}));
+  const auto memory = [](const Json& result, const char* category) {
+    return result["devices"][0]["peak_memory_bytes"][category].get<double>();
+  };
+  CHECK(memory(timed, "program") > memory(plain, "program") + 24.0 * 100.0);
+  CHECK(memory(timed, "program") < memory(plain, "program") + 24.0 * 1000.0);
+  CHECK(memory(timed, "buffers") == memory(plain, "buffers"));
   const std::string quiet =
       bench.good({"simulate", "plan.json", "--out", "result.json", "--quiet"});
   CHECK(quiet.empty());

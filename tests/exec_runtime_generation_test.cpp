@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "exec/runtime/device_run.hpp"
+#include "exec/runtime/run_result.hpp"
 #include "exec/weights/random.hpp"
 #include "memory_transport.hpp"
+#include "run_accounts.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -32,6 +34,7 @@ struct Generation {
   std::vector<std::int32_t> tokens;
   std::vector<std::vector<float>> logits;
   std::vector<std::string> errors;  // by device
+  std::vector<DeviceAccount> accounts;
 };
 
 TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by category") {
@@ -79,7 +82,8 @@ DeviceWeights weights_of(const planner::Plan& plan, model::DeviceIndex self,
 Generation generate(
     const planner::Plan& plan, const std::filesystem::path& weights,
     const testing::MemoryOptions& options,
-    const std::function<void(std::vector<std::unique_ptr<DeviceRun>>&)>& disturb = {}) {
+    const std::function<void(std::vector<std::unique_ptr<DeviceRun>>&)>& disturb = {},
+    bool keep_records = false) {
   testing::MemoryNetwork network(options);
   const auto count = plan.cluster.devices().size();
   std::vector<std::unique_ptr<testing::MemoryTransport>> transports;
@@ -88,7 +92,9 @@ Generation generate(
     const auto self = static_cast<model::DeviceIndex>(d);
     transports.push_back(std::make_unique<testing::MemoryTransport>(network, self));
     runs.push_back(std::make_unique<DeviceRun>(
-        plan, DeviceRunOptions{.self = self, .run = {.workload = plan.workload}},
+        plan,
+        DeviceRunOptions{.self = self,
+                         .run = {.workload = plan.workload, .keep_records = keep_records}},
         weights_of(plan, self, weights), transports.back().get()));
   }
   Generation generation;
@@ -118,6 +124,9 @@ Generation generate(
   }
   if (disturb) disturb(runs);
   for (std::thread& thread : threads) thread.join();
+  for (const auto& run : runs) {
+    generation.accounts.push_back({.report = run->report(), .times = run->take_records()});
+  }
   return generation;
 }
 
@@ -190,6 +199,35 @@ TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit
           CHECK(generation.tokens == tokens);
           CHECK(generation.logits == logits);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/runtime: a run leaves sums, and the records that they are of if asked") {
+  const model::Transformer t = testing::eight_heads();
+  const TemporaryFolder folder;
+  write_random_weights(t, 29, model::DType::f32, folder.path());
+  for (const int devices : {1, 3}) {
+    planner::Plan plan = plan_of(t, devices, "equal");
+    for (planner::DevicePlan& device : plan.devices) {
+      device.window = planner::normalized(t, device.share, {.blocks = 2});
+    }
+    StepGraphs graphs(plan, plan.workload);
+    CAPTURE(devices);
+    for (const bool keep_records : {false, true}) {
+      CAPTURE(keep_records);
+      Generation run = generate(plan, folder.path(), {.seed = 3}, {}, keep_records);
+      for (const std::string& error : run.errors) CHECK(error == "");
+      const RunResult merged = merge(plan, graphs, kTokens, run.accounts, keep_records);
+      CHECK(merged.result.steady.has_value());
+      CHECK(merged.trace.spans.empty() != keep_records);
+      std::vector<DeviceAccount> again = run.accounts;
+      if (keep_records) testing::add_tallies(graphs, kTokens, again);
+      for (std::size_t d = 0; d < again.size(); ++d) {
+        CHECK(again[d].report.tally.kinds == run.accounts[d].report.tally.kinds);
+        CHECK(again[d].report.tally.late_stall_ns == run.accounts[d].report.tally.late_stall_ns);
+        CHECK(run.accounts[d].times.empty() != keep_records);
       }
     }
   }

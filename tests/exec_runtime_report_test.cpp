@@ -8,6 +8,7 @@
 #include "exec/runtime/run_result.hpp"
 #include "model/error.hpp"
 #include "model/program.hpp"
+#include "run_accounts.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -19,34 +20,45 @@ TEST_CASE("exec/report: options of a run survive the wire") {
     const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
                              .pace = pace,
                              .dilation = pace == Pace::real ? 1.0 : 2.5,
-                             .scored_rows = pace == Pace::measured ? 3 : 0};
+                             .scored_rows = pace == Pace::measured ? 3 : 0,
+                             .keep_records = pace == Pace::nominal};
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
 }
 
 TEST_CASE("exec/report: bad options are one clear error") {
-  for (
-      const char* text :
-      {"", "[]", "{}", R"({"prompt_tokens": 0, "new_tokens": 1, "pace": "real", "scores": false})",
-       R"({"prompt_tokens": 1, "new_tokens": 1})",
-       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "fast", "scores": false})",
-       R"({"prompt_tokens": 1, "new_tokens": 1e30, "pace": "real", "scores": false})",
-       R"({"prompt_tokens": 1, "new_tokens": 18446744073709551615, "pace": "real", "scores": false})",
-       R"({"prompt_tokens": -1, "new_tokens": 1, "pace": "real", "scores": false})",
-       R"({"prompt_tokens": "1", "new_tokens": 1, "pace": "real", "scores": false})",
-       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real"})",
-       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "scores": 1})"}) {
+  const std::string good =
+      R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
+      R"("keep_records": false})";
+  CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
+  const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(static_cast<void>(parse_run_options(text, "offered run")),
                          doctest::Contains("offered run"), Error);
+  };
+  for (const char* text : {"", "[]", "{}"}) check_refused(text);
+  for (const auto& [field, bad] : std::vector<std::pair<std::string, std::vector<const char*>>>{
+           {R"("prompt_tokens": 1)", {"0", "-1", "\"1\"", "1.5"}},
+           {R"("new_tokens": 1)", {"1e30", "18446744073709551615", "null"}},
+           {R"("pace": "real")", {"\"fast\"", "1"}},
+           {R"("dilation": 1)", {"2", "true"}},
+           {R"("scored_rows": 0)", {"-1", "2", "false"}},
+           {R"("keep_records": false)", {"0", "\"no\"", "null"}}}) {
+    const std::size_t at = good.find(field);
+    REQUIRE(at != std::string::npos);
+    const std::string name = field.substr(0, field.find(':') + 2);
+    for (const char* value : bad)
+      check_refused(std::string(good).replace(at, field.size(), name + value));
+    // Renamed, so that it is missing.
+    check_refused(std::string(good).replace(at + 1, 1, "x"));
   }
 }
 
 TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster") {
   const auto parsed = [](const std::string& pace, const std::string& dilation) {
     return parse_run_options(
-        R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "pace": ")" + pace +
-            R"(", "dilation": )" + dilation + "}",
+        R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "keep_records": false, "pace": ")" +
+            pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };
   CHECK(parsed("measured", "2.5").dilation == 2.5);
@@ -64,7 +76,17 @@ TEST_CASE("exec/report: a device's report survives the wire") {
       .mean_late_s = 0.5,
       .max_late_s = 0.75,
       .clock_ns = std::int64_t{1} << 60,
-      .boot = "one"};
+      .boot = "one",
+      .tally = {.steps = 3,
+                .busy_cpu_ns = 25,
+                .busy_disk_ns = 26,
+                .origin_ns = -5,
+                .first_cpu_ns = -4,
+                .last_cpu_ns = std::int64_t{1} << 60,
+                .late_stall_ns = 27,
+                .late_disk_ns = 28,
+                .channels = {{.peer = 2, .sends = true, .count = 9, .times_ns = ~0ULL},
+                             {.peer = 2, .count = 9, .times_ns = 1ULL << 63}}}};
   CHECK(parse_device_report(to_json(report), "test") == report);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report("{}", "test")), Error);
   CHECK_THROWS_AS(static_cast<void>(parse_device_report(R"({"weights_bytes": -1})", "test")),
@@ -99,40 +121,10 @@ TEST_CASE("exec/report: records survive the wire, half a record does not") {
   CHECK_THROWS_AS(decode_times(bytes.substr(1), "test", back), Error);
 }
 
-// Records of a run in which task i lasts from i to i + 1 ms, a capture the ms before and a delivery
-// the ms after; device 1's clock is a second ahead.
-std::vector<DeviceAccount> accounts_of(const planner::Plan& plan, StepGraphs& graphs, int steps) {
-  constexpr std::int64_t kMillisecond = 1'000'000;
-  std::vector<DeviceAccount> accounts(plan.cluster.devices().size());
-  accounts[1].clock_ahead_ns = 1'000 * kMillisecond;
-  std::int64_t now = 0;
-  for (int step = 0; step < steps; ++step) {
-    const model::TaskGraph& graph = graphs.at(step);
-    for (model::TaskIndex i = 0; i < graph.size(); ++i, now += kMillisecond) {
-      const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-      for (std::size_t d = 0; d < accounts.size(); ++d) {
-        const auto device = static_cast<model::DeviceIndex>(d);
-        const bool arrives = task.lane == model::LaneKind::channel && task.peer == device;
-        if (task.device != device && !arrives) continue;
-        const std::int64_t ahead = accounts[d].clock_ahead_ns;
-        accounts[d].times.push_back({.step = step,
-                                     .task = i,
-                                     .start_ns = ahead + now + (arrives ? kMillisecond : 0),
-                                     .end_ns = ahead + now + kMillisecond});
-        if (task.lane != model::LaneKind::channel) continue;
-        const std::int64_t copied = ahead + now + (arrives ? kMillisecond : -kMillisecond);
-        accounts[d].times.push_back(
-            {.step = step, .task = ~i, .start_ns = copied, .end_ns = copied + kMillisecond});
-      }
-    }
-  }
-  return accounts;
-}
-
 TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
   StepGraphs graphs(plan, plan.workload);
-  const auto accounts = accounts_of(plan, graphs, 4);
+  const auto accounts = testing::even_accounts(plan, graphs, 4);
   const RunResult run = merge(plan, graphs, 4, accounts, true);
   const double prompt_s = 1e-3 * static_cast<double>(graphs.prompt().size());
   const double decode_s = 1e-3 * static_cast<double>(graphs.decode().size());
@@ -153,7 +145,7 @@ TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
 TEST_CASE("exec/result: dilated times are divided") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
   StepGraphs graphs(plan, plan.workload);
-  const auto accounts = accounts_of(plan, graphs, 4);
+  const auto accounts = testing::even_accounts(plan, graphs, 4);
   const model::Metrics plain = merge(plan, graphs, 4, accounts, true).result.metrics;
   const RunResult run = merge(plan, graphs, 4, accounts, true, 2.5);
   CHECK(run.result.metrics.ttft_s == doctest::Approx(plain.ttft_s / 2.5));
@@ -167,9 +159,9 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 2, "equal", 5, 2);
   StepGraphs graphs(plan, plan.workload);
   const auto merged = [&](const std::vector<DeviceAccount>& accounts) {
-    static_cast<void>(merge(plan, graphs, 2, accounts, false));
+    static_cast<void>(merge(plan, graphs, 2, accounts, true));
   };
-  auto accounts = accounts_of(plan, graphs, 2);
+  auto accounts = testing::even_accounts(plan, graphs, 2);
   CHECK_NOTHROW(merged(accounts));
   SUBCASE("a record is missing") { accounts[1].times.erase(accounts[1].times.begin() + 3); }
   SUBCASE("a copy of a message is missing") {
@@ -188,11 +180,36 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   }
   CHECK_THROWS_WITH_AS(merged(accounts), doctest::Contains("report of device device-1"), Error);
   // Told from the others' before they are merged, so that it costs nothing but itself.
-  CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1].times), Error);
-  CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0].times));
+  CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1], true), Error);
+  CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0], true));
+  CHECK_NOTHROW(check_report(plan, graphs, 2, 1, accounts[1], false));
   accounts[1] = DeviceAccount();
   accounts[1].missing = true;
   CHECK_NOTHROW(merged(accounts));
+}
+
+TEST_CASE("exec/result: a tally that cannot be true names its device") {
+  const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 2, "equal", 5, 2);
+  StepGraphs graphs(plan, plan.workload);
+  auto accounts = testing::even_accounts(plan, graphs, 2);
+  DeviceTally& tally = accounts[1].report.tally;
+  SUBCASE("of no steps") { tally = DeviceTally(); }
+  SUBCASE("steps are missing") { tally.steps = 1; }
+  SUBCASE("a task is missing") { --tally.kinds[static_cast<int>(model::TaskKind::attend)].count; }
+  SUBCASE("a copy is missing") { --tally.kinds[static_cast<int>(model::TaskKind::deliver)].count; }
+  SUBCASE("a task is another device's") {
+    ++tally.kinds[static_cast<int>(model::TaskKind::sample)].count;
+  }
+  SUBCASE("a channel is missing") { tally.channels.pop_back(); }
+  SUBCASE("a channel is told twice") { tally.channels.push_back(tally.channels.back()); }
+  SUBCASE("a channel to nobody") { tally.channels.back().peer = 7; }
+  SUBCASE("a message is missing") { --tally.channels.back().count; }
+  for (const bool records : {false, true}) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(merge(plan, graphs, 2, accounts, records)),
+                         doctest::Contains("report of device device-1"), Error);
+    CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1], records), Error);
+    CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0], records));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "exec/runtime/available_memory.hpp"
@@ -98,8 +99,8 @@ void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunO
 }
 
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
-                  const RunOptions& run) {
-  double need = 0.0;
+                  const RunOptions& run, double more) {
+  double need = more;
   for (const model::DeviceIndex d : devices) {
     need += need_of(plan, d, run.workload, run.scored_rows, /*program=*/0.0);
   }
@@ -136,6 +137,41 @@ const model::TaskGraph& StepGraphs::first_token() {
   const std::int32_t past = 0;
   decode_.advance({&past, 1});
   return decode_;
+}
+
+std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& graphs,
+                                 const RunOptions& run) {
+  const std::size_t devices = plan.cluster.devices().size();
+  if (!run.keep_records) return std::vector<double>(devices, 0.0);
+  std::vector<double> bytes = model::record_bytes(graphs.prompt(), devices);
+  const std::vector<double> of_token = model::record_bytes(graphs.decode(), devices);
+  const auto tokens = static_cast<double>(graphs.count() - 1);
+  for (std::size_t d = 0; d < devices; ++d) bytes[d] += tokens * of_token[d];
+  return bytes;
+}
+
+void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
+                         std::span<const model::DeviceIndex> here, const RunOptions& run) {
+  if (!run.keep_records) return;
+  const std::vector<double> own = record_bytes(plan, graphs, run);
+  const double all = std::accumulate(own.begin(), own.end(), 0.0);
+  // A span is made of one record, or of the two of a message's ends.
+  const double spans = all / model::kRecordBytes * sizeof(model::Span);
+  double more = 0.0;
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    const double records = d == plan.master ? all + spans : own[static_cast<std::size_t>(d)];
+    if (std::ranges::find(here, d) != here.end()) more += records;
+    const double need = records + need_of(plan, d, run.workload, run.scored_rows,
+                                          plan.devices[static_cast<std::size_t>(d)].memory.program);
+    const model::Bytes budget = device_of(plan, d).memory;
+    if (need <= budget.value()) continue;
+    throw Error("run: a timeline of " + std::to_string(run.workload.new_tokens) +
+                " new tokens needs " + model::to_text(model::Bytes{records}) + " on device " +
+                device_of(plan, d).name + ", " + model::to_text(model::Bytes{need}) +
+                " with all else, expected at most its budget of " + model::to_text(budget) +
+                "; run without --trace, or for fewer tokens");
+  }
+  check_memory(plan, here, run, more);
 }
 
 bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
@@ -181,13 +217,17 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                {.device = options.self,
                 .may_spin = options.run.pace == Pace::real,
                 .disk_rate = disk_rate(plan, options),
-                .activity = options.activity}) {
+                .activity = options.activity}),
+      tally_(options.self) {
   if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
   runtime_.prepare(graphs_.decode());
-  const auto decode_steps = static_cast<std::size_t>(graphs_.count() - 1);
-  times_.reserve(runtime_.records(graphs_.prompt()) +
-                 decode_steps * runtime_.records(graphs_.decode()));
+  const std::size_t of_prompt = runtime_.records(graphs_.prompt());
+  const std::size_t of_decode = runtime_.records(graphs_.decode());
+  const auto steps = static_cast<std::size_t>(graphs_.count());
+  times_.reserve(options.run.keep_records ? of_prompt + (steps - 1) * of_decode
+                                          : std::max(of_prompt, of_decode));
+  tally_.reserve(steps, {&graphs_.prompt(), &graphs_.decode()});
 }
 
 void DeviceRun::warm_up() {
@@ -215,7 +255,12 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
     runtime_.disk_available(Clock::now());
   }
   const model::TaskGraph* next = i + 1 < graphs_.count() ? &graphs_.decode() : nullptr;
-  return runtime_.step(i, graphs_.at(i), next, sample, times_);
+  if (!options_.run.keep_records) times_.clear();
+  const std::size_t before = times_.size();
+  const model::TaskGraph& graph = graphs_.at(i);
+  const std::int32_t token = runtime_.step(i, graph, next, sample, times_);
+  tally_.add(graph, std::span(times_).subspan(before));
+  return token;
 }
 
 void DeviceRun::score(std::int32_t i, const model::Batch& batch,
@@ -267,6 +312,7 @@ DeviceReport DeviceRun::report() const {
   report.peak_memory.program = 0.0;
   report.peak_memory.program = std::max(0.0, peak_resident_bytes() - report.peak_memory.total());
   report.bytes_sent = runtime_.bytes_sent();
+  report.tally = tally_.total();
   report.mean_late_s = pacer_.mean_late_s();
   report.max_late_s = std::max(pacer_.max_late_s(), runtime_.disk_late_s());
   report.clock_ns =

@@ -8,11 +8,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exec/compute.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/runtime/runtime.hpp"
+#include "exec/runtime/tally.hpp"
 #include "exec/runtime/time_log.hpp"
 #include "exec/streaming/weight_window.hpp"
 #include "exec/weights/shard.hpp"
@@ -29,6 +31,7 @@ struct RunOptions {
   // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
   // step of its own, with the strategy's graph for its length.
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
+  bool keep_records = false;     // of every task, for a timeline
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
@@ -41,9 +44,10 @@ struct RunOptions {
 // `run`. Allocates nothing, and believes nothing that the plan says of memory: it may come
 // from a peer.
 void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run);
-// The same for several devices that are all to be on this machine, a process each.
+// The same for several devices that are all to be on this machine, a process each; `more` bytes
+// besides.
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
-                  const RunOptions& run);
+                  const RunOptions& run, double more = 0.0);
 
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
@@ -66,6 +70,15 @@ class StepGraphs {
   model::TaskGraph decode_;
 };
 
+// Bytes of the records that each device keeps in `run`, beside the memory of its plan; none unless
+// they are kept.
+[[nodiscard]] std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& graphs,
+                                               const RunOptions& run);
+// Throws Error unless these records fit each device's memory in the plan, and those of `here` this
+// machine: the master's with what it makes of all devices' records in the end.
+void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
+                         std::span<const model::DeviceIndex> here, const RunOptions& run);
+
 struct DeviceReport {
   model::MemoryUse peak_memory;
   double bytes_sent = 0.0;
@@ -73,6 +86,7 @@ struct DeviceReport {
   double max_late_s = 0.0;
   std::int64_t clock_ns = 0;  // the device's steady clock when it reported
   std::string boot;           // of its machine: devices with equal ones share a steady clock
+  DeviceTally tally;
   bool operator==(const DeviceReport&) const = default;
 };
 [[nodiscard]] std::string to_json(const DeviceReport& report);
@@ -127,7 +141,10 @@ class DeviceRun {
   // Any thread.
   void cancel(const std::string& reason) noexcept;
 
-  [[nodiscard]] const TimeLog& times() const { return times_; }
+  // The records of every step so far, which are then the caller's; empty unless they are kept.
+  [[nodiscard]] TimeLog take_records() {
+    return options_.run.keep_records ? std::exchange(times_, {}) : TimeLog{};
+  }
   [[nodiscard]] DeviceReport report() const;
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
   // Of an encoder, after its step, on the master: the last hidden state of every row, [prompt,
@@ -143,7 +160,8 @@ class DeviceRun {
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;
-  TimeLog times_;
+  TimeLog times_;  // of the present step or, if they are kept, of all
+  Tally tally_;
 };
 
 }  // namespace tandem::exec

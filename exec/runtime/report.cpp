@@ -14,6 +14,9 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kRecordBytes = 24;
 constexpr double kMostDilation = 1e6;
+constexpr std::int64_t kLatest = std::int64_t{1} << 61;   // of any clock; differences fit, too
+constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // four years, in nanoseconds
+constexpr std::size_t kMostChannels = 8192;
 
 constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
@@ -35,6 +38,66 @@ std::uint64_t get(std::string_view bytes, std::size_t at, int count) {
   return value;
 }
 
+Json tally_json(const DeviceTally& tally) {
+  Json kinds = Json::array();
+  for (const KindTally& kind : tally.kinds) kinds.push_back({kind.count, kind.total_ns});
+  Json channels = Json::array();
+  for (const ChannelTally& channel : tally.channels) {
+    channels.push_back({{"peer", channel.peer},
+                        {"sends", channel.sends},
+                        {"count", channel.count},
+                        {"times_ns", static_cast<std::int64_t>(channel.times_ns)}});
+  }
+  return {{"steps", tally.steps},
+          {"kinds", std::move(kinds)},
+          {"busy_cpu_ns", tally.busy_cpu_ns},
+          {"busy_disk_ns", tally.busy_disk_ns},
+          {"origin_ns", tally.origin_ns},
+          {"first_cpu_ns", tally.first_cpu_ns},
+          {"last_cpu_ns", tally.last_cpu_ns},
+          {"late_stall_ns", tally.late_stall_ns},
+          {"late_disk_ns", tally.late_disk_ns},
+          {"channels", std::move(channels)}};
+}
+
+DeviceTally parse_tally(const model::JsonValue& root) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const auto moment = [&](std::string_view field) {
+    return root.at(field).integer(-kLatest, kLatest);
+  };
+  const auto duration = [&](std::string_view field) { return root.at(field).integer(0, kLongest); };
+  DeviceTally tally{.steps = root.at("steps").integer(0, std::int64_t{1} << 30),
+                    .busy_cpu_ns = duration("busy_cpu_ns"),
+                    .busy_disk_ns = duration("busy_disk_ns"),
+                    .origin_ns = moment("origin_ns"),
+                    .first_cpu_ns = moment("first_cpu_ns"),
+                    .last_cpu_ns = moment("last_cpu_ns"),
+                    .late_stall_ns = duration("late_stall_ns"),
+                    .late_disk_ns = duration("late_disk_ns")};
+  const model::JsonValue kinds = root.at("kinds");
+  if (kinds.size(tally.kinds.size()) != tally.kinds.size()) {
+    kinds.fail(std::to_string(tally.kinds.size()) + " kinds of tasks");
+  }
+  for (std::size_t k = 0; k < tally.kinds.size(); ++k) {
+    const model::JsonValue kind = kinds.at(k);
+    if (kind.size(2) != 2) kind.fail("a count and a time");
+    tally.kinds.at(k) = {.count = kind.at(0).integer(0, kMost),
+                         .total_ns = kind.at(1).integer(0, kLongest)};
+  }
+  const model::JsonValue channels = root.at("channels");
+  const std::size_t count = channels.size(kMostChannels);
+  for (std::size_t c = 0; c < count; ++c) {
+    const model::JsonValue channel = channels.at(c);
+    tally.channels.push_back(
+        {.peer = static_cast<model::DeviceIndex>(channel.at("peer").integer(0, 1 << 20)),
+         .sends = channel.at("sends").boolean(),
+         .count = channel.at("count").integer(0, kMost),
+         .times_ns = static_cast<std::uint64_t>(
+             channel.at("times_ns").integer(std::numeric_limits<std::int64_t>::min(), kMost))});
+  }
+  return tally;
+}
+
 }  // namespace
 
 std::string_view to_string(Pace pace) {
@@ -54,7 +117,8 @@ std::string to_json(const RunOptions& options) {
               {"new_tokens", options.workload.new_tokens},
               {"pace", to_string(options.pace)},
               {"dilation", options.dilation},
-              {"scored_rows", options.scored_rows}}
+              {"scored_rows", options.scored_rows},
+              {"keep_records", options.keep_records}}
       .dump();
 }
 
@@ -67,6 +131,7 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   options.workload.new_tokens = root.at("new_tokens").integer(0, kMost);
   options.scored_rows =
       static_cast<std::int32_t>(root.at("scored_rows").integer(0, options.workload.prompt_tokens));
+  options.keep_records = root.at("keep_records").boolean();
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;
@@ -90,7 +155,8 @@ std::string to_json(const DeviceReport& report) {
               {"mean_late_s", report.mean_late_s},
               {"max_late_s", report.max_late_s},
               {"clock_ns", report.clock_ns},
-              {"boot", report.boot}}
+              {"boot", report.boot},
+              {"tally", tally_json(report.tally)}}
       .dump();
 }
 
@@ -105,8 +171,9 @@ DeviceReport parse_device_report(std::string_view text, std::string_view source)
           .bytes_sent = amount(root, "bytes_sent"),
           .mean_late_s = amount(root, "mean_late_s"),
           .max_late_s = amount(root, "max_late_s"),
-          .clock_ns = root.at("clock_ns").integer(0, std::int64_t{1} << 61),
-          .boot = root.at("boot").text()};
+          .clock_ns = root.at("clock_ns").integer(0, kLatest),
+          .boot = root.at("boot").text(),
+          .tally = parse_tally(root.at("tally"))};
 }
 
 std::string encode_times(std::span<const TaskTime> times) {

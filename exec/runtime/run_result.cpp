@@ -1,190 +1,190 @@
 #include "exec/runtime/run_result.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <limits>
 #include <map>
-#include <memory>
 #include <utility>
 
+#include "exec/runtime/run_spans.hpp"
 #include "model/error.hpp"
-#include "model/program.hpp"
 #include "model/work.hpp"
 
 namespace tandem::exec {
 namespace {
 
+using model::DeviceIndex;
+using model::TaskKind;
+
 // Threads that wait for each other in earnest always wait a little.
 constexpr double kSteadyTolerance = 0.01;
 
-// Of any clock, and so far from every limit that differences cannot overflow.
-constexpr std::int64_t kLatest = std::int64_t{1} << 61;
+constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
 
-bool is_possible(const TaskTime& time) {
-  return std::max(time.start_ns, time.end_ns) <= kLatest &&
-         std::min(time.start_ns, time.end_ns) >= -kLatest;
-}
-
-// A capture's or delivery's record (time_log.hpp).
-bool is_copy(const TaskTime& time) { return time.task < 0; }
-model::TaskIndex task_of(const TaskTime& time) { return is_copy(time) ? ~time.task : time.task; }
-
-bool is_copy(const model::LaneAction& action) {
-  return action.kind == model::TaskKind::capture || action.kind == model::TaskKind::deliver;
-}
-
-// Whether `device` has a record of the task.
-bool sees(model::DeviceIndex device, const model::Task& task) {
-  return task.device == device || (task.lane == model::LaneKind::channel && task.peer == device);
-}
-
-// The spans of one step, gathered from all devices.
-class StepSpans {
- public:
-  // `tick_s`: of a nanosecond of the devices' clocks, in the result.
-  StepSpans(const planner::Plan& plan, const model::TaskGraph& graph, const model::Program& program,
-            std::int32_t step, const std::vector<DeviceAccount>& accounts, double tick_s)
-      : plan_(plan),
-        graph_(graph),
-        program_(program),
-        step_(step),
-        accounts_(accounts),
-        tick_s_(tick_s) {
-    const auto tasks = static_cast<std::size_t>(graph.size());
-    for (std::vector<Times>* times : {&own_, &captures_, &deliveries_}) times->assign(tasks, {});
+// What a run gives a device to do, from its graphs: only times have to be told.
+struct DeviceWork {
+  struct Channel {
+    std::int64_t count = 0;
+    double bytes = 0.0;
+  };
+  std::array<std::int64_t, model::kTaskKinds> counts{};  // of the cpu and disk lanes
+  double bytes_loaded = 0.0;
+  std::map<DeviceIndex, Channel> sent;      // by peer
+  std::map<DeviceIndex, Channel> received;  // by peer
+  [[nodiscard]] bool idle() const {
+    return sent.empty() && received.empty() &&
+           std::ranges::all_of(counts, [](std::int64_t count) { return count == 0; });
   }
+};
 
-  // Of a report that check_report() has seen.
-  void add(model::DeviceIndex device, const TaskTime& time, std::int64_t clock_ahead_ns) {
-    const bool copy = is_copy(time);
-    const auto i = static_cast<std::size_t>(task_of(time));
-    const bool channel = graph_.tasks()[i].lane == model::LaneKind::channel;
-    const bool arrives = graph_.tasks()[i].device != device;
-    Times& times = !copy ? own_[i] : arrives ? deliveries_[i] : captures_[i];
-    // A message begins at its sender and ends at its receiver.
-    if (copy || !arrives) times.start_ns = time.start_ns - clock_ahead_ns;
-    if (copy || !channel || arrives) times.end_ns = time.end_ns - clock_ahead_ns;
-  }
-
-  // Times relative to `origin_ns`. `lane_end_ns`: when each device's cpu lane ended its last
-  // action, in the step before; then in this one.
-  void record(std::int64_t origin_ns, std::vector<std::int64_t>& lane_end_ns,
-              model::RunRecorder& recorder) const {
-    for (model::ActionIndex i = 0; i < program_.size(); ++i) {
-      const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
-      const model::Task& task = graph_.tasks()[static_cast<std::size_t>(action.task)];
-      if (is_copy(action) ? lost(action.device) : lost(task)) continue;
-      const Times& times = times_of(action);
-      const model::Work work = work_of(action, task);
-      // Aligned clocks may be wrong by more than a short flight.
-      const std::int64_t end_ns = std::max(times.start_ns, times.end_ns);
-      recorder.record(
-          {.step = step_,
-           .task = action.task,
-           .kind = action.kind,
-           .lane = action.lane,
-           .device = action.device,
-           .peer = action.peer,
-           .layer = action.layer,
-           .start = static_cast<double>(times.start_ns - origin_ns) * tick_s_,
-           .end = static_cast<double>(end_ns - origin_ns) * tick_s_,
-           .bytes = is_copy(action) ? work.streamed_bytes : model::span_bytes(task, work),
-           .flops = work.flops,
-           .stall = static_cast<double>(stall_ns(i, lane_end_ns)) * tick_s_});
-      if (action.lane == model::LaneKind::cpu) {
-        lane_end_ns[static_cast<std::size_t>(action.device)] = end_ns;
+std::vector<DeviceWork> work_of_run(const planner::Plan& plan, const StepGraphs& graphs,
+                                    std::int32_t steps) {
+  std::vector<DeviceWork> devices(plan.cluster.devices().size());
+  const auto device = [&](DeviceIndex d) -> DeviceWork& {
+    return devices[static_cast<std::size_t>(d)];
+  };
+  const auto count = [&](DeviceIndex d, TaskKind kind, std::int64_t times) {
+    device(d).counts.at(static_cast<std::size_t>(kind)) += times;
+  };
+  // What a step moves does not depend on what came before it.
+  const auto add = [&](const model::TaskGraph& graph, std::int64_t times) {
+    for (const model::Task& task : graph.tasks()) {
+      const bool moves = task.lane != model::LaneKind::cpu || task.kind == TaskKind::fetch;
+      const double bytes =
+          !moves ? 0.0
+                 : static_cast<double>(times) *
+                       model::span_bytes(task, model::work_of(plan.model, graph.batch(), task));
+      if (task.lane != model::LaneKind::channel) {
+        count(task.device, task.kind, times);
+        device(task.device).bytes_loaded += bytes;
+        continue;
+      }
+      count(task.device, TaskKind::capture, times);
+      count(task.peer, TaskKind::deliver, times);
+      for (DeviceWork::Channel* end :
+           {&device(task.device).sent[task.peer], &device(task.peer).received[task.device]}) {
+        end->count += times;
+        end->bytes += bytes;
       }
     }
-    record_lost(recorder);
-  }
+  };
+  if (steps > 0) add(graphs.prompt(), 1);
+  if (steps > 1) add(graphs.decode(), steps - 1);
+  return devices;
+}
 
-  [[nodiscard]] std::int64_t first_start_ns(model::DeviceIndex device) const {
-    std::int64_t first = kUnknown;
-    for (const model::LaneAction& action : program_.actions()) {
-      if (action.device == device) first = std::min(first, times_of(action).start_ns);
+const ChannelTally* find_channel(const DeviceTally& tally, DeviceIndex peer, bool sends) {
+  const auto found = std::ranges::find_if(tally.channels, [&](const ChannelTally& channel) {
+    return channel.peer == peer && channel.sends == sends;
+  });
+  return found == tally.channels.end() ? nullptr : &*found;
+}
+
+// What is wrong with a tally of `steps` steps of `work`; empty: nothing.
+std::string fault_of(const DeviceTally& tally, const DeviceWork& work, std::int32_t steps) {
+  if (work.idle()) return tally.channels.empty() ? "" : "channels, expected none";
+  const auto expected = [](const std::string& what, std::int64_t told, std::int64_t truth) {
+    return std::to_string(told) + " " + what + ", expected " + std::to_string(truth);
+  };
+  if (tally.steps != steps) return expected("steps", tally.steps, steps);
+  for (std::size_t k = 0; k < tally.kinds.size(); ++k) {
+    if (tally.kinds.at(k).count == work.counts.at(k)) continue;
+    return expected("tasks of kind " + std::string(to_string(static_cast<TaskKind>(k))),
+                    tally.kinds.at(k).count, work.counts.at(k));
+  }
+  const std::size_t channels = work.sent.size() + work.received.size();
+  if (tally.channels.size() != channels) {
+    return expected("channels", static_cast<std::int64_t>(tally.channels.size()),
+                    static_cast<std::int64_t>(channels));
+  }
+  for (const bool sends : {true, false}) {
+    for (const auto& [peer, channel] : sends ? work.sent : work.received) {
+      const ChannelTally* told = find_channel(tally, peer, sends);
+      const std::int64_t count = told == nullptr ? 0 : told->count;
+      if (count == channel.count) continue;
+      return expected(
+          (sends ? "messages to device " : "messages from device ") + std::to_string(peer), count,
+          channel.count);
     }
-    return first;
+  }
+  return "";
+}
+
+void check_tally(const planner::Plan& plan, const DeviceWork& work, std::int32_t steps,
+                 DeviceIndex device, const DeviceTally& tally) {
+  const std::string fault = fault_of(tally, work, steps);
+  if (fault.empty()) return;
+  throw Error("report of device " + plan.cluster.devices()[static_cast<std::size_t>(device)].name +
+              ": " + fault + "; install the same tandem on every device");
+}
+
+// The devices' tallies on the master's clock.
+class Totals {
+ public:
+  Totals(const std::vector<DeviceAccount>& accounts, DeviceIndex master, double tick_s)
+      : accounts_(accounts),
+        origin_ns_(accounts[static_cast<std::size_t>(master)].report.tally.origin_ns),
+        tick_s_(tick_s) {}
+
+  // Of a device that is missing, only what its channels carried.
+  [[nodiscard]] model::DeviceTotals of(DeviceIndex device, const DeviceWork& work) const {
+    model::DeviceTotals totals;
+    for (const auto& [peer, channel] : work.sent) {
+      totals.sent.push_back({.peer = peer,
+                             .count = channel.count,
+                             .total_s = flights_s(device, peer, channel.count),
+                             .bytes = channel.bytes});
+    }
+    if (account(device).missing) return totals;
+    const DeviceTally& tally = account(device).report.tally;
+    for (std::size_t k = 0; k < tally.kinds.size(); ++k) {
+      totals.kinds.at(k) = {.count = tally.kinds.at(k).count,
+                            .total_s = seconds(tally.kinds.at(k).total_ns)};
+    }
+    totals.busy_cpu_s = seconds(tally.busy_cpu_ns);
+    totals.busy_disk_s = seconds(tally.busy_disk_ns);
+    totals.bytes_loaded = work.bytes_loaded;
+    totals.first_cpu_s = since_origin(device, tally.first_cpu_ns);
+    totals.last_cpu_s = since_origin(device, tally.last_cpu_ns);
+    totals.late_stall_s = seconds(tally.late_stall_ns);
+    totals.late_disk_s = seconds(tally.late_disk_ns);
+    for (const std::int64_t sampled_ns : tally.sampled_ns) {
+      totals.sampled_s.push_back(since_origin(device, sampled_ns));
+    }
+    return totals;
   }
 
  private:
-  // Whether an end of it is at a device that was lost before it reported.
-  [[nodiscard]] bool lost(const model::Task& task) const {
-    return lost(task.device) || (task.lane == model::LaneKind::channel && lost(task.peer));
+  [[nodiscard]] const DeviceAccount& account(DeviceIndex device) const {
+    return accounts_[static_cast<std::size_t>(device)];
   }
-  [[nodiscard]] bool lost(model::DeviceIndex device) const {
-    return device >= 0 && accounts_[static_cast<std::size_t>(device)].missing;
-  }
-
-  // Of transfers to and from lost devices the bytes are known, and the times are not. After the
-  // others, as the run's origin is the first time.
-  void record_lost(model::RunRecorder& recorder) const {
-    constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
-    for (model::TaskIndex i = 0; i < graph_.size(); ++i) {
-      const model::Task& task = graph_.tasks()[static_cast<std::size_t>(i)];
-      if (task.lane != model::LaneKind::channel || !lost(task)) continue;
-      const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
-      recorder.record({.step = step_,
-                       .task = i,
-                       .kind = task.kind,
-                       .lane = task.lane,
-                       .device = task.device,
-                       .peer = task.peer,
-                       .layer = task.layer,
-                       .start = kNobodyKnows,
-                       .end = kNobodyKnows,
-                       .bytes = model::span_bytes(task, work)});
-    }
+  [[nodiscard]] double seconds(std::int64_t ns) const { return static_cast<double>(ns) * tick_s_; }
+  [[nodiscard]] double since_origin(DeviceIndex device, std::int64_t at_ns) const {
+    return seconds(at_ns - account(device).clock_ahead_ns - origin_ns_);
   }
 
-  static constexpr std::int64_t kUnknown = std::int64_t{1} << 62;
-
-  struct Times {
-    std::int64_t start_ns = kUnknown;
-    std::int64_t end_ns = kUnknown;
-  };
-
-  [[nodiscard]] const Times& times_of(const model::LaneAction& action) const {
-    const auto i = static_cast<std::size_t>(action.task);
-    if (action.kind == model::TaskKind::capture) return captures_[i];
-    return action.kind == model::TaskKind::deliver ? deliveries_[i] : own_[i];
-  }
-  [[nodiscard]] model::Work work_of(const model::LaneAction& action,
-                                    const model::Task& task) const {
-    const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
-    return is_copy(action) ? model::copy_work(model::Bytes{work.bytes_wire}) : work;
+  // Of all messages of a channel together; NaN if an end of it is missing.
+  [[nodiscard]] double flights_s(DeviceIndex from, DeviceIndex to, std::int64_t count) const {
+    if (account(from).missing || account(to).missing) return kNobodyKnows;
+    const auto sum_at = [&](DeviceIndex self, DeviceIndex peer, bool sends) {
+      const ChannelTally* end = find_channel(account(self).report.tally, peer, sends);
+      require(end != nullptr, "merge: tallies have been checked");
+      return end->times_ns - static_cast<std::uint64_t>(count) *
+                                 static_cast<std::uint64_t>(account(self).clock_ahead_ns);
+    };
+    const auto flights_ns =
+        static_cast<std::int64_t>(sum_at(to, from, false) - sum_at(from, to, true));
+    // Aligned clocks may be wrong by more than a short flight, and on one machine a message may
+    // arrive before its sender's call returns.
+    return std::max(0.0, seconds(flights_ns));
   }
 
-  // How long a cpu task waited for loads beyond its lane and everything else that it depends on.
-  // All of it on the device's own clock.
-  [[nodiscard]] std::int64_t stall_ns(model::ActionIndex i,
-                                      const std::vector<std::int64_t>& lane_end_ns) const {
-    const model::LaneAction& action = program_.actions()[static_cast<std::size_t>(i)];
-    if (action.lane != model::LaneKind::cpu) return 0;
-    std::int64_t loaded_ns = -kUnknown;
-    std::int64_t others_ns = lane_end_ns[static_cast<std::size_t>(action.device)];
-    for (const model::ActionIndex d : program_.dependencies(i)) {
-      const model::LaneAction& before = program_.actions()[static_cast<std::size_t>(d)];
-      const bool load = before.lane == model::LaneKind::disk;
-      std::int64_t& latest = load ? loaded_ns : others_ns;
-      latest = std::max(latest, times_of(before).end_ns);
-    }
-    const std::int64_t waited_ns = std::min(loaded_ns, times_of(action).start_ns);
-    return std::max<std::int64_t>(0, waited_ns - others_ns);
-  }
-
-  const planner::Plan& plan_;
-  const model::TaskGraph& graph_;
-  const model::Program& program_;
-  std::int32_t step_;
   const std::vector<DeviceAccount>& accounts_;
+  std::int64_t origin_ns_;
   double tick_s_;
-  std::vector<Times> own_;  // by task, as the two below
-  std::vector<Times> captures_;
-  std::vector<Times> deliveries_;
 };
 
 model::DeviceMetrics unknown_metrics(const std::string& name) {
-  constexpr double kNobodyKnows = std::numeric_limits<double>::quiet_NaN();
   return {.name = name,
           .peak_memory = {.weights = kNobodyKnows,
                           .kv_cache = kNobodyKnows,
@@ -209,80 +209,33 @@ void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& me
     std::erase_if(merged.result.task_kinds,
                   [&](const model::KindResult& kind) { return kind.device == metrics.name; });
   }
-  std::erase_if(merged.trace.spans, [](const model::Span& span) { return std::isnan(span.start); });
 }
 
 }  // namespace
 
 void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                  model::DeviceIndex device, const TimeLog& times) {
-  const auto fail = [&](const std::string& fault) {
-    throw Error("report of device " +
-                plan.cluster.devices()[static_cast<std::size_t>(device)].name + ": " + fault +
-                "; install the same tandem on every device");
-  };
-  auto next = times.begin();
-  std::vector<char> seen;
-  std::vector<char> copied;
-  for (std::int32_t step = 0; step < steps; ++step) {
-    const model::TaskGraph& graph = graphs.at(step);
-    const auto name = [step](model::TaskIndex task) {
-      return "step " + std::to_string(step) + " task " + std::to_string(task);
-    };
-    seen.assign(static_cast<std::size_t>(graph.size()), 0);
-    copied.assign(static_cast<std::size_t>(graph.size()), 0);
-    for (; next != times.end() && next->step == step; ++next) {
-      const model::TaskIndex task = task_of(*next);
-      const auto i = static_cast<std::size_t>(task);
-      const bool right = task < graph.size() && sees(device, graph.tasks()[i]) &&
-                         (!is_copy(*next) || graph.tasks()[i].lane == model::LaneKind::channel);
-      if (!right || !is_possible(*next)) {
-        fail(name(task) + " is not a task of that device, or at an impossible time");
-      }
-      (is_copy(*next) ? copied : seen)[i] = 1;
-    }
-    for (model::TaskIndex i = 0; i < graph.size(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const model::Task& task = graph.tasks()[at];
-      if (!sees(device, task)) continue;
-      // Of a transfer each end records the message and its copy.
-      const bool copies = task.lane == model::LaneKind::channel;
-      if (seen[at] == 0 || (copies && copied[at] == 0)) fail(name(i) + " is missing");
-    }
-  }
-  if (next != times.end()) fail("records out of order or beyond the last step");
+                  model::DeviceIndex device, const DeviceAccount& account, bool records) {
+  const std::vector<DeviceWork> work = work_of_run(plan, graphs, steps);
+  check_tally(plan, work[static_cast<std::size_t>(device)], steps, device, account.report.tally);
+  if (records) check_records(plan, graphs, steps, device, account.times);
 }
 
 RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
                 const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
+  const double tick_s = 1e-9 / dilation;
+  const std::vector<DeviceWork> work = work_of_run(plan, graphs, steps);
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     if (accounts[d].missing) continue;
-    check_report(plan, graphs, steps, static_cast<model::DeviceIndex>(d), accounts[d].times);
+    const auto device = static_cast<DeviceIndex>(d);
+    check_tally(plan, work[d], steps, device, accounts[d].report.tally);
+    if (keep_spans) check_records(plan, graphs, steps, device, accounts[d].times);
   }
-  model::RunRecorder recorder(plan.cluster, plan.master, keep_spans);
-  std::vector<std::size_t> cursors(accounts.size(), 0);
-  std::int64_t origin_ns = 0;
-  std::vector<std::int64_t> lane_end_ns;                           // by device
-  std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::shape
-  for (std::int32_t step = 0; step < steps; ++step) {
-    const model::TaskGraph& graph = graphs.at(step);
-    const model::Program& program = programs.try_emplace(graph.shape(), graph).first->second;
-    StepSpans spans(plan, graph, program, step, accounts, 1e-9 / dilation);
-    for (std::size_t d = 0; d < accounts.size(); ++d) {
-      const TimeLog& times = accounts[d].times;
-      for (std::size_t& at = cursors[d]; at < times.size() && times[at].step == step; ++at) {
-        spans.add(static_cast<model::DeviceIndex>(d), times[at], accounts[d].clock_ahead_ns);
-      }
-    }
-    if (step == 0) {
-      origin_ns = spans.first_start_ns(plan.master);
-      lane_end_ns.assign(accounts.size(), origin_ns);
-    }
-    spans.record(origin_ns, lane_end_ns, recorder);
-  }
+  model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
+  const Totals totals(accounts, plan.master, tick_s);
   for (std::size_t d = 0; d < accounts.size(); ++d) {
-    const auto device = static_cast<model::DeviceIndex>(d);
+    const auto device = static_cast<DeviceIndex>(d);
+    recorder.add(device, totals.of(device, work[d]));
     recorder.set_peak_memory(device, accounts[d].report.peak_memory);
   }
 
@@ -306,7 +259,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
                                           .metrics = metrics});
     }
   }
-  merged.trace = recorder.trace();
+  if (keep_spans) merged.trace = merge_spans(plan, graphs, steps, accounts, tick_s);
   leave_out_missing(accounts, merged);
   return merged;
 }

@@ -13,7 +13,7 @@ namespace tandem::exec {
 
 struct DeviceAccount {  // by DeviceIndex
   DeviceReport report;
-  TimeLog times;                    // in order of steps
+  TimeLog times;                    // in order of steps; empty unless records are kept
   std::int64_t clock_ahead_ns = 0;  // its steady clock minus the master's
   bool missing = false;             // the device was lost before it reported: nothing is known
 };
@@ -23,14 +23,15 @@ struct RunResult {
   model::Trace trace;    // empty unless asked for
 };
 
-// Throws Error, naming the device, unless `times` has what `device` sees of every task of its own
-// in `steps` steps, and nothing else.
+// Throws Error, naming the device, unless the account has what `device` sees of every task of its
+// own in `steps` steps, and nothing else: in sums and, with `records`, one by one.
 void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                  model::DeviceIndex device, const TimeLog& times);
+                  model::DeviceIndex device, const DeviceAccount& account, bool records);
 
-// Merges the devices' records by step and task: a cpu task's span is its device's; a transfer lasts
-// from the sender's start to the receiver's arrival, clocks aligned to the master's; captures and
-// deliveries are spans of their own.
+// The result is made of the devices' tallies alone, so it is the same with a trace and without: a
+// cpu task's time is its device's; a transfer lasts from the sender's start to the receiver's
+// arrival, clocks aligned to the master's; captures and deliveries are kinds of their own. With
+// `keep_spans` the records make the trace, as merge_spans() says.
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
 // steadiness is given then. `dilation`: what every time is divided by. Throws as check_report()
 // does for every device that is not missing.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "model/task_graph.hpp"
+#include "model/trace.hpp"
 
 namespace tandem::exec {
 
@@ -15,7 +17,13 @@ struct TaskTime {
   model::TaskIndex task = 0;
   std::int64_t start_ns = 0;  // of the device's own steady clock
   std::int64_t end_ns = 0;
+
+  // A capture's or a delivery's.
+  [[nodiscard]] bool copy() const { return task < 0; }
+  [[nodiscard]] model::TaskIndex of() const { return copy() ? ~task : task; }
 };
+
+static_assert(sizeof(TaskTime) == static_cast<std::size_t>(model::kRecordBytes));
 
 using TimeLog = std::vector<TaskTime>;
 
