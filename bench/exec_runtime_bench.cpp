@@ -109,6 +109,11 @@ class Home {
 // Spans of one step and device, by task index.
 using Lane = std::vector<model::Span>;
 
+// A message's copies are part of the all-reduce.
+bool copies(const model::Span& span) {
+  return span.kind == model::TaskKind::capture || span.kind == model::TaskKind::deliver;
+}
+
 bool makes_partial(const model::Span& span) {
   return span.kind == model::TaskKind::project_out || span.kind == model::TaskKind::ffn_down;
 }
@@ -124,6 +129,7 @@ std::vector<double> added_times(const Lane& master, const Lane& worker) {
     std::vector<Block> blocks;
     bool open = false;
     for (const model::Span& span : lane) {
+      if (copies(span)) continue;
       if (makes_partial(span)) {
         blocks.push_back({.partial = span.end});
         open = true;

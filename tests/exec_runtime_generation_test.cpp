@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -201,6 +202,91 @@ TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit
         }
       }
     }
+  }
+}
+
+// A loader that finds `good` blocks, then none, until it is healed.
+class Ailing : public BlockLoader {
+ public:
+  Ailing(BlockLoader& sound, int good) : sound_(&sound), good_(good) {}
+  void heal() { good_ = std::numeric_limits<int>::max(); }
+  [[nodiscard]] std::size_t find(const model::Task& task) const override {
+    if (good_-- <= 0) throw Error("no such block");
+    return sound_->find(task);
+  }
+  [[nodiscard]] LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) override {
+    return sound_->load(block, stop);
+  }
+
+ private:
+  BlockLoader* sound_;
+  mutable int good_;
+};
+
+TEST_CASE("exec/runtime: a graph whose preparation failed is not prepared, and can be later") {
+  const model::Transformer t = testing::eight_heads();
+  const TemporaryFolder folder;
+  write_random_weights(t, 31, model::DType::f32, folder.path());
+  planner::Plan plan = plan_of(t, 1, "equal");
+  std::vector<std::vector<float>> logits;
+  const std::vector<std::int32_t> tokens =
+      testing::SerialExecutor(plan, folder.path()).generate(kPrompt, 1, logits);
+  plan.devices[0].window = planner::normalized(t, plan.devices[0].share, {.blocks = 2});
+  const StepGraphs graphs(plan, plan.workload);
+  for (const int good : {0, 1, 3}) {  // blocks that are found before one is not
+    CAPTURE(good);
+    DeviceWeights weights = weights_of(plan, 0, folder.path());
+    Compute compute(t, std::move(weights.shard),
+                    {.max_rows = static_cast<std::int32_t>(kPrompt.size()),
+                     .max_positions = static_cast<std::int32_t>(plan.workload.positions()),
+                     .sequences = 1,
+                     .logit_rows = 1,
+                     .receive_slots = 0});
+    compute.set_embedding_rows(*weights.window);
+    Ailing loader(*weights.window, good);
+    Pacer pacer({});
+    Runtime runtime(compute, nullptr, &loader, pacer, {.device = 0});
+    TimeLog log;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      CHECK_THROWS_WITH_AS(runtime.prepare(graphs.prompt()), "no such block", Error);
+      CHECK_THROWS_AS(static_cast<void>(runtime.records(graphs.prompt())), std::logic_error);
+    }
+    loader.heal();
+    runtime.prepare(graphs.prompt());
+    compute.set_tokens(kPrompt);
+    Sampler sampler({});
+    const std::int32_t token = runtime.step(
+        0, graphs.prompt(), nullptr,
+        [&](std::span<const float> row) { return sampler.sample(row); }, log);
+    CHECK(token == tokens.front());
+    CHECK(log.size() == runtime.records(graphs.prompt()));
+    CHECK(log.size() > graphs.prompt().tasks().size() / 2);
+  }
+}
+
+TEST_CASE(
+    "exec/runtime: a graph that a device cannot execute is refused as often as it is offered") {
+  const model::Transformer t = testing::eight_heads();
+  const TemporaryFolder folder;
+  write_random_weights(t, 31, model::DType::f32, folder.path());
+  const planner::Plan plan = plan_of(t, 1, "equal");
+  Compute compute(t, Shard::slice(folder.path(), t, plan.devices[0].share),
+                  {.max_rows = 1, .max_positions = 1, .sequences = 1, .logit_rows = 1});
+  Pacer pacer({});
+  Runtime runtime(compute, nullptr, nullptr, pacer, {.device = 0});
+  model::TaskGraph graph(model::Batch{.segments = {{.rows = 1, .sampled = 1}}});
+  const model::Task elsewhere{.kind = model::TaskKind::add,
+                              .device = 1,
+                              .rows = {0, 1},
+                              .columns = {0, 1},
+                              .input = {model::BufferKind::hidden},
+                              .output = {model::BufferKind::partial}};
+  model::Task here = elsewhere;
+  here.device = 0;
+  graph.add(here, {graph.add(elsewhere, {})});
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    CHECK_THROWS_WITH_AS(runtime.prepare(graph), doctest::Contains("expected a transfer"), Error);
+    CHECK_THROWS_AS(static_cast<void>(runtime.records(graph)), std::logic_error);
   }
 }
 
