@@ -238,7 +238,7 @@ TEST_CASE("exec/runtime: a graph whose preparation failed is not prepared, and c
     DeviceWeights weights = weights_of(plan, 0, folder.path());
     Compute compute(t, std::move(weights.shard),
                     {.max_rows = static_cast<std::int32_t>(kPrompt.size()),
-                     .max_positions = static_cast<std::int32_t>(plan.workload.positions()),
+                     .cache_positions = plan.workload.positions(),
                      .sequences = 1,
                      .logit_rows = 1,
                      .receive_slots = 0});
@@ -271,7 +271,7 @@ TEST_CASE(
   write_random_weights(t, 31, model::DType::f32, folder.path());
   const planner::Plan plan = plan_of(t, 1, "equal");
   Compute compute(t, Shard::slice(folder.path(), t, plan.devices[0].share),
-                  {.max_rows = 1, .max_positions = 1, .sequences = 1, .logit_rows = 1});
+                  {.max_rows = 1, .cache_positions = 1, .sequences = 1, .logit_rows = 1});
   Pacer pacer({});
   Runtime runtime(compute, nullptr, nullptr, pacer, {.device = 0});
   model::TaskGraph graph(model::Batch{.segments = {{.rows = 1, .sampled = 1}}});
