@@ -17,6 +17,7 @@
 #include "cli/stated_profiles.hpp"
 #include "cli/streaming_cost.hpp"
 #include "cli/table.hpp"
+#include "cli/workload.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
@@ -24,6 +25,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
+#include "planner/serving/serving_plan.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 
@@ -119,6 +121,11 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << allreduce_text(plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << to_text(plan.workload) << "\n\n";
+  if (plan.capacity.sequences > 1) {
+    out << "memory for " << plan.capacity.sequences << " sequences at once, of "
+        << plan.capacity.positions << " positions together, in steps of at most "
+        << plan.capacity.rows << " rows; lengths are those of a typical request\n\n";
+  }
   Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
                "activations", "buffers", "program", "total", "budget"});
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
@@ -170,7 +177,7 @@ Syntax syntax() {
   // A flag's help is a view: it must outlive what this returns.
   static const std::string allreduces =
       planner::allreduce_names() + ", auto, or PROMPT,DECODE of these [star]";
-  return {
+  Syntax syntax{
       .command = "plan",
       .summary =
           "Places a model on a platform, prints who computes what and writes the plan where --out\n"
@@ -198,6 +205,15 @@ Syntax syntax() {
           {"out", "FILE", "write the plan; - prints it instead of the table"},
           {"json", "", "print JSON: what the table shows; without --out the plan"},
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
+  const std::vector<Flag> more = workload_flags();
+  syntax.flags.insert(syntax.flags.begin() + 8, more.begin(), more.end());
+  return syntax;
+}
+
+// Model folder with a tokenizer; empty if the model is only a geometry.
+std::filesystem::path tokenizer_folder(const std::string& model_name) {
+  const std::filesystem::path folder = find_weights(model_name);
+  return std::filesystem::is_directory(folder) ? folder : std::filesystem::path();
 }
 
 std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
@@ -218,12 +234,26 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
       encoded_prompt(options, *exec::load_tokenizer(folder, transformer), *text).size());
 }
 
+// Of one request; of many it is theirs to say.
+planner::Workload workload_of(const Options& options, const std::string& model_name,
+                              const model::Transformer& transformer,
+                              const std::optional<Served>& served) {
+  if (served) {
+    options.refuse({"prompt-tokens", "prompt", "new-tokens"},
+                   "with '--workload', which says it for each request");
+    return planner::typical_workload(served->requests);
+  }
+  return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
+          .new_tokens = new_tokens(options, transformer, 32)};
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
   files.reads("flag '--platform'", platform);
   files.reads_model("flag '--model'", find_weights(model));
   files.reads("flag '--model'", find_config(model));
+  files.reads(options, "workload");
   for (const std::string& profile : options.all("profile")) {
     const std::size_t equals = profile.find('=');
     files.reads("flag '--profile'",
@@ -251,6 +281,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (!chosen.splits) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
   check_files(options, platform, model_name, show);
   const model::Transformer transformer = load_model(model_name);
+  const std::optional<Served> served =
+      served_workload(options, transformer, tokenizer_folder(model_name),
+                      "give prompt_tokens, or '--model' a folder with a tokenizer");
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,
@@ -259,8 +292,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = options.text_or("allreduce", "star"),
       .evaluate = sim::replay,
       .master = options.text_or("master", ""),
-      .workload = {.prompt_tokens = prompt_tokens(options, model_name, transformer),
-                   .new_tokens = new_tokens(options, transformer, 32)},
+      .workload = workload_of(options, model_name, transformer, served),
       .profiles = {},
       .window = window_request(options, transformer),
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"
@@ -272,7 +304,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   request.cluster = with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
-  const auto answer = planner::make_plan(request);
+  const auto answer =
+      served ? planner::make_serving_plan(request, served->requests, *served->policy, served->chunk)
+             : planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;

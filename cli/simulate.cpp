@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <map>
 #include <numeric>
 #include <ostream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -21,8 +19,8 @@
 #include "cli/outcome.hpp"
 #include "cli/report.hpp"
 #include "cli/shown.hpp"
+#include "cli/simulate_served.hpp"
 #include "cli/table.hpp"
-#include "cli/version.hpp"
 #include "model/analytic.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
@@ -94,30 +92,6 @@ Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
   return find_bottleneck(plan, recorder.trace());
 }
 
-Result result_of(const Plan& plan, const std::string& evaluator,
-                 const model::RunRecorder& recorder) {
-  Result result;
-  result.kind = "predicted";
-  result.evaluator = evaluator;
-  result.plan = {.sha256 = planner::plan_sha256(plan),
-                 .strategy = plan.strategy,
-                 .model = plan.model.name,
-                 .platform = plan.cluster.name()};
-  result.environment["tandem"] = version();
-  if (evaluator == "simgrid") result.environment.merge(sim::network_settings());
-  for (std::size_t i = 0; i < plan.profiles.size(); ++i)
-    result.environment["profile of " + plan.cluster.devices()[i].name] = plan.profiles[i].source;
-  fill_result(recorder, result);
-  return result;
-}
-
-// What is simulated more than once.
-struct Repetitions {
-  bool varies = false;  // anything at all, by chance or in time
-  std::uint64_t seed = 1;
-  std::int64_t count = 1;
-};
-
 Repetitions read_repetitions(const Options& options, const Plan& plan,
                              const std::string& evaluator) {
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
@@ -130,17 +104,6 @@ Repetitions read_repetitions(const Options& options, const Plan& plan,
   return {.varies = !varies.empty(),
           .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, kMaxSeed)),
           .count = options.integer_or("repetitions", 1, 1, 100000)};
-}
-
-// "mean M p5 A p50 B p95 C p99 D", in seconds.
-std::string spread(const std::vector<double>& values) {
-  std::ostringstream text;
-  text << std::setprecision(9) << "mean "
-       << std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  for (const auto& [name, q] : {std::pair("p5", 0.05), std::pair("p50", 0.5),
-                                std::pair("p95", 0.95), std::pair("p99", 0.99)})
-    text << ' ' << name << ' ' << model::quantile(values, q);
-  return text.str();
 }
 
 // `result` has the first; its environment gets the spread over all of them.
@@ -167,9 +130,7 @@ void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
                        repetitions.seed + static_cast<std::uint64_t>(i));
     add(recorder.metrics());
   }
-  result.environment["seed"] = std::to_string(repetitions.seed);
-  result.environment["repetitions"] = std::to_string(repetitions.count);
-  for (const auto& [name, all] : values) result.environment["repetitions: " + name] = spread(all);
+  describe(repetitions, values, result);
 }
 
 void print_result(const Plan& plan, const Result& result, const Bottleneck& bottleneck,
@@ -180,16 +141,7 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
   print_times(result, out);
   out << '\n';
   print_devices(result, out);
-  bool first = true;
-  for (const auto& [name, text] : result.environment) {
-    if (name.rfind("repetitions: ", 0) != 0) continue;
-    if (first) {
-      out << "\nover " << result.environment.at("repetitions") << " repetitions from seed "
-          << result.environment.at("seed") << "\n";
-    }
-    first = false;
-    out << "  " << name.substr(13) << "  " << text << '\n';
-  }
+  print_repetitions(result, out);
   if (!variation(plan.cluster).empty()) out << "\nwithout what varies:";
   const bool generates = plan.workload.new_tokens > 0;
   out << (generates ? "\nwhat the first token waits for  " : "\nwhat the pass waits for         ")
@@ -201,20 +153,25 @@ void print_result(const Plan& plan, const Result& result, const Bottleneck& bott
 }  // namespace
 
 int simulate_command(const Arguments& arguments, std::ostream& out) {
-  Options options(
-      {.command = "simulate",
-       .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
-       .positionals = {"plan.json"},
-       .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
-                 {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
-                 {"evaluator", "E",
-                  "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-                 {"full", "", "evaluate every step, also those that can be shown to go on alike"},
-                 {"seed", "S", "of the links' jitter and loss [1]"},
-                 {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
-                 {"json", "", "print the result as JSON"},
-                 {"quiet", "", "print no table and no progress"}}},
-      arguments);
+  Syntax syntax{
+      .command = "simulate",
+      .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
+      .positionals = {"plan.json"},
+      .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
+                {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
+                {"evaluator", "E",
+                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+                {"full", "", "evaluate every step, also those that can be shown to go on alike"},
+                {"seed", "S", "of the links' jitter and loss [1]"},
+                {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
+                {"json", "", "print the result as JSON"},
+                {"tokenizer", "DIR", "model folder, for a workload whose prompts are texts"},
+                {"raw-prompt", "", "special tokens written in them (\"</s>\") are plain text"},
+                {"schedule", "FILE", "replay the steps of a measured result of many requests"},
+                {"quiet", "", "print no table and no progress"}}};
+  const std::vector<Flag> more = workload_flags();
+  syntax.flags.insert(syntax.flags.end() - 4, more.begin(), more.end());
+  Options options(syntax, arguments);
   const Shown show = shown(options);
   const std::string evaluator = options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"});
   const std::string& path = options.positional(0);
@@ -225,9 +182,16 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   files.reads("argument plan.json", path);
   if (show.file) files.writes("flag '--out'", *show.file);
   files.writes(options, "trace");
+  for (const char* const flag : {"workload", "schedule"}) files.reads(options, flag);
   files.check();
   const Plan plan = planner::parse_plan_json(read_file(path), path);
   const Repetitions repetitions = read_repetitions(options, plan, evaluator);
+  if (const std::optional<ServedRun> served = served_run(options, plan)) {
+    options.refuse({"full"}, "with many requests, whose steps are all evaluated");
+    options.settle();
+    return simulate_served(plan, *served, {show, evaluator, trace_path, repetitions}, out);
+  }
+  options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   const bool every_step = options.has("full") || trace_path;
   options.settle();
 
@@ -242,7 +206,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   } else {
     evaluate(plan, evaluator, steps, recorder, !every_step);
   }
-  Result result = result_of(plan, evaluator, recorder);
+  Result result = predicted_result(plan, evaluator, recorder);
+  model::set_only_request(result);
   if (repetitions.varies) repeat(plan, repetitions, result);
 
   if (trace_path) {

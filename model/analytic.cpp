@@ -27,9 +27,11 @@ class Evaluator {
  public:
   Evaluator(const Cluster& cluster, const CostModel& costs) : cluster_(cluster), costs_(costs) {}
 
-  // Hands each span on to `record`.
+  // Hands each span on to `record`. What depends on nothing starts at `not_before` or later, loads
+  // excepted.
   template <class Record>
-  void step(std::int32_t index, const TaskGraph& graph, const Record& record) {
+  void step(std::int32_t index, const TaskGraph& graph, const Record& record,
+            double not_before = 0.0) {
     update_costs(graph);
     const std::vector<LaneAction>& actions = program_->actions();
     done_.resize(actions.size());
@@ -40,6 +42,9 @@ class Evaluator {
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
       double start = lane_free;
       double loaded = -std::numeric_limits<double>::infinity();
+      if (program_->dependencies(static_cast<ActionIndex>(i)).empty() &&
+          actions[i].kind != TaskKind::load)
+        start = std::max(start, not_before);
       for (const ActionIndex d : program_->dependencies(static_cast<ActionIndex>(i))) {
         const auto dependency = static_cast<std::size_t>(d);
         double& latest = actions[dependency].kind == TaskKind::load ? loaded : start;
@@ -69,6 +74,10 @@ class Evaluator {
       marks_.push_back(done_[static_cast<std::size_t>(mark)]);
   }
 
+  // When the scheduler knows the outcome of the last step.
+  [[nodiscard]] double outcome(DeviceIndex master) const {
+    return done_[static_cast<std::size_t>(outcome_of(*program_, master))];
+  }
   // Of the last step.
   [[nodiscard]] const Program& program() const { return *program_; }
   [[nodiscard]] StepTimes times() const {
@@ -177,6 +186,20 @@ void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& st
   Evaluator evaluator(cluster, costs);
   for (std::int32_t i = 0; i < steps.count(); ++i) {
     evaluator.step(i, steps.graph(i), [&](const Span& span) { recorder.record(span); });
+  }
+}
+
+void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
+                        GraphSource& graphs, RunRecorder& recorder) {
+  Evaluator evaluator(cluster, costs);
+  double now = 0.0;
+  std::int32_t index = 0;
+  while (const std::optional<ScheduledStep> step = scheduler.next(now, {})) {
+    recorder.submit(*step);
+    evaluator.step(
+        index++, graphs.graph_of(step->batch), [&](const Span& span) { recorder.record(span); },
+        step->not_before_s);
+    now = evaluator.outcome(recorder.master());
   }
 }
 

@@ -44,6 +44,11 @@ class OneStep : public Steps {
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
                        RunRecorder& recorder);
 
+// The same for a run that `scheduler` drives, which is asked for each step at the outcome of the
+// one before; the steps are submitted to `recorder`.
+void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
+                        GraphSource& graphs, RunRecorder& recorder);
+
 // The same metrics up to rounding, from as few evaluated steps as show what the others are
 // (model/extension.hpp). Records no spans. As evaluate_analytic where `steps` do not take any
 // order.

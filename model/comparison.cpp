@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 #include "model/error.hpp"
 
@@ -76,21 +75,25 @@ OptionalMetric of_latencies(std::function<double(const std::vector<double>&)> va
   };
 }
 
-OptionalMetric latency_quantile(double q) {
-  return of_latencies([q](const std::vector<double>& latencies) { return quantile(latencies, q); });
+// Of all requests together, or of the only one's latencies.
+OptionalMetric of_stats(double LatencyStats::*value) {
+  return [value](const Metrics& metrics) -> std::optional<double> {
+    if (metrics.token_latency) return (*metrics.token_latency).*value;
+    const std::vector<double> latencies = metrics.token_latencies_s();
+    if (latencies.empty()) return std::nullopt;
+    return latency_stats(latencies).*value;
+  };
 }
 
 void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Deviation>& rows) {
   const std::array<std::pair<const char*, OptionalMetric>, 8> metrics{{
       {"ttft", [](const Metrics& m) { return std::optional(m.ttft_s); }},
-      {"token_latency_mean", of_latencies([](const std::vector<double>& latencies) {
-         return std::accumulate(latencies.begin(), latencies.end(), 0.0) /
-                static_cast<double>(latencies.size());
-       })},
-      {"token_latency_p50", latency_quantile(0.5)},
-      {"token_latency_p90", latency_quantile(0.9)},
-      {"token_latency_p99", latency_quantile(0.99)},
-      {"token_latency_worst", latency_quantile(1.0)},
+      {"token_latency_mean", of_stats(&LatencyStats::mean)},
+      {"token_latency_p50", of_stats(&LatencyStats::p50)},
+      {"token_latency_p90", of_stats(&LatencyStats::p90)},
+      {"token_latency_p99", of_stats(&LatencyStats::p99)},
+      {"token_latency_worst",
+       of_latencies([](const std::vector<double>& latencies) { return quantile(latencies, 1.0); })},
       {"all_tokens",
        [](const Metrics& m) {
          return m.token_times_s.empty() ? std::nullopt : std::optional(m.token_times_s.back());
@@ -99,6 +102,21 @@ void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Devi
   }};
   for (const auto& [name, value] : metrics)
     rows.push_back({"run", "", name, "s", value(predicted), value(measured)});
+  rows.push_back({"run", "", "throughput", "tokens/s", predicted.throughput_tokens_per_s,
+                  measured.throughput_tokens_per_s});
+}
+
+void add_requests(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {
+  using R = RequestResult;
+  if (predicted.requests.size() < 2 && measured.requests.size() < 2) return;  // rows of the run
+  add_rows<R>(
+      "request", predicted.requests, measured.requests, [](const R& r) { return r.id; },
+      {{"ttft", "s", [](const R& r) { return r.ttft_s; }},
+       {"token_latency_mean", "s", [](const R& r) { return r.token_latency.mean; }},
+       {"token_latency_p50", "s", [](const R& r) { return r.token_latency.p50; }},
+       {"queueing", "s", [](const R& r) { return r.queueing_s; }},
+       {"end", "s", [](const R& r) { return r.end_s; }}},
+      rows);
 }
 
 void add_devices(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {
@@ -156,9 +174,9 @@ void add_tokens(const Metrics& predicted, const Metrics& measured, std::vector<D
 void judge(Comparison& comparison) {
   double worst_seconds = -1.0;
   for (const Deviation& row : comparison.rows) {
-    const bool judged =
-        row.scope == "run" && (row.metric == "ttft" || row.metric == "token_latency_mean" ||
-                               row.metric == "token_latency_p50");
+    const bool judged = (row.scope == "run" || row.scope == "request") &&
+                        (row.metric == "ttft" || row.metric == "token_latency_mean" ||
+                         row.metric == "token_latency_p50");
     if (const auto percent = row.percent(); judged && percent)
       comparison.worst_percent =
           std::max(comparison.worst_percent.value_or(0.0), std::abs(*percent));
@@ -208,6 +226,7 @@ Comparison compare(const Result& predicted, const Result& measured) {
   check_comparable(predicted, measured);
   Comparison comparison;
   add_run(predicted.metrics, measured.metrics, comparison.rows);
+  add_requests(predicted, measured, comparison.rows);
   add_devices(predicted, measured, comparison.rows);
   add_rows<LinkMetrics>(
       "link", predicted.links, measured.links, [](const LinkMetrics& l) { return l.name; },

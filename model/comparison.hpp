@@ -13,7 +13,7 @@ namespace tandem::model {
 
 // One quantity of both results. The unit is in `metric`'s suffix of the result file (s, bytes).
 struct Deviation {
-  std::string scope;   // "run", "device", "link", "task", "token"
+  std::string scope;   // "run", "request", "device", "link", "task", "token"
   std::string name;    // device, link, "device/kind", number of the token; empty for a run
   std::string metric;  // "ttft", "token_latency_p50", "memory_total", ...
   std::string unit;    // "s", "bytes", "1"
@@ -30,15 +30,17 @@ struct Comparison {
   std::vector<Deviation> rows;  // scopes in the order above
   // The token (from 0) whose latency deviates most, in seconds; absent with fewer than two tokens.
   std::optional<std::size_t> worst_token;
-  // Largest |percent| of TTFT, mean and median token latency: what a prediction is judged by.
+  // Largest |percent| of TTFT, mean and median token latency, of the run or of any of several
+  // requests: what a prediction is judged by.
   std::optional<double> worst_percent;
 };
 
-// Rows of a run: TTFT; token latency: mean, p50, p90, p99, worst; time of all tokens. Of a device:
-// memory by category, bytes sent and loaded, busy time by lane, stall. Of a link: bytes. Of a task
-// kind on a device: count, total and mean time. Of a token: latency (the gap to the one before; the
-// first has its TTFT). Names that only one of the two results has give rows with one side absent.
-// Throws Error unless the first is a prediction and the second a measurement of the same plan.
+// Rows of a run: TTFT; token latency: mean, p50, p90, p99, worst; time of all tokens; throughput.
+// Of a request: TTFT, mean and median token latency, queueing and end. Of a device: memory by
+// category, bytes sent and loaded, busy time by lane, stall. Of a link: bytes. Of a task kind on a
+// device: count, total and mean time. Of a token: latency (the gap to the one before; the first has
+// its TTFT). Names that only one of the two results has give rows with one side absent. Throws
+// Error unless the first is a prediction and the second a measurement of the same plan.
 [[nodiscard]] Comparison compare(const Result& predicted, const Result& measured);
 
 // CSV with a header: scope,name,metric,unit,predicted,measured,absolute,percent. Empty: absent.

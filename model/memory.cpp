@@ -31,13 +31,15 @@ double weight_bytes(const Transformer& t, const Share& share) {
 //   activations  e rows (3 h        hidden, normed, partial
 //                      + 2 H d      query, attention
 //                      + m C)       gate and up side by side (m = 2), or up alone (m = 1)
-//              + e V                logits of one row, with an LM head only
+//              + e sampled V        logits, with an LM head only
 //              + e rows d           cosines and sines of the rows' positions, if they are rotary
 //   buffers      e row_buffers rows h
 // The executor allocates these, each of the activations and buffers aligned to 64 bytes.
 MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows,
-                     std::int64_t positions, std::int64_t row_buffers, double program) {
-  require(rows >= 0 && positions >= 0 && row_buffers >= 0, "memory_use: negative count");
+                     std::int64_t positions, std::int64_t row_buffers, double program,
+                     std::int64_t sampled) {
+  require(rows >= 0 && positions >= 0 && row_buffers >= 0 && sampled >= 0,
+          "memory_use: negative count");
   const auto n = [](std::int64_t value) { return static_cast<double>(value); };
   const double h = n(t.hidden);
   const double d = n(t.head_dim);
@@ -49,7 +51,7 @@ MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows
   use.weights = weight_bytes(t, share);
   use.kv_cache = n(cache_blocks(positions)) * n(cache_block_bytes(t, share));
   use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + angles) +
-                                     (share.head ? n(t.head_rows()) : 0.0));
+                                     (share.head ? n(sampled * t.head_rows()) : 0.0));
   use.buffers = kElementBytes * n(row_buffers) * n(rows) * h;
   use.program = program;
   return use;

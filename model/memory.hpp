@@ -52,9 +52,11 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 
 // Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end
 // (of one sequence; of several, the sum of each one's rounded up to whole blocks),
-// and `row_buffers` receive buffers and messages in flight; `program` is passed through.
+// and `row_buffers` receive buffers and messages in flight; `program` is passed through; at most
+// `sampled` rows of a step have logits.
 [[nodiscard]] MemoryUse memory_use(const Transformer& transformer, const Share& share,
                                    std::int64_t rows, std::int64_t positions,
-                                   std::int64_t row_buffers, double program);
+                                   std::int64_t row_buffers, double program,
+                                   std::int64_t sampled = 1);
 
 }  // namespace tandem::model

@@ -122,6 +122,21 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, bool c
   first_mark_.push_back(marks_.size());
 }
 
+ActionIndex outcome_of(const Program& program, DeviceIndex master) {
+  ActionIndex last = -1;
+  bool samples = false;
+  for (ActionIndex i = 0; i < program.size(); ++i) {
+    const LaneAction& action = program.actions()[static_cast<std::size_t>(i)];
+    if (action.device != master || action.lane != LaneKind::cpu) continue;
+    const bool sample = action.kind == TaskKind::sample;
+    if (samples && !sample) continue;
+    samples = sample;
+    last = i;
+  }
+  require(last >= 0, "outcome_of: the master has nothing to do in this step");
+  return last;
+}
+
 ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,
                        const LaneAction& action) {
   require(action.device < cluster.size() && action.peer < cluster.size(),

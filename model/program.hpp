@@ -86,6 +86,11 @@ class Program {
   std::vector<ActionIndex> action_of_;
 };
 
+// The action at whose end a run's scheduler learns the outcome of a step: the last sample on
+// `master`, or where it samples nothing the last action of its cpu lane. Throws logic_error if that
+// lane is empty.
+[[nodiscard]] ActionIndex outcome_of(const Program& program, DeviceIndex master);
+
 // What an action costs in a step of `graph`.
 struct ActionCost {
   double seconds = 0.0;  // cpu, disk: of the lane; channel: before the bytes

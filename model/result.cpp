@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "model/json_value.hpp"
 
@@ -13,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.result/2";
+constexpr std::string_view kSchema = "tandem.result/3";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
@@ -23,19 +22,38 @@ ordered_json or_null(const std::optional<T>& value) {
 }
 
 // Writing: a number that is not finite is null, as JSON has no other word for it.
+ordered_json latency_json(const LatencyStats& stats) {
+  return {{"mean", stats.mean}, {"p50", stats.p50}, {"p90", stats.p90}, {"p99", stats.p99}};
+}
+
 ordered_json metrics_json(const Metrics& metrics) {
-  const std::vector<double> gaps = metrics.token_latencies_s();
-  const double mean = gaps.empty() ? std::numeric_limits<double>::quiet_NaN()
-                                   : std::accumulate(gaps.begin(), gaps.end(), 0.0) /
-                                         static_cast<double>(gaps.size());
+  const LatencyStats latency =
+      metrics.token_latency ? *metrics.token_latency : latency_stats(metrics.token_latencies_s());
   return {{"ready_s", or_null(metrics.ready_s)},
           {"ttft_s", metrics.ttft_s},
-          {"token_latency_s",
-           {{"mean", mean},
-            {"p50", quantile(gaps, 0.50)},
-            {"p90", quantile(gaps, 0.90)},
-            {"p99", quantile(gaps, 0.99)}}},
-          {"token_times_s", metrics.token_times_s}};
+          {"token_latency_s", latency_json(latency)},
+          {"token_times_s",
+           metrics.token_latency ? ordered_json(nullptr) : ordered_json(metrics.token_times_s)},
+          {"throughput_tokens_per_s", or_null(metrics.throughput_tokens_per_s)}};
+}
+
+ordered_json request_json(const RequestResult& request) {
+  return {
+      {"id", request.id},
+      {"arrival_s", request.arrival_s},
+      {"queueing_s", request.queueing_s},
+      {"ttft_s", request.ttft_s},
+      {"end_s", request.end_s},
+      {"token_latency_s", latency_json(request.token_latency)},
+      {"tokens", request.tokens.empty() ? ordered_json(nullptr) : ordered_json(request.tokens)}};
+}
+
+// A segment is [sequence, past, rows, sampled].
+ordered_json step_json(const ScheduledStep& step) {
+  ordered_json segments = ordered_json::array();
+  for (const Segment& s : step.batch.segments)
+    segments.push_back({s.sequence, s.past, s.rows, s.sampled});
+  return {{"not_before_s", step.not_before_s}, {"segments", std::move(segments)}};
 }
 
 ordered_json device_json(const DeviceMetrics& device) {
@@ -75,16 +93,29 @@ std::string one_of(const JsonValue& field, std::initializer_list<std::string_vie
   field.fail("one of " + known);
 }
 
+LatencyStats read_latency(const JsonValue& json) {
+  json.expect_keys({"mean", "p50", "p90", "p99"});
+  return {.mean = amount(json, "mean"),
+          .p50 = amount(json, "p50"),
+          .p90 = amount(json, "p90"),
+          .p99 = amount(json, "p99")};
+}
+
 Metrics read_metrics(const JsonValue& json) {
-  json.expect_keys({"ready_s", "ttft_s", "token_latency_s", "token_times_s"});
+  json.expect_keys(
+      {"ready_s", "ttft_s", "token_latency_s", "token_times_s", "throughput_tokens_per_s"});
   Metrics metrics;
   if (const JsonValue ready = json.at("ready_s"); !ready.is_null())
     metrics.ready_s = ready.number(0.0, kMaxNumber);
   metrics.ttft_s = amount(json, "ttft_s");
-  const JsonValue latency = json.at("token_latency_s");  // made of the times, so only checked
-  latency.expect_keys({"mean", "p50", "p90", "p99"});
-  for (const std::string_view key : {"mean", "p50", "p90", "p99"}) (void)amount(latency, key);
+  if (const JsonValue rate = json.at("throughput_tokens_per_s"); !rate.is_null())
+    metrics.throughput_tokens_per_s = rate.number(0.0, kMaxNumber);
+  const LatencyStats latency = read_latency(json.at("token_latency_s"));
   const JsonValue times = json.at("token_times_s");
+  if (times.is_null()) {  // else it is made of the times
+    metrics.token_latency = latency;
+    return metrics;
+  }
   const std::size_t count = times.size(kMaxItems);
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue time = times.at(i);
@@ -119,6 +150,51 @@ DeviceMetrics read_device(const JsonValue& json) {
   return device;
 }
 
+std::vector<std::int32_t> read_tokens(const JsonValue& json) {
+  std::vector<std::int32_t> tokens;
+  if (json.is_null()) return tokens;
+  const std::size_t count = json.size(kMaxItems);
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens.push_back(
+        static_cast<std::int32_t>(json.at(i).integer(0, std::numeric_limits<std::int32_t>::max())));
+  }
+  return tokens;
+}
+
+RequestResult read_request(const JsonValue& json) {
+  json.expect_keys(
+      {"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s", "tokens"});
+  return {.id = json.at("id").line(),
+          .arrival_s = amount(json, "arrival_s"),
+          .queueing_s = amount(json, "queueing_s"),
+          .ttft_s = amount(json, "ttft_s"),
+          .end_s = amount(json, "end_s"),
+          .token_latency = read_latency(json.at("token_latency_s")),
+          .tokens = read_tokens(json.at("tokens"))};
+}
+
+ScheduledStep read_step(const JsonValue& json) {
+  json.expect_keys({"not_before_s", "segments"});
+  ScheduledStep step{.not_before_s = json.at("not_before_s").number(0.0, kMaxNumber), .batch = {}};
+  const JsonValue segments = json.at("segments");
+  const std::size_t count = segments.size(kMaxItems);
+  if (count == 0) segments.fail("at least one segment");
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue segment = segments.at(i);
+    if (segment.size(4) != 4) segment.fail("[sequence, past, rows, sampled]");
+    const auto number = [&](std::size_t at, std::int64_t least) {
+      return static_cast<std::int32_t>(segment.at(at).integer(least, std::int64_t{1} << 30));
+    };
+    step.batch.segments.push_back({.sequence = number(0, 0),
+                                   .past = number(1, 0),
+                                   .rows = number(2, 1),
+                                   .sampled = number(3, 0)});
+    if (step.batch.segments.back().sampled > step.batch.segments.back().rows)
+      segment.fail("no more sampled rows than rows");
+  }
+  return step;
+}
+
 KindResult read_kind(const JsonValue& json) {
   json.expect_keys({"device", "kind", "count", "total_s"});
   KindResult result;
@@ -147,6 +223,21 @@ auto read_list(const JsonValue& root, std::string_view key, Read read) {
 
 }  // namespace
 
+void set_only_request(Result& result) {
+  Metrics& metrics = result.metrics;
+  const bool generates = !metrics.token_times_s.empty();
+  const double end = generates ? metrics.token_times_s.back() : metrics.ttft_s;
+  result.requests = {{.id = "request",
+                      .arrival_s = 0.0,
+                      .queueing_s = 0.0,
+                      .ttft_s = metrics.ttft_s,
+                      .end_s = end,
+                      .token_latency = latency_stats(metrics.token_latencies_s()),
+                      .tokens = result.tokens}};
+  if (generates && end > 0.0)
+    metrics.throughput_tokens_per_s = static_cast<double>(metrics.token_times_s.size()) / end;
+}
+
 std::string to_json(const Result& result) {
   ordered_json json;
   json["schema"] = kSchema;
@@ -161,6 +252,11 @@ std::string to_json(const Result& result) {
   for (const auto& [key, value] : result.environment) json["environment"][key] = value;
   json["metrics"] = metrics_json(result.metrics);
   json["tokens"] = result.tokens.empty() ? ordered_json(nullptr) : ordered_json(result.tokens);
+  json["requests"] = nullptr;
+  for (const RequestResult& request : result.requests)
+    json["requests"].push_back(request_json(request));
+  json["schedule"] = nullptr;
+  for (const ScheduledStep& step : result.schedule) json["schedule"].push_back(step_json(step));
   json["steady"] = nullptr;
   if (result.steady) {
     json["steady"] = {{"verdict", result.steady->verdict},
@@ -190,7 +286,8 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
   root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
-                    "tokens", "steady", "devices", "links", "task_kinds", "trace"});
+                    "tokens", "requests", "schedule", "steady", "devices", "links", "task_kinds",
+                    "trace"});
   Result result;
   result.kind = one_of(root.at("kind"), {"predicted", "measured"});
   result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
@@ -209,9 +306,9 @@ Result parse_result_json(std::string_view text, std::string_view source) {
     result.environment[key] = environment.at(key).text(std::size_t{1} << 16U);
   }
   result.metrics = read_metrics(root.at("metrics"));
-  result.tokens = read_list(root, "tokens", [](const JsonValue& id) {
-    return static_cast<std::int32_t>(id.integer(0, std::numeric_limits<std::int32_t>::max()));
-  });
+  result.tokens = read_tokens(root.at("tokens"));
+  result.requests = read_list(root, "requests", read_request);
+  result.schedule = read_list(root, "schedule", read_step);
   if (const JsonValue steady = root.at("steady"); !steady.is_null()) {
     steady.expect_keys({"verdict", "stall_fraction", "slack_s"});
     const JsonValue slack = steady.at("slack_s");

@@ -1,6 +1,6 @@
 #pragma once
 
-// The result file, schema "tandem.result/2": the same for predictions and measurements.
+// The result file, schema "tandem.result/3": the same for predictions and measurements.
 
 #include <map>
 #include <optional>
@@ -25,6 +25,17 @@ struct KindResult {  // one device, one task kind
   KindMetrics metrics{};
 };
 
+// Times in seconds since the run began, or since the request's arrival where said so.
+struct RequestResult {
+  std::string id{};
+  double arrival_s = 0.0;
+  double queueing_s = 0.0;  // from its arrival until the first step with rows of it was submitted
+  double ttft_s = 0.0;      // from its arrival; of an encoder's pass, until its end
+  double end_s = 0.0;
+  LatencyStats token_latency{};
+  std::vector<std::int32_t> tokens{};  // empty in a prediction
+};
+
 struct Result {
   std::string kind{};                 // "predicted", "measured"
   std::string evaluator{};            // "simgrid", "analytic", "exec"
@@ -32,13 +43,21 @@ struct Result {
   ResultPlan plan{};
   std::map<std::string, std::string> environment{};  // build, machine, network factors, drift, seed
   Metrics metrics{};
-  std::vector<std::int32_t> tokens{};  // empty in a prediction
-  std::optional<Steady> steady{};      // absent without a memory scheduler
+  std::vector<std::int32_t> tokens{};     // of the only request; empty in a prediction
+  std::vector<RequestResult> requests{};  // in the order of their arrival
+  // The steps of a run that a policy made, which `tandem simulate --schedule` replays; their
+  // sequences are positions in `requests`.
+  std::vector<ScheduledStep> schedule{};
+  std::optional<Steady> steady{};  // absent without a memory scheduler
   std::vector<DeviceMetrics> devices{};
   std::vector<LinkMetrics> links{};
   std::vector<KindResult> task_kinds{};
   std::optional<std::string> trace{};  // file of the run's trace, beside the result
 };
+
+// Sets requests and throughput of a run that has only one request, which arrives when its first
+// step begins, from its metrics and tokens.
+void set_only_request(Result& result);
 
 [[nodiscard]] std::string to_json(const Result& result);
 // Throws Error naming `source`, the field, its value, what was expected and the remedy.

@@ -1,5 +1,6 @@
 #include "model/task_graph.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "model/error.hpp"
@@ -186,6 +187,16 @@ void TaskGraph::advance(std::span<const std::int32_t> past, std::vector<CacheOp>
   check_cache(cache);
   for (std::size_t i = 0; i < past.size(); ++i) batch_.segments[i].past = past[i];
   batch_.cache = std::move(cache);
+}
+
+void TaskGraph::advance(const Batch& batch) {
+  require(std::ranges::equal(batch.segments, batch_.segments,
+                             [](const Segment& a, const Segment& b) {
+                               return a.rows == b.rows && a.sampled == b.sampled;
+                             }),
+          "advance: a batch of another shape");
+  for (const Segment& segment : batch.segments) check_past(segment.past, segment.rows);
+  batch_ = batch;
 }
 
 }  // namespace tandem::model

@@ -187,6 +187,9 @@ class TaskGraph {
   // cache operations of that step, which are none unless said.
   // Throws logic_error if the sizes differ, and as the constructor does.
   void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
+  // The same for other sequences: takes over the whole batch. Throws logic_error unless `batch` has
+  // as many segments, each of as many rows and sampled rows.
+  void advance(const Batch& batch);
 
   // Identity of everything but `past` and `cache`: the same pointer means the same tasks,
   // dependencies and segment sizes. Whoever caches by it must hold it, so that no later graph gets

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
 
 #include "model/error.hpp"
 
@@ -15,6 +16,17 @@ std::vector<double> Metrics::token_latencies_s() const {
     gaps.push_back(token_times_s[i] - token_times_s[i - 1]);
   }
   return gaps;
+}
+
+LatencyStats latency_stats(const std::vector<double>& gaps) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const double mean = gaps.empty() ? kUnknown
+                                   : std::accumulate(gaps.begin(), gaps.end(), 0.0) /
+                                         static_cast<double>(gaps.size());
+  return {.mean = mean,
+          .p50 = quantile(gaps, 0.50),
+          .p90 = quantile(gaps, 0.90),
+          .p99 = quantile(gaps, 0.99)};
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -96,8 +108,18 @@ void RunRecorder::record(const Span& span) {
       double& sampled = sampled_.try_emplace(span.step, span.end).first->second;
       sampled = std::max(sampled, span.end);
     }
+    if (const auto step = static_cast<std::size_t>(span.step); step < submitted_.size()) {
+      if (span.kind == TaskKind::sample) sample_times_[step].push_back(span.end);
+      if (span.lane == LaneKind::cpu) step_ends_[step] = std::max(step_ends_[step], span.end);
+    }
   }
   if (keep_spans_) trace_.spans.push_back(span);
+}
+
+void RunRecorder::submit(const ScheduledStep& step) {
+  submitted_.push_back(step);
+  sample_times_.emplace_back();
+  step_ends_.push_back(0.0);
 }
 
 void RunRecorder::add_between(const RunRecorder& a, const RunRecorder& b, double t,

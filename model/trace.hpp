@@ -12,6 +12,7 @@
 
 #include "model/cluster.hpp"
 #include "model/memory.hpp"
+#include "model/scheduler.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::model {
@@ -85,6 +86,15 @@ struct LinkMetrics {
   double bytes = 0.0;  // both directions
 };
 
+// Of gaps between tokens; NaN of none.
+struct LatencyStats {
+  double mean = 0.0;
+  double p50 = 0.0;
+  double p90 = 0.0;
+  double p99 = 0.0;
+};
+[[nodiscard]] LatencyStats latency_stats(const std::vector<double>& gaps);
+
 struct Metrics {
   // From the start of the command until the first step may begin: weights loaded, devices warm.
   // Absent in a prediction.
@@ -93,6 +103,11 @@ struct Metrics {
   // encoder's pass), to the end of the master's last task.
   double ttft_s = 0.0;
   std::vector<double> token_times_s{};  // when each token was sampled, from the same origin
+  // Of several requests: over the gaps within each of them. The times above are then absent (NaN,
+  // empty), as each request has its own.
+  std::optional<LatencyStats> token_latency{};
+  // Tokens a second, from the first arrival to the last token.
+  std::optional<double> throughput_tokens_per_s{};
   // Gaps between samples; empty when fewer than two tokens.
   [[nodiscard]] std::vector<double> token_latencies_s() const;
 };
@@ -113,6 +128,9 @@ class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
   void record(const Span& span);
+  // The next step of a run that a scheduler drives; its spans come after it. Where steps are
+  // submitted, when each row was sampled is kept.
+  void submit(const ScheduledStep& step);
   // Records step `step`, that begins at `base`, as (1 - t) times `a` and t times `b`: recorders of
   // one step each, numbered 0, with the same tasks and times from the step's begin. Keeps no spans.
   void add_between(const RunRecorder& a, const RunRecorder& b, double t, std::int32_t step,
@@ -123,6 +141,15 @@ class RunRecorder {
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
   [[nodiscard]] DeviceIndex master() const { return master_; }
+  // The steps that were submitted, in order.
+  [[nodiscard]] const std::vector<ScheduledStep>& submitted() const { return submitted_; }
+  // By submitted step, in the order of its sampled rows: when they were sampled, on the master, in
+  // seconds since the run began.
+  [[nodiscard]] const std::vector<std::vector<double>>& sample_times() const {
+    return sample_times_;
+  }
+  // By submitted step: the end of the master's last cpu task in it.
+  [[nodiscard]] const std::vector<double>& step_ends() const { return step_ends_; }
   [[nodiscard]] Metrics metrics() const;
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
   // is at most `tolerance`.
@@ -155,6 +182,9 @@ class RunRecorder {
   std::vector<StepDisk> late_;               // by device: of the second half of the steps, summed
   double origin_ = 0.0;                      // master's first start in step 0
   bool has_origin_ = false;
+  std::vector<ScheduledStep> submitted_;
+  std::vector<std::vector<double>> sample_times_;
+  std::vector<double> step_ends_;
   std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master
 };
 

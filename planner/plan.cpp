@@ -60,6 +60,15 @@ void check_allreduce(const Plan& plan, bool splits) {
   }
 }
 
+void check_capacity(const Capacity& capacity) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  for (const std::int64_t value : {capacity.rows, capacity.positions, capacity.sequences}) {
+    if (0 <= value && value < kMost) continue;
+    throw Error("plan: capacity: " + std::to_string(value) + ": expected 0 to " +
+                std::to_string(kMost - 1) + kRemedy);
+  }
+}
+
 void check_layout(const Plan& plan, bool splits) {
   const std::vector<model::DeviceIndex>& order = plan.layout.order;
   const std::size_t devices = splits ? plan.cluster.devices().size() : 0;
@@ -167,7 +176,10 @@ void Plan::validate() const {
     check_window(*this, d, subject);
     profiles[d].validate(subject + ": profile");
   }
+  check_capacity(capacity);
   lowering.check(*this);
 }
+
+Capacity Plan::reserved() const { return larger(workload.capacity(), capacity); }
 
 }  // namespace tandem::planner

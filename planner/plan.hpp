@@ -15,10 +15,12 @@
 #include "model/steady_state/schedule.hpp"
 #include "model/transformer.hpp"
 #include "planner/collective/proximity.hpp"
+#include "planner/serving/capacity.hpp"
 #include "planner/window.hpp"
 
 namespace tandem::planner {
 
+// One request's lengths: what shares, sums and windows are chosen for.
 struct Workload {
   std::int64_t prompt_tokens = 0;
   std::int64_t new_tokens = 0;  // 0: one pass of an encoder
@@ -26,6 +28,10 @@ struct Workload {
   [[nodiscard]] std::int64_t steps() const { return std::max<std::int64_t>(1, new_tokens); }
   // Positions in the key/value cache at the end.
   [[nodiscard]] std::int64_t positions() const { return prompt_tokens + steps() - 1; }
+  // What it takes, alone.
+  [[nodiscard]] Capacity capacity() const {
+    return {.rows = prompt_tokens, .positions = reserved_positions(positions()), .sequences = 1};
+  }
   // Throws Error unless both are at least 1 (new tokens: 0 if the model is an encoder) and together
   // fit the model's context.
   void validate(const model::Transformer& transformer) const;
@@ -59,6 +65,7 @@ struct Plan {
   model::Cluster cluster;
   model::DeviceIndex master = 0;
   Workload workload;
+  Capacity capacity{};  // memory is reserved for so much besides; zeros: for the workload alone
   std::vector<DevicePlan> devices;             // by DeviceIndex
   std::vector<model::DeviceProfile> profiles;  // by DeviceIndex, slowdown applied
   // When a streamed block's memory is free: after its compute, or after the all-reduce that
@@ -66,11 +73,13 @@ struct Plan {
   model::ReleaseRule release = model::ReleaseRule::early;
   // Throws Error (field, value, expected, remedy) unless the invariant holds.
   void validate() const;
+  // All that memory is reserved for: the workload's and the capacity's, whichever is larger.
+  [[nodiscard]] Capacity reserved() const;
   [[nodiscard]] model::CostModel cost_model() const { return {model, profiles}; }
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/4", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/5", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

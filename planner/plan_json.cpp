@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/4". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/5". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/4";
+constexpr std::string_view kSchema = "tandem.plan/5";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -289,6 +289,13 @@ Workload read_workload(const JsonValue& value) {
           .new_tokens = value.at("new_tokens").integer(0, kMaxTokens)};
 }
 
+Capacity read_capacity(const JsonValue& value) {
+  value.expect_keys({"rows", "positions", "sequences"});
+  return {.rows = value.at("rows").integer(0, kMaxInt32),
+          .positions = value.at("positions").integer(0, kMaxInt32),
+          .sequences = value.at("sequences").integer(0, kMaxInt32)};
+}
+
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
   value.expect_keys({"name", "layers", "heads", "columns", "embedding", "head", "window",
                      "memory_bytes", "profile"});
@@ -333,7 +340,7 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "model", "cluster",
-                    "master", "workload", "release", "devices"});
+                    "master", "workload", "capacity", "release", "devices"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -341,6 +348,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
             .cluster = read_cluster(root.at("cluster")),
             .master = 0,
             .workload = read_workload(root.at("workload")),
+            .capacity = read_capacity(root.at("capacity")),
             .devices = {},
             .profiles = {},
             .release = named(kReleases, root.at("release"))};
@@ -378,6 +386,10 @@ std::string to_json(const Plan& plan) {
        {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
        {"workload",
         {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
+       {"capacity",
+        {{"rows", plan.capacity.rows},
+         {"positions", plan.capacity.positions},
+         {"sequences", plan.capacity.sequences}}},
        {"release", name_of(kReleases, plan.release)},
        {"devices", std::move(devices)}});
   if (text.size() > limits::kPlanBytes) {

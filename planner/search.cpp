@@ -59,6 +59,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .cluster = limited(request.cluster, request.memory_limit),
             .master = master_of(request),
             .workload = request.workload,
+            .capacity = request.capacity,
             .devices = {},
             .profiles = request.profiles,
             .release = request.release};

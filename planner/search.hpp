@@ -28,6 +28,7 @@ struct Request {
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;
+  Capacity capacity{};  // to reserve memory for, besides the workload's
   // One a device; empty: nominal_profile of each device. Emulation slowdown already applied.
   std::vector<model::DeviceProfile> profiles{};
   WindowRequest window{};

@@ -3,15 +3,18 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace tandem::sim {
 namespace {
 
 // The first word of a frame: what the rest of it holds.
-enum class Content : std::uint64_t { spans, blend };
+enum class Content : std::uint64_t { spans, blend, step };
 
 // Spans in a frame.
 constexpr std::size_t kSpans = 4096;
+
+static_assert(std::is_trivially_copyable_v<model::Segment>);
 
 void send_frame(const std::function<void(Bytes)>& send, Content content, Bytes bytes,
                 std::vector<std::byte>& frame) {
@@ -37,6 +40,15 @@ void FrameWriter::add(const model::StepBlend& blend) {
   send_frame(*send_, Content::blend, std::as_bytes(std::span(&blend, 1)), frame_);
 }
 
+void FrameWriter::add(const model::ScheduledStep& step) {
+  flush();
+  const Bytes begin = std::as_bytes(std::span(&step.not_before_s, 1));
+  const Bytes segments = std::as_bytes(std::span<const model::Segment>(step.batch.segments));
+  std::vector<std::byte> bytes(begin.begin(), begin.end());
+  bytes.insert(bytes.end(), segments.begin(), segments.end());
+  send_frame(*send_, Content::step, bytes, frame_);
+}
+
 void FrameWriter::flush() {
   if (!spans_.empty()) {
     send_frame(*send_, Content::spans, std::as_bytes(std::span<const model::Span>(spans_)), frame_);
@@ -44,8 +56,7 @@ void FrameWriter::flush() {
   spans_.clear();
 }
 
-void read_frame(Bytes frame, const std::function<void(const model::Span&)>& span,
-                const std::function<void(const model::StepBlend&)>& blend) {
+void read_frame(Bytes frame, const FrameReader& reader) {
   Content content{};
   std::memcpy(&content, frame.data(), sizeof content);
   const Bytes bytes = frame.subspan(sizeof content);
@@ -55,14 +66,24 @@ void read_frame(Bytes frame, const std::function<void(const model::Span&)>& span
            at += sizeof(model::Span)) {
         model::Span one;
         std::memcpy(&one, bytes.data() + at, sizeof one);
-        span(one);
+        reader.span(one);
       }
       return;
-    case Content::blend:
+    case Content::blend: {
       model::StepBlend one;
       std::memcpy(&one, bytes.data(), sizeof one);
-      blend(one);
+      reader.blend(one);
       return;
+    }
+    case Content::step: {
+      model::ScheduledStep step;
+      std::memcpy(&step.not_before_s, bytes.data(), sizeof step.not_before_s);
+      const Bytes segments = bytes.subspan(sizeof step.not_before_s);
+      step.batch.segments.resize(segments.size() / sizeof(model::Segment));
+      std::memcpy(step.batch.segments.data(), segments.data(), segments.size());
+      reader.step(step);
+      return;
+    }
   }
 }
 

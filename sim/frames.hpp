@@ -12,12 +12,13 @@
 
 namespace tandem::sim {
 
-// Sends spans, many to a frame, and blends, in the order in which they are added.
+// Sends spans, many to a frame, blends and scheduled steps, in the order in which they are added.
 class FrameWriter {
  public:
   explicit FrameWriter(const std::function<void(Bytes)>& send);
   void add(const model::Span& span);
   void add(const model::StepBlend& blend);
+  void add(const model::ScheduledStep& step);  // without its cache operations, which take no time
   // Sends the spans held back. To be called once all are added.
   void flush();
 
@@ -27,8 +28,12 @@ class FrameWriter {
   std::vector<std::byte> frame_;
 };
 
-// Hands what a frame holds to `span`, one by one, or to `blend`.
-void read_frame(Bytes frame, const std::function<void(const model::Span&)>& span,
-                const std::function<void(const model::StepBlend&)>& blend);
+// Who takes what a frame holds; what is left out must not come.
+struct FrameReader {
+  std::function<void(const model::Span&)> span;  // one by one
+  std::function<void(const model::StepBlend&)> blend{};
+  std::function<void(const model::ScheduledStep&)> step{};
+};
+void read_frame(Bytes frame, const FrameReader& reader);
 
 }  // namespace tandem::sim

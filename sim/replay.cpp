@@ -39,13 +39,13 @@ using simgrid::kernel::timer::Timer;
 // has nothing left to do.
 class Replay : public model::StepEvaluator {
  public:
-  Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
+  Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps* steps,
          FrameWriter& frames, std::uint64_t seed)
       : seed_(seed),
         varies_(!model::variation(cluster).empty()),
         cluster_(&cluster),
         costs_(&costs),
-        steps_(&steps),
+        steps_(steps),
         frames_(&frames),
         engine_(&make_engine()),
         network_(*engine_, cluster) {
@@ -54,6 +54,23 @@ class Replay : public model::StepEvaluator {
       if (auto* const lane = comm.get_data<Lane>()) sent(*lane, s4u::Engine::get_clock());
     });
     network_.start_others();
+  }
+
+  // A run that `scheduler` drives.
+  Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Scheduler& scheduler,
+         model::GraphSource& graphs, model::DeviceIndex master, FrameWriter& frames,
+         std::uint64_t seed)
+      : Replay(cluster, costs, kNoSteps, frames, seed) {
+    scheduler_ = &scheduler;
+    graphs_ = &graphs;
+    master_ = master;
+  }
+
+  void run_scheduled() {
+    take_up_scheduled();
+    run_lanes();
+    engine_->run();
+    require(over_ && open_.empty(), "replay: tasks were left waiting");
   }
 
   void run_all() {
@@ -139,6 +156,7 @@ class Replay : public model::StepEvaluator {
     Shape& shape = *shapes_.back();
     const std::vector<LaneAction>& actions = shape.program.actions();
     const bool fresh = shape.costs.size() != actions.size();
+    if (fresh && scheduler_ != nullptr) shape.outcome = outcome_of(shape.program, master_);
     shape.costs.resize(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if (fresh) shape.lanes.push_back(&lane_of(actions[i]));
@@ -148,14 +166,32 @@ class Replay : public model::StepEvaluator {
     return shapes_.back();
   }
 
+  // At the outcome of the step before.
+  void take_up_scheduled() {
+    requested_ = kNever;
+    const std::optional<model::ScheduledStep> step = scheduler_->next(outcome_, {});
+    over_ = !step;
+    if (!step) {
+      drop_done_steps();
+      return;
+    }
+    frames_->add(*step);
+    take_up(graphs_->graph_of(step->batch), taken_up_, step->not_before_s);
+  }
+
   void take_up_step() {
+    if (scheduler_ != nullptr) {
+      take_up_scheduled();
+      return;
+    }
     requested_ = kNever;
     if (taken_up_ == steps_->count()) return;
     const std::int32_t index = taken_up_;
     take_up(steps_->graph(index), index);
   }
 
-  void take_up(const model::TaskGraph& graph, std::int32_t index) {
+  // What depends on nothing starts at `not_before` or later, loads excepted.
+  void take_up(const model::TaskGraph& graph, std::int32_t index, double not_before = 0.0) {
     taken_up_ = index + 1;
     if (alone_) first_open_ = index;
     Step& step = open_.emplace_back();
@@ -177,6 +213,7 @@ class Replay : public model::StepEvaluator {
       lane.actions.push_back({index, i});
       if (lane.actions.size() == 1) runnable_.push_back(&lane);
       state.waits = static_cast<std::int32_t>(shape.program.dependencies(i).size());
+      if (state.waits == 0 && shape.at(i).kind != model::TaskKind::load) state.ready = not_before;
       if (alone_) {
         for (const std::int32_t mark : shape.program.marks(i)) {
           const auto m = static_cast<std::size_t>(mark);
@@ -190,7 +227,7 @@ class Replay : public model::StepEvaluator {
     }
     step.marks.resize(shape.program.carried().size());
     drop_done_steps();
-    if (size == 0) {
+    if (size == 0 && scheduler_ == nullptr) {
       request_step(s4u::Engine::get_clock());
     }
   }
@@ -213,7 +250,7 @@ class Replay : public model::StepEvaluator {
 
   // Has the next step taken up at `time`, unless that is done by then.
   void request_step(double time) {
-    if (alone_ || taken_up_ == steps_->count()) return;
+    if (alone_ || last_taken_up()) return;
     if (time <= s4u::Engine::get_clock()) {
       requested_ = kNow;
     } else if (time < requested_) {
@@ -251,7 +288,7 @@ class Replay : public model::StepEvaluator {
         leave(lane, start, done);
       }
     }
-    if (lane.actions.empty()) request_step(lane.free);
+    if (lane.actions.empty() && scheduler_ == nullptr) request_step(lane.free);
   }
 
   // Of an action of a cpu or disk that begins at `start`; of a message: of what precedes its bytes.
@@ -339,8 +376,13 @@ class Replay : public model::StepEvaluator {
         }
       }
     }
+    const bool outcome = ref.action == shape.outcome;
     --step.left;
     drop_done_steps();
+    if (outcome) {
+      outcome_ = end;
+      request_step(end);
+    }
   }
 
   void record(const Span& span, std::size_t action, double left, double first_byte) {
@@ -359,10 +401,14 @@ class Replay : public model::StepEvaluator {
     last_byte_[static_cast<std::size_t>(span.task)] = left - origin_;
   }
 
+  [[nodiscard]] bool last_taken_up() const {
+    return scheduler_ != nullptr ? over_ : taken_up_ == steps_->count();
+  }
+
   // The last step taken up stays until the next one knows its marks.
   void drop_done_steps() {
     while (!open_.empty() && open_.front().left == 0 &&
-           (open_.size() > 1 || alone_ || taken_up_ == steps_->count())) {
+           (open_.size() > 1 || alone_ || last_taken_up())) {
       open_.pop_front();
       ++first_open_;
     }
@@ -375,6 +421,7 @@ class Replay : public model::StepEvaluator {
     return step_of(ref).states[static_cast<std::size_t>(ref.action)];
   }
 
+  static constexpr model::Steps* kNoSteps = nullptr;
   static constexpr double kNow = -1.0;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -393,6 +440,13 @@ class Replay : public model::StepEvaluator {
   std::int32_t first_open_ = 0;  // index of open_'s first
   std::int32_t taken_up_ = 0;
   double requested_ = kNever;  // when to take up the next step
+
+  // Of a run that a scheduler drives.
+  model::Scheduler* scheduler_ = nullptr;
+  model::GraphSource* graphs_ = nullptr;
+  model::DeviceIndex master_ = 0;
+  double outcome_ = 0.0;  // when that of the step taken up last was there
+  bool over_ = false;
 
   // Of steps that run alone.
   bool alone_ = false;
@@ -416,13 +470,28 @@ void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
         FrameWriter frames(send);
-        Replay(cluster, costs, steps, frames, seed).run_all();
+        Replay(cluster, costs, &steps, frames, seed).run_all();
         frames.flush();
       },
       [&](Bytes frame) {
-        read_frame(
-            frame, [&](const Span& span) { recorder.record(span); },
-            [](const model::StepBlend&) {});
+        read_frame(frame, {.span = [&](const Span& span) { recorder.record(span); }});
+      });
+}
+
+void replay_scheduled(const model::Cluster& cluster, const model::CostModel& costs,
+                      model::Scheduler& scheduler, model::GraphSource& graphs,
+                      model::RunRecorder& recorder, std::uint64_t seed) {
+  run_in_child(
+      {.subject = "simulation", .timeout = {}},
+      [&](const std::function<void(Bytes)>& send) {
+        FrameWriter frames(send);
+        Replay(cluster, costs, scheduler, graphs, recorder.master(), frames, seed).run_scheduled();
+        frames.flush();
+      },
+      [&](Bytes frame) {
+        read_frame(frame,
+                   {.span = [&](const Span& span) { recorder.record(span); },
+                    .step = [&](const model::ScheduledStep& step) { recorder.submit(step); }});
       });
 }
 
@@ -438,15 +507,14 @@ void replay_extended(const model::Cluster& cluster, const model::CostModel& cost
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
         FrameWriter frames(send);
-        Replay replay(cluster, costs, steps, frames, 1);
+        Replay replay(cluster, costs, &steps, frames, 1);
         model::evaluate_extended(steps, replay,
                                  [&](const model::StepBlend& blend) { frames.add(blend); });
         frames.flush();
       },
       [&](Bytes frame) {
-        read_frame(
-            frame, [&](const Span& span) { blends.record(span); },
-            [&](const model::StepBlend& blend) { blends.add(blend); });
+        read_frame(frame, {.span = [&](const Span& span) { blends.record(span); },
+                           .blend = [&](const model::StepBlend& blend) { blends.add(blend); }});
       });
 }
 

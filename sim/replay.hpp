@@ -22,6 +22,14 @@ namespace tandem::sim {
 void replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
             model::RunRecorder& recorder);
 
+// The same for a run that `scheduler` drives: it is asked for each step when the engine's clock is
+// at the outcome of the one before. The steps are submitted to `recorder`, in this process;
+// scheduler and graphs are used in the child, so what they have learnt is not known here. `seed` as
+// in replay_seeded.
+void replay_scheduled(const model::Cluster& cluster, const model::CostModel& costs,
+                      model::Scheduler& scheduler, model::GraphSource& graphs,
+                      model::RunRecorder& recorder, std::uint64_t seed = 1);
+
 // Jitter and loss as `seed` draws them; replay has seed 1. Every message's draws depend on the
 // seed, its channel and its position in it alone. Speeds, bandwidths and latencies change when the
 // cluster says, and background flows compete on their links.

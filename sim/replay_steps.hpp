@@ -46,6 +46,7 @@ struct Shape {
   std::vector<std::size_t> first;
   std::unordered_map<model::ActionIndex, std::vector<std::size_t>> marks_of;  // of an action
   std::vector<Lane*> lanes;                                                   // by action
+  model::ActionIndex outcome = -1;       // at whose end a scheduler is asked; -1: it is not
   std::vector<model::ActionCost> costs;  // by action; of attention, in the step taken up last
 };
 

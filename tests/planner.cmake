@@ -13,6 +13,7 @@ tandem_tests(
     planner_plan_test.cpp
     planner_proximity_test.cpp
     planner_search_test.cpp
+  planner_serving_test.cpp
     planner_tensor_collective_test.cpp
     planner_window_memory_test.cpp
     planner_window_test.cpp

@@ -68,8 +68,10 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share, Window wind
   const double program = plan_->profiles[device].program_bytes;
   const bool idle = share.layers.empty() && !share.embedding && !share.head;
   if (idle) return {.program = program};
-  model::MemoryUse memory = model::memory_use(plan_->model, share, plan_->workload.prompt_tokens,
-                                              plan_->workload.positions(), slots_[device], program);
+  const Capacity reserved = plan_->reserved();
+  model::MemoryUse memory =
+      model::memory_use(plan_->model, share, reserved.rows, reserved.positions, slots_[device],
+                        program, reserved.sequences);
   memory.weights = weight_bytes(plan_->model, share, window);
   return memory;
 }

@@ -185,7 +185,8 @@ Channels channels_of(const Plan& plan, DeviceIndex device, const std::string& al
 // each as large as its largest; prompt and decoding use the same room.
 std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
   if (plan.cluster.size() == 1) return 0;
-  const std::int64_t rows = plan.workload.prompt_tokens;
+  const Capacity reserved = plan.reserved();
+  const std::int64_t rows = reserved.rows;
   std::map<std::pair<DeviceIndex, bool>, std::int64_t> room;  // columns of rows
   const auto add = [&](const std::string& allreduce, std::int64_t rows_of_step) {
     for (const auto& [channel, load] : channels_of(plan, device, allreduce)) {
@@ -194,7 +195,7 @@ std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
     }
   };
   add(plan.allreduce.prompt, rows);
-  add(plan.allreduce.decode, 1);
+  add(plan.allreduce.decode, reserved.sequences);
   std::int64_t columns = 0;
   for (const auto& [channel, most] : room) columns += most;
   const std::int64_t slot = rows * plan.model.hidden;

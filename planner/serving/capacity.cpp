@@ -1,0 +1,48 @@
+#include "planner/serving/capacity.hpp"
+
+#include <algorithm>
+
+#include "model/memory.hpp"
+#include "planner/serving/policy.hpp"
+
+namespace tandem::planner {
+namespace {
+
+std::int64_t rows_of(std::span<const InferenceRequest> requests, std::int64_t chunk) {
+  std::int64_t rows = 1;
+  for (const InferenceRequest& request : requests) rows = std::max(rows, request.prompt_tokens);
+  return chunk > 0 ? std::min(rows, chunk) : rows;
+}
+
+}  // namespace
+
+std::int64_t reserved_positions(std::int64_t positions) {
+  return model::cache_blocks(positions) * model::kCacheBlock;
+}
+
+Capacity larger(const Capacity& a, const Capacity& b) {
+  return {.rows = std::max(a.rows, b.rows),
+          .positions = std::max(a.positions, b.positions),
+          .sequences = std::max(a.sequences, b.sequences)};
+}
+
+Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
+                         std::int64_t chunk) {
+  if (!policy.several) return least_capacity(requests, chunk);
+  Capacity capacity{
+      .rows = rows_of(requests, chunk) + static_cast<std::int64_t>(requests.size()) - 1,
+      .positions = 0,
+      .sequences = static_cast<std::int64_t>(requests.size())};
+  for (const InferenceRequest& request : requests)
+    capacity.positions += reserved_positions(request.positions());
+  return capacity;
+}
+
+Capacity least_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk) {
+  Capacity capacity{.rows = rows_of(requests, chunk), .positions = 0, .sequences = 1};
+  for (const InferenceRequest& request : requests)
+    capacity.positions = std::max(capacity.positions, reserved_positions(request.positions()));
+  return capacity;
+}
+
+}  // namespace tandem::planner

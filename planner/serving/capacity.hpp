@@ -1,0 +1,37 @@
+#pragma once
+
+// How much may be under way at once: what a plan reserves memory for, and what a scheduler keeps
+// within.
+
+#include <cstdint>
+#include <span>
+
+#include "planner/serving/inference_request.hpp"
+
+namespace tandem::planner {
+
+struct Policy;
+
+// Positions that a sequence of so many takes: whole blocks of the cache.
+[[nodiscard]] std::int64_t reserved_positions(std::int64_t positions);
+
+struct Capacity {
+  std::int64_t rows = 0;       // tokens of one step
+  std::int64_t positions = 0;  // in the key/value caches of all sequences
+  std::int64_t sequences = 0;  // at once
+  bool operator==(const Capacity&) const = default;
+};
+
+// The larger in each respect.
+[[nodiscard]] Capacity larger(const Capacity& a, const Capacity& b);
+
+// What `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0: whole): as
+// many sequences as it ever has, the longest prompt or chunk beside a row of every other sequence,
+// and all their positions.
+[[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
+                                       const Policy& policy, std::int64_t chunk);
+// The least with which every request can be served: alone.
+[[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
+                                      std::int64_t chunk);
+
+}  // namespace tandem::planner

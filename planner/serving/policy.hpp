@@ -1,0 +1,45 @@
+#pragma once
+
+// A policy says which of the requests that wait are taken up, and when. Each is one file in
+// policy/; this is their table. What is under way goes on in every step, whatever the policy.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::planner {
+
+// What a policy knows when a step is to be made.
+struct Moment {
+  double now = 0.0;
+  std::span<const double> arrivals;  // of the requests that wait or are yet to come, in order
+  std::size_t active = 0;            // requests under way
+  // How many of the first of them there is room for besides those under way. At least 1 if none is
+  // under way.
+  std::size_t room = 0;
+};
+
+struct Admission {
+  std::size_t count = 0;    // of the first of those that wait; at most Moment::room
+  double not_before = 0.0;  // when the step may begin: none of them arrives later
+};
+
+struct Policy {
+  std::string_view name;     // as in `--policy`
+  std::string_view summary;  // a few words for --help
+  bool several = false;      // whether requests share steps
+  // If nothing is under way it admits at least one.
+  Admission (*admit)(const Moment& moment);
+};
+
+[[nodiscard]] const std::vector<Policy>& policies();
+// Throws Error naming the policy and the known ones.
+[[nodiscard]] const Policy& find_policy(std::string_view name);
+
+// How many of `arrivals` are there at `time`.
+[[nodiscard]] std::size_t arrived(std::span<const double> arrivals, double time);
+
+}  // namespace tandem::planner

@@ -1,0 +1,24 @@
+// One request after another, in the order of their arrival.
+
+#include "planner/serving/policy/sequential.hpp"
+
+#include <algorithm>
+
+namespace tandem::planner {
+namespace {
+
+Admission admit(const Moment& moment) {
+  if (moment.active > 0) return {.count = 0, .not_before = moment.now};
+  return {.count = 1, .not_before = std::max(moment.now, moment.arrivals.front())};
+}
+
+}  // namespace
+
+Policy sequential_policy() {
+  return {.name = "sequential",
+          .summary = "one request after another",
+          .several = false,
+          .admit = admit};
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,25 @@
+// As many requests as there is room for begin together, when the last of them is there; the next
+// ones when all of these have ended. Those that end earlier leave the steps, so no rows are
+// computed in vain.
+
+#include "planner/serving/policy/static_batch.hpp"
+
+#include <algorithm>
+
+namespace tandem::planner {
+namespace {
+
+Admission admit(const Moment& moment) {
+  if (moment.active > 0) return {.count = 0, .not_before = moment.now};
+  const std::size_t count = std::min(moment.room, moment.arrivals.size());
+  return {.count = count, .not_before = std::max(moment.now, moment.arrivals[count - 1])};
+}
+
+}  // namespace
+
+Policy static_batch_policy() {
+  return {
+      .name = "static", .summary = "all at once, as one batch", .several = true, .admit = admit};
+}
+
+}  // namespace tandem::planner

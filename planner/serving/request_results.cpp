@@ -1,0 +1,133 @@
+#include "planner/serving/request_results.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct Times {  // of one request
+  double begin = kUnknown;
+  double end = kUnknown;
+  std::vector<double> samples;
+  [[nodiscard]] std::vector<double> gaps() const {
+    std::vector<double> gaps;
+    for (std::size_t i = 1; i < samples.size(); ++i) gaps.push_back(samples[i] - samples[i - 1]);
+    return gaps;
+  }
+};
+
+std::vector<Times> times_of(std::size_t requests, const model::RunRecorder& recorder) {
+  std::vector<Times> times(requests);
+  for (std::size_t s = 0; s < recorder.submitted().size(); ++s) {
+    const model::ScheduledStep& step = recorder.submitted()[s];
+    const std::vector<double>& samples = recorder.sample_times()[s];
+    std::size_t row = 0;
+    for (const model::Segment& segment : step.batch.segments) {
+      const auto r = static_cast<std::size_t>(segment.sequence);
+      require(r < requests, "request_results: a sequence that is no request");
+      Times& own = times[r];
+      if (segment.past == 0) own.begin = step.not_before_s;
+      own.end = recorder.step_ends()[s];
+      for (std::int32_t i = 0; i < segment.sampled && row < samples.size(); ++i)
+        own.samples.push_back(samples[row++]);
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+std::vector<model::RequestResult> request_results(std::span<const InferenceRequest> requests,
+                                                  const model::RunRecorder& recorder) {
+  const std::vector<Times> times = times_of(requests.size(), recorder);
+  std::vector<model::RequestResult> results;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const InferenceRequest& request = requests[r];
+    const Times& own = times[r];
+    const double first = own.samples.empty() ? own.end : own.samples.front();
+    results.push_back({.id = request.id,
+                       .arrival_s = request.arrival_s,
+                       .queueing_s = std::max(0.0, own.begin - request.arrival_s),
+                       .ttft_s = first - request.arrival_s,
+                       .end_s = own.samples.empty() ? own.end : own.samples.back(),
+                       .token_latency = model::latency_stats(own.gaps()),
+                       .tokens = {}});
+  }
+  return results;
+}
+
+std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledStep> schedule,
+                                                 std::span<const InferenceRequest> requests,
+                                                 const model::Transformer& model,
+                                                 const std::string& source) {
+  std::vector<std::int64_t> read(requests.size());
+  for (std::size_t s = 0; s < schedule.size(); ++s) {
+    schedule[s].not_before_s = 0.0;
+    std::vector<bool> seen(requests.size());
+    for (const model::Segment& segment : schedule[s].batch.segments) {
+      const auto r = static_cast<std::size_t>(segment.sequence);
+      const bool known = r < requests.size() && !seen[r];
+      if (!known || segment.past != read[r] || read[r] + segment.rows > model.max_context) {
+        throw Error(source + ": field 'schedule[" + std::to_string(s) + "]' has " +
+                    std::to_string(segment.rows) + " rows of sequence " +
+                    std::to_string(segment.sequence) + " after " + std::to_string(segment.past) +
+                    " positions, expected each request once, " +
+                    (known ? "after its " + std::to_string(read[r]) + " positions"
+                           : "of " + std::to_string(requests.size())) +
+                    ", within the model's context; write the result again with `tandem run`");
+      }
+      seen[r] = true;
+      if (read[r] == 0)
+        schedule[s].not_before_s = std::max(schedule[s].not_before_s, requests[r].arrival_s);
+      read[r] += segment.rows;
+    }
+  }
+  return schedule;
+}
+
+std::vector<InferenceRequest> requests_of(const model::Result& result) {
+  std::vector<InferenceRequest> requests;
+  for (const model::RequestResult& request : result.requests)
+    requests.push_back({.id = request.id, .arrival_s = request.arrival_s});
+  return requests;
+}
+
+void fill_requests(std::span<const InferenceRequest> requests, const model::RunRecorder& recorder,
+                   model::Result& result) {
+  const std::vector<Times> times = times_of(requests.size(), recorder);
+  result.requests = request_results(requests, recorder);
+  result.schedule = recorder.submitted();
+  const std::optional<double> ready = result.metrics.ready_s;
+  result.metrics = {};
+  result.metrics.ready_s = ready;
+  if (requests.size() == 1) {
+    result.metrics.ttft_s = result.requests.front().ttft_s;
+    for (const double time : times.front().samples)
+      result.metrics.token_times_s.push_back(time - requests.front().arrival_s);
+  } else {
+    std::vector<double> gaps;
+    for (const Times& own : times) {
+      const std::vector<double> more = own.gaps();
+      gaps.insert(gaps.end(), more.begin(), more.end());
+    }
+    result.metrics.ttft_s = kUnknown;
+    result.metrics.token_latency = model::latency_stats(gaps);
+  }
+  std::size_t tokens = 0;
+  double first = std::numeric_limits<double>::infinity();
+  double last = 0.0;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    tokens += times[r].samples.size();
+    first = std::min(first, requests[r].arrival_s);
+    last = std::max(last, result.requests[r].end_s);
+  }
+  if (tokens > 0 && last > first)
+    result.metrics.throughput_tokens_per_s = static_cast<double>(tokens) / (last - first);
+}
+
+}  // namespace tandem::planner

@@ -1,0 +1,35 @@
+#pragma once
+
+// What each request got out of a run, from the steps that were submitted and when their rows were
+// sampled.
+
+#include <span>
+#include <vector>
+
+#include "model/result.hpp"
+#include "planner/serving/inference_request.hpp"
+
+namespace tandem::planner {
+
+// By request. `recorder` has every step of the run, submitted and recorded; sequences are positions
+// in `requests`. Throws logic_error for a sequence that is none.
+[[nodiscard]] std::vector<model::RequestResult> request_results(
+    std::span<const InferenceRequest> requests, const model::RunRecorder& recorder);
+
+// The steps that a run has made, for `model::RecordedScheduler`: each waits for the arrival of the
+// requests that begin in it and for the outcome of the step before, not for when it was submitted
+// then, so that a replay shows what the model makes of the same steps. Throws Error naming `source`
+// unless every sequence is a request whose positions follow one another.
+[[nodiscard]] std::vector<model::ScheduledStep> replayed_steps(
+    std::vector<model::ScheduledStep> schedule, std::span<const InferenceRequest> requests,
+    const model::Transformer& model, const std::string& source);
+
+// The requests of a result, without what only a run needs.
+[[nodiscard]] std::vector<InferenceRequest> requests_of(const model::Result& result);
+
+// Sets requests, schedule and metrics of `result`: those of the run are the request's where there
+// is only one.
+void fill_requests(std::span<const InferenceRequest> requests, const model::RunRecorder& recorder,
+                   model::Result& result);
+
+}  // namespace tandem::planner

@@ -1,0 +1,68 @@
+#pragma once
+
+// Serves requests in steps: a policy admits them, their prompts are read whole or in chunks, and
+// every sequence under way gets its next token in every step.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/scheduler.hpp"
+#include "planner/serving/capacity.hpp"
+#include "planner/serving/inference_request.hpp"
+#include "planner/serving/policy.hpp"
+
+namespace tandem::planner {
+
+struct ServingOptions {
+  std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
+  Capacity capacity{};     // that every step keeps within
+  // Whether `token` ends the request of that index, before its last token is due. Null: none does.
+  std::function<bool(std::size_t request, std::int32_t token)> ends{};
+};
+
+// A step has the rows of prompts first, in the order in which requests were admitted, then one row
+// for each sequence whose prompt has been read. Sequences are named by the request's index.
+class RequestScheduler : public model::Scheduler {
+ public:
+  // Requests as parse_requests leaves them: counted, sorted by arrival. Throws Error if one does
+  // not fit the capacity alone.
+  RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
+                   ServingOptions options);
+
+  std::optional<model::ScheduledStep> next(double now,
+                                           std::span<const std::int32_t> tokens) override;
+
+  // By request: the tokens that it was given so far (of a run; a prediction knows none).
+  [[nodiscard]] const std::vector<std::vector<std::int32_t>>& tokens() const { return tokens_; }
+  // Token ids of the step that next() returned last, by row; those of prompts must be known.
+  [[nodiscard]] std::vector<std::int32_t> row_tokens() const;
+
+ private:
+  struct Progress {  // of a request that is under way
+    std::size_t request = 0;
+    std::int64_t read = 0;  // positions in the cache
+    std::int64_t sampled = 0;
+  };
+  void learn(std::span<const std::int32_t> tokens);
+  double admit(double now);
+  [[nodiscard]] std::size_t room() const;
+  [[nodiscard]] model::Batch batch();
+
+  std::vector<InferenceRequest> requests_;
+  std::vector<double> arrivals_;
+  const Policy* policy_;
+  ServingOptions options_;
+  std::size_t admitted_ = 0;      // of the requests, the first so many
+  std::int64_t reserved_ = 0;     // positions, of those under way
+  std::vector<Progress> active_;  // in the order of admission
+  std::vector<std::vector<std::int32_t>> tokens_;
+  std::vector<model::CacheOp> freed_;    // by the requests that have ended since the step before
+  model::Batch batch_;                   // of the step before
+  std::vector<std::size_t> of_segment_;  // places in active_, by the batch's segment
+};
+
+}  // namespace tandem::planner

@@ -1,0 +1,24 @@
+#pragma once
+
+// A plan for many requests.
+
+#include <span>
+#include <variant>
+
+#include "planner/search.hpp"
+#include "planner/serving/inference_request.hpp"
+#include "planner/serving/policy.hpp"
+
+namespace tandem::planner {
+
+// Lengths of a typical request: the means, rounded up.
+[[nodiscard]] Workload typical_workload(std::span<const InferenceRequest> requests);
+
+// As make_plan, for a typical request (request.workload is not read), with memory reserved for all
+// that `policy` makes use of or, where that does not fit, for half of it, a quarter and so on, down
+// to one request at a time. Infeasible if not even that fits.
+[[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
+    Request request, std::span<const InferenceRequest> requests, const Policy& policy,
+    std::int64_t chunk);
+
+}  // namespace tandem::planner

@@ -1,0 +1,26 @@
+#include "planner/shape_cache.hpp"
+
+#include <algorithm>
+
+#include "planner/lowering.hpp"
+
+namespace tandem::planner {
+
+const model::TaskGraph& ShapeCache::graph_of(const model::Batch& batch) {
+  Shape shape;
+  shape.reserve(batch.segments.size());
+  for (const model::Segment& segment : batch.segments)
+    shape.emplace_back(segment.rows, segment.sampled);
+  const auto known =
+      std::ranges::find_if(graphs_, [&](const auto& entry) { return entry.first == shape; });
+  if (known != graphs_.end()) {
+    graphs_.splice(graphs_.begin(), graphs_, known);
+    graphs_.front().second.advance(batch);
+  } else {
+    if (graphs_.size() == kMost) graphs_.pop_back();
+    graphs_.emplace_front(std::move(shape), find_strategy(plan_->strategy).lower(*plan_, batch));
+  }
+  return graphs_.front().second;
+}
+
+}  // namespace tandem::planner
