@@ -36,14 +36,27 @@ void DiskLane::set_up(std::int64_t number, const DiskSchedule& schedule, bool fo
   announced_ = number;
 }
 
+// What has been loaded stays loaded. Nothing of the step is done yet, so its events begin anew.
+void DiskLane::replace(Step& announced, const DiskSchedule& now) {
+  require(std::ranges::equal(announced.schedule->loads, now.loads,
+                             [](const DiskLoad& a, const DiskLoad& b) {
+                               return a.block == b.block && a.bytes == b.bytes &&
+                                      a.carried == b.carried;
+                             }),
+          "DiskLane: the step that was announced, or one that loads the same");
+  announced.schedule = &now;
+  announced.done.assign(static_cast<std::size_t>(now.events), 0);
+  announced.since.assign(static_cast<std::size_t>(now.events), {});
+}
+
 void DiskLane::begin(const DiskSchedule& now, const DiskSchedule* next) {
   const std::lock_guard lock(mutex_);
   if (cancelled_) throw Error(reason_);
   ++present_;
   if (announced_ < present_) {
     set_up(present_, now, /*follows=*/false);
-  } else {
-    require(step(present_).schedule == &now, "DiskLane: the step that was announced");
+  } else if (step(present_).schedule != &now) {
+    replace(step(present_), now);
   }
   if (next != nullptr) set_up(present_ + 1, *next, /*follows=*/true);
   changed_.notify_all();
@@ -158,17 +171,18 @@ void DiskLane::work() {
 void DiskLane::load(std::unique_lock<std::mutex>& lock) {
   Step& s = step(loading_);
   const auto position = static_cast<std::size_t>(s.loaded);
-  const DiskLoad& what = s.schedule->loads[position];
+  const std::size_t what = s.schedule->loads[position].block;
+  const double bytes = s.schedule->loads[position].bytes;
   lock.unlock();
   Times times;
   times.start = std::chrono::steady_clock::now();
-  const LoadedBlock block = loader_->load(what.block, interrupt_);
+  const LoadedBlock block = loader_->load(what, interrupt_);
   times.end = std::chrono::steady_clock::now();
   lock.lock();
   if (options_.rate > 0.0) {
     const TimePoint real = times.end;
     times.start = due_;
-    times.end = due_ + std::chrono::nanoseconds(std::llround(what.bytes / options_.rate * 1e9));
+    times.end = due_ + std::chrono::nanoseconds(std::llround(bytes / options_.rate * 1e9));
     due_ = times.end;
     max_late_s_ = std::max(max_late_s_, std::chrono::duration<double>(real - times.end).count());
   }

@@ -46,7 +46,9 @@ class DiskLane {
   void reserve(const DiskSchedule& schedule);
   // The step `now`, after which comes `next` (null: not known, or none): its loads begin during the
   // step, as far as they depend on it no more. Both were reserved and stay until the step after
-  // `next` begins.
+  // `next` begins. Another schedule than the one that was announced may come, if it loads the same
+  // blocks in the same order: a batch of another shape, announced before it was known. Throws
+  // logic_error if it does not.
   void begin(const DiskSchedule& now, const DiskSchedule* next);
   // Load number `position` of the step; waits until it is done, however slow the disk. Throws Error
   // if cancelled.
@@ -81,6 +83,7 @@ class DiskLane {
   [[nodiscard]] Step& step(std::int64_t number) {
     return steps_[static_cast<std::size_t>(number % 3)];
   }
+  void replace(Step& announced, const DiskSchedule& now);
   void set_up(std::int64_t number, const DiskSchedule& schedule, bool follows);
   void work();
   void load(std::unique_lock<std::mutex>& lock);
