@@ -27,6 +27,7 @@
 #include "cli/standard_output.hpp"
 #include "cli/table.hpp"
 #include "cli/version.hpp"
+#include "cli/workload.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -42,7 +43,7 @@ namespace {
 constexpr double kMaxDrift = 0.30;
 
 Syntax syntax() {
-  return {
+  Syntax syntax{
       .command = "run",
       .summary =
           "Executes a plan and prints the text as it comes; without a plan this machine runs the\n"
@@ -77,6 +78,9 @@ Syntax syntax() {
           {"out", "FILE", "result as JSON"},
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
+  const std::vector<Flag> more = workload_flags();
+  syntax.flags.insert(syntax.flags.begin() + 8, more.begin(), more.end());
+  return syntax;
 }
 
 struct Mode {
@@ -123,7 +127,25 @@ struct Job {
   std::unique_ptr<exec::Tokenizer> tokenizer;
   std::vector<std::int32_t> prompt;
   std::int64_t new_tokens = 0;
+  std::optional<Served> served{};  // instead of these
 };
+
+// Throws unless the requests can be run, and no flag speaks of one request.
+void check_served(const Options& options, const planner::Plan& plan, const Served& served) {
+  options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-p",
+                  "seed", "hidden"},
+                 "with '--workload', which says it for each request");
+  if (!plan.model.architecture().generates())
+    throw Error("model " + plan.model.name +
+                ": an encoder, expected a model that continues texts; run it text by text");
+  for (const planner::InferenceRequest& request : served.requests) {
+    if (request.prompt_ids.empty())
+      throw Error(
+          "request '" + request.id +
+          "': has prompt_tokens only, expected the tokens themselves to run it; give prompt "
+          "or prompt_ids");
+  }
+}
 
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
@@ -132,6 +154,10 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
   auto tokenizer = tokenizer_of(options, plan.model, weights);
+  if (std::optional<Served> served = served_workload(options, plan.model, weights, "")) {
+    check_served(options, plan, *served);
+    return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
+  }
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, plan.workload.prompt_tokens);
   const std::int64_t count = new_tokens(options, plan.model, plan.workload.new_tokens);
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
@@ -141,6 +167,8 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const Mode mode = mode_of(options, nullptr);
+  options.refuse({"workload", "policy", "chunk"},
+                 "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
   if (!std::filesystem::is_directory(weights, ignored))
     throw Error("flag '--weights': " + weights.string() +
@@ -204,7 +232,14 @@ exec::GenerateOptions generate_options(const Options& options, const Job& job,
     const auto stops = job.tokenizer->eos_tokens();
     run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
   }
-  if (plan.model.architecture().generates()) run.sampling = sampling_of(options);
+  if (job.served) {
+    run.serve = exec::ServeOptions{.requests = job.served->requests,
+                                   .policy = job.served->policy,
+                                   .chunk = job.served->chunk,
+                                   .on_token = {}};
+  } else if (plan.model.architecture().generates()) {
+    run.sampling = sampling_of(options);
+  }
   run.pace = job.mode.pace;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
@@ -222,6 +257,7 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
                                  GenerationView& view) {
   exec::StreamingDecoder decoder(tokenizer);
   bool shown_prompt = false;
+  std::vector<std::vector<std::int32_t>> tokens(run.serve ? run.serve->requests.size() : 0);
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
   run.on_warning = [&](const std::string& warning) { view.remark(warning); };
   run.on_notice = [&](const std::string& notice) { view.notice(notice); };
@@ -233,6 +269,21 @@ exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOption
     view.text(decoder.push(token));
     view.token();
   };
+  // Texts of many requests come one by one, each when its request has ended.
+  if (run.serve) {
+    run.serve->on_token = [&](std::size_t r, std::int32_t token, bool last) {
+      tokens[r].push_back(token);
+      view.token();
+      if (!last) return;
+      const planner::InferenceRequest& request = run.serve->requests[r];
+      exec::StreamingDecoder own(tokenizer);
+      std::string text = (shown_prompt ? "\n[" : "[") + request.id + "]\n";
+      shown_prompt = true;
+      for (const std::int32_t id : request.prompt_ids) text += own.push(id);
+      for (const std::int32_t id : tokens[r]) text += own.push(id);
+      view.text(text + own.finish() + '\n');
+    };
+  }
   exec::Generation generation = exec::generate(plan, run, interrupt);
   view.text(decoder.finish());
   view.finish();
@@ -245,8 +296,14 @@ void complete(model::Result& result, const Mode& mode, const exec::Generation& g
   auto& environment = result.environment;
   environment["tandem"] = version();
   environment["machine"] = machine();
-  environment["prompt_tokens"] = std::to_string(run.prompt.size());
-  if (generates) {
+  if (run.serve) {
+    environment["policy"] = run.serve->policy->name;
+    if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
+  } else {
+    environment["prompt_tokens"] = std::to_string(run.prompt.size());
+    model::set_only_request(result);
+  }
+  if (generates && !run.serve) {
     environment["temperature"] = std::to_string(run.sampling.temperature);
     environment["top_p"] = std::to_string(run.sampling.top_p);
   }
@@ -266,6 +323,14 @@ void print_summary(const model::Result& result, const planner::Plan& plan) {
     std::cerr << "one pass, " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
     return;
   }
+  if (result.requests.size() > 1) {
+    std::cerr << result.requests.size() << " requests";
+    if (result.metrics.throughput_tokens_per_s)
+      std::cerr << ", " << fixed(*result.metrics.throughput_tokens_per_s, 2) << " tokens a second";
+    std::cerr << '\n';
+    print_requests(result, std::cerr);
+    return;
+  }
   std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
             << ", first after " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
   const std::vector<double> latencies = result.metrics.token_latencies_s();
@@ -280,7 +345,8 @@ void check_files(const Options& options, const std::filesystem::path& weights) {
   FileRoles files;
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
-  for (const char* const flag : {"hosts", "key", "prompt-ids"}) files.reads(options, flag);
+  for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
+    files.reads(options, flag);
   for (const char* const flag : {"out", "trace", "hidden"}) files.writes(options, flag);
   files.check();
 }

@@ -78,7 +78,8 @@ void repeat(const Plan& plan, const ServedRun& run, const Simulation& how, Resul
     Result one;
     planner::fill_requests(
         run.served.requests,
-        predict(plan, run, how, how.repetitions.seed + static_cast<std::uint64_t>(i)), one);
+        predict(plan, run, how, how.repetitions.seed + static_cast<std::uint64_t>(i)).served(),
+        one);
     add(one);
   }
   describe(how.repetitions, values, result);
@@ -155,7 +156,7 @@ int simulate_served(const Plan& plan, const ServedRun& run, const Simulation& ho
                     std::ostream& out) {
   const model::RunRecorder recorder = predict(plan, run, how, how.repetitions.seed);
   Result result = predicted_result(plan, how.evaluator, recorder);
-  planner::fill_requests(run.served.requests, recorder, result);
+  planner::fill_requests(run.served.requests, recorder.served(), result);
   if (run.served.policy != nullptr) result.environment["policy"] = run.served.policy->name;
   result.environment["schedule"] = run.schedule.empty() ? "by the policy" : "of a measured run";
   if (run.served.chunk > 0) result.environment["chunk"] = std::to_string(run.served.chunk);

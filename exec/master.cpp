@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
@@ -13,6 +14,9 @@
 #include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
+#include "planner/serving/request_results.hpp"
+#include "planner/serving/request_scheduler.hpp"
+#include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -61,7 +65,7 @@ class MasterSession {
 
   Generation generate(const GenerateOptions& options) {
     return run([&] {
-      Generation generation = execute(options);
+      Generation generation = options.serve ? serve(options) : execute(options);
       gather(generation, options);
       return generation;
     });
@@ -330,6 +334,90 @@ class MasterSession {
     return generation;
   }
 
+  // Steps as the scheduler makes them, until every request has ended.
+  Generation serve(const GenerateOptions& options) {
+    const std::vector<planner::InferenceRequest>& requests = options.serve->requests;
+    const auto ends = [&](std::size_t r, std::int32_t token) {
+      return !requests[r].ignore_eos &&
+             std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end();
+    };
+    planner::RequestScheduler scheduler(
+        requests, *options.serve->policy,
+        {.chunk = options.serve->chunk, .capacity = run_.capacity, .ends = ends});
+    std::vector<Sampler> samplers;
+    for (const planner::InferenceRequest& request : requests) {
+      samplers.emplace_back(SamplingOptions{
+          .temperature = request.temperature, .top_p = request.top_p, .seed = request.seed});
+    }
+    std::optional<DriftWatch> drift;
+    if (run_.pace == Pace::measured) drift.emplace(options_.turn.get());
+    stage("");
+    Generation generation;
+    generation.ready = Clock::now();
+    serve_begin_ns_ = nanoseconds(generation.ready);
+    std::vector<std::size_t> given(requests.size());
+    std::vector<std::int32_t> tokens;
+    double now = 0.0;
+    std::int32_t i = 0;
+    for (auto step = scheduler.next(now, tokens); step; step = scheduler.next(now, tokens), ++i) {
+      wait_until(generation.ready + seconds(step->not_before_s * run_.dilation));
+      const model::Batch& batch = step->batch;
+      const std::vector<std::int32_t> rows = scheduler.row_tokens();
+      std::vector<std::size_t> sampled;  // requests, in the order of the rows
+      for (const model::Segment& segment : batch.segments) {
+        if (segment.sampled > 0) sampled.push_back(static_cast<std::size_t>(segment.sequence));
+      }
+      announce(i, batch, rows);
+      tokens.clear();
+      const DeviceRun::Served done = device_run_->serve(i, batch, rows, [&](auto logits) {
+        require(tokens.size() < sampled.size(), "as many rows are sampled as asked for");
+        tokens.push_back(samplers[sampled[tokens.size()]].sample(logits));
+        return tokens.back();
+      });
+      if (tokens.size() != sampled.size() || done.sampled_ns.size() != sampled.size())
+        throw Error("plan: the master samples too few tokens; make the plan again");
+      served_.push_back({.step = *step, .sampled_s = {}, .end_s = since_begin(done.end_ns)});
+      for (const std::int64_t at : done.sampled_ns)
+        served_.back().sampled_s.push_back(since_begin(at));
+      for (std::size_t k = 0; k < tokens.size(); ++k) {
+        const std::size_t r = sampled[k];
+        const auto count = static_cast<std::int64_t>(++given[r]);
+        if (!options.serve->on_token) continue;
+        const std::lock_guard lock(callbacks_);
+        options.serve->on_token(r, tokens[k],
+                                count == requests[r].new_tokens || ends(r, tokens[k]));
+      }
+      const double outcome =
+          sampled.empty() ? served_.back().end_s : served_.back().sampled_s.back();
+      now = std::max(step->not_before_s, outcome);
+      if (drift && i % kDriftEvery == 0) drift->sample();
+    }
+    if (drift) generation.drift = drift->finish();
+    served_tokens_ = scheduler.tokens();
+    return generation;
+  }
+
+  // In pieces, so that a failure elsewhere ends it.
+  void wait_until(Clock::time_point when) {
+    constexpr std::chrono::milliseconds kPiece{50};
+    session_->check();
+    while (Clock::now() < when) {
+      activity().enter(Phase::waiting, plan_.master);
+      std::this_thread::sleep_until(std::min(when, Clock::now() + kPiece));
+      session_->check();
+    }
+  }
+
+  static std::int64_t nanoseconds(Clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  }
+  static Clock::duration seconds(double value) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+  }
+  [[nodiscard]] double since_begin(std::int64_t at_ns) const {
+    return static_cast<double>(at_ns - serve_begin_ns_) * 1e-9 / run_.dilation;
+  }
+
   PassageScores score(std::int32_t i, const Passage& passage) {
     session_->check();
     const std::vector<std::int32_t> rows(passage.tokens.begin(), passage.tokens.end() - 1);
@@ -362,9 +450,8 @@ class MasterSession {
     DeviceAccount& own = accounts[static_cast<std::size_t>(plan_.master)];
     own.report = device_run_->report();
     own.times = device_run_->take_records();
-    // An encoder's pass samples nothing.
-    const auto steps = static_cast<std::int32_t>(
-        generation.hidden.empty() ? generation.tokens.size() : std::size_t{1});
+    const std::unique_ptr<model::Steps> made = steps_made(generation);
+    model::Steps& steps = *made;
     ReportGathering reports(control(), plan_, most_records(), options_.times.report);
     control().part();
     for (const model::DeviceIndex d : peers_) {
@@ -373,7 +460,7 @@ class MasterSession {
       DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       try {
         account = reports.account_of(d);
-        check_report(plan_, graphs_, steps, d, account, run_.keep_records);
+        check_report(plan_, steps, d, account, run_.keep_records);
       } catch (const Error& error) {
         account = DeviceAccount();
         account.missing = true;
@@ -381,9 +468,10 @@ class MasterSession {
              "; the run was done, but the result lacks what only " + name(d) + " knows of it");
       }
     }
-    generation.run = merge(plan_, graphs_, steps, accounts, options.keep_spans, run_.dilation);
+    generation.run = merge(plan_, steps, accounts, options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
+    if (options.serve) fill_served(*options.serve, accounts, generation.run);
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
     double worst_mean_s = 0.0;
     double worst_s = 0.0;
@@ -399,13 +487,53 @@ class MasterSession {
       result.environment["warm_up"] = "two single-token steps";
     }
     result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
-    result.environment["seed"] = std::to_string(options.sampling.seed);
+    if (!options.serve) result.environment["seed"] = std::to_string(options.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
+  }
+
+  [[nodiscard]] std::vector<model::ScheduledStep> scheduled() const {
+    std::vector<model::ScheduledStep> steps;
+    for (const model::ServedStep& served : served_) steps.push_back(served.step);
+    return steps;
+  }
+  std::unique_ptr<model::Steps> steps_made(const Generation& generation) {
+    if (run_.serves()) {
+      return std::make_unique<planner::ScheduledSteps>(plan_, scheduled());
+    }
+    // An encoder's pass samples nothing.
+    const std::size_t steps = generation.hidden.empty() ? generation.tokens.size() : 1;
+    return std::make_unique<FirstSteps>(graphs_, static_cast<std::int32_t>(steps));
+  }
+
+  // What the result says of requests; its trace's times are made to begin with the run.
+  void fill_served(const ServeOptions& options, const std::vector<DeviceAccount>& accounts,
+                   RunResult& run) const {
+    planner::fill_requests(options.requests, served_, run.result);
+    for (std::size_t r = 0; r < served_tokens_.size(); ++r)
+      run.result.requests[r].tokens = served_tokens_[r];
+    if (served_tokens_.size() == 1) run.result.tokens = served_tokens_.front();
+    const auto& own = accounts[static_cast<std::size_t>(plan_.master)].report.tally;
+    const double begin_s = since_begin(own.origin_ns);
+    for (model::Span& span : run.trace.spans) {
+      span.start += begin_s;
+      span.end += begin_s;
+    }
   }
 
   // By device.
   [[nodiscard]] std::vector<std::size_t> most_records() const {
     std::vector<std::size_t> most;
+    if (run_.serves()) {
+      planner::ScheduledSteps steps(plan_, scheduled());
+      std::vector<double> bytes(plan_.cluster.devices().size());
+      for (std::int32_t i = 0; run_.keep_records && i < steps.count(); ++i) {
+        const std::vector<double> more = model::record_bytes(steps.graph(i), bytes.size());
+        for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] += more[d];
+      }
+      for (const double all : bytes)
+        most.push_back(static_cast<std::size_t>(all / model::kRecordBytes));
+      return most;
+    }
     for (const double bytes : record_bytes(plan_, graphs_, run_)) {
       most.push_back(static_cast<std::size_t>(bytes / model::kRecordBytes));
     }
@@ -425,7 +553,11 @@ class MasterSession {
   std::optional<Shipment> shipment_;  // of the session
   std::atomic<bool> connected_ = false;
   DeviceRun* device_run_ = nullptr;  // the session's
-  bool own_peak_ = false;            // the kernel lets the peak of memory begin with the session
+  // Of a run that serves requests.
+  std::int64_t serve_begin_ns_ = 0;
+  std::vector<model::ServedStep> served_;
+  std::vector<std::vector<std::int32_t>> served_tokens_;  // by request
+  bool own_peak_ = false;  // the kernel lets the peak of memory begin with the session
 };
 
 std::vector<bool> workers_of(const planner::Plan& plan) {
@@ -441,6 +573,18 @@ std::vector<bool> workers_of(const planner::Plan& plan) {
 
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
+  if (options.serve) {
+    // Of the largest step of a prompt; room is made for it before the first request.
+    const planner::Capacity capacity = plan.reserved();
+    const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
+    const RunOptions run{.workload = {.prompt_tokens = rows, .new_tokens = 1},
+                         .pace = options.pace,
+                         .dilation = options.dilation,
+                         .keep_records = options.keep_spans,
+                         .capacity = capacity,
+                         .chunked = options.serve->chunk > 0};
+    return MasterSession(plan, options, run, interrupt).generate(options);
+  }
   const RunOptions run{
       .workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
                    .new_tokens = options.new_tokens},

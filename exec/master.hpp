@@ -21,6 +21,8 @@
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
 #include "planner/plan.hpp"
+#include "planner/serving/inference_request.hpp"
+#include "planner/serving/policy.hpp"
 
 namespace tandem::exec {
 
@@ -44,6 +46,15 @@ struct SessionOptions {
   std::function<void(const std::string& text)> on_notice;
 };
 
+// Many requests instead of one prompt.
+struct ServeOptions {
+  std::vector<planner::InferenceRequest> requests;  // by arrival, with the ids of their prompts
+  const planner::Policy* policy = nullptr;
+  std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
+  // Each token of a request as it is chosen; `last`: the request has ended.
+  std::function<void(std::size_t request, std::int32_t token, bool last)> on_token;
+};
+
 struct GenerateOptions : SessionOptions {
   std::vector<std::int32_t> prompt;       // ids
   std::int64_t new_tokens = 0;            // at most; 0 of an encoder
@@ -52,6 +63,9 @@ struct GenerateOptions : SessionOptions {
   Pace pace = Pace::real;
   double dilation = 1.0;  // of emulated time; the result's times are divided by it
   bool keep_spans = false;
+  // If it is there, `prompt`, `new_tokens`, `sampling` and `on_token` are not read, and
+  // `stop_tokens` end a request unless it ignores them. The model generates.
+  std::optional<ServeOptions> serve;
   // Each token as it is chosen; the callee may take its time only between tokens.
   std::function<void(std::int32_t token)> on_token;
 };
@@ -62,8 +76,8 @@ struct ScoreOptions : SessionOptions {
 };
 
 struct Generation {
-  Clock::time_point ready;  // everything is in place: the first step begins
-  std::vector<std::int32_t> tokens;
+  Clock::time_point ready;           // everything is in place: the first step begins
+  std::vector<std::int32_t> tokens;  // of the only request; of many, their results have them
   std::vector<float> hidden;  // of an encoder instead: the last hidden states, [prompt, hidden]
   RunResult run;
   double drift = 0.0;  // of the reference kernel; measured pace only

@@ -247,6 +247,10 @@ class WorkerSession {
       device_run_->score(next, begin.batch, begin.tokens, sample);
       return;
     }
+    if (run_.serves() && begin.step == next) {
+      static_cast<void>(device_run_->serve(next, begin.batch, begin.tokens, sample));
+      return;
+    }
     StepGraphs& graphs = device_run_->graphs();
     if (begin.step != next || next >= graphs.count() || begin.batch != graphs.at(next).batch()) {
       throw Error("master: announced step " + std::to_string(begin.step) + " of " +

@@ -108,19 +108,16 @@ void RunRecorder::record(const Span& span) {
       double& sampled = sampled_.try_emplace(span.step, span.end).first->second;
       sampled = std::max(sampled, span.end);
     }
-    if (const auto step = static_cast<std::size_t>(span.step); step < submitted_.size()) {
-      if (span.kind == TaskKind::sample) sample_times_[step].push_back(span.end);
-      if (span.lane == LaneKind::cpu) step_ends_[step] = std::max(step_ends_[step], span.end);
+    if (const auto number = static_cast<std::size_t>(span.step); number < served_.size()) {
+      ServedStep& step = served_[number];
+      if (span.kind == TaskKind::sample) step.sampled_s.push_back(span.end);
+      if (span.lane == LaneKind::cpu) step.end_s = std::max(step.end_s, span.end);
     }
   }
   if (keep_spans_) trace_.spans.push_back(span);
 }
 
-void RunRecorder::submit(const ScheduledStep& step) {
-  submitted_.push_back(step);
-  sample_times_.emplace_back();
-  step_ends_.push_back(0.0);
-}
+void RunRecorder::submit(const ScheduledStep& step) { served_.push_back({.step = step}); }
 
 void RunRecorder::add_between(const RunRecorder& a, const RunRecorder& b, double t,
                               std::int32_t step, double base) {

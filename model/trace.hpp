@@ -121,6 +121,14 @@ struct Steady {
   double slack_s = 0.0;
 };
 
+// A step of a run that a scheduler drives, with what became of it on the master. Seconds since the
+// run began.
+struct ServedStep {
+  ScheduledStep step{};
+  std::vector<double> sampled_s{};  // when its sampled rows were, in their order
+  double end_s = 0.0;               // of the last task of the master's cpu lane
+};
+
 // Value at quantile q of `values` (linear interpolation between order statistics; NaN if empty).
 [[nodiscard]] double quantile(std::vector<double> values, double q);
 
@@ -141,15 +149,8 @@ class RunRecorder {
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
   [[nodiscard]] DeviceIndex master() const { return master_; }
-  // The steps that were submitted, in order.
-  [[nodiscard]] const std::vector<ScheduledStep>& submitted() const { return submitted_; }
-  // By submitted step, in the order of its sampled rows: when they were sampled, on the master, in
-  // seconds since the run began.
-  [[nodiscard]] const std::vector<std::vector<double>>& sample_times() const {
-    return sample_times_;
-  }
-  // By submitted step: the end of the master's last cpu task in it.
-  [[nodiscard]] const std::vector<double>& step_ends() const { return step_ends_; }
+  // Those that were submitted.
+  [[nodiscard]] const std::vector<ServedStep>& served() const { return served_; }
   [[nodiscard]] Metrics metrics() const;
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
   // is at most `tolerance`.
@@ -182,9 +183,7 @@ class RunRecorder {
   std::vector<StepDisk> late_;               // by device: of the second half of the steps, summed
   double origin_ = 0.0;                      // master's first start in step 0
   bool has_origin_ = false;
-  std::vector<ScheduledStep> submitted_;
-  std::vector<std::vector<double>> sample_times_;
-  std::vector<double> step_ends_;
+  std::vector<ServedStep> served_;
   std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master
 };
 

@@ -17,7 +17,10 @@ const model::TaskGraph& ShapeCache::graph_of(const model::Batch& batch) {
     graphs_.splice(graphs_.begin(), graphs_, known);
     graphs_.front().second.advance(batch);
   } else {
-    if (graphs_.size() == kMost) graphs_.pop_back();
+    if (graphs_.size() == kMost) {
+      if (forget_) forget_(graphs_.back().second);
+      graphs_.pop_back();
+    }
     graphs_.emplace_front(std::move(shape), find_strategy(plan_->strategy).lower(*plan_, batch));
   }
   return graphs_.front().second;

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <utility>
 #include <vector>
 
+#include "model/analytic.hpp"
 #include "model/scheduler.hpp"
 #include "planner/plan.hpp"
 
@@ -16,15 +18,37 @@ namespace tandem::planner {
 class ShapeCache : public model::GraphSource {
  public:
   static constexpr std::size_t kMost = 32;  // shapes that are kept, the last ones asked for
-  // `plan` must outlive this.
-  explicit ShapeCache(const Plan& plan) : plan_(&plan) {}
+  // `plan` must outlive this. `forget` is told each graph that is about to go.
+  explicit ShapeCache(const Plan& plan,
+                      std::function<void(const model::TaskGraph&)> forget = nullptr)
+      : plan_(&plan), forget_(std::move(forget)) {}
 
   const model::TaskGraph& graph_of(const model::Batch& batch) override;
 
  private:
   using Shape = std::vector<std::pair<std::int32_t, std::int32_t>>;  // rows and sampled rows
   const Plan* plan_;
+  std::function<void(const model::TaskGraph&)> forget_;
   std::list<std::pair<Shape, model::TaskGraph>> graphs_;  // the last one asked for first
+};
+
+// Steps that were made, one after the other.
+class ScheduledSteps : public model::Steps {
+ public:
+  // `plan` must outlive this.
+  ScheduledSteps(const Plan& plan, std::vector<model::ScheduledStep> steps)
+      : steps_(std::move(steps)), graphs_(plan) {}
+  [[nodiscard]] std::int32_t count() const override {
+    return static_cast<std::int32_t>(steps_.size());
+  }
+  const model::TaskGraph& graph(std::int32_t i) override {
+    return graphs_.graph_of(steps_.at(static_cast<std::size_t>(i)).batch);
+  }
+  [[nodiscard]] bool any_order() const override { return true; }
+
+ private:
+  std::vector<model::ScheduledStep> steps_;
+  ShapeCache graphs_;
 };
 
 }  // namespace tandem::planner

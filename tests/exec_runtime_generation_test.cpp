@@ -20,6 +20,10 @@
 namespace tandem::exec {
 namespace {
 
+std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
+  return std::make_unique<FirstSteps>(graphs, count);
+}
+
 using testing::plan_for;
 using testing::TemporaryFolder;
 
@@ -305,7 +309,8 @@ TEST_CASE("exec/runtime: a run leaves sums, and the records that they are of if 
       CAPTURE(keep_records);
       Generation run = generate(plan, folder.path(), {.seed = 3}, {}, keep_records);
       for (const std::string& error : run.errors) CHECK(error == "");
-      const RunResult merged = merge(plan, graphs, kTokens, run.accounts, keep_records);
+      const RunResult merged =
+          merge(plan, *first_steps(graphs, kTokens), run.accounts, keep_records);
       CHECK(merged.result.steady.has_value());
       CHECK(merged.trace.spans.empty() != keep_records);
       std::vector<DeviceAccount> again = run.accounts;

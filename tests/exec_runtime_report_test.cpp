@@ -15,6 +15,10 @@
 namespace tandem::exec {
 namespace {
 
+std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
+  return std::make_unique<FirstSteps>(graphs, count);
+}
+
 TEST_CASE("exec/report: options of a run survive the wire") {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
@@ -125,7 +129,7 @@ TEST_CASE("exec/result: spans of all devices merge on the master's clock") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
   StepGraphs graphs(plan, plan.workload);
   const auto accounts = testing::even_accounts(plan, graphs, 4);
-  const RunResult run = merge(plan, graphs, 4, accounts, true);
+  const RunResult run = merge(plan, *first_steps(graphs, 4), accounts, true);
   const double prompt_s = 1e-3 * static_cast<double>(graphs.prompt().size());
   const double decode_s = 1e-3 * static_cast<double>(graphs.decode().size());
   CHECK(run.result.metrics.ttft_s == doctest::Approx(prompt_s));  // one task after the other
@@ -146,8 +150,8 @@ TEST_CASE("exec/result: dilated times are divided") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 3, "equal", 5, 4);
   StepGraphs graphs(plan, plan.workload);
   const auto accounts = testing::even_accounts(plan, graphs, 4);
-  const model::Metrics plain = merge(plan, graphs, 4, accounts, true).result.metrics;
-  const RunResult run = merge(plan, graphs, 4, accounts, true, 2.5);
+  const model::Metrics plain = merge(plan, *first_steps(graphs, 4), accounts, true).result.metrics;
+  const RunResult run = merge(plan, *first_steps(graphs, 4), accounts, true, 2.5);
   CHECK(run.result.metrics.ttft_s == doctest::Approx(plain.ttft_s / 2.5));
   CHECK(run.result.metrics.token_times_s[3] == doctest::Approx(plain.token_times_s[3] / 2.5));
   for (const model::Span& span : run.trace.spans) {
@@ -159,7 +163,7 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   const planner::Plan plan = testing::plan_for(testing::small_llama(), "tensor", 2, "equal", 5, 2);
   StepGraphs graphs(plan, plan.workload);
   const auto merged = [&](const std::vector<DeviceAccount>& accounts) {
-    static_cast<void>(merge(plan, graphs, 2, accounts, true));
+    static_cast<void>(merge(plan, *first_steps(graphs, 2), accounts, true));
   };
   auto accounts = testing::even_accounts(plan, graphs, 2);
   CHECK_NOTHROW(merged(accounts));
@@ -180,9 +184,9 @@ TEST_CASE("exec/result: a report that cannot be true names its device") {
   }
   CHECK_THROWS_WITH_AS(merged(accounts), doctest::Contains("report of device device-1"), Error);
   // Told from the others' before they are merged, so that it costs nothing but itself.
-  CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1], true), Error);
-  CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0], true));
-  CHECK_NOTHROW(check_report(plan, graphs, 2, 1, accounts[1], false));
+  CHECK_THROWS_AS(check_report(plan, *first_steps(graphs, 2), 1, accounts[1], true), Error);
+  CHECK_NOTHROW(check_report(plan, *first_steps(graphs, 2), 0, accounts[0], true));
+  CHECK_NOTHROW(check_report(plan, *first_steps(graphs, 2), 1, accounts[1], false));
   accounts[1] = DeviceAccount();
   accounts[1].missing = true;
   CHECK_NOTHROW(merged(accounts));
@@ -205,10 +209,10 @@ TEST_CASE("exec/result: a tally that cannot be true names its device") {
   SUBCASE("a channel to nobody") { tally.channels.back().peer = 7; }
   SUBCASE("a message is missing") { --tally.channels.back().count; }
   for (const bool records : {false, true}) {
-    CHECK_THROWS_WITH_AS(static_cast<void>(merge(plan, graphs, 2, accounts, records)),
+    CHECK_THROWS_WITH_AS(static_cast<void>(merge(plan, *first_steps(graphs, 2), accounts, records)),
                          doctest::Contains("report of device device-1"), Error);
-    CHECK_THROWS_AS(check_report(plan, graphs, 2, 1, accounts[1], records), Error);
-    CHECK_NOTHROW(check_report(plan, graphs, 2, 0, accounts[0], records));
+    CHECK_THROWS_AS(check_report(plan, *first_steps(graphs, 2), 1, accounts[1], records), Error);
+    CHECK_NOTHROW(check_report(plan, *first_steps(graphs, 2), 0, accounts[0], records));
   }
 }
 

@@ -17,6 +17,10 @@
 namespace tandem::exec {
 namespace {
 
+std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
+  return std::make_unique<FirstSteps>(graphs, count);
+}
+
 void check_close(double a, double b) {
   CHECK((std::abs(a - b) <= 1e-9 * std::max({std::abs(a), std::abs(b), 1e-3})));
 }
@@ -92,7 +96,8 @@ TEST_CASE("exec/tally: sums say what the spans of every task say, and a trace ch
         StepGraphs graphs(plan, plan.workload);
         const auto accounts = testing::random_accounts(plan, graphs, steps, ++seed);
         for (const double dilation : {1.0, 2.5}) {
-          const RunResult traced = merge(plan, graphs, steps, accounts, true, dilation);
+          const RunResult traced =
+              merge(plan, *first_steps(graphs, steps), accounts, true, dilation);
           model::RunRecorder spans(plan.cluster, plan.master, false);
           for (const model::Span& span : traced.trace.spans) spans.record(span);
           check_equal(spans, traced.result);
@@ -101,7 +106,8 @@ TEST_CASE("exec/tally: sums say what the spans of every task say, and a trace ch
 
           auto untraced = accounts;
           for (DeviceAccount& account : untraced) account.times.clear();
-          const RunResult plain = merge(plan, graphs, steps, untraced, false, dilation);
+          const RunResult plain =
+              merge(plan, *first_steps(graphs, steps), untraced, false, dilation);
           CHECK(plain.trace.spans.empty());
           CHECK(to_json(plain.result) == to_json(traced.result));
         }
@@ -120,7 +126,7 @@ TEST_CASE("exec/tally: of an encoder, whose pass samples nothing") {
   const planner::Plan plan = testing::plan_for(bert, "tensor", 2, "equal", 7, 0);
   StepGraphs graphs(plan, plan.workload);
   const auto accounts = testing::random_accounts(plan, graphs, 1, 3);
-  const RunResult run = merge(plan, graphs, 1, accounts, true);
+  const RunResult run = merge(plan, *first_steps(graphs, 1), accounts, true);
   model::RunRecorder spans(plan.cluster, plan.master, false);
   for (const model::Span& span : run.trace.spans) spans.record(span);
   CHECK(run.result.metrics.ttft_s > 0.0);

@@ -71,7 +71,7 @@ TEST_CASE("planner/serving: one request has the times of a generation") {
                                  {.capacity = planner::wanted_capacity(requests, policy, 0)});
       const model::RunRecorder recorder = predicted(plan, scheduler);
       model::Result result;
-      planner::fill_requests(requests, recorder, result);
+      planner::fill_requests(requests, recorder.served(), result);
       const std::vector<double> expected = generation.metrics().token_times_s;
       REQUIRE(result.metrics.token_times_s.size() == expected.size());
       for (std::size_t i = 0; i < expected.size(); ++i)
@@ -88,7 +88,8 @@ void check_schedule(const std::vector<InferenceRequest>& requests, const Capacit
   std::map<std::int32_t, std::int64_t> read;
   std::map<std::int32_t, std::int64_t> sampled;
   double before = 0.0;
-  for (const model::ScheduledStep& step : recorder.submitted()) {
+  for (const model::ServedStep& served : recorder.served()) {
+    const model::ScheduledStep& step = served.step;
     CHECK(step.not_before_s >= before);
     before = step.not_before_s;
     CHECK(step.batch.rows() <= capacity.rows);
@@ -149,16 +150,19 @@ TEST_CASE("planner/serving: random workloads are served whole, within the capaci
       RequestScheduler scheduler(requests, policy, {.chunk = chunk, .capacity = capacity});
       const model::RunRecorder recorder = predicted(plan, scheduler);
       check_schedule(requests, capacity, chunk, policy.several, recorder);
-      const auto results = planner::request_results(requests, recorder);
+      const auto results = planner::request_results(requests, recorder.served());
       for (const model::RequestResult& result : results) {
         CHECK(result.ttft_s > 0.0);
         CHECK(result.queueing_s <= result.ttft_s);
         CHECK(result.end_s >= (result.arrival_s + result.ttft_s) * (1.0 - 1e-12));
       }
       // The recorded steps give the same times again.
-      model::RecordedScheduler recorded(recorder.submitted());
+      std::vector<model::ScheduledStep> steps;
+      for (const model::ServedStep& served : recorder.served()) steps.push_back(served.step);
+      model::RecordedScheduler recorded(steps);
       const model::RunRecorder again = predicted(plan, recorded);
-      CHECK(again.sample_times() == recorder.sample_times());
+      for (std::size_t s = 0; s < steps.size(); ++s)
+        CHECK(again.served()[s].sampled_s == recorder.served()[s].sampled_s);
     }
   }
 }
@@ -171,7 +175,8 @@ TEST_CASE("planner/serving: when requests begin, by policy") {
   for (const planner::Policy& policy : planner::policies()) {
     RequestScheduler scheduler(requests, policy,
                                {.capacity = planner::wanted_capacity(requests, policy, 0)});
-    by_policy[policy.name] = planner::request_results(requests, predicted(plan, scheduler));
+    by_policy[policy.name] =
+        planner::request_results(requests, predicted(plan, scheduler).served());
   }
   const auto& sequential = by_policy["sequential"];
   CHECK(sequential[1].arrival_s + sequential[1].queueing_s == doctest::Approx(sequential[0].end_s));

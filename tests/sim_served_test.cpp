@@ -64,15 +64,15 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
       model::RunRecorder simgrid(plan.cluster, plan.master, false);
       model::evaluate_scheduled(plan.cluster, plan.cost_model(), one, graphs, analytic);
       sim::replay_scheduled(plan.cluster, plan.cost_model(), other, graphs, simgrid);
-      REQUIRE(simgrid.submitted().size() == analytic.submitted().size());
-      for (std::size_t s = 0; s < simgrid.submitted().size(); ++s) {
-        CHECK(simgrid.submitted()[s].batch.segments == analytic.submitted()[s].batch.segments);
-        CHECK(simgrid.submitted()[s].not_before_s ==
-              doctest::Approx(analytic.submitted()[s].not_before_s).epsilon(1e-9));
-        REQUIRE(simgrid.sample_times()[s].size() == analytic.sample_times()[s].size());
-        for (std::size_t i = 0; i < simgrid.sample_times()[s].size(); ++i)
-          CHECK(simgrid.sample_times()[s][i] ==
-                doctest::Approx(analytic.sample_times()[s][i]).epsilon(1e-9));
+      REQUIRE(simgrid.served().size() == analytic.served().size());
+      for (std::size_t s = 0; s < simgrid.served().size(); ++s) {
+        CHECK(simgrid.served()[s].step.batch.segments == analytic.served()[s].step.batch.segments);
+        CHECK(simgrid.served()[s].step.not_before_s ==
+              doctest::Approx(analytic.served()[s].step.not_before_s).epsilon(1e-9));
+        REQUIRE(simgrid.served()[s].sampled_s.size() == analytic.served()[s].sampled_s.size());
+        for (std::size_t i = 0; i < simgrid.served()[s].sampled_s.size(); ++i)
+          CHECK(simgrid.served()[s].sampled_s[i] ==
+                doctest::Approx(analytic.served()[s].sampled_s[i]).epsilon(1e-9));
       }
       CHECK(simgrid.devices()[0].bytes_sent == analytic.devices()[0].bytes_sent);
     }

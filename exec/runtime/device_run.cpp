@@ -28,11 +28,12 @@ std::int32_t more_logit_rows(const planner::Plan& plan, model::DeviceIndex d,
 }
 
 ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& options) {
-  const planner::Workload& workload = options.run.workload;
-  return {.max_rows = static_cast<std::int32_t>(workload.prompt_tokens),
-          .cache_positions = workload.positions(),
-          .sequences = 1,
-          .logit_rows = 1 + more_logit_rows(plan, options.self, options.run.scored_rows),
+  const planner::Capacity needs = options.run.needs();
+  const auto sequences = static_cast<std::int32_t>(needs.sequences);
+  return {.max_rows = static_cast<std::int32_t>(needs.rows),
+          .cache_positions = needs.positions,
+          .sequences = sequences,
+          .logit_rows = sequences + more_logit_rows(plan, options.self, options.run.scored_rows),
           .receive_slots = static_cast<std::int32_t>(
               planner::find_strategy(plan.strategy).receive_slots(plan, options.self)),
           .threads = options.threads,
@@ -57,13 +58,13 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           .whole_machine = options.threads > 1};
 }
 
-// What device `d` needs for `workload`, with `program` bytes of program.
-double need_of(const planner::Plan& plan, model::DeviceIndex d, const planner::Workload& workload,
+// What device `d` needs for so much, with `program` bytes of program.
+double need_of(const planner::Plan& plan, model::DeviceIndex d, const planner::Capacity& needs,
                std::int32_t scored_rows, double program) {
   const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
-  model::MemoryUse use =
-      model::memory_use(plan.model, device.share, workload.prompt_tokens, workload.positions(),
-                        planner::find_strategy(plan.strategy).row_buffers(plan, d), program);
+  model::MemoryUse use = model::memory_use(
+      plan.model, device.share, needs.rows, needs.positions,
+      planner::find_strategy(plan.strategy).row_buffers(plan, d), program, needs.sequences);
   use.weights = planner::weight_bytes(plan.model, device.share, device.window);
   use.activations += model::kElementBytes * more_logit_rows(plan, d, scored_rows) *
                      static_cast<double>(plan.model.vocab);
@@ -76,7 +77,7 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
                           std::int32_t scored_rows) {
   workload.validate(plan.model);
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const double need = need_of(plan, d, workload, scored_rows,
+    const double need = need_of(plan, d, workload.capacity(), scored_rows,
                                 plan.devices[static_cast<std::size_t>(d)].memory.program);
     const model::Bytes budget = device_of(plan, d).memory;
     if (need > budget.value()) {
@@ -102,7 +103,7 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
                   const RunOptions& run, double more) {
   double need = more;
   for (const model::DeviceIndex d : devices) {
-    need += need_of(plan, d, run.workload, run.scored_rows, /*program=*/0.0);
+    need += need_of(plan, d, run.needs(), run.scored_rows, /*program=*/0.0);
   }
   const AvailableMemory available = available_memory();
   if (need <= available.bytes) return;
@@ -161,7 +162,7 @@ void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     const double records = d == plan.master ? all + spans : own[static_cast<std::size_t>(d)];
     if (std::ranges::find(here, d) != here.end()) more += records;
-    const double need = records + need_of(plan, d, run.workload, run.scored_rows,
+    const double need = records + need_of(plan, d, run.needs(), run.scored_rows,
                                           plan.devices[static_cast<std::size_t>(d)].memory.program);
     const model::Bytes budget = device_of(plan, d).memory;
     if (need <= budget.value()) continue;
@@ -218,10 +219,17 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                 .may_spin = options.run.pace == Pace::real,
                 .disk_rate = disk_rate(plan, options),
                 .activity = options.activity}),
+      shapes_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {
   if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
   runtime_.prepare(graphs_.decode());
+  const auto head = [&](const model::Task& task) {
+    return task.kind == model::TaskKind::load && task.device == options.self &&
+           task.block == model::WeightBlock::head;
+  };
+  // A step that samples nothing leaves out the head.
+  loads_alike_ = !options.run.chunked || std::ranges::none_of(graphs_.decode().tasks(), head);
   const std::size_t of_prompt = runtime_.records(graphs_.prompt());
   const std::size_t of_decode = runtime_.records(graphs_.decode());
   const auto steps = static_cast<std::size_t>(graphs_.count());
@@ -261,6 +269,42 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
   const std::int32_t token = runtime_.step(i, graph, next, sample, times_);
   tally_.add(graph, std::span(times_).subspan(before));
   return token;
+}
+
+DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
+                                   std::span<const std::int32_t> tokens,
+                                   const SampleToken& sample) {
+  const planner::Capacity& capacity = options_.run.capacity;
+  const auto wrong = [](const model::Segment& segment) { return segment.sampled > 1; };
+  if (!options_.run.serves() || batch.rows() > capacity.rows ||
+      static_cast<std::int64_t>(batch.segments.size()) > capacity.sequences ||
+      std::ranges::any_of(batch.segments, wrong)) {
+    throw Error("step " + std::to_string(i) + " of " + std::to_string(batch.rows()) + " rows of " +
+                std::to_string(batch.segments.size()) + " sequences: expected at most " +
+                std::to_string(capacity.rows) + " rows of " + std::to_string(capacity.sequences) +
+                ", one sampled row each; install the same tandem on every device");
+  }
+  const model::TaskGraph& graph = shapes_.graph_of(batch);
+  runtime_.prepare(graph);
+  if (!tokens.empty()) compute_.set_tokens(tokens);
+  if (i == 0) {  // the schedules begin with the run
+    pacer_.available(Clock::now());
+    runtime_.disk_available(Clock::now());
+  }
+  if (!options_.run.keep_records) times_.clear();
+  const std::size_t before = times_.size();
+  static_cast<void>(runtime_.step(i, graph, loads_alike_ ? &graph : nullptr, sample, times_));
+  const std::span<const TaskTime> records = std::span(times_).subspan(before);
+  tally_.add(graph, records);
+  Served served;
+  for (const TaskTime& time : records) {
+    const model::Task& task = graph.tasks()[static_cast<std::size_t>(time.of())];
+    if (!time.copy() && task.lane != model::LaneKind::cpu) continue;
+    served.end_ns = std::max(served.end_ns, time.end_ns);
+    if (!time.copy() && task.kind == model::TaskKind::sample)
+      served.sampled_ns.push_back(time.end_ns);
+  }
+  return served;
 }
 
 void DeviceRun::score(std::int32_t i, const model::Batch& batch,

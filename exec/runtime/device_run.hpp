@@ -20,6 +20,7 @@
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
 #include "planner/plan.hpp"
+#include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
 
@@ -32,6 +33,15 @@ struct RunOptions {
   // step of its own, with the strategy's graph for its length.
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
   bool keep_records = false;     // of every task, for a timeline
+  // Instead of a generation: steps of many requests as the master's scheduler makes them, each
+  // within this. `workload` is then of the largest prompt step. Zeros: a generation.
+  planner::Capacity capacity{};
+  bool chunked = false;  // then some steps sample nothing
+  [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
+  // All that memory is needed for.
+  [[nodiscard]] planner::Capacity needs() const {
+    return planner::larger(workload.capacity(), capacity);
+  }
   bool operator==(const RunOptions&) const = default;
 };
 [[nodiscard]] std::string_view to_string(Pace pace);
@@ -138,6 +148,14 @@ class DeviceRun {
   // Error unless the batch is one text, from its beginning, that fits the workload.
   void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
              const SampleToken& sample);
+  // The same for step `i` of a run that serves requests; `tokens` empty on devices that do not
+  // embed. Throws Error unless the batch is within the run's capacity.
+  struct Served {
+    std::vector<std::int64_t> sampled_ns;  // end of each sample here, in order of rows
+    std::int64_t end_ns = 0;               // of the cpu lane's last task
+  };
+  Served serve(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
+               const SampleToken& sample);
   // Any thread.
   void cancel(const std::string& reason) noexcept;
 
@@ -160,7 +178,9 @@ class DeviceRun {
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;
-  TimeLog times_;  // of the present step or, if they are kept, of all
+  bool loads_alike_ = true;  // every step the same: the next one's may run ahead, unknown as it is
+  planner::ShapeCache shapes_;  // of a run that serves requests
+  TimeLog times_;               // of the present step or, if they are kept, of all
   Tally tally_;
 };
 

@@ -117,6 +117,10 @@ std::string to_json(const RunOptions& options) {
               {"new_tokens", options.workload.new_tokens},
               {"pace", to_string(options.pace)},
               {"dilation", options.dilation},
+              {"rows", options.capacity.rows},
+              {"positions", options.capacity.positions},
+              {"sequences", options.capacity.sequences},
+              {"chunked", options.chunked},
               {"scored_rows", options.scored_rows},
               {"keep_records", options.keep_records}}
       .dump();
@@ -132,6 +136,10 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   options.scored_rows =
       static_cast<std::int32_t>(root.at("scored_rows").integer(0, options.workload.prompt_tokens));
   options.keep_records = root.at("keep_records").boolean();
+  options.capacity = {.rows = root.at("rows").integer(0, kMost),
+                      .positions = root.at("positions").integer(0, kMost),
+                      .sequences = root.at("sequences").integer(0, kMost)};
+  options.chunked = root.at("chunked").boolean();
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;

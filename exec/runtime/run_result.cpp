@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "exec/runtime/run_spans.hpp"
@@ -37,8 +38,7 @@ struct DeviceWork {
   }
 };
 
-std::vector<DeviceWork> work_of_run(const planner::Plan& plan, const StepGraphs& graphs,
-                                    std::int32_t steps) {
+std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& steps) {
   std::vector<DeviceWork> devices(plan.cluster.devices().size());
   const auto device = [&](DeviceIndex d) -> DeviceWork& {
     return devices[static_cast<std::size_t>(d)];
@@ -68,8 +68,16 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, const StepGraphs&
       }
     }
   };
-  if (steps > 0) add(graphs.prompt(), 1);
-  if (steps > 1) add(graphs.decode(), steps - 1);
+  struct Shape {
+    std::int32_t first = 0;  // step of it
+    std::int64_t steps = 0;
+  };
+  std::map<std::shared_ptr<const char>, Shape> shapes;
+  for (std::int32_t i = 0; i < steps.count(); ++i) {
+    Shape& shape = shapes[steps.graph(i).shape()];
+    if (shape.steps++ == 0) shape.first = i;
+  }
+  for (const auto& [key, shape] : shapes) add(steps.graph(shape.first), shape.steps);
   return devices;
 }
 
@@ -213,23 +221,24 @@ void leave_out_missing(const std::vector<DeviceAccount>& accounts, RunResult& me
 
 }  // namespace
 
-void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                  model::DeviceIndex device, const DeviceAccount& account, bool records) {
-  const std::vector<DeviceWork> work = work_of_run(plan, graphs, steps);
-  check_tally(plan, work[static_cast<std::size_t>(device)], steps, device, account.report.tally);
-  if (records) check_records(plan, graphs, steps, device, account.times);
+void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
+                  const DeviceAccount& account, bool records) {
+  const std::vector<DeviceWork> work = work_of_run(plan, steps);
+  check_tally(plan, work[static_cast<std::size_t>(device)], steps.count(), device,
+              account.report.tally);
+  if (records) check_records(plan, steps, device, account.times);
 }
 
-RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+RunResult merge(const planner::Plan& plan, model::Steps& steps,
                 const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
   const double tick_s = 1e-9 / dilation;
-  const std::vector<DeviceWork> work = work_of_run(plan, graphs, steps);
+  const std::vector<DeviceWork> work = work_of_run(plan, steps);
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     if (accounts[d].missing) continue;
     const auto device = static_cast<DeviceIndex>(d);
-    check_tally(plan, work[d], steps, device, accounts[d].report.tally);
-    if (keep_spans) check_records(plan, graphs, steps, device, accounts[d].times);
+    check_tally(plan, work[d], steps.count(), device, accounts[d].report.tally);
+    if (keep_spans) check_records(plan, steps, device, accounts[d].times);
   }
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
   const Totals totals(accounts, plan.master, tick_s);
@@ -259,7 +268,7 @@ RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t step
                                           .metrics = metrics});
     }
   }
-  if (keep_spans) merged.trace = merge_spans(plan, graphs, steps, accounts, tick_s);
+  if (keep_spans) merged.trace = merge_spans(plan, steps, accounts, tick_s);
   leave_out_missing(accounts, merged);
   return merged;
 }

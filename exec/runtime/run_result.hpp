@@ -24,9 +24,9 @@ struct RunResult {
 };
 
 // Throws Error, naming the device, unless the account has what `device` sees of every task of its
-// own in `steps` steps, and nothing else: in sums and, with `records`, one by one.
-void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                  model::DeviceIndex device, const DeviceAccount& account, bool records);
+// own in these steps, and nothing else: in sums and, with `records`, one by one.
+void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
+                  const DeviceAccount& account, bool records);
 
 // The result is made of the devices' tallies alone, so it is the same with a trace and without: a
 // cpu task's time is its device's; a transfer lasts from the sender's start to the receiver's
@@ -35,8 +35,20 @@ void check_report(const planner::Plan& plan, StepGraphs& graphs, std::int32_t st
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
 // steadiness is given then. `dilation`: what every time is divided by. Throws as check_report()
 // does for every device that is not missing.
-[[nodiscard]] RunResult merge(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+[[nodiscard]] RunResult merge(const planner::Plan& plan, model::Steps& steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans,
                               double dilation = 1.0);
+
+// The first `count` steps of a generation.
+class FirstSteps : public model::Steps {
+ public:
+  FirstSteps(StepGraphs& graphs, std::int32_t count) : graphs_(&graphs), count_(count) {}
+  [[nodiscard]] std::int32_t count() const override { return count_; }
+  const model::TaskGraph& graph(std::int32_t i) override { return graphs_->at(i); }
+
+ private:
+  StepGraphs* graphs_;
+  std::int32_t count_;
+};
 
 }  // namespace tandem::exec

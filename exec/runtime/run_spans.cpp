@@ -145,8 +145,8 @@ class StepSpans {
 
 }  // namespace
 
-void check_records(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                   model::DeviceIndex device, const TimeLog& times) {
+void check_records(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
+                   const TimeLog& times) {
   const auto fail = [&](const std::string& fault) {
     throw Error("report of device " +
                 plan.cluster.devices()[static_cast<std::size_t>(device)].name + ": " + fault +
@@ -155,8 +155,8 @@ void check_records(const planner::Plan& plan, StepGraphs& graphs, std::int32_t s
   auto next = times.begin();
   std::vector<char> seen;
   std::vector<char> copied;
-  for (std::int32_t step = 0; step < steps; ++step) {
-    const model::TaskGraph& graph = graphs.at(step);
+  for (std::int32_t step = 0; step < steps.count(); ++step) {
+    const model::TaskGraph& graph = steps.graph(step);
     const auto name = [step](model::TaskIndex task) {
       return "step " + std::to_string(step) + " task " + std::to_string(task);
     };
@@ -183,7 +183,7 @@ void check_records(const planner::Plan& plan, StepGraphs& graphs, std::int32_t s
   if (next != times.end()) fail("records out of order or beyond the last step");
 }
 
-model::Trace merge_spans(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
+model::Trace merge_spans(const planner::Plan& plan, model::Steps& steps,
                          const std::vector<DeviceAccount>& accounts, double tick_s) {
   model::Trace trace;
   for (const model::Device& device : plan.cluster.devices()) trace.devices.push_back(device.name);
@@ -191,11 +191,11 @@ model::Trace merge_spans(const planner::Plan& plan, StepGraphs& graphs, std::int
   std::int64_t origin_ns = 0;
   std::vector<std::int64_t> lane_end_ns;                           // by device
   std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::shape
-  for (std::int32_t step = 0; step < steps; ++step) {
-    const model::TaskGraph& graph = graphs.at(step);
+  for (std::int32_t step = 0; step < steps.count(); ++step) {
+    const model::TaskGraph& graph = steps.graph(step);
     const model::Program& program = programs.try_emplace(graph.shape(), graph).first->second;
-    if (step < 2) {  // the prompt; then tokens, of one shape
-      const auto rest = static_cast<std::size_t>(step == 0 ? 1 : steps - 1);
+    if (step < 2) {  // the prompt; then mostly tokens, of one shape
+      const auto rest = static_cast<std::size_t>(step == 0 ? 1 : steps.count() - 1);
       trace.spans.reserve(trace.spans.size() + rest * static_cast<std::size_t>(program.size()));
     }
     StepSpans spans(plan, graph, program, step, accounts, tick_s);

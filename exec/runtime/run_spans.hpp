@@ -9,16 +9,15 @@
 namespace tandem::exec {
 
 // Throws Error, naming the device, unless `times` has what `device` sees of every task of its own
-// in `steps` steps, and nothing else.
-void check_records(const planner::Plan& plan, StepGraphs& graphs, std::int32_t steps,
-                   model::DeviceIndex device, const TimeLog& times);
+// in these steps, and nothing else.
+void check_records(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
+                   const TimeLog& times);
 
 // Merges the devices' records, which check_records() has seen, by step and task: a cpu task's span
 // is its device's; a transfer lasts from the sender's start to the receiver's arrival, clocks
 // aligned to the master's; captures and deliveries are spans of their own. What only a device that
 // is missing could know is absent. `tick_s`: of a nanosecond of the devices' clocks, in the trace.
-[[nodiscard]] model::Trace merge_spans(const planner::Plan& plan, StepGraphs& graphs,
-                                       std::int32_t steps,
+[[nodiscard]] model::Trace merge_spans(const planner::Plan& plan, model::Steps& steps,
                                        const std::vector<DeviceAccount>& accounts, double tick_s);
 
 }  // namespace tandem::exec

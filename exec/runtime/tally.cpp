@@ -39,6 +39,7 @@ void Tally::add(const model::TaskGraph& graph, std::span<const TaskTime> records
   const bool first = sum_.steps++ == 0;
   const auto step = static_cast<std::size_t>(sum_.steps);
   bool loads = false;
+  bool samples = false;
   std::int64_t origin_ns = std::numeric_limits<std::int64_t>::max();
   const std::int64_t lane_end_ns = sum_.last_cpu_ns;
   const bool began = began_;
@@ -54,7 +55,8 @@ void Tally::add(const model::TaskGraph& graph, std::span<const TaskTime> records
       case model::LaneKind::cpu:
         add_cpu(task.kind, time);
         if (task.kind == model::TaskKind::sample) {
-          if (sum_.sampled_ns.size() < step) sum_.sampled_ns.push_back(time.end_ns);
+          if (!samples) sum_.sampled_ns.push_back(time.end_ns);
+          samples = true;
           sum_.sampled_ns.back() = std::max(sum_.sampled_ns.back(), time.end_ns);
         }
         break;

@@ -21,20 +21,18 @@ struct Times {  // of one request
   }
 };
 
-std::vector<Times> times_of(std::size_t requests, const model::RunRecorder& recorder) {
+std::vector<Times> times_of(std::size_t requests, std::span<const model::ServedStep> steps) {
   std::vector<Times> times(requests);
-  for (std::size_t s = 0; s < recorder.submitted().size(); ++s) {
-    const model::ScheduledStep& step = recorder.submitted()[s];
-    const std::vector<double>& samples = recorder.sample_times()[s];
+  for (const model::ServedStep& step : steps) {
     std::size_t row = 0;
-    for (const model::Segment& segment : step.batch.segments) {
+    for (const model::Segment& segment : step.step.batch.segments) {
       const auto r = static_cast<std::size_t>(segment.sequence);
       require(r < requests, "request_results: a sequence that is no request");
       Times& own = times[r];
-      if (segment.past == 0) own.begin = step.not_before_s;
-      own.end = recorder.step_ends()[s];
-      for (std::int32_t i = 0; i < segment.sampled && row < samples.size(); ++i)
-        own.samples.push_back(samples[row++]);
+      if (segment.past == 0) own.begin = step.step.not_before_s;
+      own.end = step.end_s;
+      for (std::int32_t i = 0; i < segment.sampled && row < step.sampled_s.size(); ++i)
+        own.samples.push_back(step.sampled_s[row++]);
     }
   }
   return times;
@@ -43,8 +41,8 @@ std::vector<Times> times_of(std::size_t requests, const model::RunRecorder& reco
 }  // namespace
 
 std::vector<model::RequestResult> request_results(std::span<const InferenceRequest> requests,
-                                                  const model::RunRecorder& recorder) {
-  const std::vector<Times> times = times_of(requests.size(), recorder);
+                                                  std::span<const model::ServedStep> steps) {
+  const std::vector<Times> times = times_of(requests.size(), steps);
   std::vector<model::RequestResult> results;
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const InferenceRequest& request = requests[r];
@@ -97,11 +95,12 @@ std::vector<InferenceRequest> requests_of(const model::Result& result) {
   return requests;
 }
 
-void fill_requests(std::span<const InferenceRequest> requests, const model::RunRecorder& recorder,
-                   model::Result& result) {
-  const std::vector<Times> times = times_of(requests.size(), recorder);
-  result.requests = request_results(requests, recorder);
-  result.schedule = recorder.submitted();
+void fill_requests(std::span<const InferenceRequest> requests,
+                   std::span<const model::ServedStep> steps, model::Result& result) {
+  const std::vector<Times> times = times_of(requests.size(), steps);
+  result.requests = request_results(requests, steps);
+  result.schedule.clear();
+  for (const model::ServedStep& step : steps) result.schedule.push_back(step.step);
   const std::optional<double> ready = result.metrics.ready_s;
   result.metrics = {};
   result.metrics.ready_s = ready;

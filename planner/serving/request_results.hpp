@@ -11,10 +11,10 @@
 
 namespace tandem::planner {
 
-// By request. `recorder` has every step of the run, submitted and recorded; sequences are positions
-// in `requests`. Throws logic_error for a sequence that is none.
+// By request. `steps`: all of the run; sequences are positions in `requests`. Throws logic_error
+// for a sequence that is none.
 [[nodiscard]] std::vector<model::RequestResult> request_results(
-    std::span<const InferenceRequest> requests, const model::RunRecorder& recorder);
+    std::span<const InferenceRequest> requests, std::span<const model::ServedStep> steps);
 
 // The steps that a run has made, for `model::RecordedScheduler`: each waits for the arrival of the
 // requests that begin in it and for the outcome of the step before, not for when it was submitted
@@ -29,7 +29,7 @@ namespace tandem::planner {
 
 // Sets requests, schedule and metrics of `result`: those of the run are the request's where there
 // is only one.
-void fill_requests(std::span<const InferenceRequest> requests, const model::RunRecorder& recorder,
-                   model::Result& result);
+void fill_requests(std::span<const InferenceRequest> requests,
+                   std::span<const model::ServedStep> steps, model::Result& result);
 
 }  // namespace tandem::planner
