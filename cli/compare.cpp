@@ -96,8 +96,11 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
     table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
                signed_text(row.absolute(), row.unit), percent_text(row.percent())});
   };
-  for (const Deviation* row : rows_of(comparison, "run")) add(*row);
+  for (const Deviation* row : rows_of(comparison, "run")) {
+    if (row->predicted || row->measured) add(*row);
+  }
   std::string device;
+  for (const Deviation* row : rows_of(comparison, "request")) add(*row);
   for (const Deviation* row : rows_of(comparison, "device")) {
     if (!shown(*row)) continue;
     if (row->name != device) table.add({"", "", "", "", ""});

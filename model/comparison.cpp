@@ -87,7 +87,9 @@ OptionalMetric of_stats(double LatencyStats::*value) {
 
 void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Deviation>& rows) {
   const std::array<std::pair<const char*, OptionalMetric>, 8> metrics{{
-      {"ttft", [](const Metrics& m) { return std::optional(m.ttft_s); }},
+      // Of many requests, each has its own.
+      {"ttft",
+       [](const Metrics& m) { return m.token_latency ? std::nullopt : std::optional(m.ttft_s); }},
       {"token_latency_mean", of_stats(&LatencyStats::mean)},
       {"token_latency_p50", of_stats(&LatencyStats::p50)},
       {"token_latency_p90", of_stats(&LatencyStats::p90)},

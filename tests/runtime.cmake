@@ -4,6 +4,7 @@ tandem_tests(
   SOURCES
     exec_session_program_test.cpp
     exec_session_test.cpp
+    exec_session_served_test.cpp
     exec_session_liveness_test.cpp
     exec_emulation_turn_test.cpp
     exec_collective_test.cpp

@@ -1,0 +1,150 @@
+// Many requests served by master and workers as real processes: every request gets the tokens that
+// it gets alone.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "exec/weights/random.hpp"
+#include "exec_session_processes.hpp"
+#include "planner/serving/capacity.hpp"
+#include "planner/serving/request_results.hpp"
+#include "serial_executor.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using planner::InferenceRequest;
+using testing::TemporaryFolder;
+using testing::Workers;
+
+constexpr std::int64_t kMostPrompt = 14;
+constexpr std::int64_t kMostTokens = 9;
+
+struct Home {
+  explicit Home(int workers) : key(random_key()) {
+    write_random_weights(model, 17, model::DType::f32, weights());
+    processes = std::make_unique<Workers>(folder.path(), workers, key);
+  }
+  [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "weights"; }
+
+  [[nodiscard]] planner::Plan plan(const std::string& strategy, int devices) const {
+    return testing::plan_for(model, strategy, devices, "equal", kMostPrompt, kMostTokens);
+  }
+  [[nodiscard]] Generation serve(planner::Plan plan, const std::vector<InferenceRequest>& requests,
+                                 const planner::Policy& policy, std::int64_t chunk,
+                                 const std::vector<std::int64_t>& stops = {}) const {
+    plan.capacity = planner::wanted_capacity(requests, policy, chunk);
+    GenerateOptions options;
+    options.weights = weights();
+    options.cache_dir = folder.path() / "cache-0";
+    options.workers = processes->endpoints();
+    options.key = key;
+    options.stop_tokens = stops;
+    options.serve =
+        ServeOptions{.requests = requests, .policy = &policy, .chunk = chunk, .on_token = {}};
+    Interrupt interrupt;
+    return generate(plan, options, interrupt);
+  }
+  [[nodiscard]] std::vector<std::int32_t> alone(const InferenceRequest& request) const {
+    planner::Plan local = plan("local", 1);
+    local.workload = {.prompt_tokens = request.prompt_tokens, .new_tokens = request.new_tokens};
+    testing::SerialExecutor serial(local, weights());
+    std::vector<std::vector<float>> logits;
+    return serial.generate(request.prompt_ids, static_cast<int>(request.new_tokens), logits);
+  }
+
+  TemporaryFolder folder;
+  model::Transformer model = testing::eight_heads();
+  Key key;
+  std::unique_ptr<Workers> processes;
+};
+
+std::vector<InferenceRequest> random_requests(std::mt19937& random, int count) {
+  const auto draw = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
+  std::vector<InferenceRequest> requests;
+  double arrival = 0.0;
+  for (int i = 0; i < count; ++i) {
+    InferenceRequest request{.id = std::string("r").append(std::to_string(i)),
+                             .arrival_s = arrival,
+                             .prompt_tokens = draw(1, kMostPrompt),
+                             .new_tokens = draw(1, kMostTokens)};
+    for (std::int64_t t = 0; t < request.prompt_tokens; ++t)
+      request.prompt_ids.push_back(draw(0, 100));
+    requests.push_back(std::move(request));
+    if (draw(0, 1) == 1) arrival += draw(0, 3) * 1e-3;
+  }
+  return requests;
+}
+
+TEST_CASE("exec/session: every policy gives each request the tokens that it gets alone") {
+  const Home home(2);
+  std::mt19937 random(5);
+  for (const auto& [strategy, devices] : std::vector<std::pair<std::string, int>>{
+           {"local", 1}, {"tensor", 2}, {"tensor", 3}, {"pipeline", 2}}) {
+    const std::vector<InferenceRequest> requests = random_requests(random, 5);
+    std::vector<std::vector<std::int32_t>> alone;
+    for (const InferenceRequest& request : requests) alone.push_back(home.alone(request));
+    for (const planner::Policy& policy : planner::policies()) {
+      for (const std::int64_t chunk : {0, 4}) {
+        CAPTURE(strategy);
+        CAPTURE(devices);
+        CAPTURE(policy.name);
+        CAPTURE(chunk);
+        const Generation served = home.serve(home.plan(strategy, devices), requests, policy, chunk);
+        const std::vector<model::RequestResult>& results = served.run.result.requests;
+        REQUIRE(results.size() == requests.size());
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          CAPTURE(r);
+          CHECK(results[r].tokens == alone[r]);
+          CHECK(results[r].ttft_s > 0.0);
+          CHECK(results[r].end_s >= results[r].arrival_s + results[r].ttft_s - 1e-9);
+        }
+        // The steps that were made can be replayed.
+        CHECK_NOTHROW((void)planner::replayed_steps(served.run.result.schedule, requests,
+                                                    home.model, "result"));
+        CHECK(
+            model::parse_result_json(model::to_json(served.run.result), "result").schedule.size() ==
+            served.run.result.schedule.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/session: a request ends at a stop token unless it ignores them") {
+  const Home home(1);
+  std::mt19937 random(6);
+  std::vector<InferenceRequest> requests = random_requests(random, 3);
+  for (InferenceRequest& request : requests) request.new_tokens = kMostTokens;
+  const std::vector<std::int32_t> first = home.alone(requests[0]);
+  requests[2].prompt_ids = requests[0].prompt_ids;
+  requests[2].prompt_tokens = requests[0].prompt_tokens;
+  requests[2].ignore_eos = true;
+  const Generation served = home.serve(home.plan("tensor", 2), requests,
+                                       planner::find_policy("continuous"), 0, {first[3]});
+  const auto stop = std::ranges::find(first, first[3]);
+  CHECK(served.run.result.requests[0].tokens == std::vector<std::int32_t>(first.begin(), stop + 1));
+  CHECK(served.run.result.requests[2].tokens == first);
+}
+
+TEST_CASE("exec/session: a request that arrives later is waited for") {
+  const Home home(1);
+  std::mt19937 random(8);
+  std::vector<InferenceRequest> requests = random_requests(random, 2);
+  requests[1].arrival_s = 0.6;
+  const Generation served =
+      home.serve(home.plan("tensor", 2), requests, planner::find_policy("continuous"), 0);
+  const std::vector<model::RequestResult>& results = served.run.result.requests;
+  CHECK(results[0].end_s < 0.6);
+  CHECK(results[1].end_s > 0.6);
+  CHECK(results[1].tokens == home.alone(requests[1]));
+}
+
+}  // namespace
+}  // namespace tandem::exec
