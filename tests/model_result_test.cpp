@@ -105,6 +105,71 @@ TEST_CASE("model/result: reads back what it wrote") {
   CHECK(back.steady->slack_s == -0.125);
 }
 
+TEST_CASE("model/result: many requests, and the steps that were made for them") {
+  Result r = measured();
+  r.tokens.clear();
+  r.metrics = {.ttft_s = std::nan(""),
+               .token_latency = LatencyStats{.mean = 0.1, .p50 = 0.2, .p90 = 0.3, .p99 = 0.4},
+               .throughput_tokens_per_s = 12.5};
+  r.requests = {{.id = "a",
+                 .arrival_s = 0.25,
+                 .queueing_s = 0.5,
+                 .ttft_s = 1.0,
+                 .end_s = 3.0,
+                 .token_latency = latency_stats({0.5, 0.7}),
+                 .tokens = {7, 8, 9}},
+                {.id = "b", .token_latency = latency_stats({})}};
+  r.schedule = {{.not_before_s = 0.25,
+                 .batch = {.segments = {{.sequence = 0, .past = 0, .rows = 4, .sampled = 1}}}},
+                {.not_before_s = 1.25,
+                 .batch = {.segments = {{.sequence = 1, .past = 0, .rows = 2, .sampled = 0},
+                                        {.sequence = 0, .past = 4, .rows = 1, .sampled = 1}}}}};
+  const std::string text = to_json(r);
+  const json j = json::parse(text);
+  CHECK(j["metrics"]["ttft_s"].is_null());
+  CHECK(j["metrics"]["token_times_s"].is_null());
+  CHECK(j["metrics"]["token_latency_s"]["p90"] == 0.3);
+  CHECK(j["metrics"]["throughput_tokens_per_s"] == 12.5);
+  CHECK(j["tokens"].is_null());
+  CHECK(j["requests"][0]["queueing_s"] == 0.5);
+  CHECK(j["requests"][0]["token_latency_s"]["mean"] == doctest::Approx(0.6));
+  CHECK(j["requests"][1]["token_latency_s"]["mean"].is_null());
+  CHECK(j["requests"][1]["tokens"].is_null());
+  CHECK(j["schedule"][1]["segments"] == json({{1, 0, 2, 0}, {0, 4, 1, 1}}));
+  const Result back = parse_result_json(text, "r");
+  CHECK(to_json(back) == text);
+  CHECK(back.schedule == r.schedule);
+
+  const auto wrong = [&](const auto& change) {
+    json changed = j;
+    change(changed);
+    return error_of([&] { return parse_result_json(changed.dump(), "r.json"); });
+  };
+  CHECK(contains(wrong([](json& x) { x["requests"][0].erase("end_s"); }), "end_s"));
+  CHECK(contains(wrong([](json& x) { x["requests"][0]["who"] = 1; }), "who"));
+  CHECK(contains(wrong([](json& x) { x["schedule"][0]["segments"] = json::array(); }),
+                 "at least one segment"));
+  CHECK(contains(wrong([](json& x) {
+                   x["schedule"][0]["segments"][0] = {0, 0, 1};
+                 }),
+                 "[sequence, past, rows, sampled]"));
+  CHECK(contains(wrong([](json& x) {
+                   x["schedule"][0]["segments"][0] = {0, 0, 1, 2};
+                 }),
+                 "no more sampled rows than rows"));
+  CHECK(contains(wrong([](json& x) { x["schedule"][0]["segments"][0] = {-1, 0, 1, 1}; }), "-1"));
+}
+
+TEST_CASE("model/result: a run of one request has its times as the request's") {
+  Result r = measured();
+  set_only_request(r);
+  REQUIRE(r.requests.size() == 1);
+  CHECK(r.requests[0].ttft_s == 0.5);
+  CHECK(r.requests[0].end_s == 0.8);
+  CHECK(r.requests[0].tokens == r.tokens);
+  CHECK(r.metrics.throughput_tokens_per_s == doctest::Approx(3 / 0.8));
+}
+
 TEST_CASE("model/result: every wrong field costs one line that names it") {
   CHECK(message([](json&) {}).empty());
   CHECK(contains(message([](json& j) { j["schema"] = "x"; }), "r.json: field 'schema' is \"x\""));
