@@ -345,6 +345,7 @@ class MasterSession {
         requests, *options.serve->policy,
         {.chunk = options.serve->chunk, .capacity = run_.capacity, .ends = ends});
     std::vector<Sampler> samplers;
+    samplers.reserve(requests.size());
     for (const planner::InferenceRequest& request : requests) {
       samplers.emplace_back(SamplingOptions{
           .temperature = request.temperature, .top_p = request.top_p, .seed = request.seed});
@@ -581,8 +582,7 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                          .pace = options.pace,
                          .dilation = options.dilation,
                          .keep_records = options.keep_spans,
-                         .capacity = capacity,
-                         .chunked = options.serve->chunk > 0};
+                         .capacity = capacity};
     return MasterSession(plan, options, run, interrupt).generate(options);
   }
   const RunOptions run{

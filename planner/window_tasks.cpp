@@ -65,8 +65,8 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
 
 void WindowTasks::fail_no_pass(DeviceIndex device) const {
   throw Error("device '" + plan_->cluster.devices()[static_cast<std::size_t>(device)].name +
-              "': streams the LM head, expected a step that samples at least one row; make the "
-              "plan with '--window all'");
+              "': streams the LM head, expected a step that samples at least one row; plan "
+              "with '--window all', or read prompts whole, without '--chunk'");
 }
 
 void WindowTasks::computed(DeviceIndex device, TaskIndex last) {

@@ -14,6 +14,7 @@ tandem_tests(
     cli_flags_test.cpp
     cli_manners_test.cpp
     cli_propositions_test.cpp
+    cli_served_test.cpp
     cli_sweep_test.cpp
     cli_streaming_test.cpp
     cli_tokenizer_test.cpp

@@ -26,8 +26,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
                              .dilation = pace == Pace::real ? 1.0 : 2.5,
                              .scored_rows = pace == Pace::measured ? 3 : 0,
                              .keep_records = pace == Pace::nominal,
-                             .capacity = {.rows = 9, .positions = 64, .sequences = 2},
-                             .chunked = pace == Pace::real};
+                             .capacity = {.rows = 9, .positions = 64, .sequences = 2}};
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
 }
@@ -35,7 +34,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
 TEST_CASE("exec/report: bad options are one clear error") {
   const std::string good =
       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
-      R"("rows": 0, "positions": 0, "sequences": 0, "chunked": false, "keep_records": false})";
+      R"("rows": 0, "positions": 0, "sequences": 0, "keep_records": false})";
   CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
   const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
@@ -52,7 +51,6 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("rows": 0)", {"-1", "1e9", "null"}},
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
-           {R"("chunked": false)", {"0", "null"}},
            {R"("keep_records": false)", {"0", "\"no\"", "null"}}}) {
     const std::size_t at = good.find(field);
     REQUIRE(at != std::string::npos);
@@ -68,7 +66,7 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
   const auto parsed = [](const std::string& pace, const std::string& dilation) {
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
-        R"("sequences": 0, "chunked": false, "keep_records": false, "pace": ")" +
+        R"("sequences": 0, "keep_records": false, "pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };

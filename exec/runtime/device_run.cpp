@@ -224,12 +224,6 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
   if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
   runtime_.prepare(graphs_.decode());
-  const auto head = [&](const model::Task& task) {
-    return task.kind == model::TaskKind::load && task.device == options.self &&
-           task.block == model::WeightBlock::head;
-  };
-  // A step that samples nothing leaves out the head.
-  loads_alike_ = !options.run.chunked || std::ranges::none_of(graphs_.decode().tasks(), head);
   const std::size_t of_prompt = runtime_.records(graphs_.prompt());
   const std::size_t of_decode = runtime_.records(graphs_.decode());
   const auto steps = static_cast<std::size_t>(graphs_.count());
@@ -293,7 +287,8 @@ DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
   }
   if (!options_.run.keep_records) times_.clear();
   const std::size_t before = times_.size();
-  static_cast<void>(runtime_.step(i, graph, loads_alike_ ? &graph : nullptr, sample, times_));
+  // Whatever batch comes next, its steps load the same.
+  static_cast<void>(runtime_.step(i, graph, &graph, sample, times_));
   const std::span<const TaskTime> records = std::span(times_).subspan(before);
   tally_.add(graph, records);
   Served served;

@@ -36,7 +36,6 @@ struct RunOptions {
   // Instead of a generation: steps of many requests as the master's scheduler makes them, each
   // within this. `workload` is then of the largest prompt step. Zeros: a generation.
   planner::Capacity capacity{};
-  bool chunked = false;  // then some steps sample nothing
   [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
   // All that memory is needed for.
   [[nodiscard]] planner::Capacity needs() const {
@@ -178,7 +177,6 @@ class DeviceRun {
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;
-  bool loads_alike_ = true;  // every step the same: the next one's may run ahead, unknown as it is
   planner::ShapeCache shapes_;  // of a run that serves requests
   TimeLog times_;               // of the present step or, if they are kept, of all
   Tally tally_;

@@ -120,7 +120,6 @@ std::string to_json(const RunOptions& options) {
               {"rows", options.capacity.rows},
               {"positions", options.capacity.positions},
               {"sequences", options.capacity.sequences},
-              {"chunked", options.chunked},
               {"scored_rows", options.scored_rows},
               {"keep_records", options.keep_records}}
       .dump();
@@ -139,7 +138,6 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   options.capacity = {.rows = root.at("rows").integer(0, kMost),
                       .positions = root.at("positions").integer(0, kMost),
                       .sequences = root.at("sequences").integer(0, kMost)};
-  options.chunked = root.at("chunked").boolean();
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;

@@ -146,7 +146,7 @@ std::vector<std::int32_t> RequestScheduler::row_tokens() const {
     const auto r = static_cast<std::size_t>(segment.sequence);
     const std::vector<std::int32_t>& prompt = requests_[r].prompt_ids;
     for (std::int32_t i = 0; i < segment.rows; ++i) {
-      const auto position = static_cast<std::size_t>(segment.past + i);
+      const auto position = static_cast<std::size_t>(segment.past) + static_cast<std::size_t>(i);
       ids.push_back(position < prompt.size() ? prompt[position]
                                              : tokens_[r].at(position - prompt.size()));
     }

@@ -1,0 +1,128 @@
+// A workload of many requests: planned, predicted, run, compared and replayed, as a person would.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli_program.hpp"
+
+namespace {
+
+using Json = nlohmann::json;
+using tandem::test::check_refused;
+using tandem::test::Kitchen;
+using Words = std::vector<std::string>;
+
+constexpr const char* kRequests =
+    R"({"id": "a", "arrival_s": 0, "prompt": "hello", "new_tokens": 6})"
+    "\n"
+    R"({"id": "b", "arrival_s": 0.01, "prompt_ids": [1, 2, 3], "new_tokens": 4, "ignore_eos": true})"
+    "\n"
+    R"({"id": "c", "arrival_s": 0.01, "prompt": "good day", "new_tokens": 5, "temperature": 0.7})"
+    "\n";
+
+// A model with weights, and a workload with a plan.
+class Counter : public Kitchen {
+ public:
+  Counter() {
+    must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
+    write("requests.jsonl", kRequests);
+    must({"plan", "--platform", "pair.xml", "--model", "tiny", "--workload", "requests.jsonl",
+          "--out", "served.json", "--quiet"});
+  }
+  [[nodiscard]] Json result(const std::string& name) const { return Json::parse(read(name)); }
+};
+
+Words simulate(const Words& more) {
+  Words words{"simulate", "served.json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words run(const Words& more) {
+  Words words{"run",   "served.json", "--weights", "tiny",   "--cache",
+              "cache", "--emulate",   "--pace",    "nominal"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("cli/served: requests are planned for, predicted, run, compared and replayed") {
+  const Counter bench;
+  for (const char* const policy : {"sequential", "static", "continuous"}) {
+    CAPTURE(policy);
+    const Words how{"--workload", "requests.jsonl", "--policy", policy, "--quiet", "--out"};
+    Words words = simulate(how);
+    words.insert(words.end(), {"predicted.json", "--tokenizer", "tiny"});
+    bench.must(words);
+    words = run(how);
+    words.emplace_back("measured.json");
+    const std::string text = bench.good(words);
+    for (const char* const header : {"[a]\n", "[b]\n", "[c]\n"})
+      CHECK(text.find(header) != std::string::npos);
+
+    const Json predicted = bench.result("predicted.json");
+    const Json measured = bench.result("measured.json");
+    REQUIRE(measured["requests"].size() == 3);
+    for (std::size_t r = 0; r < 3; ++r) {
+      CHECK(measured["requests"][r]["id"] == predicted["requests"][r]["id"]);
+      CHECK(predicted["requests"][r]["tokens"].is_null());
+    }
+    CHECK(measured["requests"][1]["tokens"].size() == 4);
+    CHECK(measured["environment"]["policy"] == policy);
+    CHECK(measured["metrics"]["throughput_tokens_per_s"].get<double>() > 0.0);
+    bench.must(simulate({"--schedule", "measured.json", "--quiet", "--out", "replayed.json"}));
+    CHECK(bench.result("replayed.json")["schedule"].size() == measured["schedule"].size());
+    const std::string table =
+        bench.good({"compare", "replayed.json", "measured.json", "--out", "compared"});
+    CHECK(table.find("b token latency p50") != std::string::npos);
+  }
+}
+
+TEST_CASE("cli/served: a plan for one request serves many one by one") {
+  const Counter bench;
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "20",
+              "--new-tokens", "8", "--out", "served.json", "--quiet"});
+  bench.write("counts.jsonl",
+              R"({"id": "a", "arrival_s": 0, "prompt_tokens": 9, "new_tokens": 6})"
+              "\n"
+              R"({"id": "b", "arrival_s": 0, "prompt_tokens": 20, "new_tokens": 8})");
+  bench.must(simulate({"--workload", "counts.jsonl", "--quiet", "--out", "r.json"}));
+  const Json result = bench.result("r.json");
+  for (const Json& step : result["schedule"]) CHECK(step["segments"].size() == 1);
+  bench.write("long.jsonl",
+              R"({"id": "long", "arrival_s": 0, "prompt_tokens": 21, "new_tokens": 6})");
+  check_refused(bench, simulate({"--workload", "long.jsonl"}), 1, "request 'long': needs steps of");
+}
+
+TEST_CASE("cli/served: what does not go together, or can't be run, is refused") {
+  const Counter bench;
+  const Words served{"--workload", "requests.jsonl"};
+  const auto with = [&](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  check_refused(bench, simulate(served), 1, "give prompt_tokens, or '--tokenizer'");
+  check_refused(bench, simulate({"--policy", "static"}), 2, "without '--workload'");
+  check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/3");
+  check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
+                "with '--schedule'");
+  check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");
+  check_refused(bench, with(run(served), {"--seed", "3"}), 2, "with '--workload'");
+  check_refused(bench, with(run(served), {"--policy", "lottery"}), 1, "lottery");
+  check_refused(bench, {"run", "--weights", "tiny", "--workload", "requests.jsonl"}, 2,
+                "without a plan");
+  check_refused(bench,
+                {"plan", "--platform", "pair.xml", "--model", "tiny", "--workload",
+                 "requests.jsonl", "--new-tokens", "3"},
+                2, "with '--workload'");
+  bench.write("counts.jsonl",
+              R"({"id": "a", "arrival_s": 0, "prompt_tokens": 9, "new_tokens": 6})");
+  check_refused(bench, run({"--workload", "counts.jsonl"}), 1, "give prompt or prompt_ids");
+  bench.must(simulate({"--workload", "counts.jsonl", "--quiet", "--out", "one.json"}));
+  check_refused(bench, simulate({"--schedule", "nowhere.json"}), 1, "nowhere.json");
+}
