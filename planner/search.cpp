@@ -106,9 +106,9 @@ struct ShareCandidates {
   bool memory_binds = false;  // more memory might have given others
 };
 
-ShareCandidates split_shares(const Plan& plan, const Budget& budget) {
+ShareCandidates split_shares(const Plan& plan, const Budget& budget, const SplitTime& streamed) {
   SplitCandidates found;
-  if (plan.partition == kAutoPartition) found = split_candidates(budget);
+  if (plan.partition == kAutoPartition) found = split_candidates(budget, streamed);
   // What does not fit is split as well, so that the shortage can be told.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
     found.splits = {galaxy_split(budget, capacities(plan))};
@@ -146,8 +146,9 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget) {
   return candidates;
 }
 
-ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget) {
-  if (strategy.splits) return split_shares(plan, budget);
+ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget,
+                            const SplitTime& streamed) {
+  if (strategy.splits) return split_shares(plan, budget, streamed);
   if (strategy.splits_layers) return layer_candidates(plan, budget);
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
@@ -237,7 +238,14 @@ class Search {
   // less of the weights in memory.
   bool try_windows(const std::vector<Window>& windows) {
     const Budget budget(outline_, slots_, windows);
-    const ShareCandidates found = find_shares(outline_, *strategy_, budget);
+    SplitTime streamed;
+    if (std::any_of(windows.begin(), windows.end(), [](Window w) { return w.streams(); })) {
+      streamed = [&](const Split& split) {
+        return predicted_request_time(
+            with_first_windows(to_shares(outline_.model, outline_.master, split), budget, nullptr));
+      };
+    }
+    const ShareCandidates found = find_shares(outline_, *strategy_, budget, streamed);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
       std::string no = budget.shortage(shares);
@@ -256,16 +264,27 @@ class Search {
     return best_ ? found.memory_binds : lacks;
   }
 
-  // A plan of shares that fit, with the windows that the budget leaves room for.
-  [[nodiscard]] Plan with_shares(const Shares& shares, const Budget& budget) const {
+  using Choices = std::vector<std::vector<Window>>;
+
+  // A plan of shares that fit, each device's window the first of what the budget leaves room for,
+  // which go to `all` unless it is null.
+  [[nodiscard]] Plan with_first_windows(const Shares& shares, const Budget& budget,
+                                        Choices* all) const {
     Plan plan = outline_;
     plan.devices.reserve(shares.size());
-    std::vector<std::vector<Window>> choices;
     for (std::size_t d = 0; d < shares.size(); ++d) {
-      plan.devices.push_back({.share = shares[d], .memory = {}});
-      choices.push_back(window_choices(budget, d, shares[d], request_->window));
-      require(!choices.back().empty(), "make_plan: a share that fits has a window that does");
+      std::vector<Window> choices = window_choices(budget, d, shares[d], request_->window);
+      require(!choices.empty(), "make_plan: a share that fits has a window that does");
+      plan.devices.push_back({.share = shares[d], .memory = {}, .window = choices.front()});
+      if (all != nullptr) all->push_back(std::move(choices));
     }
+    return plan;
+  }
+
+  // A plan of shares that fit, with the best windows that the budget leaves room for.
+  [[nodiscard]] Plan with_shares(const Shares& shares, const Budget& budget) const {
+    Choices choices;
+    Plan plan = with_first_windows(shares, budget, &choices);
     const bool streams = request_->window.blocks.value_or(0) > 0;
     for (std::size_t d = 0; d < shares.size() && streams; ++d)
       check_disk(plan, d, choices[d].front());

@@ -1,7 +1,10 @@
 #include "planner/window_search.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "model/analytic.hpp"
 #include "planner/lowering.hpp"
@@ -83,23 +86,6 @@ std::vector<Window> window_choices(const Budget& budget, std::size_t device,
   return choices;
 }
 
-double predicted_token_time(const Plan& plan) {
-  constexpr std::int64_t kTokens = 9;
-  Workload workload = plan.workload;
-  const std::int64_t room = plan.model.max_context - workload.prompt_tokens;
-  if (workload.new_tokens > 0)
-    workload.new_tokens = std::max<std::int64_t>(1, std::min(kTokens, room));
-  GenerationSteps steps(plan, workload);
-  model::RunRecorder recorder(plan.cluster, plan.master, false);
-  model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  const model::Metrics metrics = recorder.metrics();
-  const std::vector<double>& times = metrics.token_times_s;
-  if (times.empty()) return metrics.ttft_s;  // an encoder's pass
-  const std::size_t settled = (times.size() - 1) / 2;
-  const std::size_t tokens = times.size() - 1 - settled;
-  return tokens == 0 ? times.back() : (times.back() - times[settled]) / static_cast<double>(tokens);
-}
-
 double predicted_request_time(const Plan& plan) {
   GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
@@ -109,15 +95,47 @@ double predicted_request_time(const Plan& plan) {
   return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();
 }
 
-void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {
-  bool one_way = true;
-  for (std::size_t d = 0; d < choices.size(); ++d) {
-    plan.devices[d].window = choices[d].front();
-    one_way = one_way && choices[d].size() == 1;
+namespace {
+
+// Every way to combine the devices' choices is tried where all of them together have at most about
+// so many tasks in a step.
+constexpr std::size_t kMostTasks = std::size_t{1} << 17;
+
+constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
+
+// The times of plans that differ in their windows, each evaluated once.
+class Clock {
+ public:
+  explicit Clock(Plan& plan) : plan_(&plan) {}
+  double time() {
+    std::vector<std::int32_t> key;
+    for (const DevicePlan& device : plan_->devices) {
+      key.push_back(device.window.blocks);
+      key.push_back(device.window.retain);
+    }
+    const auto [at, fresh] = known_.try_emplace(std::move(key), 0.0);
+    if (fresh) at->second = predicted_request_time(*plan_);
+    return at->second;
   }
-  if (one_way) return;
-  constexpr double kBetter = 1.0 - 1e-9;
-  double best = predicted_token_time(plan);
+
+ private:
+  Plan* plan_;
+  std::map<std::vector<std::int32_t>, double> known_;
+};
+
+using Choices = std::span<const std::vector<Window>>;
+
+bool few_ways(const Plan& plan, Choices choices) {
+  constexpr std::size_t kTasks = 16;  // of a layer and device, about
+  std::size_t tasks = kTasks * static_cast<std::size_t>(plan.model.layers) * plan.devices.size();
+  for (const std::vector<Window>& each : choices)
+    tasks = std::min(tasks, kMostTasks + 1) * each.size();
+  return tasks <= kMostTasks;
+}
+
+// Changes one device's window at a time for as long as that shortens the time, which it returns.
+double descend(Plan& plan, Choices choices, Clock& clock) {
+  double best = clock.time();
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t d = 0; d < choices.size(); ++d) {
@@ -125,7 +143,7 @@ void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {
       for (const Window window : choices[d]) {
         if (window == kept) continue;
         plan.devices[d].window = window;
-        const double time = predicted_token_time(plan);
+        const double time = clock.time();
         if (time < best * kBetter) {
           best = time;
           kept = window;
@@ -135,6 +153,53 @@ void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices) {
       plan.devices[d].window = kept;
     }
   }
+  return best;
+}
+
+// Of all ways the fastest, the first of equal ones.
+void try_all(Plan& plan, Choices choices, Clock& clock) {
+  std::vector<std::size_t> at(choices.size(), 0);
+  std::vector<std::size_t> best = at;
+  double least = clock.time();
+  const auto next = [&] {
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      at[d] = (at[d] + 1) % choices[d].size();
+      plan.devices[d].window = choices[d][at[d]];
+      if (at[d] != 0) return true;
+    }
+    return false;
+  };
+  while (next()) {
+    const double time = clock.time();
+    if (time >= least * kBetter) continue;
+    least = time;
+    best = at;
+  }
+  for (std::size_t d = 0; d < best.size(); ++d) plan.devices[d].window = choices[d][best[d]];
+}
+
+}  // namespace
+
+void choose_windows(Plan& plan, Choices choices) {
+  const auto begin = [&](bool widest) {
+    for (std::size_t d = 0; d < choices.size(); ++d)
+      plan.devices[d].window = widest ? choices[d].back() : choices[d].front();
+  };
+  begin(false);
+  if (std::all_of(choices.begin(), choices.end(),
+                  [](const std::vector<Window>& each) { return each.size() == 1; }))
+    return;
+  Clock clock(plan);
+  if (few_ways(plan, choices)) {
+    try_all(plan, choices, clock);
+    return;
+  }
+  const double first = descend(plan, choices, clock);
+  std::vector<Window> found;
+  for (const DevicePlan& device : plan.devices) found.push_back(device.window);
+  begin(true);
+  if (descend(plan, choices, clock) < first * kBetter) return;
+  for (std::size_t d = 0; d < found.size(); ++d) plan.devices[d].window = found[d];
 }
 
 }  // namespace tandem::planner

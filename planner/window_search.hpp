@@ -28,15 +28,13 @@ struct WindowRequest {
                                                  const model::Share& share,
                                                  const WindowRequest& request);
 
-// Seconds that a token takes, by the analytic evaluator, once the first are past.
-[[nodiscard]] double predicted_token_time(const Plan& plan);
-
 // Seconds until the last token of the plan's workload is sampled, by the analytic evaluator.
 [[nodiscard]] double predicted_request_time(const Plan& plan);
 
-// Gives each device of `plan` one of its choices (one list a device, none empty): begins with the
-// first of each, then changes one device's at a time for as long as that shortens the predicted
-// token time. With one device this is the best choice; with more it need not be.
+// Gives each device of `plan` one of its choices (one list a device, none empty), by the predicted
+// time of the request: the best of all combinations where these are few, or one device alone has a
+// choice. Else one device's is changed at a time for as long as that helps, from the first of each
+// on and from the last of each on, which need not end in the best.
 void choose_windows(Plan& plan, std::span<const std::vector<Window>> choices);
 
 }  // namespace tandem::planner

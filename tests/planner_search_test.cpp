@@ -220,7 +220,7 @@ TEST_CASE("planner/search: auto streams only where whole weights do not fit") {
     check_within_budget(plan);
     for (const planner::DevicePlan& device : plan.devices)
       streamed = streamed || device.window.streams();
-    const double time = planner::predicted_token_time(plan);
+    const double time = planner::predicted_request_time(plan);
     CHECK(time >= before * (1.0 - 1e-9));  // less memory is not faster
     before = time;
   }
@@ -278,7 +278,7 @@ TEST_CASE("planner/search: a window that makes no sense is an Error that names i
   CHECK(diskless.find("'tandem:disk_bandwidth'") != std::string::npos);
 }
 
-// The shortest token time of all windows and retentions within the budgets.
+// The shortest request of all windows and retentions within the budgets.
 double exhaustive(const Plan& chosen) {
   Plan plan = chosen;
   std::vector<std::vector<planner::Window>> all(plan.devices.size());
@@ -299,7 +299,7 @@ double exhaustive(const Plan& chosen) {
     for (const planner::Window second : all[1]) {
       plan.devices[0].window = first;
       plan.devices[1].window = second;
-      best = std::min(best, planner::predicted_token_time(plan));
+      best = std::min(best, planner::predicted_request_time(plan));
     }
   }
   return best;
@@ -326,7 +326,7 @@ TEST_CASE("planner/search: windows are as fast as the best of all, or within 5%,
     if (!plan.devices[0].window.streams() && !plan.devices[1].window.streams()) continue;
     ++cases;
     const double best = exhaustive(plan);
-    const double found = planner::predicted_token_time(plan);
+    const double found = planner::predicted_request_time(plan);
     CHECK(found <= best * 1.05);
     if (found > best * (1.0 + 1e-9)) ++missed;
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "planner/partition/earliest.hpp"
 #include "planner/partition/galaxy.hpp"
@@ -14,10 +15,16 @@ namespace tandem::planner {
 namespace {
 
 constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
-constexpr int kRounds = 8;              // of rebalancing; each begins with the last one's slacks
-constexpr std::size_t kSources = 3;     // devices that moves begin at, the latest first
-constexpr std::size_t kSinks = 4;       // and end at, the earliest first
-constexpr int kMoves = 200;             // that are taken; a bound on time, not met in practice
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kRounds = 8;           // of rebalancing; each begins with the last one's slacks
+constexpr std::size_t kSources = 3;  // devices that moves begin at, the latest first
+constexpr std::size_t kSinks = 4;    // and end at, the earliest first
+constexpr int kMoves = 200;          // that are taken; a bound on time, not met in practice
+// Tasks of all steps that are evaluated for times of whole plans, and the splits that these are for
+// in any case, and at most.
+constexpr double kStreamedTasks = 4e6;
+constexpr int kFewestStreamed = 50;
+constexpr int kMostStreamed = 1000;
 
 std::int64_t sum_of(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -33,13 +40,21 @@ Split least_shares(const Budget& budget) {
 
 class Search {
  public:
-  explicit Search(const Budget& budget)
-      : budget_(&budget), clock_(budget), least_(least_shares(budget)) {}
+  // `streamed`: as of split_candidates.
+  Search(const Budget& budget, const SplitTime& streamed)
+      : budget_(&budget), clock_(budget), least_(least_shares(budget)), streamed_(&streamed) {
+    constexpr double kTasks = 16.0;  // of a layer and device, about
+    const double tasks =
+        kTasks * static_cast<double>(transformer().layers) * static_cast<double>(budget.devices());
+    most_streamed_ = static_cast<int>(
+        std::clamp(kStreamedTasks / tasks, double{kFewestStreamed}, double{kMostStreamed}));
+  }
 
   // The best split that is found from `start`, which fits.
   Split from(const Split& start) {
+    left_ = most_streamed_;
     Split best = start;
-    double time = clock_.time(best);
+    double time = this->time(best);
     descend(best, time, start);
     polish(best, time);
     // A device far away costs less without heads, but only without any.
@@ -50,7 +65,12 @@ class Search {
     return best;
   }
 
-  double time(const Split& split) { return clock_.time(split); }
+  double time(const Split& split) {
+    if (!*streamed_) return clock_.time(split);
+    const auto [known, fresh] = times_.try_emplace({split.heads, split.columns}, kNever);
+    if (fresh && left_-- > 0) known->second = (*streamed_)(split);
+    return known->second;
+  }
   // Whether shares that would have been tried did not fit.
   [[nodiscard]] bool memory_binds() const { return memory_binds_; }
 
@@ -61,8 +81,9 @@ class Search {
   void descend(Split& best, double& time, Split split) {
     for (int round = 0; round < kRounds; ++round) {
       const SplitClock::Measured measured = clock_.measure(split);
-      if (measured.time < time * kBetter) {
-        time = measured.time;
+      const double taken = *streamed_ ? this->time(split) : measured.time;
+      if (taken < time * kBetter) {
+        time = taken;
         best = split;
       } else if (round > 3) {
         break;
@@ -112,7 +133,7 @@ class Search {
       if (!h || !c) return;
       Split candidate{*h, *c};
       if (candidate == split || !budget_->fits(candidate)) return;
-      const double taken = clock_.time(candidate);
+      const double taken = this->time(candidate);
       if (taken >= time) return;
       time = taken;
       best = std::move(candidate);
@@ -167,8 +188,11 @@ class Search {
     }
     std::sort(sources.begin(), sources.end());
     std::sort(sinks.begin(), sinks.end());
-    sources.resize(std::min(sources.size(), kSources));
-    sinks.resize(std::min(sinks.size(), kSinks));
+    // Who is late by computing alone need not be where weights stream.
+    if (!*streamed_) {
+      sources.resize(std::min(sources.size(), kSources));
+      sinks.resize(std::min(sinks.size(), kSinks));
+    }
     for (const auto& [unused_from, from] : sources) {
       for (const auto& [unused_to, to] : sinks) {
         if (from == to) continue;
@@ -176,7 +200,7 @@ class Search {
         (candidate.*part)[from] -= run;
         (candidate.*part)[to] += run;
         if (!budget_->fits(candidate)) continue;
-        const double taken = clock_.time(candidate);
+        const double taken = this->time(candidate);
         if (taken >= time * kBetter) continue;
         time = taken;
         best = std::move(candidate);
@@ -193,6 +217,10 @@ class Search {
   const Budget* budget_;
   SplitClock clock_;
   Split least_;
+  const SplitTime* streamed_;
+  std::map<std::pair<Counts, Counts>, double> times_;  // of whole plans
+  int most_streamed_ = 0;  // whole plans that are evaluated from one start
+  int left_ = 0;           // of them
   bool memory_binds_ = false;
 };
 
@@ -259,7 +287,7 @@ std::optional<Split> any_split(const Budget& budget) {
   return split;
 }
 
-SplitCandidates split_candidates(const Budget& budget) {
+SplitCandidates split_candidates(const Budget& budget, const SplitTime& streamed) {
   std::vector<Split> starts;
   const auto add = [&](std::vector<Split>& splits, Split split) {
     if (budget.fits(split) && nobody_idle(split) &&
@@ -271,11 +299,19 @@ SplitCandidates split_candidates(const Budget& budget) {
   if (starts.empty()) {
     if (auto split = any_split(budget)) starts.push_back(std::move(*split));
   }
-  Search search(budget);
   SplitCandidates result;
   std::vector<Split>& candidates = result.splits;
+  std::vector<Split> origins;
+  if (streamed) {
+    const SplitTime none;
+    Search in_memory(budget, none);
+    for (const Split& start : starts) add(origins, in_memory.from(start));
+    result.memory_binds = in_memory.memory_binds();
+  }
+  for (const Split& start : starts) add(origins, start);
+  Search search(budget, streamed);
   double least = std::numeric_limits<double>::infinity();
-  for (const Split& start : starts) {
+  for (const Split& start : origins) {
     Split found = search.from(start);
     const double time = search.time(found);
     if (time >= least * kBetter) continue;
@@ -284,7 +320,7 @@ SplitCandidates split_candidates(const Budget& budget) {
     candidates.push_back(std::move(found));
   }
   for (Split& start : starts) add(candidates, std::move(start));
-  result.memory_binds = search.memory_binds();
+  result.memory_binds = result.memory_binds || search.memory_binds();
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 // Shares of heads and FFN columns by predicted time: --partition auto of strategies that split.
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,9 +23,13 @@ struct SplitCandidates {
 // latest beyond that is as early as whole heads and columns allow, and the step is evaluated again,
 // until nothing is gained; then single heads and smaller and smaller runs of columns are moved for
 // as long as that helps. Prompt and new tokens (one step at the mean context) count as often as
-// they come. Layers are alike, so few are evaluated. What streams counts the longer of computing
-// and loading.
-[[nodiscard]] SplitCandidates split_candidates(const Budget& budget);
+// they come. Layers are alike, so few are evaluated. Where weights stream, that only tells how to
+// go on (a block counts the longer of computing and loading), as what streams is not alike from
+// layer to layer: `streamed` then has the time of a request with the whole plan of a split that
+// fits, by which all else is decided, for as many splits as `kStreamedTasks` allows.
+using SplitTime = std::function<double(const Split&)>;
+[[nodiscard]] SplitCandidates split_candidates(const Budget& budget,
+                                               const SplitTime& streamed = nullptr);
 
 // A split that fits, if there is one with something for every device: found for certain, by
 // dynamic programming over devices and heads. Hence neither a faster device nor more memory can
