@@ -30,6 +30,9 @@ std::string_view to_string(model::Sharing sharing) {
   return "";
 }
 
+// Devices between all of which routes are told, n (n - 1) of them.
+constexpr DeviceIndex kShownRoutes = 64;
+
 std::string path_text(const model::Cluster& cluster, const model::Route& route) {
   std::string text;
   for (const model::Hop& hop : route.hops)
@@ -57,6 +60,10 @@ Json to_json(const sim::Platform& platform) {
                              {"latency_s", link.latency.value()},
                              {"bandwidth_bytes_per_s", link.bandwidth.value()},
                              {"sharing", to_string(link.sharing)}});
+  if (cluster.size() > kShownRoutes) {
+    json["routes"] = nullptr;
+    return json;
+  }
   for (DeviceIndex from = 0; from < cluster.size(); ++from) {
     for (DeviceIndex to = 0; to < cluster.size(); ++to) {
       if (from == to) continue;
@@ -140,7 +147,6 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
     out << '\n';
     print_links(cluster, out);
   }
-  constexpr DeviceIndex kShownRoutes = 64;
   if (cluster.size() > kShownRoutes) {
     out << "\nroutes between more than " << kShownRoutes << " devices are not printed\n";
   } else if (cluster.size() > 1) {

@@ -147,8 +147,18 @@ void check_served(const Options& options, const planner::Plan& plan, const Serve
   }
 }
 
+// What is meant as a prompt is easily given as if it were the plan.
+void check_is_plan(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return;
+  throw Error("argument plan.json: '" + path +
+              "': no such file, expected a plan that 'tandem plan' wrote; a prompt is given by "
+              "--prompt, and without a plan this machine runs the model alone");
+}
+
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
+  check_is_plan(path);
   planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/config_dialect.hpp"
 #include "model/config_keys.hpp"
 #include "model/json_value.hpp"
 #include "model/plain_text.hpp"
@@ -19,91 +20,6 @@ constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 constexpr std::size_t kMaxStops = 256;
 constexpr double kPlainRopeTheta = 10000.0;
-
-// What one `model_type` calls its fields. Empty: it has no such field.
-struct Dialect {
-  std::string_view model_type;
-  std::string_view layers;
-  std::string_view hidden;
-  std::string_view heads;
-  std::string_view kv_heads;
-  std::string_view head_dim;
-  std::string_view intermediate;
-  std::string_view vocab;
-  std::string_view context;
-  std::string_view epsilon;
-  double default_epsilon;
-  Family family;
-  bool tied_by_default;
-  Activation default_activation;
-  std::string_view architectures;  // with a head for the next token, or of an encoder; by spaces
-  std::string_view activation;     // the field
-  std::string_view token_types;
-  std::int64_t default_token_types;
-};
-
-// The field names that Hugging Face's Llama has and its successors share.
-constexpr Dialect llama_dialect(std::string_view model_type, Family family,
-                                std::string_view architectures) {
-  return {model_type,
-          "num_hidden_layers",
-          "hidden_size",
-          "num_attention_heads",
-          "num_key_value_heads",
-          "head_dim",
-          "intermediate_size",
-          "vocab_size",
-          "max_position_embeddings",
-          "rms_norm_eps",
-          1e-6,
-          family,
-          false,
-          Activation::silu,
-          architectures,
-          "hidden_act",
-          "",
-          0};
-}
-
-// As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
-constexpr Dialect kDialects[] = {
-    llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
-    llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
-    llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
-    {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
-     "layer_norm_epsilon", 1e-5, Family::gpt2, true, Activation::gelu_tanh, "GPT2LMHeadModel",
-     "activation_function", "", 0},
-    {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "ffn_dim",
-     "vocab_size", "max_position_embeddings", "", 1e-5, Family::opt, true, Activation::relu,
-     "OPTForCausalLM", "activation_function", "", 0},
-    {"bert", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "", "intermediate_size",
-     "vocab_size", "max_position_embeddings", "layer_norm_eps", 1e-12, Family::bert, true,
-     Activation::gelu, "BertModel BertForMaskedLM BertForPreTraining", "hidden_act",
-     "type_vocab_size", 2},
-    {"distilbert", "n_layers", "dim", "n_heads", "", "", "hidden_dim", "vocab_size",
-     "max_position_embeddings", "", 1e-12, Family::distilbert, true, Activation::gelu,
-     "DistilBertModel DistilBertForMaskedLM", "activation", "", 0},
-    {"chatglm", "num_layers", "hidden_size", "num_attention_heads", "multi_query_group_num",
-     "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
-     Family::glm, false, Activation::silu, "ChatGLMModel ChatGLMForConditionalGeneration", "", "",
-     0},
-    llama_dialect("glm", Family::glm, "GlmForCausalLM"),
-};
-
-// The dialect that to_config_json writes.
-std::string_view model_type_of(Family family) {
-  return family == Family::glm ? std::string_view("glm") : to_string(family);
-}
-
-const Dialect& find_dialect(std::string_view model_type, const JsonValue& field) {
-  std::string known;
-  for (const Dialect& dialect : kDialects) {
-    if (dialect.model_type == model_type) return dialect;
-    known += known.empty() ? "" : ", ";
-    known += dialect.model_type;
-  }
-  field.fail("one of " + known);
-}
 
 std::string name_from(std::string_view source) {
   constexpr std::string_view kExtension = ".json";
@@ -420,27 +336,25 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
 }
 
 std::string to_config_json(const Transformer& t) {
-  const std::string_view model_type = model_type_of(t.family);
-  const auto* dialect = std::find_if(std::begin(kDialects), std::end(kDialects),
-                                     [&](const Dialect& d) { return d.model_type == model_type; });
+  const Dialect& dialect = written_dialect(t.family);
   nlohmann::ordered_json json;
   const auto put = [&](std::string_view key, const auto& value) {
     if (!key.empty()) json[std::string(key)] = value;
   };
   put("tandem_name", t.name);
-  put("model_type", std::string(model_type));
-  put(dialect->layers, t.layers);
-  put(dialect->hidden, t.hidden);
-  put(dialect->heads, t.heads);
-  put(dialect->kv_heads, t.kv_heads);
-  put(dialect->head_dim, t.head_dim);
-  put(dialect->intermediate, t.intermediate);
-  put(dialect->vocab, t.vocab);
-  put(dialect->context, t.max_context);
-  put(dialect->epsilon.empty() ? "tandem_norm_epsilon" : dialect->epsilon, t.norm_epsilon);
+  put("model_type", std::string(dialect.model_type));
+  put(dialect.layers, t.layers);
+  put(dialect.hidden, t.hidden);
+  put(dialect.heads, t.heads);
+  put(dialect.kv_heads, t.kv_heads);
+  put(dialect.head_dim, t.head_dim);
+  put(dialect.intermediate, t.intermediate);
+  put(dialect.vocab, t.vocab);
+  put(dialect.context, t.max_context);
+  put(dialect.epsilon.empty() ? "tandem_norm_epsilon" : dialect.epsilon, t.norm_epsilon);
   put("tie_word_embeddings", t.tied_embeddings);
-  if (!t.architecture().gated) put(dialect->activation, std::string(to_string(t.activation)));
-  put(dialect->token_types, t.token_types);
+  if (!t.architecture().gated) put(dialect.activation, std::string(to_string(t.activation)));
+  put(dialect.token_types, t.token_types);
   if (t.family == Family::llama || t.family == Family::glm) {
     put("rope_theta", t.rope_theta);
     nlohmann::ordered_json scaling;  // null: none

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +14,8 @@
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/Link.hpp>
 #include <sstream>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -98,6 +101,21 @@ void check_elements(const s4u::Engine& engine, const std::string& source,
   }
 }
 
+// Writes `text` to the file in memory that SimGrid reads. A limit on files holds for it too.
+void hand_over(int file, std::string_view text, const std::string& source) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int why = written < 0 ? errno : ENOSPC;
+      const std::string remedy = why == EFBIG ? "raise `ulimit -f`" : "free some memory";
+      throw Error(source + ": could not be handed to SimGrid in a file in memory: " +
+                  std::generic_category().message(why) + "; " + remedy);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 // In the child: SimGrid's view of each pair.
 std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& source,
                                  const model::Cluster& cluster, const std::vector<Pair>& pairs) {
@@ -105,10 +123,7 @@ std::vector<Way> ways_of_simgrid(std::string_view text, const std::string& sourc
   // library to load.
   const int file = ::memfd_create("platform", 0);
   const std::string name = "/proc/self/fd/" + std::to_string(file);
-  const ssize_t written = ::write(file, text.data(), text.size());
-  if (written < 0 || static_cast<std::size_t>(written) != text.size()) {
-    throw Error(source + ": no memory to hand it to SimGrid; free some");
-  }
+  hand_over(file, text, source);
   const s4u::Engine& engine = make_engine();
   try {
     engine.load_platform(name);

@@ -192,6 +192,25 @@ TEST_CASE("cli/bad input: limits of the shell are one clear error") {
     CHECK(outcome.err.find("File too large") != std::string::npos);
   }
   CHECK(bench.read("taken.json") == "taken");
+  // SimGrid's file in memory falls under the limit too.
+  for (const char* words : {"platform klonet8", "plan --platform klonet8 --model tiny.json"}) {
+    const tandem::test::Outcome outcome =
+        bench.shell("ulimit -f 1; exec \"$TANDEM\" " + std::string(words));
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("File too large; raise `ulimit -f`") != std::string::npos);
+    CHECK(outcome.err.find("free some memory") == std::string::npos);
+  }
+}
+
+TEST_CASE("cli: a prompt given as the plan is told where prompts go") {
+  const Kitchen bench;
+  const tandem::test::Outcome outcome =
+      bench.shell("exec \"$TANDEM\" run --weights tiny 'hi there'");
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err.find("'hi there': no such file") != std::string::npos);
+  CHECK(outcome.err.find("--prompt") != std::string::npos);
 }
 
 TEST_CASE("cli: a killed command leaves no partial file") {

@@ -169,6 +169,23 @@ TEST_CASE("cli/platform: devices, links, routes and the defaults that were used"
   CHECK(!platform["defaults"].empty());  // the disks
 }
 
+TEST_CASE("cli/platform: routes between many devices are left out, of a file and on a terminal") {
+  const Kitchen bench;
+  for (const auto& [homes, told] : {std::pair{32, true}, std::pair{33, false}}) {
+    CAPTURE(homes);
+    bench.good({"platform", "city", "--homes", std::to_string(homes), "--devices-per-home", "2",
+                "--out", "city.xml"});
+    const Json platform = Json::parse(bench.good({"platform", "city.xml", "--json"}));
+    CHECK(platform["devices"].size() == 2U * static_cast<unsigned>(homes));
+    CHECK(platform["links"].size() > 0);
+    if (told)
+      CHECK(platform["routes"].size() == 64 * 63);
+    else
+      CHECK(platform["routes"].is_null());
+    CHECK(contains(bench.good({"platform", "city.xml"}), "are not printed") == !told);
+  }
+}
+
 TEST_CASE("cli/plan: standard output and --out give the same plan, shares add up") {
   const Kitchen bench;
   const Words words{"plan", "--platform", "pair.xml", "--model", "tiny.json"};
