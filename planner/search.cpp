@@ -1,6 +1,7 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "model/error.hpp"
@@ -166,6 +167,15 @@ std::string least_text(const std::vector<Window>& windows) {
          " retained, on devices that have a disk\n";
 }
 
+// Whether every device that streams has a disk.
+bool can_stream(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (plan.devices[d].window.streams() && plan.cluster.devices()[d].disk_bandwidth.value() <= 0.0)
+      return false;
+  }
+  return true;
+}
+
 // A window that was asked for needs a disk.
 void check_disk(const Plan& plan, std::size_t d, Window window) {
   const model::Device& device = plan.cluster.devices()[d];
@@ -241,8 +251,10 @@ class Search {
     SplitTime streamed;
     if (std::any_of(windows.begin(), windows.end(), [](Window w) { return w.streams(); })) {
       streamed = [&](const Split& split) {
-        return predicted_request_time(
-            with_first_windows(to_shares(outline_.model, outline_.master, split), budget, nullptr));
+        const Plan plan =
+            with_first_windows(to_shares(outline_.model, outline_.master, split), budget, nullptr);
+        return can_stream(plan) ? predicted_request_time(plan)
+                                : std::numeric_limits<double>::infinity();
       };
     }
     const ShareCandidates found = find_shares(outline_, *strategy_, budget, streamed);

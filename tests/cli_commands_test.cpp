@@ -173,7 +173,7 @@ TEST_CASE("cli/platform: routes between many devices are left out, of a file and
   const Kitchen bench;
   for (const auto& [homes, told] : {std::pair{32, true}, std::pair{33, false}}) {
     CAPTURE(homes);
-    bench.good({"platform", "city", "--homes", std::to_string(homes), "--devices-per-home", "2",
+    bench.must({"platform", "city", "--homes", std::to_string(homes), "--devices-per-home", "2",
                 "--out", "city.xml"});
     const Json platform = Json::parse(bench.good({"platform", "city.xml", "--json"}));
     CHECK(platform["devices"].size() == 2U * static_cast<unsigned>(homes));

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -247,64 +245,8 @@ TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly e
       count(8, 180, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
   CHECK(result.cases >= 100);
   CHECK(result.lost == 0);
-  CHECK(part(result.slower, result.cases) <= 0.1);
-}
-
-TEST_CASE("diag") {
-  RandomClusters draw(8);
-  int slower = 0, cases = 0;
-  double logs = 0.0;
-  const auto t0 = std::chrono::steady_clock::now();
-  double spent = 0.0;
-  for (int i = 0; i < 180; ++i) {
-    Request request = random_request(draw, 0.12);
-    request.window = {.blocks = std::nullopt};
-    const auto before = make_plan(request);
-    const auto kind = kImprovements.at(static_cast<std::size_t>(i) % kImprovements.size());
-    request.cluster = draw.improved(request.cluster, kind);
-    if (!std::holds_alternative<Plan>(before)) continue;
-    ++cases;
-    const auto c0 = std::chrono::steady_clock::now();
-    const auto after = make_plan(request);
-    spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - c0).count();
-    const Plan& b = std::get<Plan>(before);
-    const Plan& a = std::get<Plan>(after);
-    const double was = predicted_request_time(b);
-    const double is = predicted_request_time(a);
-    logs += std::log(is);
-    if (is <= was * kRounding) continue;
-    ++slower;
-    Plan old = b;
-    old.cluster = request.cluster;
-    for (std::size_t d = 0; d < old.profiles.size(); ++d)
-      old.profiles[d] = model::nominal_profile(old.cluster.devices()[d]);
-    const double kept = predicted_request_time(old);
-    std::vector<std::int64_t> slots;
-    for (model::DeviceIndex d = 0; d < old.cluster.size(); ++d)
-      slots.push_back(planner::find_strategy("tensor").row_buffers(old, d));
-    const planner::Budget budget(old, slots);
-    std::vector<std::vector<planner::Window>> choices;
-    std::string text;
-    for (std::size_t d = 0; d < old.devices.size(); ++d) {
-      choices.push_back(planner::window_choices(budget, d, old.devices[d].share, request.window));
-      const auto say = [&](const planner::DevicePlan& p) {
-        return std::to_string(p.share.heads.size()) + "h" + std::to_string(p.share.columns.size()) +
-               "c w" + std::to_string(p.window.blocks) + "/" + std::to_string(p.window.retain);
-      };
-      text += "\n   " + say(b.devices[d]) + "  ->  " + say(a.devices[d]) + " (" +
-              std::to_string(choices.back().size()) + ")";
-    }
-    planner::choose_windows(old, choices);
-    std::printf(
-        "case %d kind %d ratio %.4f; old plan kept %.4f, old shares new windows %.4f new tokens %d "
-        "prompt %d layers %d%s\n",
-        i, static_cast<int>(kind), is / was, kept / was, predicted_request_time(old) / was,
-        (int)request.workload.new_tokens, (int)request.workload.prompt_tokens,
-        (int)request.model.layers, text.c_str());
-  }
-  std::printf("%d of %d slower, mean log %.6f, %.2f s for plans, %.1f s all\n", slower, cases,
-              logs / cases, spent,
-              std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count());
+  CHECK(part(result.slower, result.cases) <= 0.08);
+  CHECK(result.most <= 0.1);  // 1.18 where shares were found as if nothing streamed
 }
 
 TEST_CASE("planner/monotony: a split that fits is found wherever there is one") {

@@ -22,7 +22,7 @@ constexpr std::size_t kSinks = 4;    // and end at, the earliest first
 constexpr int kMoves = 200;          // that are taken; a bound on time, not met in practice
 // Tasks of all steps that are evaluated for times of whole plans, and the splits that these are for
 // in any case, and at most.
-constexpr double kStreamedTasks = 4e6;
+constexpr double kStreamedTasks = 2e6;
 constexpr int kFewestStreamed = 50;
 constexpr int kMostStreamed = 1000;
 
@@ -151,15 +151,23 @@ class Search {
     return best;
   }
 
-  // Moves of single heads, and of runs of columns that are halved down to single ones.
+  // Moves of runs of columns that get smaller, down to single ones, and of single heads; where
+  // weights stream, from half of all columns and heads or two equal shares on, as what pays may be
+  // far away.
   void polish(Split& best, double& time) {
+    const std::int64_t columns = transformer().intermediate;
+    const std::int64_t heads = transformer().heads;
+    const auto devices = static_cast<std::int64_t>(budget_->devices());
+    const std::int64_t widest =
+        *streamed_ ? std::min(columns / 2, 2 * columns / devices) : columns / (8 * devices);
     int moves = 0;
-    const auto widest = std::max<std::int64_t>(
-        1, transformer().intermediate / (8 * static_cast<std::int64_t>(budget_->devices())));
-    for (std::int64_t run = widest; run > 0; run /= 4) {
+    for (std::int64_t run = std::max<std::int64_t>(1, widest); run > 0; run /= *streamed_ ? 2 : 4) {
+      const std::int64_t some =
+          *streamed_ ? std::max<std::int64_t>(1, heads * run / columns) : std::int64_t{1};
       for (bool moved = true; moved && moves < kMoves; ++moves) {
+        if (*streamed_ && left_ <= 0) return;
         const SplitClock::Measured measured = clock_.measure(best);
-        moved = move(best, time, &Split::heads, 1, clock_.heads(measured)) ||
+        moved = move(best, time, &Split::heads, some, clock_.heads(measured)) ||
                 move(best, time, &Split::columns, run, clock_.columns(measured));
       }
     }
@@ -181,7 +189,7 @@ class Search {
       double sum = 0.0;
       for (std::size_t phase = 0; phase < race.weight.size(); ++phase) {
         most = std::max(most, late(phase, d, now[d]));
-        sum += std::max(0.0, late(phase, d, now[d] + run));
+        if (now[d] + run <= total(part)) sum += std::max(0.0, late(phase, d, now[d] + run));
       }
       if (now[d] >= least[d] + run) sources.emplace_back(-most, d);
       if (now[d] + run <= total(part)) sinks.emplace_back(sum, d);
