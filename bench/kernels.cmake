@@ -1,3 +1,4 @@
+tandem_bench(exec_cache_bench tandem::exec)
 tandem_bench(exec_kernels_bench tandem::exec tandem::model Threads::Threads)
 tandem_bench(exec_sampling_bench tandem::exec)
 # What it is compared with, as a user would build it: for this machine.

@@ -235,7 +235,9 @@ TEST_CASE("compute: sequences of one batch get the logits that they get alone") 
   constexpr std::int32_t kCount = 9;
   constexpr std::int32_t kSteps = 4;
   const auto prompt_of = [](std::int32_t s) { return 2 + s * 13; };  // 486 together
-  for (const auto& [threads, rows] : {std::pair{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}}) {
+  for (const auto& [thread_count, later_rows] : {std::pair{1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}}) {
+    const int threads = thread_count;
+    const std::int32_t rows = later_rows;
     CAPTURE(threads);
     CAPTURE(rows);  // of a step after the prompt
     std::vector<std::vector<std::int32_t>> ids;
@@ -272,7 +274,9 @@ TEST_CASE("compute: forks share a prefix and go their own ways") {
   const std::vector<std::int32_t> prefix = tokens_of(t, 150, 1);
   for (const std::int32_t shared : {1, 63, 64, 100, 128, 150}) {
     CAPTURE(shared);
-    Compute c = make(t, whole(t), {.max_rows = 170, .cache_positions = 9 * kBlock, .sequences = 3});
+    Compute c =
+        make(t, whole(t),
+             {.max_rows = 170, .cache_positions = std::int64_t{9} * kBlock, .sequences = 3});
     static_cast<void>(whole_step(c, {{{0, 0, 150}}}, prefix));
     // Two more sequences with that prefix; all three continue, in one step and after.
     std::array<std::vector<std::int32_t>, 3> ids;
@@ -295,7 +299,8 @@ TEST_CASE("compute: forks share a prefix and go their own ways") {
       for (std::size_t i = 0; i < got.size(); ++i) {
         const model::Segment& segment = batch.segments[i];
         const std::int32_t end = segment.past + segment.rows;
-        Compute alone = make(t, whole(t), {.max_rows = 170, .cache_positions = 3 * kBlock});
+        Compute alone =
+            make(t, whole(t), {.max_rows = 170, .cache_positions = std::int64_t{3} * kBlock});
         const auto wanted = whole_step(
             alone, {{{0, 0, end}}}, part(ids[static_cast<std::size_t>(segment.sequence)], 0, end));
         CHECK(got[i] == wanted.front());
@@ -310,7 +315,7 @@ TEST_CASE("compute: a truncated sequence continues as if it had never been longe
   const Transformer t = long_tiny();
   const std::vector<std::int32_t> ids = tokens_of(t, 140, 1);
   const std::vector<std::int32_t> wrong = tokens_of(t, 140, 2);
-  Compute c = make(t, whole(t), {.max_rows = 140, .cache_positions = 3 * kBlock});
+  Compute c = make(t, whole(t), {.max_rows = 140, .cache_positions = std::int64_t{3} * kBlock});
   const auto wanted = whole_step(c, {{{0, 0, 140}}}, ids);
   for (const std::int32_t kept : {1, 64, 70, 138}) {
     CAPTURE(kept);

@@ -40,7 +40,7 @@ struct Device {
   Device(const model::Transformer& t, const std::filesystem::path& weights)
       : state(t, Shard::slice(weights, t, testing::whole_share(t)),
               {.max_rows = kRows,
-               .cache_positions = 2 * kPositions,
+               .cache_positions = std::int64_t{2} * kPositions,
                .sequences = 2,
                .receive_slots = 2}) {
     state.tokens = {1, 2, 3, 4};
@@ -81,6 +81,7 @@ void fill(Device& device, const Place& place, float phase) {
 
 std::vector<std::uint32_t> bits(Device& device, const Place& place) {
   std::vector<std::uint32_t> all;
+  all.reserve(floats_of(device, place).size());
   for (const float x : floats_of(device, place)) all.push_back(std::bit_cast<std::uint32_t>(x));
   return all;
 }
@@ -203,6 +204,7 @@ TEST_CASE("exec/compute: tasks touch their operands and what their kind is said 
         std::ranges::fill(floats_of(poisoned, place), std::numeric_limits<float>::quiet_NaN());
       }
       std::vector<std::vector<std::uint32_t>> before;
+      before.reserve(all.size());
       for (const Place& place : all) before.push_back(bits(plain, place));
       plain.state.execute(batch, task);
       poisoned.state.execute(batch, task);

@@ -75,7 +75,7 @@ std::vector<float> attended(const Case& c, const std::vector<float>& q, const st
   const Blocks contiguous({0}, count * kBlockGranule, c.head_dim);
   store(c, k, v, blocks.head());
   store(c, k, v, contiguous.head());
-  const std::vector<float> y = attended(c, q, blocks.head());
+  std::vector<float> y = attended(c, q, blocks.head());
   CHECK(y == attended(c, q, contiguous.head()));
   return y;
 }

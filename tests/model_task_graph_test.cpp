@@ -91,6 +91,14 @@ TEST_CASE("model/task_graph: advance moves every segment and nothing else") {
   const std::int32_t negative[] = {8, -1};
   CHECK_THROWS_AS(graph.advance(negative), std::logic_error);
   CHECK(graph.batch().segments[0].past == 7);
+  SUBCASE("cache operations are one step's") {
+    const CacheOp op{.kind = CacheOpKind::fork, .sequence = 1, .from = 0, .positions = 7};
+    graph.advance(past, {op});
+    CHECK(graph.batch().cache == std::vector<CacheOp>{op});
+    CHECK_THROWS_AS(graph.advance(past, {{.positions = -1}}), std::logic_error);
+    graph.advance(past);
+    CHECK(graph.batch().cache.empty());
+  }
 }
 
 TEST_CASE("model/task_graph: the shape's identity lasts through advance and ends with add") {

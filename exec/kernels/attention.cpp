@@ -144,71 +144,119 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, Posi
   }
 }
 
+// The first lines of what comes next, which lies where the processor cannot foresee: of each panel
+// of the keys at `keys`, which are walked side by side, and of the values.
+HWY_INLINE void prefetch_starts(const float* keys, const float* values, std::int64_t head_dim) {
+  constexpr std::int64_t kLine = 64 / sizeof(float);
+  constexpr std::int64_t kKeyLines = 4;
+  constexpr std::int64_t kValueLines = 8;
+  for (std::int64_t panel = 0; panel < kBlockGranule; panel += kPanel) {
+    for (std::int64_t line = 0; line < kKeyLines; ++line)
+      __builtin_prefetch(keys + panel * head_dim + line * kLine);
+  }
+  for (std::int64_t line = 0; line < kValueLines; ++line) __builtin_prefetch(values + line * kLine);
+}
+
+// Queries that share a pass over a block; `end`: of the positions that any of them sees.
+struct Pass {
+  Query queries[kQueries];
+  int count;
+  std::int64_t end;
+};
+
+// The positions from `first` of one block, for the queries of a pass.
 template <int Q>
-void attend_queries(const Attention& a, Query* queries, std::int64_t end) {
+void attend_block(const Attention& a, Query* queries, std::int64_t first, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
-  for (std::int64_t first = a.first_key / kBlockGranule * kBlockGranule; first < end;
-       first += kBlockGranule) {
-    const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
-    const std::int64_t in_block = first % a.cache.block_positions;
-    const float* keys = a.cache.block(first, a.head_dim);
-    score<Q>(queries, keys, in_block, positions, a.head_dim, scale, scores);
-    const std::int64_t from = HWY_MAX(std::int64_t{0}, a.first_key - first);
-    for (int j = 0; j < Q; ++j) {
-      rescale[j] =
-          weigh(queries[j], scores[j], from, HWY_MIN(kBlockGranule, queries[j].limit - first));
-    }
-    const float* values = a.cache.value(first, a.head_dim);
-    std::int64_t column = 0;
-    for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
-      mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
-                       rescale);
-    }
-    for (; column + lanes <= a.head_dim; column += lanes) {
-      mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores, rescale);
-    }
-    if (column < a.head_dim) {
-      mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, First{a.head_dim - column},
-                scores, rescale);
-    }
-  }
+  const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
+  score<Q>(queries, a.cache.block(first, a.head_dim), first % a.cache.block_positions, positions,
+           a.head_dim, scale, scores);
+  const std::int64_t from = HWY_MAX(std::int64_t{0}, a.first_key - first);
   for (int j = 0; j < Q; ++j) {
-    const float factor = queries[j].sum > 0.0F ? 1.0F / queries[j].sum : 0.0F;
-    for (std::int64_t i = 0; i < a.head_dim; ++i) queries[j].out[i] *= factor;
+    rescale[j] =
+        weigh(queries[j], scores[j], from, HWY_MIN(kBlockGranule, queries[j].limit - first));
+  }
+  const float* values = a.cache.value(first, a.head_dim);
+  std::int64_t column = 0;
+  for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
+    mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
+                     rescale);
+  }
+  for (; column + lanes <= a.head_dim; column += lanes) {
+    mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores, rescale);
+  }
+  if (column < a.head_dim) {
+    mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, First{a.head_dim - column},
+              scores, rescale);
   }
 }
 
+void attend_block(const Attention& a, Pass& pass, std::int64_t first) {
+  static_assert(kQueries == 6);
+  if (pass.count == 6) return attend_block<6>(a, pass.queries, first, pass.end);
+  if (pass.count == 5) return attend_block<5>(a, pass.queries, first, pass.end);
+  if (pass.count == 4) return attend_block<4>(a, pass.queries, first, pass.end);
+  if (pass.count == 3) return attend_block<3>(a, pass.queries, first, pass.end);
+  if (pass.count == 2) return attend_block<2>(a, pass.queries, first, pass.end);
+  if (pass.count == 1) return attend_block<1>(a, pass.queries, first, pass.end);
+}
+
+// The queries [begin, end), in order of rows, heads of a row side by side: neighbours see almost
+// the same keys.
+Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
+  Pass pass;
+  pass.count = static_cast<int>(end - begin);
+  pass.end = 0;
+  for (int j = 0; j < pass.count; ++j) {
+    const std::int64_t row = (begin + j) / a.group;
+    const std::int64_t head = (begin + j) % a.group;
+    Query& query = pass.queries[j];
+    query = {a.queries + row * a.query_stride + head * a.head_dim,
+             a.output + row * a.output_stride + head * a.head_dim,
+             HWY_MIN(a.end_key, a.past + row + 1), -std::numeric_limits<float>::infinity(), 0.0F};
+    for (std::int64_t i = 0; i < a.head_dim; ++i) query.out[i] = 0.0F;
+    pass.end = HWY_MAX(pass.end, query.limit);
+  }
+  return pass;
+}
+
 void attend(const Attention& a) {
-  // Query vectors in order of rows, heads of a row side by side; neighbours see almost the same
-  // keys.
+  // A block serves several passes while a cache has it, so that it is read from memory once for
+  // their queries.
+  constexpr std::int64_t kTogether = 8;
   const std::int64_t all = a.rows * a.group;
   const std::int64_t passes = (all + kQueries - 1) / kQueries;
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    const std::int64_t begin = all * pass / passes;
-    const auto count = static_cast<int>(all * (pass + 1) / passes - begin);
-    Query queries[kQueries];
+  for (std::int64_t done = 0; done < passes; done += kTogether) {
+    const std::int64_t count = HWY_MIN(kTogether, passes - done);
+    Pass together[kTogether];
     std::int64_t end = 0;
-    for (int j = 0; j < count; ++j) {
-      const std::int64_t row = (begin + j) / a.group;
-      const std::int64_t head = (begin + j) % a.group;
-      const std::int64_t limit = HWY_MIN(a.end_key, a.past + row + 1);
-      queries[j] = {a.queries + row * a.query_stride + head * a.head_dim,
-                    a.output + row * a.output_stride + head * a.head_dim, limit,
-                    -std::numeric_limits<float>::infinity(), 0.0F};
-      for (std::int64_t i = 0; i < a.head_dim; ++i) queries[j].out[i] = 0.0F;
-      end = HWY_MAX(end, limit);
+    for (std::int64_t i = 0; i < count; ++i) {
+      together[i] = pass_of(a, all * (done + i) / passes, all * (done + i + 1) / passes);
+      end = HWY_MAX(end, together[i].end);
     }
-    static_assert(kQueries == 6);
-    if (count == 6) attend_queries<6>(a, queries, end);
-    if (count == 5) attend_queries<5>(a, queries, end);
-    if (count == 4) attend_queries<4>(a, queries, end);
-    if (count == 3) attend_queries<3>(a, queries, end);
-    if (count == 2) attend_queries<2>(a, queries, end);
-    if (count == 1) attend_queries<1>(a, queries, end);
+    for (std::int64_t first = a.first_key / kBlockGranule * kBlockGranule; first < end;
+         first += kBlockGranule) {
+      const std::int64_t next = first + kBlockGranule;
+      if (next < end) {
+        prefetch_starts(
+            a.cache.block(next, a.head_dim) + next % a.cache.block_positions * a.head_dim,
+            a.cache.value(first, a.head_dim), a.head_dim);
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (first < together[i].end) attend_block(a, together[i], first);
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (int j = 0; j < together[i].count; ++j) {
+        const Query& query = together[i].queries[j];
+        const float factor = query.sum > 0.0F ? 1.0F / query.sum : 0.0F;
+        for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
+      }
+    }
   }
 }
 
