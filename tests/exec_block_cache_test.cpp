@@ -241,6 +241,7 @@ TEST_CASE("compute: sequences of one batch get the logits that they get alone") 
     CAPTURE(threads);
     CAPTURE(rows);  // of a step after the prompt
     std::vector<std::vector<std::int32_t>> ids;
+    ids.reserve(kCount);
     for (std::int32_t s = 0; s < kCount; ++s)
       ids.push_back(tokens_of(t, prompt_of(s) + kSteps * rows, static_cast<unsigned>(s)));
     const ComputeLimits limits{.max_rows = 700,

@@ -61,6 +61,7 @@ struct Place {
 
 std::vector<Place> places(const model::Transformer& t) {
   std::vector<Place> all;
+  all.reserve(kBuffers.size() + static_cast<std::size_t>(t.layers));
   for (const BufferRef ref : kBuffers) all.push_back({ref});
   for (std::int32_t layer = 0; layer < t.layers; ++layer) {
     all.push_back({{BufferKind::key_value}, layer});
@@ -80,9 +81,10 @@ void fill(Device& device, const Place& place, float phase) {
 }
 
 std::vector<std::uint32_t> bits(Device& device, const Place& place) {
-  std::vector<std::uint32_t> all;
-  all.reserve(floats_of(device, place).size());
-  for (const float x : floats_of(device, place)) all.push_back(std::bit_cast<std::uint32_t>(x));
+  const std::span<const float> floats = floats_of(device, place);
+  std::vector<std::uint32_t> all(floats.size());
+  std::ranges::transform(floats, all.begin(),
+                         [](float x) { return std::bit_cast<std::uint32_t>(x); });
   return all;
 }
 
