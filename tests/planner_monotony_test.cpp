@@ -58,6 +58,14 @@ Request random_request(RandomClusters& draw, double memory) {
   return request;
 }
 
+// These are statistics over hundreds of searches, whose code other tests of the planner run as
+// well: under sanitizers they would take an hour and show nothing more.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 struct Cases {
   std::uint32_t seed = 0;
   int number = 0;
@@ -120,7 +128,8 @@ Count count(std::uint32_t seed, int number, double memory, const Change& change)
       [&](Request& request, int /*i*/) { change(request); }, planned_anew);
 }
 
-TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a better cluster") {
+TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a better cluster" *
+          doctest::skip(kSanitized)) {
   const Count result = count(
       {.seed = 1, .number = 1200, .memory = {2.0, 0.3}},
       [](Request& request, int i) {
@@ -137,7 +146,8 @@ TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a 
   CHECK(result.slower == 0);
 }
 
-TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a better cluster") {
+TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a better cluster" *
+          doctest::skip(kSanitized)) {
   for (const char* partition : {"equal", "auto"}) {
     CAPTURE(partition);
     const bool pipeline = std::string(partition) == "auto";
@@ -151,7 +161,8 @@ TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a 
   }
 }
 
-TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slower, by little") {
+TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slower, by little" *
+          doctest::skip(kSanitized)) {
   const Count galaxy = count(3, 1200, 2.0, [](Request& request) { request.partition = "galaxy"; });
   const Count found = count(3, 1200, 2.0, [](Request& request) { request.partition = "auto"; });
   CHECK(found.cases >= 1000);
@@ -162,14 +173,16 @@ TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slo
   CHECK(part(galaxy.slower, galaxy.cases) >= 0.02);
 }
 
-TEST_CASE("planner/monotony: where memory is short, a better cluster never loses its plan") {
+TEST_CASE("planner/monotony: where memory is short, a better cluster never loses its plan" *
+          doctest::skip(kSanitized)) {
   const Count found = count(4, 420, 0.45, [](Request& request) { request.partition = "auto"; });
   CHECK(found.cases >= 300);
   CHECK(found.lost == 0);
   CHECK(part(found.slower, found.cases) <= 0.02);
 }
 
-TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares") {
+TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares" *
+          doctest::skip(kSanitized)) {
   RandomClusters draw(5);
   double sum = 0.0;
   int cases = 0;
@@ -196,7 +209,8 @@ TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares
 }
 
 // A device of 0.1 Gf once gave a faster plan than one of 1 Gf.
-TEST_CASE("planner/monotony: a device from 1 Mf to 1 Tf only ever helps, with a ring within 1%") {
+TEST_CASE("planner/monotony: a device from 1 Mf to 1 Tf only ever helps, with a ring within 1%" *
+          doctest::skip(kSanitized)) {
   for (const char* allreduce : {"star", "ring"}) {
     double before = std::numeric_limits<double>::infinity();
     for (double flops = 1e6; flops <= 1e12; flops *= std::pow(10.0, 0.25)) {
@@ -230,7 +244,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("planner/monotony: windows of given shares are never slower on a better cluster") {
+TEST_CASE("planner/monotony: windows of given shares are never slower on a better cluster" *
+          doctest::skip(kSanitized)) {
   const Count result = count(10, 600, 0.45, [](Request& request) {
     request.partition = "equal";
     request.window = {.blocks = std::nullopt};
@@ -240,16 +255,18 @@ TEST_CASE("planner/monotony: windows of given shares are never slower on a bette
   CHECK(result.slower == 0);
 }
 
-TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly ever slower") {
+TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly ever slower" *
+          doctest::skip(kSanitized)) {
   const Count result =
-      count(8, 180, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
-  CHECK(result.cases >= 100);
+      count(8, 90, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
+  CHECK(result.cases >= 50);
   CHECK(result.lost == 0);
   CHECK(part(result.slower, result.cases) <= 0.08);
   CHECK(result.most <= 0.1);  // 1.18 where shares were found as if nothing streamed
 }
 
-TEST_CASE("planner/monotony: a split that fits is found wherever there is one") {
+TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
+          doctest::skip(kSanitized)) {
   // All splits of tiny models, against the search's answer.
   RandomClusters draw(9);
   int feasible = 0;
