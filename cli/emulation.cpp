@@ -51,6 +51,7 @@ void Emulation::start(exec::GenerateOptions& run) {
   cluster_ = std::make_unique<exec::LocalCluster>(
       exec::LocalClusterOptions{.key = *run.key,
                                 .cache_dir = run.cache_dir,
+                                .cache_bytes = run.cache_bytes,
                                 .ledger_fd = run.ledger->descriptor(),
                                 .turn_fd = turn->descriptor(),
                                 .wanted = exec::workers_of(*plan_)});

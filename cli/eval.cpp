@@ -9,6 +9,7 @@
 #include <ostream>
 #include <thread>
 
+#include "cli/cache.hpp"
 #include "cli/commands.hpp"
 #include "cli/file_roles.hpp"
 #include "cli/files.hpp"
@@ -26,7 +27,6 @@
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
 #include "planner/search.hpp"
@@ -55,6 +55,7 @@ Syntax syntax() {
                 {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
                 {"key", "FILE", "shared key of the devices (with --hosts)"},
                 {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+                kCacheSizeFlag,
                 {"out", "FILE", "scores as JSON; - prints them instead of the table"},
                 {"json", "", "print the scores as JSON"},
                 {"quiet", "", "print nothing"}}};
@@ -108,8 +109,9 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
                                  const std::filesystem::path& weights) {
   exec::ScoreOptions run;
   run.weights = weights;
-  const auto cache = options.text("cache");
-  run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  const Cache cache = cache_of(options);
+  run.cache_dir = cache.folder;
+  run.cache_bytes = cache.bytes;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
       static_cast<int>(options.integer_or("threads", options.has("emulate") ? 1 : cores, 1, 1024));
@@ -308,8 +310,11 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
     view.stage("starting the emulated devices");
     run.one_machine = true;
     run.key = exec::random_key();
-    cluster = std::make_unique<exec::LocalCluster>(exec::LocalClusterOptions{
-        .key = *run.key, .cache_dir = run.cache_dir, .wanted = exec::workers_of(plan)});
+    cluster = std::make_unique<exec::LocalCluster>(
+        exec::LocalClusterOptions{.key = *run.key,
+                                  .cache_dir = run.cache_dir,
+                                  .cache_bytes = run.cache_bytes,
+                                  .wanted = exec::workers_of(plan)});
     run.workers = cluster->endpoints();
   }
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };

@@ -13,8 +13,8 @@
 #include "cli/options.hpp"
 #include "cli/table.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "exec/weights/block_maker.hpp"
 #include "exec/weights/random.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
@@ -248,8 +248,8 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   Options options(
       {.command = "model shard",
        .summary =
-           "Slices the weights of a model folder into the shard of each device of a plan. DIR has\n"
-           "the layout of a worker's cache: a worker that is given it need not be sent its shard.",
+           "Slices the weights of a model folder for the devices of a plan. DIR has the layout of\n"
+           "a worker's cache: a worker that is given it need not be sent its weights.",
        .positionals = {"plan.json"},
        .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
                  {"out", "DIR", "folder to write (required)"},
@@ -267,8 +267,10 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   options.settle();
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   const std::filesystem::path weights = weights_for(name, plan.model);
-  Table table({"device", "bytes", "shard"});
+  Table table({"device", "bytes", "blocks"});
   GenerationView view(out, quiet);
+  exec::BlockStore store(folder);
+  const exec::BlockMaker maker(weights, plan.model, store);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const std::string& device = plan.cluster.devices()[i].name;
     const auto progress = [&](const char* what) {
@@ -276,13 +278,14 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
         view.stage(text + ": " + std::to_string(done * 100 / total) + "%");
       };
     };
-    const exec::ShardFile shard = exec::make_shard_file(
-        weights, plan.model, plan.devices[i].share, folder,
-        {.verify = true,
-         .slicing = progress("slicing the weights of "),
-         .verifying = progress("checking the weights of "),
-         .on_damage = [&](const std::string& warning) { view.remark(warning); }});
-    table.add({device, std::to_string(shard.bytes), shard.path.string()});
+    const exec::ShardLayout layout = exec::layout_of(plan.model, plan.devices[i].share);
+    const std::vector<exec::MadeBlock> blocks =
+        exec::make_blocks(maker, layout,
+                          {.verify = true,
+                           .slicing = progress("slicing the weights of "),
+                           .verifying = progress("checking the weights of "),
+                           .on_damage = [&](const std::string& warning) { view.remark(warning); }});
+    table.add({device, std::to_string(layout.bytes), std::to_string(blocks.size())});
   }
   view.finish();
   if (!quiet) table.print(out);

@@ -17,7 +17,7 @@
 #include "cli/shown.hpp"
 #include "cli/table.hpp"
 #include "exec/profile_disk.hpp"
-#include "exec/weights/shard_file.hpp"
+#include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/range.hpp"

@@ -11,6 +11,7 @@
 #include <thread>
 #include <variant>
 
+#include "cli/cache.hpp"
 #include "cli/commands.hpp"
 #include "cli/emulation.hpp"
 #include "cli/file_roles.hpp"
@@ -31,7 +32,6 @@
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
@@ -73,6 +73,7 @@ Syntax syntax() {
           {"memory-limit", "BYTES",
            "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          kCacheSizeFlag,
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
           {"out", "FILE", "result as JSON"},
@@ -234,8 +235,9 @@ exec::GenerateOptions generate_options(const Options& options, const Job& job,
   exec::GenerateOptions run;
   run.weights = weights;
   run.prompt = job.prompt;
-  const auto cache = options.text("cache");
-  run.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  const Cache cache = cache_of(options);
+  run.cache_dir = cache.folder;
+  run.cache_bytes = cache.bytes;
   run.new_tokens = job.new_tokens;
   if (!options.has("ignore-eos")) {
     run.stop_tokens = plan.model.eos_tokens;

@@ -9,10 +9,10 @@
 #include <limits>
 #include <thread>
 
+#include "cli/cache.hpp"
 #include "cli/commands.hpp"
 #include "cli/line_log.hpp"
 #include "cli/options.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -27,6 +27,7 @@ Syntax syntax() {
                     {"key", "FILE", "shared key; needed unless HOST is a loopback address"},
                     {"threads", "N", "computing threads [all cores]"},
                     {"cache", "DIR", "where weights are kept [~/.cache/tandem]"},
+                    kCacheSizeFlag,
                     {"once", "", "leave after one session"},
                     {"quiet", "", "say nothing but errors"},
                     {"port-fd", "FD", "write the port to this open descriptor (emulation)"},
@@ -66,8 +67,9 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   exec::WorkerOptions worker;
   if (const auto path = options.text("key")) worker.key = exec::read_key_file(*path);
   worker.threads = static_cast<int>(options.integer_or("threads", cores, 1, 1024));
-  const auto cache = options.text("cache");
-  worker.cache_dir = cache ? std::filesystem::path(*cache) : exec::default_cache_dir();
+  const Cache cache = cache_of(options);
+  worker.cache_dir = cache.folder;
+  worker.cache_bytes = cache.bytes;
   worker.once = options.has("once");
   worker.verbose = !options.has("quiet");
   worker.ledger_fd = static_cast<int>(options.integer_or("ledger-fd", -1, -1, kMostDescriptors));

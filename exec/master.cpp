@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
+#include "exec/master_voice.hpp"
+#include "exec/master_weights.hpp"
 #include "exec/report_gathering.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
-#include "exec/shipment.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
@@ -54,6 +53,7 @@ class MasterSession {
       : plan_(plan),
         options_(options),
         interrupt_(interrupt),
+        voice_(options),
         id_(random_session()),
         run_(run),
         graphs_(plan, run_.workload, run_.scored_rows) {
@@ -74,12 +74,11 @@ class MasterSession {
   std::vector<PassageScores> score(const std::vector<Passage>& passages,
                                    const ScoreOptions& options) {
     return run([&] {
-      stage("");
+      voice_.stage("");
       std::vector<PassageScores> scores;
       for (std::size_t i = 0; i < passages.size(); ++i) {
         scores.push_back(score(static_cast<std::int32_t>(i), passages[i]));
-        const std::lock_guard lock(callbacks_);
-        if (options.on_passage) options.on_passage(i + 1);
+        if (options.on_passage) voice_.with([&] { options.on_passage(i + 1); });
       }
       return scores;
     });
@@ -90,13 +89,13 @@ class MasterSession {
   template <class Body>
   auto run(const Body& body) -> decltype(body()) {
     session_ = std::make_unique<Session>(options_.times);
-    shipment_.emplace(*session_);
+    weights_.emplace(plan_, options_, *session_, voice_);
     try {
       interrupt_.watch([this](const std::string& reason) { session_->cancel(reason); });
       const WaitNotice notice(session_->activity(),
                               {.first = options_.times.notice,
                                .text = [this] { return waited_for(); },
-                               .say = [this](const std::string& text) { notify(text); }});
+                               .say = [this](const std::string& text) { voice_.notify(text); }});
       connect();
       offer();
       prepare();
@@ -117,10 +116,10 @@ class MasterSession {
     try {
       control().part();
       for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
-        warn(fault);
+        voice_.warn(fault);
       }
     } catch (const Error& error) {
-      warn(error.what());
+      voice_.warn(error.what());
     }
   }
 
@@ -128,22 +127,6 @@ class MasterSession {
   Activity& activity() { return session_->activity(); }
   const std::string& name(model::DeviceIndex d) const {
     return plan_.cluster.devices()[static_cast<std::size_t>(d)].name;
-  }
-
-  // The caller's functions are called one at a time.
-  void stage(const std::string& text) {
-    const std::lock_guard lock(callbacks_);
-    if (options_.on_stage) options_.on_stage(text);
-  }
-  void notify(const std::string& text) {
-    const std::lock_guard lock(callbacks_);
-    if (options_.on_notice) options_.on_notice(text);
-  }
-  void warn(const std::string& fault, const std::string& consequence = "") {
-    const std::lock_guard lock(callbacks_);
-    if (warned_.insert(fault).second && options_.on_warning) {
-      options_.on_warning(fault + consequence);
-    }
   }
 
   // For a notice, on its thread: the device at the end of the chain of those that wait for another.
@@ -175,7 +158,7 @@ class MasterSession {
 
   void connect() {
     if (peers_.empty()) return;
-    stage("connecting");
+    voice_.stage("connecting");
     std::vector<Dial> dials;
     for (const model::DeviceIndex d : peers_) {
       dials.push_back({.endpoint = options_.workers.at(static_cast<std::size_t>(d)),
@@ -203,56 +186,9 @@ class MasterSession {
     if (options_.one_machine) here.insert(here.end(), peers_.begin(), peers_.end());
     check_memory(plan_, here, run_);
     check_record_memory(plan_, graphs_, here, run_);
-    const std::string text = planner::to_json(plan_);
-    const std::string sha256 = planner::plan_sha256(plan_);
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const model::DeviceIndex d = peers_[i];
-      ShardFile file = make_shard(d, /*verify=*/false, i + 1);
-      PlanOffer offer{.sha256 = sha256,
-                      .plan = text,
-                      .options = to_json(run_),
-                      .shard_sha256 = file.sha256,
-                      .shard_bytes = file.bytes};
-      shipment_->send(
-          {.to = d,
-           .name = name(d),
-           .offer = std::move(offer),
-           .file = file,
-           .again = [this, d, checked = file.checked] { return make_shard(d, !checked); }});
-    }
-  }
-
-  // `verify`: also checks what is found in the cache, whose bytes are about to be used. `number`:
-  // of the workers.
-  ShardFile make_shard(model::DeviceIndex d, bool verify, std::size_t number = 0) {
-    const std::string whose = name(d) + (number == 0 ? ""
-                                                     : " (" + std::to_string(number) + " of " +
-                                                           std::to_string(peers_.size()) + ")");
-    stage("preparing the weights of " + whose);
-    activity().enter(Phase::slicing, d);
-    const auto progress = [&](const char* what) {
-      return [this, d, text = what + whose](std::uint64_t done, std::uint64_t total) {
-        session_->check();
-        activity().enter(Phase::slicing, d, total);
-        activity().advance(done);
-        stage(text + ": " + std::to_string(done * 100 / total) + "%");
-      };
-    };
-    return make_shard_file(options_.weights, plan_.model, share_of(d), options_.cache_dir,
-                           {.verify = verify,
-                            .slicing = progress("slicing the weights of "),
-                            .verifying = progress("checking the weights of "),
-                            .on_damage = [this](const std::string& text) { warn(text); }});
-  }
-
-  DeviceWeights load_weights() {
-    if (streams(graphs_, plan_.master)) {
-      return open_window(plan_, plan_.master, graphs_, make_shard(plan_.master, /*verify=*/true));
-    }
-    stage("loading the master's weights");
-    activity().enter(Phase::loading);
-    return {.shard = Shard::slice(options_.weights, plan_.model, share_of(plan_.master)),
-            .window = nullptr};
+    weights_->offer(peers_, {.sha256 = planner::plan_sha256(plan_),
+                             .plan = planner::to_json(plan_),
+                             .options = to_json(run_)});
   }
 
   const model::Share& share_of(model::DeviceIndex d) const {
@@ -260,8 +196,8 @@ class MasterSession {
   }
 
   void prepare() {
-    DeviceWeights weights = load_weights();
-    shipment_->finish([this](const std::string& text) { stage(text); });
+    DeviceWeights weights = weights_->load(graphs_);
+    weights_->finish();
     std::vector<std::string> addresses(plan_.cluster.devices().size());
     for (const model::DeviceIndex d : peers_) {
       addresses[static_cast<std::size_t>(d)] =
@@ -269,7 +205,7 @@ class MasterSession {
     }
     await_ready();  // to open channels
     for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
-    stage("opening channels");
+    voice_.stage("opening channels");
     activity().enter(Phase::opening);
     session_->open_channels(plan_, graphs_,
                             {.self = plan_.master,
@@ -294,7 +230,7 @@ class MasterSession {
 
   void await_ready() {
     for (const model::DeviceIndex d : peers_) {
-      stage("waiting for " + name(d));
+      voice_.stage("waiting for " + name(d));
       activity().enter(Phase::waiting, d);
       static_cast<void>(control().expect<Ready>(d));
     }
@@ -309,7 +245,7 @@ class MasterSession {
     };
     std::optional<DriftWatch> drift;
     if (run_.pace == Pace::measured) drift.emplace(options_.turn.get());
-    stage("");
+    voice_.stage("");
     std::vector<std::int32_t> tokens = options.prompt;
     generation.ready = Clock::now();
     for (std::int32_t i = 0; i < graphs_.count(); ++i) {
@@ -323,10 +259,7 @@ class MasterSession {
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");
       generation.tokens.push_back(token);
       tokens.assign(1, token);
-      if (options.on_token) {
-        const std::lock_guard lock(callbacks_);
-        options.on_token(token);
-      }
+      if (options.on_token) voice_.with([&] { options.on_token(token); });
       if (drift && i % kDriftEvery == 0) drift->sample();
       if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) break;
     }
@@ -352,7 +285,7 @@ class MasterSession {
     }
     std::optional<DriftWatch> drift;
     if (run_.pace == Pace::measured) drift.emplace(options_.turn.get());
-    stage("");
+    voice_.stage("");
     Generation generation;
     generation.ready = Clock::now();
     serve_begin_ns_ = nanoseconds(generation.ready);
@@ -456,7 +389,7 @@ class MasterSession {
     ReportGathering reports(control(), plan_, most_records(), options_.times.report);
     control().part();
     for (const model::DeviceIndex d : peers_) {
-      stage("waiting for the report of " + name(d));
+      voice_.stage("waiting for the report of " + name(d));
       activity().enter(Phase::waiting, d);
       DeviceAccount& account = accounts[static_cast<std::size_t>(d)];
       try {
@@ -465,8 +398,8 @@ class MasterSession {
       } catch (const Error& error) {
         account = DeviceAccount();
         account.missing = true;
-        warn(error.what(),
-             "; the run was done, but the result lacks what only " + name(d) + " knows of it");
+        voice_.warn(error.what(), "; the run was done, but the result lacks what only " + name(d) +
+                                      " knows of it");
       }
     }
     generation.run = merge(plan_, steps, accounts, options.keep_spans, run_.dilation);
@@ -488,6 +421,7 @@ class MasterSession {
       result.environment["warm_up"] = "two single-token steps";
     }
     result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
+    result.environment["weights_sent_bytes"] = std::to_string(weights_->shipped().sent_bytes);
     if (!options.serve) result.environment["seed"] = std::to_string(options.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
   }
@@ -544,14 +478,13 @@ class MasterSession {
   const planner::Plan& plan_;
   const SessionOptions& options_;
   Interrupt& interrupt_;
+  MasterVoice voice_;
   SessionId id_;
   RunOptions run_;
   StepGraphs graphs_;
   std::vector<model::DeviceIndex> peers_;
-  std::mutex callbacks_;
-  std::set<std::string> warned_;
   std::unique_ptr<Session> session_;
-  std::optional<Shipment> shipment_;  // of the session
+  std::optional<MasterWeights> weights_;  // of the session
   std::atomic<bool> connected_ = false;
   DeviceRun* device_run_ = nullptr;  // the session's
   // Of a run that serves requests.

@@ -28,8 +28,9 @@ namespace tandem::exec {
 
 // The devices, and what they compute with.
 struct SessionOptions {
-  std::filesystem::path weights;    // Hugging Face folder
-  std::filesystem::path cache_dir;  // of shard files
+  std::filesystem::path weights;             // Hugging Face folder
+  std::filesystem::path cache_dir;           // of weight blocks
+  std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices

@@ -72,14 +72,14 @@ DiskRate measure_disk(const DiskProfileOptions& options) {
   const std::span<std::byte> bytes(buffer.data(), buffer.size());
   const std::unique_ptr<DirectFile> opened = open_filled(options.folder, bytes, chunks);
   const DirectFile& file = *opened;
-  DirectReader reader(file);
+  DirectReader reader;
   const std::atomic<bool> stop = false;
   const auto file_bytes = static_cast<double>(chunk * chunks);
   std::vector<double> rates;
   for (int pass = 0; pass < options.passes; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     for (std::uint64_t i = 0; i < chunks; ++i) {
-      reader.read(i * chunk, bytes, stop);
+      reader.read(file, i * chunk, bytes, stop);
       file.forget(i * chunk, chunk);
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
@@ -90,7 +90,7 @@ DiskRate measure_disk(const DiskProfileOptions& options) {
           .slowest = model::BytesPerSecond{slowest},
           .fastest = model::BytesPerSecond{fastest},
           .file_bytes = chunk * chunks,
-          .method = reader.method()};
+          .method = reader.method(file)};
 }
 
 }  // namespace tandem::exec

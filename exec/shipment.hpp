@@ -1,10 +1,11 @@
 #pragma once
 
-// Gets their shards to the workers, while others are still being sliced. Private to the master.
+// Gets their weights to the workers, while others are still being sliced. Private to the master.
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -12,20 +13,26 @@
 #include <vector>
 
 #include "exec/runtime/session.hpp"
-#include "exec/weights/shard_file.hpp"
+#include "exec/weights/block_maker.hpp"
 
 namespace tandem::exec {
 
+// One weight block of a worker's share.
 struct Parcel {
-  model::DeviceIndex to = 0;
-  std::string name;  // of the device
-  PlanOffer offer;
-  ShardFile file;
-  std::function<ShardFile()> again;  // makes the file anew, if it has gone meanwhile
+  MadeBlock block;
+  // The same after its bytes were seen to be what the label says, sliced once more if need be.
+  std::function<MadeBlock()> checked;
 };
 
-// A worker that is offered a plan checks what it has, which takes as long as its disk takes, and
-// then perhaps a network as long to be sent the rest: each is served by a thread of its own.
+// What a shipment did.
+struct ShippedWeights {
+  std::uint64_t offered_bytes = 0;  // of all blocks
+  std::uint64_t sent_bytes = 0;     // of the pieces that a worker lacked
+};
+
+// A worker that is offered blocks checks what it has, which takes as long as its disk takes, and is
+// then perhaps sent the rest, which takes as long as the network takes: each worker is served by a
+// thread of its own.
 class Shipment {
  public:
   // `session` outlives it.
@@ -35,27 +42,41 @@ class Shipment {
   Shipment(const Shipment&) = delete;
   Shipment& operator=(const Shipment&) = delete;
 
-  // Offers the plan, and sends the shard if it is wanted. A refusal, or any other failure, fails
-  // the session.
-  void send(Parcel parcel);
-  // Returns when every worker has its shard. `show` is told now and then whom is waited for. Throws
-  // Error if the session has failed.
+  // Offers the plan. A refusal, or any other failure, fails the session.
+  void open(model::DeviceIndex to, const std::string& name, PlanOffer offer);
+  // The next block of the share of `to`: what it lacks of it is sent.
+  void add(model::DeviceIndex to, Parcel parcel);
+  // There are no more.
+  void close(model::DeviceIndex to);
+  // Returns when every worker has its weights. `show` is told now and then whom is waited for.
+  // Throws Error if the session has failed.
   void finish(const std::function<void(const std::string& text)>& show);
+  // Of all workers, after finish().
+  [[nodiscard]] const ShippedWeights& shipped() const { return shipped_; }
 
  private:
   struct Way {
     model::DeviceIndex to = 0;
     std::string name;
+    std::deque<Parcel> waiting;  // under the mutex
+    bool closed = false;         // under the mutex
     std::atomic<bool> done = false;
+    std::atomic<std::uint64_t> offered = 0;
+    std::atomic<std::uint64_t> wanted = 0;
     std::atomic<std::uint64_t> sent = 0;
-    std::uint64_t bytes = 0;
     std::jthread thread;
   };
-  void serve(const Parcel& parcel, Way& way);
+  [[nodiscard]] Way& way_to(model::DeviceIndex to);
+  void serve(const PlanOffer& offer, Way& way);
+  // The next blocks that are ready, as many as a message holds; none at the end.
+  [[nodiscard]] std::vector<Parcel> next(Way& way);
+  void offer(std::vector<Parcel>& parcels, Way& way);
+  void send(std::vector<Parcel>& parcels, const BlocksWanted& wanted, Way& way);
 
   Session* session_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  ShippedWeights shipped_;
   std::vector<std::unique_ptr<Way>> ways_;  // last: the threads use the others
 };
 

@@ -10,8 +10,9 @@
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
-#include "exec/weights/shard_file.hpp"
+#include "exec/weight_intake.hpp"
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -28,11 +29,24 @@ class Service {
   Reception* reception_;
 };
 
+// What outlives sessions.
+struct KeptWeights {
+  explicit KeptWeights(const WorkerOptions& options)
+      : store(options.cache_dir, options.cache_bytes) {}
+  BlockStore store;
+  ResidentBlocks memory;
+};
+
 // One master's session. `plan_` is checked before anything is allocated for it.
 class WorkerSession {
  public:
-  WorkerSession(Incoming incoming, Reception& reception, const WorkerOptions& options)
-      : service_(reception), options_(options), reception_(reception), hello_(incoming.hello) {
+  WorkerSession(Incoming incoming, Reception& reception, const WorkerOptions& options,
+                KeptWeights& weights)
+      : service_(reception),
+        options_(options),
+        reception_(reception),
+        weights_(weights),
+        hello_(incoming.hello) {
     session_ = std::make_unique<Session>(options.times);
     session_->control().add(
         {.device = hello_.device, .connection = std::move(incoming.connection)});
@@ -94,7 +108,7 @@ class WorkerSession {
                      PlanAnswer{.verdict = PlanVerdict::refused, .reason = error.what()});
       throw;
     }
-    obtain_shard(offer);
+    control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
   }
 
   void check(const PlanOffer& offer) {
@@ -114,69 +128,37 @@ class WorkerSession {
     }
     run_ = parse_run_options(offer.options, "offered run");
     run_.workload.validate(plan_->model);
-    check_memory(*plan_, self_, run_);
-    const std::uint64_t bytes = Shard::file_bytes(plan_->model, device().share);
-    if (offer.shard_bytes != bytes) {
-      throw Error("offered shard: " + std::to_string(offer.shard_bytes) + " bytes, expected " +
-                  std::to_string(bytes) +
-                  " for this share; install the same tandem on every device");
-    }
+    check_memory(*plan_, self_, run_, weights_.memory.bytes());
+    layout_ = layout_of(plan_->model, device().share);
     graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload, run_.scored_rows);
-    check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_);
+    check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_,
+                        weights_.memory.bytes());
   }
 
   const planner::DevicePlan& device() const {
     return plan_->devices[static_cast<std::size_t>(self_)];
   }
 
-  void obtain_shard(const PlanOffer& offer) {
-    activity().enter(Phase::checking, Activity::kNobody, offer.shard_bytes);
-    std::optional<ShardFile> file = find_shard(options_.cache_dir, offer.shard_sha256, progress());
-    const bool known = file.has_value();
-    if (known) {
-      control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
-    } else {
-      ShardReceiver receiver(options_.cache_dir, offer.shard_sha256, offer.shard_bytes);
-      control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::needs_shard, .reason = {}});
-      file = receive_shard(offer, receiver);
-    }
-    remark("weights " + offer.shard_sha256.substr(0, 12) +
-           (known ? " are in the cache" : " received"));
-    shard_file_ = *file;
-  }
-
-  ShardFile receive_shard(const PlanOffer& offer, ShardReceiver& receiver) {
-    const auto begin = expect<ShardBegin>();
-    if (begin.sha256 != offer.shard_sha256 || begin.bytes != offer.shard_bytes) {
-      throw Error("shard: announced as " + printable(begin.sha256, 12) + " of " +
-                  std::to_string(begin.bytes) + " bytes, offered as " +
-                  printable(offer.shard_sha256, 12) + " of " + std::to_string(offer.shard_bytes));
-    }
-    activity().enter(Phase::receiving, Activity::kNobody, offer.shard_bytes);
-    while (receiver.received() < offer.shard_bytes) {
-      receiver.append(control().expect<ShardChunk>(hello_.device).bytes);
-      activity().advance(receiver.received());
-    }
-    static_cast<void>(control().expect<ShardEnd>(hello_.device));
-    return receiver.finish();
-  }
-
-  // Of work that waits for nobody: the master is told how far it is, and may end it.
-  ShardProgress progress() {
-    return [this](std::uint64_t done, std::uint64_t /*total*/) {
-      session_->check();
-      activity().advance(done);
-    };
+  // What the memory of former sessions, the cache and the master have of this share.
+  [[nodiscard]] DeviceWeights obtain_weights() {
+    WeightIntake intake(*session_, hello_.device, weights_.store, weights_.memory);
+    files_ = intake.take(plan_->model, layout_, streams(*graphs_, self_));
+    const std::uint64_t before = weights_.memory.bytes_read();
+    activity().enter(Phase::loading, Activity::kNobody, layout_.bytes);
+    DeviceWeights weights = open_weights_of(*plan_, self_, *graphs_, files_, weights_.memory,
+                                            [this](std::uint64_t done, std::uint64_t /*total*/) {
+                                              session_->check();
+                                              activity().advance(done);
+                                            });
+    remark(
+        "weights: " + to_text(intake.counts()) + ", " +
+        model::to_text(model::Bytes{static_cast<double>(weights_.memory.bytes_read() - before)}) +
+        " read into memory");
+    return weights;
   }
 
   void prepare() {
-    activity().enter(Phase::loading, Activity::kNobody, shard_file_.bytes);
-    // Its digest was checked when it was found, or received.
-    DeviceWeights weights = streams(*graphs_, self_)
-                                ? open_window(*plan_, self_, *graphs_, shard_file_)
-                                : DeviceWeights{.shard = Shard::read(shard_file_.path, plan_->model,
-                                                                     device().share, progress()),
-                                                .window = nullptr};
+    DeviceWeights weights = obtain_weights();
     control().send(hello_.device, Ready{});  // to open channels
     const auto peers = expect<Peers>();
     if (peers.addresses.size() != plan_->cluster.devices().size()) {
@@ -277,13 +259,15 @@ class WorkerSession {
   Service service_;  // first: it is left last, and even if the session cannot begin
   const WorkerOptions& options_;
   Reception& reception_;
+  KeptWeights& weights_;
   Hello hello_;
   std::atomic<bool> ending_ = false;
   model::DeviceIndex self_ = 0;
   std::unique_ptr<planner::Plan> plan_;
   RunOptions run_;
   std::unique_ptr<StepGraphs> graphs_;
-  ShardFile shard_file_;
+  ShardLayout layout_;
+  std::vector<BlockFile> files_;      // in use while the session lasts
   std::unique_ptr<SharedTurn> turn_;  // outlives the session's run
   std::unique_ptr<Session> session_;
   DeviceRun* device_run_ = nullptr;  // the session's
@@ -297,6 +281,7 @@ void say(const WorkerOptions& options, const std::string& line) {
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
   RejectionLog rejections([&](const std::string& line) { say(options, line); });
+  KeptWeights weights(options);
   Reception reception(Listener(
       std::move(socket), options.key,
       {.on_rejected = [&](const std::string& reason) { rejections.add(reason, Clock::now()); }}));
@@ -309,7 +294,7 @@ void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation
     incoming->connection.rename("master at " + peer.substr(peer.find(' ') + 1));
     try {
       if (options.verbose) say(options, "session with " + peer + " begins");
-      WorkerSession(std::move(*incoming), reception, options).run();
+      WorkerSession(std::move(*incoming), reception, options, weights).run();
       if (options.verbose) say(options, "session with " + peer + " is done");
     } catch (const std::exception& error) {
       if (options.once) throw Error(error.what());

@@ -19,6 +19,7 @@ namespace tandem::exec {
 struct WorkerOptions {
   std::optional<Key> key;
   std::filesystem::path cache_dir;
+  std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   int threads = 1;
   bool once = false;   // leave after one session
   int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are
@@ -35,7 +36,8 @@ struct WorkerOptions {
 // is told so at once. A session that fails costs one log line and nothing else; with `once` it is
 // thrown as Error.
 //   offer: the plan is checked, this device's share of it, the memory that this machine has
-//   shard: found in the cache by its digest, or received once and kept
+//   weights: of each block of the share what is neither in memory nor in the cache is received, and
+//   kept in both; what was loaded stays in memory until a plan comes that does not need it
 //   then channels are opened, memory is allocated, and steps are executed as they are announced
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation);
 

@@ -142,7 +142,7 @@ TEST_CASE("cli/plan: a prompt's tokens are counted by the model's tokenizer, 5 b
   CHECK(plan["workload"]["prompt_tokens"] == 5);
 }
 
-TEST_CASE("cli/model: shards of a plan are one file a device") {
+TEST_CASE("cli/model: the weights of a plan are blocks, of which the table says how many") {
   const Kitchen bench;
   bench.plan();
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny"});
@@ -150,10 +150,14 @@ TEST_CASE("cli/model: shards of a plan are one file a device") {
       bench.good({"model", "shard", "plan.json", "--weights", "tiny", "--out", "cache"});
   CHECK(contains(table, "desk"));
   CHECK(contains(table, "sofa"));
-  std::size_t shards = 0;
-  for (const std::string& name : bench.listing())
-    shards += std::filesystem::path(name).extension() == ".shard" ? 1 : 0;
-  CHECK(shards == 2);
+  std::size_t blocks = 0;
+  std::size_t labels = 0;
+  for (const std::string& name : bench.listing()) {
+    blocks += name.find("cache/blocks/") == std::string::npos ? 0 : 1;
+    labels += name.find("cache/labels/") == std::string::npos ? 0 : 1;
+  }
+  CHECK(blocks > 2);
+  CHECK(labels == blocks);
 }
 
 TEST_CASE("cli/platform: devices, links, routes and the defaults that were used") {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "block_support.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "exec/runtime/run_result.hpp"
 #include "exec/weights/random.hpp"
@@ -73,14 +74,17 @@ TEST_CASE("exec/runtime: every byte that a device allocates was predicted, by ca
   }
 }
 
-// Streamed from a shard file beside the weights where the plan says so.
+// Streamed from a store beside the weights where the plan says so.
 DeviceWeights weights_of(const planner::Plan& plan, model::DeviceIndex self,
                          const std::filesystem::path& weights) {
   const model::Share& share = plan.devices[static_cast<std::size_t>(self)].share;
   const StepGraphs graphs(plan, plan.workload);
   if (!streams(graphs, self)) return {Shard::slice(weights, plan.model, share), nullptr};
-  const ShardFile file = make_shard_file(weights, plan.model, share, weights / "cache");
-  return open_window(plan, self, graphs, file);
+  BlockStore store(weights / "cache");
+  ResidentBlocks memory;
+  return open_weights_of(plan, self, graphs,
+                         testing::files_of(testing::blocks_of(weights, plan.model, share, store)),
+                         memory);
 }
 
 // Every device of `plan` on a thread. `disturb` is called with the runs before the first step.

@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "block_support.hpp"
+#include "exec/weights/block_assembly.hpp"
 #include "exec/weights/random.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "exec_session_processes.hpp"
 #include "model/result.hpp"
 #include "serial_executor.hpp"
@@ -211,27 +212,36 @@ std::unique_ptr<Control> control_of_worker(const Home& home, ControlOptions opti
 
 TEST_CASE(
     "exec/liveness: a worker that checks its weights tells how far it is, and is called off") {
-  Home home(1);
-  const planner::Plan plan = home.plan(2, 3);
-  const std::string digest(64, 'a');
-  const auto shards = home.folder.path() / "cache-1" / "shards";
-  std::filesystem::create_directories(shards);
-  const auto large = shards / (digest + ".shard");
-  std::ofstream(large).close();
-  std::filesystem::resize_file(large, std::uintmax_t{64} << 30U);  // of holes: minutes to check
+  Home home(1, [](int, WorkerOptions& options) { options.times.heartbeat = milliseconds(20); });
+  model::Transformer large = testing::eight_heads();
+  large.intermediate = 2'800'000;  // a block of 700 MiB
+  const planner::Plan plan = testing::plan_for(large, "tensor", 2, "equal", 4, 3);
+  const ShardLayout layout = layout_of(plan.model, plan.devices[1].share);
+  REQUIRE(layout.blocks[1].bytes > std::uint64_t{500} << 20U);
+  std::vector<BlockLabel> labels;
+  for (const LayoutBlock& block : {layout.blocks[0], layout.blocks[1]}) {
+    const BlockPieces pieces = pieces_of(plan.model, block);
+    labels.emplace_back(pieces, std::vector<Digest>(pieces.count));
+  }
+  const auto blocks = home.folder.path() / "cache-1" / "blocks";
+  std::filesystem::create_directories(blocks);
+  const auto file = blocks / labels[1].id();
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, labels[1].pieces().bytes);  // of holes
   auto control = control_of_worker(home);
   control->send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
                              .plan = planner::to_json(plan),
-                             .options = to_json(RunOptions{.workload = plan.workload}),
-                             .shard_sha256 = digest,
-                             .shard_bytes = Shard::file_bytes(plan.model, plan.devices[1].share)});
+                             .options = to_json(RunOptions{.workload = plan.workload})});
+  CHECK(control->expect<PlanAnswer>(1).verdict == PlanVerdict::accepted);
+  control->send(1, BlocksOffer{.blocks = {labels[0].digests(), labels[1].digests()}});
   CHECK(eventually([&] {
     const Heartbeat said = control->state_of(1).activity;
     return said.phase == Phase::checking && said.done > 0;
   }));
   control.reset();  // as Ctrl-C does
-  CHECK(Home::generate(plan, home.options(plan)).tokens == home.expected(plan));
-  CHECK(std::filesystem::exists(large));  // nobody knows whether it is sound
+  const planner::Plan small = home.plan(2, 3);
+  CHECK(Home::generate(small, home.options(small)).tokens == home.expected(small));
+  CHECK(std::filesystem::exists(file));  // nobody knows whether it is sound
 }
 
 TEST_CASE("exec/liveness: a session for which there are no descriptors ends alone") {
@@ -271,8 +281,9 @@ TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for 
   const auto connected =
       control_of_worker(home, {.heartbeat = milliseconds(40), .activity = &activity});
   Control& control = *connected;
-  const ShardFile shard = make_shard_file(home.folder.path() / "weights", home.model,
-                                          plan.devices[1].share, home.folder.path() / "c");
+  BlockStore store(home.folder.path() / "c");
+  const auto made =
+      testing::blocks_of(home.folder.path() / "weights", home.model, plan.devices[1].share, store);
   activity.enter(Phase::slicing, 7, 100);
   activity.advance(34);
   std::this_thread::sleep_for(milliseconds(1000));
@@ -280,21 +291,28 @@ TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for 
             1, "waiting for the master, which slices the weights of device 7, 34%") > 0);
   control.send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
                             .plan = planner::to_json(plan),
-                            .options = to_json(RunOptions{.workload = plan.workload}),
-                            .shard_sha256 = shard.sha256,
-                            .shard_bytes = shard.bytes});
-  CHECK(control.expect<PlanAnswer>(1).verdict == PlanVerdict::needs_shard);
+                            .options = to_json(RunOptions{.workload = plan.workload})});
+  CHECK(control.expect<PlanAnswer>(1).verdict == PlanVerdict::accepted);
   std::this_thread::sleep_for(milliseconds(600));
-  control.send(1, ShardBegin{.sha256 = shard.sha256, .bytes = shard.bytes});
+  BlocksOffer offer;
+  for (const MadeBlock& block : made) offer.blocks.push_back(block.label.digests());
+  control.send(1, offer);
+  const auto wanted = control.expect<BlocksWanted>(1);
+  REQUIRE(wanted.blocks.size() == made.size());
+  std::this_thread::sleep_for(milliseconds(600));
   bool first = true;
-  send_shard(shard, 65536, [&](std::span<const std::byte> chunk) {
-    control.send(1, ShardChunk{.bytes = {chunk.begin(), chunk.end()}});
-    if (std::exchange(first, false)) std::this_thread::sleep_for(milliseconds(600));
-  });
-  CHECK(control.state_of(1).activity.phase == Phase::receiving);
-  control.send(1, ShardEnd{});
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    send_pieces(made[i].file, made[i].label.pieces(), wanted.blocks[i], 65536,
+                [&](std::span<const std::byte> chunk) {
+                  control.send(1, WeightChunk{.bytes = {chunk.begin(), chunk.end()}});
+                  if (!std::exchange(first, false)) return;
+                  std::this_thread::sleep_for(milliseconds(600));
+                  CHECK(control.state_of(1).activity.phase == Phase::receiving);
+                });
+  }
+  static_cast<void>(control.expect<BlocksWanted>(1));
   static_cast<void>(control.expect<Ready>(1));
-  CHECK(home.processes->count_in_log(1, "received") == 1);
+  CHECK(home.processes->count_in_log(1, "6 put together") == 1);
 }
 
 TEST_CASE("exec/liveness: who is waited for is said, with what it does, and Ctrl-C ends it") {

@@ -9,8 +9,9 @@
 #include <tuple>
 #include <vector>
 
+#include "block_support.hpp"
+#include "exec/weights/block_assembly.hpp"
 #include "exec/weights/random.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "exec_session_processes.hpp"
 #include "serial_executor.hpp"
 
@@ -67,6 +68,24 @@ struct Home {
     return serial.generate(kPrompt, static_cast<int>(plan.workload.new_tokens), logits);
   }
   [[nodiscard]] std::filesystem::path weights() const { return folder.path() / "weights"; }
+  // A master's end of a session with worker 1 that has just begun.
+  [[nodiscard]] std::unique_ptr<Control> control() const {
+    Hello hello;
+    hello.role = Role::master;
+    hello.session = random_session();
+    hello.peer = 1;
+    std::vector<ControlPeer> peers;
+    peers.push_back({.device = 1,
+                     .connection = connect_to(processes->endpoints()[1], key, hello,
+                                              {.deadline = Clock::now() + std::chrono::seconds(5),
+                                               .cancellation = nullptr})});
+    return std::make_unique<Control>(std::move(peers), ControlOptions{});
+  }
+  [[nodiscard]] static PlanOffer offer(const planner::Plan& plan) {
+    return {.sha256 = planner::plan_sha256(plan),
+            .plan = planner::to_json(plan),
+            .options = to_json(RunOptions{.workload = plan.workload})};
+  }
 
   TemporaryFolder folder;
   model::Transformer model = testing::eight_heads();
@@ -103,8 +122,92 @@ TEST_CASE("exec/session: a worker keeps its weights and is not sent them again")
   const auto tokens = home.generate(plan);
   CHECK(home.generate(plan) == tokens);
   CHECK(eventually([&] { return home.processes->count_in_log(1, "is done") == 2; }));
-  CHECK(home.processes->count_in_log(1, "received") == 1);
-  CHECK(home.processes->count_in_log(1, "are in the cache") == 1);
+  CHECK(home.processes->count_in_log(1, "0 in memory, 0 in the cache, 6 put together") == 1);
+  CHECK(home.processes->count_in_log(
+            1, "6 in memory, 0 in the cache, 0 put together, 0 B received, 0 B read into memory") ==
+        1);
+}
+
+std::uint64_t sent_in(const Generation& generation) {
+  return std::stoull(generation.run.result.environment.at("weights_sent_bytes"));
+}
+
+TEST_CASE("exec/session: the second run sends nothing, another placement what differs") {
+  const Home home(1);
+  Interrupt interrupt;
+  const planner::Plan first = home.plan(2, 3, "5:3");
+  const planner::Plan second = home.plan(2, 3, "4:4");
+  const auto run = [&](const planner::Plan& plan) {
+    const Generation generation = exec::generate(plan, home.options(plan), interrupt);
+    CHECK(generation.tokens == home.expected(plan));
+    return sent_in(generation);
+  };
+  const std::uint64_t all = run(first);
+  CHECK(all > 0);
+  CHECK(run(first) == 0);
+  const std::uint64_t some = run(second);
+  CHECK(some > 0);
+  CHECK(some < all / 2);  // one head more of four, and the columns of the group that grew
+  CHECK(run(second) == 0);
+  CHECK(run(first) == 0);
+  // From the disk: what is in memory is the last placement alone.
+  CHECK(eventually([&] { return home.processes->count_in_log(1, "is done") == 5; }));
+  CHECK(home.processes->count_in_log(1, "6 in memory") == 2);
+  CHECK(home.processes->count_in_log(1, "0 in memory, 6 in the cache") == 1);
+}
+
+TEST_CASE("exec/session: what a worker was sent outlives it, and masters share it") {
+  const TemporaryFolder folder;
+  const planner::Plan plan = [] {
+    return testing::plan_for(testing::eight_heads(), "tensor", 2, "equal",
+                             static_cast<std::int64_t>(kPrompt.size()), 3);
+  }();
+  std::vector<std::uint64_t> sent;
+  for (int life = 0; life < 2; ++life) {
+    const Key key = random_key();
+    const Workers workers(folder.path(), 1, key);
+    for (const char* master : {"one", "another"}) {
+      GenerateOptions options;
+      options.weights = folder.path() / master;
+      if (!std::filesystem::exists(options.weights))
+        write_random_weights(plan.model, 17, model::DType::f32, options.weights);
+      options.cache_dir = folder.path() / (std::string(master) + "-cache");
+      options.prompt = kPrompt;
+      options.new_tokens = 3;
+      options.workers = workers.endpoints();
+      options.key = key;
+      Interrupt interrupt;
+      sent.push_back(sent_in(exec::generate(plan, options, interrupt)));
+    }
+  }
+  CHECK(sent[0] > 0);
+  CHECK(sent[1] == 0);
+  CHECK(sent[2] == 0);
+  CHECK(sent[3] == 0);
+}
+
+TEST_CASE("exec/session: a session that breaks off keeps the blocks that it had received") {
+  const Home home(1);
+  const planner::Plan plan = home.plan(2, 3);
+  BlockStore store(home.folder.path() / "c");
+  const auto blocks = testing::blocks_of(home.weights(), home.model, plan.devices[1].share, store);
+  {
+    const auto control = home.control();
+    control->send(1, home.offer(plan));
+    const auto soon = [] { return Clock::now() + std::chrono::seconds(10); };
+    CHECK(control->expect<PlanAnswer>(1, soon()).verdict == PlanVerdict::accepted);
+    control->send(1, BlocksOffer{.blocks = {blocks[0].label.digests()}});
+    const auto wanted = control->expect<BlocksWanted>(1, soon());
+    REQUIRE(wanted.blocks.size() == 1);
+    CHECK(wanted.blocks[0].size() == blocks[0].label.pieces().count);
+    send_pieces(blocks[0].file, blocks[0].label.pieces(), wanted.blocks[0], 4096,
+                [&](std::span<const std::byte> bytes) {
+                  control->send(1, WeightChunk{.bytes = {bytes.begin(), bytes.end()}});
+                });
+    CHECK(control->expect<BlocksWanted>(1, soon()).blocks[0].empty());
+  }
+  CHECK(home.generate(plan) == home.expected(plan));
+  CHECK(home.processes->count_in_log(1, "0 in memory, 1 in the cache, 5 put together") == 1);
 }
 
 TEST_CASE("exec/session: the result says what every device did") {
@@ -289,16 +392,8 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
   const Home home(1);
   const planner::Plan plan = home.plan(2, 3);
   const auto answer_to = [&](const PlanOffer& offer) -> std::string {
-    Hello hello;
-    hello.role = Role::master;
-    hello.session = random_session();
-    hello.peer = 1;
-    std::vector<ControlPeer> peers;
-    peers.push_back({.device = 1,
-                     .connection = connect_to(home.processes->endpoints()[1], home.key, hello,
-                                              {.deadline = Clock::now() + std::chrono::seconds(5),
-                                               .cancellation = nullptr})});
-    Control control(std::move(peers), {});
+    const auto connected = home.control();
+    Control& control = *connected;
     control.send(1, offer);
     try {
       return control.expect<PlanAnswer>(1, Clock::now() + std::chrono::seconds(10)).reason;
@@ -306,15 +401,7 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
       return error.what();  // its Abort was faster
     }
   };
-  const ShardFile shard =
-      make_shard_file(home.weights(), home.model, plan.devices[1].share, home.folder.path() / "c");
-  const RunOptions run{.workload = plan.workload};
-  const PlanOffer good{.sha256 = planner::plan_sha256(plan),
-                       .plan = planner::to_json(plan),
-                       .options = to_json(run),
-                       .shard_sha256 = shard.sha256,
-                       .shard_bytes = shard.bytes};
-  PlanOffer offer = good;
+  PlanOffer offer = Home::offer(plan);
   SUBCASE("no JSON") {
     offer.plan = "not a plan";
     CHECK(has(answer_to(offer), "offered plan"));
@@ -331,14 +418,6 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
     offer.options = to_json(RunOptions{.workload = {.prompt_tokens = 1'000'000, .new_tokens = 1}});
     CHECK(answer_to(offer) != "");
   }
-  SUBCASE("a shard of another size") {
-    offer.shard_bytes += 1;
-    CHECK(has(answer_to(offer), "offered shard"));
-  }
-  SUBCASE("a digest that is a path") {
-    offer.shard_sha256 = "../../../../etc/passwd";
-    CHECK(answer_to(offer) != "");
-  }
   SUBCASE("the master itself as worker") {
     planner::Plan other = plan;
     other.master = 1;
@@ -350,13 +429,17 @@ TEST_CASE("exec/session: a plan that is wrong is refused with the reason") {
   CHECK(home.generate(plan) == home.expected(plan));
 }
 
-TEST_CASE("exec/session: a damaged shard in the master's own cache heals") {
+TEST_CASE("exec/session: a damaged block in the master's own cache heals") {
   const Home home(1);
   const planner::Plan plan = home.plan(2, 3);
-  const ShardFile shard = make_shard_file(home.weights(), home.model, plan.devices[1].share,
-                                          home.folder.path() / "cache-0");
-  std::fstream file(shard.path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-1, std::ios::end);
+  const std::filesystem::path block = [&] {
+    BlockStore store(home.folder.path() / "cache-0");
+    return testing::blocks_of(home.weights(), home.model, plan.devices[1].share, store)[1]
+        .file.path;
+  }();
+  const std::string sound = testing::read_all(block);
+  std::fstream file(block, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(200);
   file.put('!');
   file.close();
   GenerateOptions options = home.options(plan);
@@ -365,44 +448,49 @@ TEST_CASE("exec/session: a damaged shard in the master's own cache heals") {
   Interrupt interrupt;
   CHECK(exec::generate(plan, options, interrupt).tokens == home.expected(plan));
   REQUIRE(warnings.size() == 1);
-  CHECK(has(warnings[0], shard.path.string()));
-  CHECK(find_shard(home.folder.path() / "cache-0", shard.sha256));
+  CHECK(has(warnings[0], block.string()));
+  CHECK(testing::read_all(block) == sound);
 }
 
-TEST_CASE("exec/session: damaged weights on the way are refused, and not kept") {
+TEST_CASE("exec/session: weights that are not what was announced are refused, and not kept") {
   const Home home(1);
   const planner::Plan plan = home.plan(2, 3);
-  Hello hello;
-  hello.role = Role::master;
-  hello.session = random_session();
-  hello.peer = 1;
-  std::vector<ControlPeer> peers;
-  peers.push_back({.device = 1,
-                   .connection = connect_to(home.processes->endpoints()[1], home.key, hello,
-                                            {.deadline = Clock::now() + std::chrono::seconds(5),
-                                             .cancellation = nullptr})});
-  Control control(std::move(peers), {});
-  const ShardFile shard =
-      make_shard_file(home.weights(), home.model, plan.devices[1].share, home.folder.path() / "c");
-  control.send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
-                            .plan = planner::to_json(plan),
-                            .options = to_json(RunOptions{.workload = plan.workload}),
-                            .shard_sha256 = shard.sha256,
-                            .shard_bytes = shard.bytes});
+  const auto connected = home.control();
+  Control& control = *connected;
+  BlockStore store(home.folder.path() / "c");
+  const auto blocks = testing::blocks_of(home.weights(), home.model, plan.devices[1].share, store);
+  control.send(1, Home::offer(plan));
   const auto soon = [] { return Clock::now() + std::chrono::seconds(10); };
-  CHECK(control.expect<PlanAnswer>(1, soon()).verdict == PlanVerdict::needs_shard);
-  control.send(1, ShardBegin{.sha256 = shard.sha256, .bytes = shard.bytes});
-  std::uint64_t left = shard.bytes;
-  while (left > 0) {
-    const std::uint64_t piece = std::min<std::uint64_t>(left, 4096);
-    control.send(1, ShardChunk{.bytes = std::vector<std::byte>(piece)});
-    left -= piece;
+  CHECK(control.expect<PlanAnswer>(1, soon()).verdict == PlanVerdict::accepted);
+  BlocksOffer offer{.blocks = {blocks[0].label.digests()}};
+  bool sends = true;
+  SUBCASE("other bytes") {}
+  SUBCASE("a piece too many") {
+    offer.blocks[0].emplace_back();
+    sends = false;
   }
-  control.send(1, ShardEnd{});
+  SUBCASE("no block") {
+    offer.blocks.clear();
+    sends = false;
+  }
+  SUBCASE("more blocks than the share has") {
+    for (const MadeBlock& block : blocks) offer.blocks.push_back(block.label.digests());
+    sends = false;
+  }
+  control.send(1, offer);
+  if (sends) {
+    CHECK(control.expect<BlocksWanted>(1, soon()).blocks.size() == 1);
+    std::uint64_t left = blocks[0].file.bytes;  // the padding too, which is more than was asked for
+    while (left > 0) {
+      const std::uint64_t piece = std::min<std::uint64_t>(left, 4096);
+      control.send(1, WeightChunk{.bytes = std::vector<std::byte>(piece)});
+      left -= piece;
+    }
+  }
   CHECK_THROWS_AS(static_cast<void>(control.receive(1, soon())), Error);
   CHECK(eventually([&] { return home.processes->count_in_log(1, "failed") == 1; }));
   CHECK(home.generate(plan) == home.expected(plan));
-  CHECK(home.processes->count_in_log(1, "received") == 1);
+  CHECK(home.processes->count_in_log(1, "0 in the cache, 6 put together") == 1);
 }
 
 }  // namespace

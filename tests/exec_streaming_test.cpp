@@ -12,10 +12,12 @@
 #include <thread>
 #include <vector>
 
+#include "block_support.hpp"
 #include "exec/streaming/direct_file.hpp"
 #include "exec/streaming/disk_lane.hpp"
 #include "exec/streaming/weight_window.hpp"
 #include "exec/weights/random.hpp"
+#include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/tensors.hpp"
 #include "weights_support.hpp"
 
@@ -53,12 +55,12 @@ TEST_CASE("exec/direct reads: every way of reading gives the file's bytes") {
     CHECK(file.size() == text.size());
     if (!direct) CHECK_FALSE(file.direct());
     for (const bool uring : {true, false}) {
-      DirectReader reader(file, {.uring = uring});
-      CAPTURE(reader.method());
+      DirectReader reader({.uring = uring});
+      CAPTURE(reader.method(file));
       for (const std::size_t first : {std::size_t{0}, std::size_t{3}, std::size_t{1030}}) {
         const std::uint64_t offset = first * 4096;
         AlignedBuffer buffer(text.size() - offset);
-        reader.read(offset, {buffer.data(), buffer.size()}, kGoOn);
+        reader.read(file, offset, {buffer.data(), buffer.size()}, kGoOn);
         CHECK(std::memcmp(buffer.data(), text.data() + offset, buffer.size()) == 0);
       }
     }
@@ -74,21 +76,21 @@ TEST_CASE("exec/direct reads: a file that is too short, changed or none is one e
   for (const bool direct : {true, false}) {
     for (const bool uring : {true, false}) {
       const DirectFile file(path, {.direct = direct});
-      DirectReader reader(file, {.uring = uring});
-      CAPTURE(reader.method());
-      const std::string error = error_of([&] { reader.read(4096, bytes, kGoOn); });
+      DirectReader reader({.uring = uring});
+      CAPTURE(reader.method(file));
+      const std::string error = error_of([&] { reader.read(file, 4096, bytes, kGoOn); });
       CHECK(has(error, path.string()));
       CHECK(has(error, "ends at byte 2867200, expected 4096 more"));
       const std::atomic<bool> stop{true};
-      CHECK(error_of([&] { reader.read(0, bytes, stop); }) == "cancelled");
-      reader.read(0, bytes, kGoOn);  // and goes on afterwards
+      CHECK(error_of([&] { reader.read(file, 0, bytes, stop); }) == "cancelled");
+      reader.read(file, 0, bytes, kGoOn);  // and goes on afterwards
       file.check_unchanged();
     }
   }
   const DirectFile file(path);
   std::filesystem::resize_file(path, 4096 * 3 + 17);
-  DirectReader reader(file);
-  CHECK(has(error_of([&] { reader.read(0, bytes, kGoOn); }), "ends at byte 12305"));
+  DirectReader reader;
+  CHECK(has(error_of([&] { reader.read(file, 0, bytes, kGoOn); }), "ends at byte 12305"));
   CHECK(has(error_of([&] { file.check_unchanged(); }), "changed while it was in use"));
   CHECK(has(error_of([&] { DirectFile none(folder.path() / "none"); }), "cannot open"));
   CHECK(has(error_of([&] { DirectFile none(folder.path()); }), "not a regular file"));
@@ -99,12 +101,13 @@ TEST_CASE("exec/direct reads: a file that is too short, changed or none is one e
 struct Sharded {
   explicit Sharded(const Transformer& t, const Share& share) : transformer(t) {
     write_random_weights(t, 7, model::DType::f32, folder.path() / "weights");
-    file = make_shard_file(folder.path() / "weights", t, share, folder.path() / "cache");
+    files = testing::files_of(testing::blocks_of(folder.path() / "weights", t, share, store));
     whole.emplace(Shard::slice(folder.path() / "weights", t, share));
   }
   TemporaryFolder folder;
   Transformer transformer;
-  ShardFile file;
+  BlockStore store{folder.path() / "cache"};
+  std::vector<BlockFile> files;
   std::optional<Shard> whole;
 };
 
@@ -160,8 +163,9 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       const std::vector<StreamedPart> parts = parts_of(t, 13);
       // Slots by class, or three that take any block.
       const WindowSlots slots{.attention = direct ? 2 : 0, .ffn = 3};
-      WeightWindow window(s.file, t, whole_share(t), parts, slots, {.file = {.direct = direct}});
-      Shard shard = window.read_resident();
+      WeightWindow window(s.files, t, whole_share(t), parts, slots, {.file = {.direct = direct}});
+      ResidentBlocks memory;
+      Shard shard = window.read_resident([&](const BlockFile& file) { return memory.load(file); });
       CHECK(same(shard.tensors().final_norm, whole.final_norm));
       CHECK(same(shard.tensors().layers[1].down, whole.layers[1].down));
       CHECK(shard.tensors().layers[1].qkv.data == nullptr);
@@ -215,7 +219,7 @@ TEST_CASE("exec/weight window: one slot takes the largest block, or as much as w
   const Sharded s(t, whole_share(t));
   const std::vector<StreamedPart> parts = parts_of(t, 13);
   const auto allocated = [&](const WindowSlots& slots) {
-    return WeightWindow(s.file, t, whole_share(t), parts, slots).allocated_bytes();
+    return WeightWindow(s.files, t, whole_share(t), parts, slots).allocated_bytes();
   };
   const double apart = allocated({.attention = 1, .ffn = 1});
   const double alike = allocated({.attention = 0, .ffn = 1});
@@ -229,33 +233,22 @@ TEST_CASE("exec/weight window: a shard that is not what it should be is one erro
   const Sharded s(t, whole_share(t));
   const std::vector<StreamedPart> parts = parts_of(t, 100);
   const auto open = [&] {
-    return std::make_unique<WeightWindow>(s.file, t, whole_share(t), parts,
+    return std::make_unique<WeightWindow>(s.files, t, whole_share(t), parts,
                                           WindowSlots{.attention = 1, .ffn = 1});
   };
-  const std::string good = read_all(s.file.path);
-  SUBCASE("altered before: refused, and gone") {
-    std::string bad = good;
-    bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] + 1);
-    write_text(s.file.path, bad);
-    const std::string error = error_of([&] { open(); });
-    CHECK(has(error, s.file.path.string()));
-    CHECK(has(error, "the file was altered and is removed"));
-    CHECK_FALSE(std::filesystem::exists(s.file.path));
-  }
+  // What is loaded first, and last: the attention of layer 0, and rows of the head.
+  const std::filesystem::path first = s.files[1].path;
+  const std::filesystem::path last = s.files.back().path;
+  const std::string good = read_all(first);
   SUBCASE("cut short before") {
-    std::filesystem::resize_file(s.file.path, good.size() - 4096);
+    std::filesystem::resize_file(first, good.size() - 4096);
     CHECK(has(error_of([&] { open(); }), "expected " + std::to_string(good.size())));
-  }
-  SUBCASE("another share's header") {
-    std::string bad = good;
-    bad[100] = '?';
-    write_text(s.file.path, bad);
-    CHECK(has(error_of([&] { open(); }), "a shard of another model or share"));
+    CHECK(has(error_of([&] { open(); }), "the attention of layer 0"));
   }
   SUBCASE("cut short while running") {
     const auto window = open();
     static_cast<void>(window->load(0, kGoOn));
-    std::filesystem::resize_file(s.file.path, 8192);
+    std::filesystem::resize_file(last, 4096);
     CHECK(has(error_of([&] { static_cast<void>(window->load(parts.size() - 1, kGoOn)); }),
               "cut short"));
   }
@@ -263,26 +256,26 @@ TEST_CASE("exec/weight window: a shard that is not what it should be is one erro
     const auto window = open();
     static_cast<void>(window->load(0, kGoOn));
     std::this_thread::sleep_for(20ms);  // file times have the granularity of a tick
-    write_text(s.file.path, good);
-    CHECK(has(error_of([&] { static_cast<void>(window->load(1, kGoOn)); }),
+    write_text(first, good);
+    CHECK(has(error_of([&] { static_cast<void>(window->load(0, kGoOn)); }),
               "changed while it was in use"));
   }
   SUBCASE("removed, or replaced by an equal one, while running: the open one is read on") {
     const auto window = open();
     std::this_thread::sleep_for(20ms);
-    std::filesystem::copy_file(s.file.path, s.file.path.string() + "-copy");
-    std::filesystem::rename(s.file.path.string() + "-copy", s.file.path);
+    std::filesystem::copy_file(first, first.string() + "-copy");
+    std::filesystem::rename(first.string() + "-copy", first);
     CHECK_NOTHROW(static_cast<void>(window->load(0, kGoOn)));
-    std::filesystem::remove(s.file.path);
-    CHECK_NOTHROW(static_cast<void>(window->load(1, kGoOn)));
+    std::filesystem::remove(first);
+    CHECK_NOTHROW(static_cast<void>(window->load(0, kGoOn)));
   }
   SUBCASE("altered while running, its time of writing put back") {
     const auto window = open();
-    const auto written = std::filesystem::last_write_time(s.file.path);
+    const auto written = std::filesystem::last_write_time(first);
     std::this_thread::sleep_for(20ms);
-    write_text(s.file.path, good);
-    std::filesystem::last_write_time(s.file.path, written);
-    CHECK(has(error_of([&] { static_cast<void>(window->load(1, kGoOn)); }),
+    write_text(first, good);
+    std::filesystem::last_write_time(first, written);
+    CHECK(has(error_of([&] { static_cast<void>(window->load(0, kGoOn)); }),
               "changed while it was in use"));
   }
 }

@@ -185,17 +185,17 @@ TEST_CASE("transport/control: a shard larger than every queue passes a slow read
   auto sending = std::async(std::launch::async, [&] {
     for (int i = 0; i < kChunks; ++i) {
       home.master->send(
-          1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes, static_cast<std::byte>(i))});
+          1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes, static_cast<std::byte>(i))});
     }
-    home.master->send(1, ShardEnd{});
+    home.master->send(1, Ready{});
   });
   std::this_thread::sleep_for(milliseconds(2000));  // longer than the silence it may keep
   for (int i = 0; i < kChunks; ++i) {
-    const ShardChunk chunk = home.workers[0]->expect<ShardChunk>(0, soon());
+    const WeightChunk chunk = home.workers[0]->expect<WeightChunk>(0, soon());
     CHECK(chunk.bytes.size() == kMaxChunkBytes);
     CHECK(chunk.bytes.back() == static_cast<std::byte>(i));
   }
-  static_cast<void>(home.workers[0]->expect<ShardEnd>(0, soon()));
+  static_cast<void>(home.workers[0]->expect<Ready>(0, soon()));
   sending.get();
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("transport/control: a peer that beats and never reads is an error in t
   });
   const Clock::time_point start = Clock::now();
   const std::string text = error_of([&] {
-    while (true) master->send(1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes)});
+    while (true) master->send(1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes)});
   });
   over = true;
   beating.join();
@@ -329,7 +329,7 @@ TEST_CASE("transport/control: a peer that has said Goodbye must still read what 
   static_cast<void>(master->expect<Goodbye>(1, soon()));
   auto sending = std::async(std::launch::async, [&] {
     return error_of([&] {
-      while (true) master->send(1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes)});
+      while (true) master->send(1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes)});
     });
   });
   CHECK(sending.wait_for(milliseconds(10'000)) == std::future_status::ready);
@@ -346,13 +346,13 @@ TEST_CASE("transport/control: a peer that says it is behind is waited for") {
   constexpr int kChunks = 24;
   auto sending = std::async(std::launch::async, [&] {
     for (int i = 0; i < kChunks; ++i) {
-      home.master->send(1, ShardChunk{std::vector<std::byte>(kMaxChunkBytes)});
+      home.master->send(1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes)});
     }
   });
   std::this_thread::sleep_for(milliseconds(1200));  // four times what is allowed to others
   CHECK_FALSE(home.master->failed());
   for (int i = 0; i < kChunks; ++i) {
-    static_cast<void>(home.workers[0]->expect<ShardChunk>(0, soon()));
+    static_cast<void>(home.workers[0]->expect<WeightChunk>(0, soon()));
   }
   CHECK_NOTHROW(sending.get());
 }

@@ -25,9 +25,7 @@ std::vector<Message> one_of_each() {
   hello.peer = 7;
   hello.sends = true;
   const std::string digest(64, 'a');
-  PlanOffer offer{
-      .sha256 = digest, .plan = "{}", .options = "{\"threads\": 1}", .shard_sha256 = digest};
-  offer.shard_bytes = std::uint64_t{1} << 40;
+  const PlanOffer offer{.sha256 = digest, .plan = "{}", .options = "{\"threads\": 1}"};
   StepBegin step{.step = 3};
   step.batch.segments = {{.sequence = 0, .past = 17, .rows = 2, .sampled = 0},
                          {.sequence = 5, .rows = 1}};
@@ -38,9 +36,9 @@ std::vector<Message> one_of_each() {
   return {hello,
           offer,
           PlanAnswer{.verdict = PlanVerdict::refused, .reason = "no room"},
-          ShardBegin{.sha256 = digest, .bytes = 12345},
-          ShardChunk{.bytes = std::vector<std::byte>(33, std::byte{9})},
-          ShardEnd{},
+          BlocksOffer{.blocks = {{Digest{std::byte{1}}, Digest{std::byte{2}}}, {}}},
+          BlocksWanted{.blocks = {{}, {0, 3, 70}}},
+          WeightChunk{.bytes = std::vector<std::byte>(33, std::byte{9})},
           Ready{},
           Peers{.addresses = {"", "10.0.0.7:7700", "[::1]:7701"}},
           step,
@@ -98,15 +96,15 @@ TEST_CASE("transport/wire: a message cut at any byte or with a byte too many is 
     const std::span<const std::byte> body = std::span(frame).subspan(kFrameHeaderBytes);
     for (std::size_t size = 0; size < body.size(); ++size) {
       CAPTURE(size);
-      // Under the announced length, and with a header that announces the short one: a chunk of a
-      // shard is then simply a shorter chunk.
+      // Under the announced length, and with a header that announces the short one: a chunk of
+      // weights is then simply a shorter chunk.
       CHECK_THROWS_AS(static_cast<void>(parse_body(header, body.first(size))), Error);
       const FrameHeader shorter{.body_bytes = static_cast<std::uint32_t>(size),
                                 .type = header.type};
-      if (std::holds_alternative<ShardChunk>(message)) continue;
+      if (std::holds_alternative<WeightChunk>(message)) continue;
       CHECK_THROWS_AS(static_cast<void>(parse_body(shorter, body.first(size))), Error);
     }
-    if (std::holds_alternative<ShardChunk>(message)) continue;
+    if (std::holds_alternative<WeightChunk>(message)) continue;
     std::vector<std::byte> longer(body.begin(), body.end());
     longer.push_back(std::byte{0});
     const FrameHeader more{.body_bytes = header.body_bytes + 1, .type = header.type};
@@ -201,6 +199,26 @@ TEST_CASE("transport/wire: values outside their range are refused") {
   }
 }
 
+TEST_CASE("transport/wire: offers of weights are limited, and wanted pieces ascend") {
+  const std::size_t most = kMaxOfferedPieces;
+  const BlocksWanted full{.blocks = {std::vector<std::uint32_t>(1, 7), {}}};
+  CHECK(std::get<BlocksWanted>(decode(encode(full))) == full);
+  for (const auto& list : std::vector<std::vector<std::uint32_t>>{{3, 3}, {4, 1}}) {
+    CHECK_THROWS_AS(static_cast<void>(decode(encode(BlocksWanted{.blocks = {list}}))), Error);
+  }
+  BlocksOffer offer;
+  offer.blocks.assign(2, std::vector<Digest>(most / 2));
+  CHECK(std::get<BlocksOffer>(decode(encode(offer))) == offer);
+  offer.blocks.emplace_back(1);
+  CHECK_THROWS_AS(static_cast<void>(encode(offer)), std::logic_error);
+  offer.blocks.assign(kMaxOfferedBlocks + 1, {});
+  CHECK_THROWS_AS(static_cast<void>(encode(offer)), std::logic_error);
+  // Counts that a peer announces are believed only as far as its bytes and the limits go.
+  CHECK_THROWS_AS(static_cast<void>(decode(frame_of(4, {1, 1, 0, 0}))), Error);
+  CHECK_THROWS_AS(static_cast<void>(decode(frame_of(4, {1, 0, 0, 0, 0, 0, 1, 0}))), Error);
+  CHECK_THROWS_AS(static_cast<void>(decode(frame_of(5, {1, 0, 0, 0, 255, 255, 255, 255}))), Error);
+}
+
 TEST_CASE("transport/wire: tokens are none or one a row") {
   StepBegin step;
   step.batch.segments = {{.rows = 3}};
@@ -209,8 +227,9 @@ TEST_CASE("transport/wire: tokens are none or one a row") {
 }
 
 TEST_CASE("transport/wire: one's own messages above a limit are the caller's fault") {
-  CHECK_THROWS_AS(static_cast<void>(encode(ShardChunk{std::vector<std::byte>(kMaxChunkBytes + 1)})),
-                  std::logic_error);
+  CHECK_THROWS_AS(
+      static_cast<void>(encode(WeightChunk{std::vector<std::byte>(kMaxChunkBytes + 1)})),
+      std::logic_error);
   CHECK_THROWS_AS(static_cast<void>(encode(PlanOffer{.plan = std::string(kMaxPlanBytes + 1, ' ')})),
                   std::logic_error);
   const Message cut = decode(encode(Abort{.reason = std::string(5000, 'x')}));

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "block_support.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/shard.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "exec/weights/tensor_names.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/memory.hpp"
@@ -163,11 +163,12 @@ TEST_CASE("exec/families: GPT-2's fused, transposed matrices are cut as the kern
     }
   }
   CHECK(wrong == 0);
-  // A file that is cut block by block has the same bytes.
-  const ShardFile file = make_shard_file(folder.path(), t, share, folder.path() / "cache");
-  const std::vector<std::byte> bytes = shard.serialize();
-  CHECK(testing::read_all(file.path) ==
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  // Files that are cut portion by portion have the same bytes.
+  BlockStore store(folder.path() / "cache");
+  std::string bytes;
+  for (const MadeBlock& block : testing::blocks_of(folder.path(), t, share, store))
+    bytes += testing::read_all(block.file.path);
+  CHECK(bytes == testing::contents_of(shard));
 }
 
 TEST_CASE("exec/families: exactly one device holds the bias of a sum, every one its norms") {
@@ -259,9 +260,9 @@ TEST_CASE("exec/families: names without the prefix, with another one, and BERT's
     const Transformer t = small(c.family);
     const TemporaryFolder folder;
     write_random_weights(t, 9, model::DType::f32, folder.path());
-    const auto before = Shard::slice(folder.path(), t, whole_share(t)).serialize();
+    const auto before = testing::contents_of(Shard::slice(folder.path(), t, whole_share(t)));
     rename_tensors(folder.path(), c.from, c.to);
-    CHECK(Shard::slice(folder.path(), t, whole_share(t)).serialize() == before);
+    CHECK(testing::contents_of(Shard::slice(folder.path(), t, whole_share(t))) == before);
   }
   SUBCASE("a tensor that is not there under any name is missing under its own") {
     const Transformer t = small(Family::bert);

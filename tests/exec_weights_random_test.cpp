@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "block_support.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/shard.hpp"
@@ -113,8 +114,8 @@ TEST_CASE("exec/random weights: a small limit splits into files with an index, s
   CHECK(names_in(one.path()).size() == 2);
   CHECK(names_in(many.path()).size() > 4);
   const auto share = testing::whole_share(t);
-  CHECK(Shard::slice(one.path(), t, share).content_id() ==
-        Shard::slice(many.path(), t, share).content_id());
+  CHECK(testing::contents_of(Shard::slice(one.path(), t, share)) ==
+        testing::contents_of(Shard::slice(many.path(), t, share)));
   for (const std::string& name : names_in(many.path())) {
     if (!name.ends_with(".safetensors")) continue;
     // One tensor may exceed the limit alone; two together never do.
@@ -139,9 +140,9 @@ TEST_CASE("exec/random weights: weights of the other form do not shadow new ones
   const TemporaryFolder folder;
   write_random_weights(t, 5, DType::f32, folder.path());
   write_random_weights(t, 6, DType::f32, folder.path(), 40000);
-  const std::string split = Shard::slice(folder.path(), t, share).content_id();
+  const std::string split = testing::contents_of(Shard::slice(folder.path(), t, share));
   write_random_weights(t, 6, DType::f32, folder.path());
-  CHECK(Shard::slice(folder.path(), t, share).content_id() == split);
+  CHECK(testing::contents_of(Shard::slice(folder.path(), t, share)) == split);
   CHECK(!std::filesystem::exists(folder.path() / "model.safetensors.index.json"));
 }
 

@@ -96,7 +96,7 @@ def main():
                 sys.exit(f"tandem run: exit code {run.returncode}: {run.stderr}")
             predicted = json.loads(plan.read_text())["devices"][0]["memory_bytes"]
             measured = json.loads(out.read_text())["devices"][0]["peak_memory_bytes"]
-            cached = sum(f.stat().st_size for f in (folder / "cache" / "shards").iterdir())
+            cached = sum(f.stat().st_size for f in (folder / "cache" / "blocks").iterdir())
     finally:
         group.remove()
     parts = ("weights", "kv_cache", "activations", "buffers")

@@ -7,7 +7,9 @@ tandem_tests(
     exec_weights_families_test.cpp
     exec_weights_random_test.cpp
     exec_weights_safetensors_test.cpp
-    exec_weights_shard_file_test.cpp
+    exec_weights_block_assembly_test.cpp
+    exec_weights_block_pieces_test.cpp
+    exec_weights_block_store_test.cpp
     exec_weights_shard_test.cpp
     exec_weights_strategies_test.cpp
   LIBRARIES tandem::exec)

@@ -135,6 +135,9 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
                                  "--quiet",
                                  "--port-fd",
                                  std::to_string(ends[1])};
+  if (options.cache_bytes) {
+    words.insert(words.end(), {"--cache-size", std::to_string(*options.cache_bytes) + "B"});
+  }
   if (options.ledger_fd >= 0) {
     words.insert(words.end(), {"--ledger-fd", std::to_string(options.ledger_fd)});
   }

@@ -5,7 +5,9 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct LocalClusterOptions {
   std::filesystem::path program = "/proc/self/exe";  // a tandem
   Key key{};
   std::filesystem::path cache_dir;
+  std::optional<std::uint64_t> cache_bytes;      // at most
   int ledger_fd = -1;                            // open; inherited by the workers
   int turn_fd = -1;                              // the same
   std::vector<bool> wanted;                      // by DeviceIndex: start a worker

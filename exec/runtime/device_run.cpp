@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "exec/runtime/available_memory.hpp"
 #include "exec/runtime/process_facts.hpp"
+#include "exec/weights/layout.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/work.hpp"
@@ -95,13 +97,14 @@ planner::Workload checked(const planner::Plan& plan, const planner::Workload& wo
 
 }  // namespace
 
-void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run) {
-  check_memory(plan, std::span(&self, 1), run);
+void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run,
+                  double held) {
+  check_memory(plan, std::span(&self, 1), run, 0.0, held);
 }
 
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
-                  const RunOptions& run, double more) {
-  double need = more;
+                  const RunOptions& run, double more, double held) {
+  double need = more - held;
   for (const model::DeviceIndex d : devices) {
     need += need_of(plan, d, run.needs(), run.scored_rows, /*program=*/0.0);
   }
@@ -110,9 +113,9 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
   const bool one = devices.size() == 1;
   throw Error((one ? "device " + device_of(plan, devices.front()).name + ": the plan needs "
                    : std::to_string(devices.size()) + " devices on this machine: they need ") +
-              model::to_text(model::Bytes{need}) + " of memory" + (one ? "" : " together") +
-              ", but " + model::to_text(model::Bytes{available.bytes}) + " are available in " +
-              available.bound + "; close programs" +
+              model::to_text(model::Bytes{need + held}) + " of memory" + (one ? "" : " together") +
+              ", but " + model::to_text(model::Bytes{available.bytes + held}) +
+              " are available in " + available.bound + "; close programs" +
               (one ? ", or plan with a smaller budget for it" : ", or emulate a smaller model"));
 }
 
@@ -152,7 +155,7 @@ std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& gr
 }
 
 void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
-                         std::span<const model::DeviceIndex> here, const RunOptions& run) {
+                         std::span<const model::DeviceIndex> here, const RunOptions& run, double held) {
   if (!run.keep_records) return;
   const std::vector<double> own = record_bytes(plan, graphs, run);
   const double all = std::accumulate(own.begin(), own.end(), 0.0);
@@ -172,7 +175,7 @@ void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
                 " with all else, expected at most its budget of " + model::to_text(budget) +
                 "; run without --trace, or for fewer tokens");
   }
-  check_memory(plan, here, run, more);
+  check_memory(plan, here, run, more, held);
 }
 
 bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
@@ -182,8 +185,31 @@ bool streams(const StepGraphs& graphs, model::DeviceIndex self) {
   });
 }
 
-DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
-                          const StepGraphs& graphs, const ShardFile& file) {
+DeviceWeights open_weights_of(const planner::Plan& plan, model::DeviceIndex self,
+                              const StepGraphs& graphs, std::span<const BlockFile> files,
+                              ResidentBlocks& memory, const WeightProgress& progress) {
+  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(self)];
+  std::uint64_t total = 0;
+  for (const BlockFile& file : files) total += file.bytes;
+  std::uint64_t before = 0;
+  const auto load = [&](const BlockFile& file) {
+    auto block = memory.load(file, [&](std::uint64_t done, std::uint64_t /*total*/) {
+      if (progress) progress(before + done, total);
+    });
+    before += file.bytes;
+    return block;
+  };
+  std::set<std::string> kept;
+  if (!streams(graphs, self)) {
+    for (const BlockFile& file : files) kept.insert(file.id);
+    memory.keep_only(kept);
+    const ShardLayout layout = layout_of(plan.model, device.share);
+    require(files.size() == layout.blocks.size(), "open_weights_of: a file for each block");
+    std::vector<Shard::Block> blocks;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      blocks.push_back({load(files[i]), layout.blocks[i].bytes});
+    return {Shard::of_blocks(plan.model, device.share, std::move(blocks)), nullptr};
+  }
   std::vector<StreamedPart> parts;
   for (const model::Task& task : graphs.decode().tasks()) {
     if (task.device != self || task.kind != model::TaskKind::load) continue;
@@ -191,17 +217,21 @@ DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
     parts.push_back(
         {.block = task.block, .layer = task.layer, .rows = tile ? task.columns : model::Range{}});
   }
-  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(self)];
-  const planner::WindowMemory memory =
+  const planner::WindowMemory slots =
       planner::window_memory(plan.model, device.share, device.window);
   auto window = std::make_unique<WeightWindow>(
-      file, plan.model, device.share, parts,
-      WindowSlots{.attention = memory.attention.count,
-                  .ffn = memory.ffn.count,
-                  .attention_bytes = static_cast<std::uint64_t>(memory.attention.bytes),
-                  .ffn_bytes = static_cast<std::uint64_t>(memory.ffn.bytes)},
-      WindowFileOptions{.verify = !file.checked});
-  Shard resident = window->read_resident();
+      files, plan.model, device.share, parts,
+      WindowSlots{.attention = slots.attention.count,
+                  .ffn = slots.ffn.count,
+                  .attention_bytes = static_cast<std::uint64_t>(slots.attention.bytes),
+                  .ffn_bytes = static_cast<std::uint64_t>(slots.ffn.bytes)},
+      WindowFileOptions{.before_slots = [&](const std::vector<bool>& whole) {
+        for (std::size_t i = 0; i < files.size(); ++i) {
+          if (whole[i]) kept.insert(files[i].id);
+        }
+        memory.keep_only(kept);
+      }});
+  Shard resident = window->read_resident(load);
   return {std::move(resident), std::move(window)};
 }
 

@@ -17,6 +17,8 @@
 #include "exec/runtime/tally.hpp"
 #include "exec/runtime/time_log.hpp"
 #include "exec/streaming/weight_window.hpp"
+#include "exec/weights/block_store.hpp"
+#include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
 #include "planner/plan.hpp"
@@ -51,12 +53,13 @@ struct RunOptions {
 
 // Throws Error unless this machine has the memory that device `self` of `plan` needs for
 // `run`. Allocates nothing, and believes nothing that the plan says of memory: it may come
-// from a peer.
-void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run);
+// from a peer. `held`: bytes that this process will give back, or use again.
+void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run,
+                  double held = 0.0);
 // The same for several devices that are all to be on this machine, a process each; `more` bytes
 // besides.
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
-                  const RunOptions& run, double more = 0.0);
+                  const RunOptions& run, double more = 0.0, double held = 0.0);
 
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
@@ -86,7 +89,8 @@ class StepGraphs {
 // Throws Error unless these records fit each device's memory in the plan, and those of `here` this
 // machine: the master's with what it makes of all devices' records in the end.
 void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
-                         std::span<const model::DeviceIndex> here, const RunOptions& run);
+                         std::span<const model::DeviceIndex> here, const RunOptions& run,
+                         double held = 0.0);
 
 struct DeviceReport {
   model::MemoryUse peak_memory;
@@ -115,10 +119,15 @@ struct DeviceWeights {
   std::unique_ptr<WeightWindow> window;  // null: the shard is whole
 };
 
-// Of a device that streams: opens its shard file, reads what is resident. Checks the content's
-// digest unless `file` is checked. Throws Error as WeightWindow does.
-[[nodiscard]] DeviceWeights open_window(const planner::Plan& plan, model::DeviceIndex self,
-                                        const StepGraphs& graphs, const ShardFile& file);
+// The weights of a device from the files of its blocks, which were checked: streamed if the graphs
+// say so, else all of them. What is to stay in memory is looked for in `memory`, which keeps it;
+// what is there and not needed is freed before anything is loaded. Throws Error as WeightWindow
+// does.
+[[nodiscard]] DeviceWeights open_weights_of(const planner::Plan& plan, model::DeviceIndex self,
+                                            const StepGraphs& graphs,
+                                            std::span<const BlockFile> files,
+                                            ResidentBlocks& memory,
+                                            const WeightProgress& progress = {});
 
 struct DeviceRunOptions {
   model::DeviceIndex self = 0;

@@ -80,22 +80,21 @@ struct DirectReaderOptions {
 // one thread. Allocates nothing after construction.
 class DirectReader {
  public:
-  // `file` outlives the reader.
-  explicit DirectReader(const DirectFile& file, const DirectReaderOptions& options = {});
+  explicit DirectReader(const DirectReaderOptions& options = {});
   ~DirectReader();
   DirectReader(const DirectReader&) = delete;
   DirectReader& operator=(const DirectReader&) = delete;
 
   // As DirectFile::read_at. Throws Error soon after `stop` becomes true.
-  void read(std::uint64_t offset, std::span<std::byte> bytes, const std::atomic<bool>& stop);
-  // "O_DIRECT, io_uring" and so on, for results.
-  [[nodiscard]] std::string method() const;
+  void read(const DirectFile& file, std::uint64_t offset, std::span<std::byte> bytes,
+            const std::atomic<bool>& stop);
+  // How `file` is read, for results: "O_DIRECT, io_uring" and so on.
+  [[nodiscard]] std::string method(const DirectFile& file) const;
 
  private:
   struct Ring;
-  void read_by_ring(std::uint64_t offset, std::span<std::byte> bytes,
+  void read_by_ring(const DirectFile& file, std::uint64_t offset, std::span<std::byte> bytes,
                     const std::atomic<bool>& stop);
-  const DirectFile* file_;
   std::unique_ptr<Ring> ring_;  // null: pread
 };
 

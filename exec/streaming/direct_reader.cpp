@@ -24,8 +24,7 @@ struct DirectReader::Ring {
   ~Ring() { io_uring_queue_exit(&ring); }
 };
 
-DirectReader::DirectReader(const DirectFile& file, const DirectReaderOptions& options)
-    : file_(&file) {
+DirectReader::DirectReader(const DirectReaderOptions& options) {
   if (!options.uring) return;
   io_uring ring{};
   // Refused by old kernels, container policies and io_uring_disabled; pread does the same work.
@@ -36,25 +35,25 @@ DirectReader::DirectReader(const DirectFile& file, const DirectReaderOptions& op
 
 DirectReader::~DirectReader() = default;
 
-std::string DirectReader::method() const {
-  return std::string(file_->direct() ? "O_DIRECT" : "page cache") +
+std::string DirectReader::method(const DirectFile& file) const {
+  return std::string(file.direct() ? "O_DIRECT" : "page cache") +
          (ring_ ? ", io_uring" : ", pread");
 }
 
-void DirectReader::read(std::uint64_t offset, std::span<std::byte> bytes,
+void DirectReader::read(const DirectFile& file, std::uint64_t offset, std::span<std::byte> bytes,
                         const std::atomic<bool>& stop) {
   require(offset % kDirectAlignment == 0 && bytes.size() % kDirectAlignment == 0,
           "DirectReader: an aligned read");
-  if (ring_) return read_by_ring(offset, bytes, stop);
+  if (ring_) return read_by_ring(file, offset, bytes, stop);
   for (std::size_t at = 0; at < bytes.size(); at += kRequestBytes) {
     if (stop) throw Error("cancelled");
     const auto part = bytes.subspan(at, std::min(kRequestBytes, bytes.size() - at));
-    file_->read_at(offset + at, part);
+    file.read_at(offset + at, part);
   }
 }
 
-void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes,
-                                const std::atomic<bool>& stop) {
+void DirectReader::read_by_ring(const DirectFile& file, std::uint64_t offset,
+                                std::span<std::byte> bytes, const std::atomic<bool>& stop) {
   const std::size_t requests = (bytes.size() + kRequestBytes - 1) / kRequestBytes;
   const auto part = [&](std::size_t request) {
     const std::size_t at = request * kRequestBytes;
@@ -70,7 +69,7 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
       io_uring_sqe* entry = io_uring_get_sqe(&ring_->ring);
       if (entry == nullptr) break;
       const auto to = part(submitted);
-      io_uring_prep_read(entry, file_->descriptor(), to.data(), static_cast<unsigned>(to.size()),
+      io_uring_prep_read(entry, file.descriptor(), to.data(), static_cast<unsigned>(to.size()),
                          offset + submitted * kRequestBytes);
       io_uring_sqe_set_data64(entry, submitted);
       ++submitted;
@@ -80,7 +79,7 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
     if (waited < 0 && waited != -EINTR && waited != -EAGAIN && waited != -EBUSY) {
       // Nothing is known of what is in flight: the ring must be gone before the buffer is.
       ring_.reset();
-      file_->fail(offset, -waited);
+      file.fail(offset, -waited);
     }
     io_uring_cqe* entry = nullptr;
     while (io_uring_peek_cqe(&ring_->ring, &entry) == 0) {
@@ -98,7 +97,7 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
       // Interrupted, or short: what is left, or the error that says why there is no more.
       const auto got = direct_floor(static_cast<std::uint64_t>(std::max(result, 0)));
       try {
-        file_->read_at(offset + request * kRequestBytes + got, to.subspan(got));
+        file.read_at(offset + request * kRequestBytes + got, to.subspan(got));
       } catch (const Error&) {
         // Thrown again below, by the same read, once nothing is in flight.
         failed = error == 0 ? request : std::min(failed, request);
@@ -107,11 +106,11 @@ void DirectReader::read_by_ring(std::uint64_t offset, std::span<std::byte> bytes
     }
   }
   if (error != 0) {
-    file_->read_at(offset + failed * kRequestBytes, part(failed));
-    file_->fail(offset + failed * kRequestBytes, error);
+    file.read_at(offset + failed * kRequestBytes, part(failed));
+    file.fail(offset + failed * kRequestBytes, error);
   }
   if (submitted < requests) throw Error("cancelled");
-  file_->forget(offset, bytes.size());
+  file.forget(offset, bytes.size());
 }
 
 }  // namespace tandem::exec

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
+#include <utility>
 
-#include "exec/weights/digest_stream.hpp"
-#include "exec/weights/shard_format.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
 using model::WeightBlock;
-
-constexpr std::size_t kVerifyBytes = std::size_t{1} << 20U;
 
 std::string name_of(WeightBlock block, std::int32_t layer) {
   return std::string(model::to_string(block)) +
@@ -22,53 +18,45 @@ std::string name_of(WeightBlock block, std::int32_t layer) {
 
 }  // namespace
 
-WeightWindow::WeightWindow(const ShardFile& file, const model::Transformer& transformer,
-                           const model::Share& share, std::span<const StreamedPart> blocks,
-                           const WindowSlots& slots, const WindowFileOptions& options)
+WeightWindow::WeightWindow(std::span<const BlockFile> weights,
+                           const model::Transformer& transformer, const model::Share& share,
+                           std::span<const StreamedPart> blocks, const WindowSlots& slots,
+                           const WindowFileOptions& options)
     : transformer_(transformer),
       share_(share),
       layout_(layout_of(transformer, share)),
-      file_(file.path, options.file),
-      reader_(file_, options.reader) {
-  const std::vector<std::byte> header = shard_header(transformer, share, layout_);
-  header_bytes_ = header.size();
-  check_header(header);
-  if (options.verify) verify(file);
+      weights_(weights.begin(), weights.end()),
+      reader_(options.reader) {
+  require(weights_.size() == layout_.blocks.size(), "WeightWindow: a file for each block");
+  files_.reserve(weights_.size());
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const DirectFile& file = files_.emplace_back(weights_[i].path, options.file);
+    const std::uint64_t expected = direct_ceiling(layout_.blocks[i].bytes);
+    if (file.size() == expected) continue;
+    throw Error(file.path().string() + ": " + std::to_string(file.size()) + " bytes, expected " +
+                std::to_string(expected) + " for the " +
+                name_of(layout_.blocks[i].kind, layout_.blocks[i].layer) +
+                "; remove it and start again");
+  }
   extents_.reserve(blocks.size());
   for (const StreamedPart& part : blocks) {
     extents_.push_back(extent_of(part));
     extents_.back().of_class = part.block == WeightBlock::attention && slots.attention > 0 ? 0 : 1;
   }
+  if (options.before_slots) {
+    std::vector<bool> whole;
+    for (std::size_t i = 0; i < layout_.blocks.size(); ++i) whole.push_back(stays_whole(i));
+    options.before_slots(whole);
+  }
   allocate(slots);
 }
 
-void WeightWindow::check_header(std::span<const std::byte> header) const {
-  if (file_.size() != header.size() + layout_.bytes) {
-    throw Error(file_.path().string() + ": " + std::to_string(file_.size()) + " bytes, expected " +
-                std::to_string(header.size() + layout_.bytes) +
-                " for this model and share; remove it and start again");
-  }
-  AlignedBuffer actual(header.size());
-  file_.read_at(0, {actual.data(), actual.size()});
-  check_shard_header({actual.data(), actual.size()}, header, file_.path().string());
+std::string WeightWindow::method() const {
+  return files_.empty() ? "" : reader_.method(files_.front());
 }
 
-void WeightWindow::verify(const ShardFile& file) const {
-  AlignedBuffer piece(kVerifyBytes);
-  DigestStream digest;
-  for (std::uint64_t at = 0; at < file_.size(); at += kVerifyBytes) {
-    const std::span<std::byte> part(piece.data(),
-                                    std::min<std::uint64_t>(kVerifyBytes, file_.size() - at));
-    file_.read_at(at, part);
-    digest.update(part);
-  }
-  const std::string actual = digest.hex();
-  if (actual == file.sha256) return;
-  std::error_code ignored;
-  std::filesystem::remove(file_.path(), ignored);
-  throw Error(file_.path().string() + ": its bytes have SHA-256 " + actual.substr(0, 12) +
-              ", expected " + file.sha256.substr(0, 12) +
-              "; the file was altered and is removed, start again to make a new one");
+const DirectFile& WeightWindow::file_of(const LayoutBlock& block) const {
+  return files_[static_cast<std::size_t>(&block - layout_.blocks.data())];
 }
 
 // The block whose matrix holds the rows of the embedding or of the head, and where it begins there.
@@ -76,7 +64,7 @@ const LayoutBlock* WeightWindow::matrix_rows(WeightBlock block, std::uint64_t& o
   if (block == WeightBlock::head && transformer_.tied_embeddings) block = WeightBlock::embedding;
   const auto found = std::ranges::find(layout_.blocks, block, &LayoutBlock::kind);
   if (found == layout_.blocks.end()) return nullptr;
-  offset = header_bytes_ + found->offset + found->parts.back().offset;
+  offset = found->parts.back().offset;
   return &*found;
 }
 
@@ -100,9 +88,9 @@ WeightWindow::Extent WeightWindow::extent_of(const StreamedPart& part) const {
     require(found != layout_.blocks.end() && part.block != WeightBlock::embedding,
             "WeightWindow: a block of a layer that the share has");
     extent.layout = &*found;
-    begin = header_bytes_ + found->offset;
     bytes = found->bytes;
   }
+  extent.file = &file_of(*extent.layout);
   extent.offset = direct_floor(begin);
   extent.skip = begin - extent.offset;
   extent.bytes = direct_ceiling(extent.skip + bytes);
@@ -135,33 +123,43 @@ void WeightWindow::allocate(const WindowSlots& slots) {
   }
 }
 
-Shard WeightWindow::read_resident() const {
-  std::vector<std::uint64_t> resident;
-  for (const LayoutBlock& block : layout_.blocks) {
-    const bool streamed = std::ranges::any_of(
-        extents_, [&](const Extent& extent) { return extent.layout == &block; });
-    switch (block.kind) {
-      case WeightBlock::none:
-        resident.push_back(0);
-        break;
-      case WeightBlock::embedding:
-        resident.push_back(share_.embedding ? block.bytes_before_rows() : 0);
-        break;
-      case WeightBlock::attention:
-      case WeightBlock::ffn:
-        resident.push_back(streamed ? 0 : block.bytes);
-        break;
-      case WeightBlock::head:
-        resident.push_back(block.bytes_before_rows());
-        break;
+std::uint64_t WeightWindow::resident_bytes(std::size_t i) const {
+  const LayoutBlock& block = layout_.blocks[i];
+  const bool streamed =
+      std::ranges::any_of(extents_, [&](const Extent& extent) { return extent.layout == &block; });
+  switch (block.kind) {
+    case WeightBlock::none:
+      return 0;
+    case WeightBlock::embedding:
+      return share_.embedding ? block.bytes_before_rows() : 0;
+    case WeightBlock::attention:
+    case WeightBlock::ffn:
+      return streamed ? 0 : block.bytes;
+    case WeightBlock::head:
+      return block.bytes_before_rows();
+  }
+  throw std::logic_error("WeightWindow: a block of no kind");
+}
+
+bool WeightWindow::stays_whole(std::size_t i) const {
+  return resident_bytes(i) == layout_.blocks[i].bytes;
+}
+
+Shard WeightWindow::read_resident(const LoadBlock& load) const {
+  std::vector<Shard::Block> blocks;
+  for (std::size_t i = 0; i < layout_.blocks.size(); ++i) {
+    const std::uint64_t bytes = resident_bytes(i);
+    if (bytes == 0) {
+      blocks.emplace_back();
+    } else if (stays_whole(i)) {
+      blocks.push_back({load(weights_[i]), bytes});
+    } else {
+      AlignedBuffer memory(direct_ceiling(bytes));
+      files_[i].read_at(0, {memory.data(), memory.size()});
+      blocks.push_back({std::make_shared<const AlignedBuffer>(std::move(memory)), bytes});
     }
   }
-  return Shard::resident(transformer_, share_,
-                         {.layout = layout_,
-                          .resident = resident,
-                          .read = [&](std::uint64_t offset, std::span<std::byte> pages) {
-                            file_.read_at(header_bytes_ + offset, pages);
-                          }});
+  return Shard::of_blocks(transformer_, share_, std::move(blocks));
 }
 
 std::size_t WeightWindow::find(const model::Task& task) const {
@@ -182,8 +180,8 @@ LoadedBlock WeightWindow::load(std::size_t block, const std::atomic<bool>& stop)
   const Extent& extent = extents_.at(block);
   SlotClass& of = classes_.at(extent.of_class);
   std::byte* slot = of.memory + of.bytes * static_cast<std::uint64_t>(of.loads++ % of.slots);
-  reader_.read(extent.offset, {slot, extent.bytes}, stop);
-  file_.check_unchanged();
+  reader_.read(*extent.file, extent.offset, {slot, extent.bytes}, stop);
+  extent.file->check_unchanged();
   return {.layout = extent.layout,
           .rows = extent.rows,
           .weights = reinterpret_cast<const float*>(slot + extent.skip)};
@@ -191,12 +189,12 @@ LoadedBlock WeightWindow::load(std::size_t block, const std::atomic<bool>& stop)
 
 void WeightWindow::read_row(std::int32_t token, std::span<float> row) {
   std::uint64_t begin = 0;
-  require(matrix_rows(WeightBlock::embedding, begin) != nullptr && row_memory_.size() > 0,
-          "WeightWindow: the share has the embedding");
+  const LayoutBlock* block = matrix_rows(WeightBlock::embedding, begin);
+  require(block != nullptr && row_memory_.size() > 0, "WeightWindow: the share has the embedding");
   begin += static_cast<std::uint64_t>(token) * row.size_bytes();
   const std::uint64_t first = direct_floor(begin);
   const std::uint64_t bytes = direct_ceiling(begin + row.size_bytes()) - first;
-  file_.read_at(first, {row_memory_.data(), bytes});
+  file_of(*block).read_at(first, {row_memory_.data(), bytes});
   std::memcpy(row.data(), row_memory_.data() + (begin - first), row.size_bytes());
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
 // The weights of a device that holds only a window of them: what is resident, and slots through
-// which the other blocks are streamed from its shard file.
+// which the other blocks are streamed from their files.
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,9 +15,9 @@
 #include "exec/streaming/block_loader.hpp"
 #include "exec/streaming/direct_file.hpp"
 #include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/block_store.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/shard.hpp"
-#include "exec/weights/shard_file.hpp"
 #include "model/memory.hpp"
 #include "model/task_graph.hpp"
 
@@ -38,23 +39,27 @@ struct WindowSlots {           // how many blocks of a class are in memory at on
 };
 
 struct WindowFileOptions {
-  bool verify = true;  // the content's digest; false: the caller just did
   DirectFileOptions file{};
   DirectReaderOptions reader{};
+  // Called before the slots are allocated, when it is known which blocks of the layout stay in
+  // memory as a whole: whoever holds others gives their memory back.
+  std::function<void(const std::vector<bool>& whole)> before_slots{};
 };
 
 class WeightWindow final : public BlockLoader, public EmbeddingRows {
  public:
-  // Opens `file`, checks that its content is what its name says, and allocates the slots; `blocks`
-  // is in the order of a step. A digest that differs removes the file. Throws Error: file, value,
+  // Opens the files of `weights`, which are those of the share's layout, in order, and were
+  // checked; allocates the slots. `blocks` is in the order of a step. Throws Error: file, value,
   // expected, remedy.
-  WeightWindow(const ShardFile& file, const model::Transformer& transformer,
+  WeightWindow(std::span<const BlockFile> weights, const model::Transformer& transformer,
                const model::Share& share, std::span<const StreamedPart> blocks,
                const WindowSlots& slots, const WindowFileOptions& options = {});
 
-  // Reads what stays in memory: everything but `blocks` and, of a device that streams, the rows of
-  // the vocabulary (the final norm, positions and token types stay).
-  [[nodiscard]] Shard read_resident() const;
+  // Reads a block that stays in memory as a whole.
+  using LoadBlock = std::function<std::shared_ptr<const AlignedBuffer>(const BlockFile& file)>;
+  // What stays in memory: everything but `blocks` and, of a device that streams, the rows of the
+  // vocabulary (the final norm, positions and token types stay).
+  [[nodiscard]] Shard read_resident(const LoadBlock& load) const;
 
   [[nodiscard]] std::size_t find(const model::Task& task) const override;
   // Also throws Error if the file was cut short, or changed since it was opened.
@@ -64,12 +69,13 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
 
   // Of the slots.
   [[nodiscard]] double allocated_bytes() const { return static_cast<double>(memory_.size()); }
-  // How the file is read, for results.
-  [[nodiscard]] std::string method() const { return reader_.method(); }
+  // How the files are read, for results.
+  [[nodiscard]] std::string method() const;
 
  private:
   struct Extent {  // of whole pages around a block
     const LayoutBlock* layout = nullptr;
+    const DirectFile* file = nullptr;
     model::Range rows;
     std::uint64_t offset = 0;  // in the file
     std::uint64_t bytes = 0;
@@ -86,15 +92,16 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
   [[nodiscard]] Extent extent_of(const StreamedPart& part) const;
   [[nodiscard]] const LayoutBlock* matrix_rows(model::WeightBlock block,
                                                std::uint64_t& offset) const;
-  void check_header(std::span<const std::byte> header) const;
-  void verify(const ShardFile& file) const;
+  [[nodiscard]] const DirectFile& file_of(const LayoutBlock& block) const;
+  [[nodiscard]] std::uint64_t resident_bytes(std::size_t i) const;
+  [[nodiscard]] bool stays_whole(std::size_t i) const;
   void allocate(const WindowSlots& slots);
 
   model::Transformer transformer_;
   model::Share share_;
   ShardLayout layout_;
-  std::uint64_t header_bytes_ = 0;
-  DirectFile file_;
+  std::vector<BlockFile> weights_;  // by block of the layout, as are the files
+  std::vector<DirectFile> files_;
   DirectReader reader_;
   std::vector<Extent> extents_;
   std::array<SlotClass, 2> classes_;

@@ -165,22 +165,11 @@ void read(Reader& r, Hello& m) {
 
 void write(Writer& w, const PlanOffer& m) {
   w.text(m.sha256, kDigestBytes);
-  w.text(m.shard_sha256, kDigestBytes);
-  w.u64(m.shard_bytes);
   w.text(m.options, kMaxOptionsBytes);
   w.text(m.plan, kMaxPlanBytes);
 }
-std::uint64_t shard_size(Reader& r) {
-  const std::uint64_t bytes = r.u64();
-  if (bytes > kMaxShardBytes) {
-    r.fail("shard size", std::to_string(bytes), "at most " + std::to_string(kMaxShardBytes));
-  }
-  return bytes;
-}
 void read(Reader& r, PlanOffer& m) {
   m.sha256 = r.digest("plan digest");
-  m.shard_sha256 = r.digest("shard digest");
-  m.shard_bytes = shard_size(r);
   m.options = r.text("options", kMaxOptionsBytes);
   m.plan = r.text("plan", kMaxPlanBytes);
 }
@@ -194,26 +183,68 @@ void read(Reader& r, PlanAnswer& m) {
   m.reason = printable(r.text("reason", kMaxReasonBytes));
 }
 
-void write(Writer& w, const ShardBegin& m) {
-  w.text(m.sha256, kDigestBytes);
-  w.u64(m.bytes);
+// Lists of lists: the elements of all of them together are limited.
+template <class Element, class WriteElement>
+void write_lists(Writer& w, const std::vector<std::vector<Element>>& lists,
+                 const WriteElement& write_element) {
+  std::size_t elements = 0;
+  for (const auto& list : lists) elements += list.size();
+  require(lists.size() <= kMaxOfferedBlocks && elements <= kMaxOfferedPieces,
+          "wire: more blocks or pieces than a message may hold");
+  w.u32(static_cast<std::uint32_t>(lists.size()));
+  for (const auto& list : lists) {
+    w.u32(static_cast<std::uint32_t>(list.size()));
+    for (const Element& element : list) write_element(element);
+  }
 }
-void read(Reader& r, ShardBegin& m) {
-  m.sha256 = r.digest("shard digest");
-  m.bytes = shard_size(r);
+template <class Element, class ReadElement>
+void read_lists(Reader& r, std::vector<std::vector<Element>>& lists, std::size_t element_bytes,
+                const ReadElement& read_element) {
+  const std::size_t count = r.count("blocks", kMaxOfferedBlocks, 4);
+  lists.reserve(count);
+  std::size_t left = kMaxOfferedPieces;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t elements = r.count("pieces", left, element_bytes);
+    left -= elements;
+    std::vector<Element>& list = lists.emplace_back();
+    list.reserve(elements);
+    for (std::size_t e = 0; e < elements; ++e) list.push_back(read_element(list));
+  }
 }
 
-void write(Writer& w, const ShardChunk& m) {
-  require(m.bytes.size() <= kMaxChunkBytes, "wire: shard chunk above its limit");
+void write(Writer& w, const BlocksOffer& m) {
+  write_lists(w, m.blocks, [&](const Digest& digest) { w.raw(digest); });
+}
+void read(Reader& r, BlocksOffer& m) {
+  read_lists(r, m.blocks, sizeof(Digest), [&](const std::vector<Digest>&) {
+    Digest digest{};
+    std::ranges::copy(r.take(digest.size()), digest.begin());
+    return digest;
+  });
+}
+
+void write(Writer& w, const BlocksWanted& m) {
+  write_lists(w, m.blocks, [&](std::uint32_t piece) { w.u32(piece); });
+}
+void read(Reader& r, BlocksWanted& m) {
+  read_lists(r, m.blocks, sizeof(std::uint32_t), [&](const std::vector<std::uint32_t>& before) {
+    const std::uint32_t piece = r.u32();
+    if (!before.empty() && piece <= before.back()) {
+      r.fail("piece", std::to_string(piece), "one after " + std::to_string(before.back()));
+    }
+    return piece;
+  });
+}
+
+void write(Writer& w, const WeightChunk& m) {
+  require(m.bytes.size() <= kMaxChunkBytes, "wire: weights above their limit");
   w.raw(m.bytes);
 }
-void read(Reader& r, ShardChunk& m) {
+void read(Reader& r, WeightChunk& m) {
   const std::span<const std::byte> bytes = r.rest();
   m.bytes.assign(bytes.begin(), bytes.end());
 }
 
-void write(Writer&, const ShardEnd&) {}
-void read(Reader&, ShardEnd&) {}
 void write(Writer&, const Ready&) {}
 void read(Reader&, Ready&) {}
 void write(Writer&, const Goodbye&) {}
@@ -357,9 +388,9 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Hello", 64},
     {"PlanOffer", kMaxPlanBytes + kMaxOptionsBytes + 256},
     {"PlanAnswer", kMaxReasonBytes + 16},
-    {"ShardBegin", 128},
-    {"ShardChunk", kMaxChunkBytes},
-    {"ShardEnd", 0},
+    {"BlocksOffer", kMaxOfferedPieces * sizeof(Digest) + kMaxOfferedBlocks * 4 + 4},
+    {"BlocksWanted", kMaxOfferedPieces * 4 + kMaxOfferedBlocks * 4 + 4},
+    {"WeightChunk", kMaxChunkBytes},
     {"Ready", 0},
     {"Peers", kMaxDevices*(kMaxAddressBytes + 4) + 4},
     {"StepBegin", kMaxSegments* kSegmentBytes + kMaxCacheOps* kCacheOpBytes + kMaxTokens * 4 + 16},

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "exec/transport/transport.hpp"
+#include "exec/weights/digest_stream.hpp"
 #include "model/limits.hpp"
 #include "model/task_graph.hpp"
 
@@ -33,7 +34,8 @@ inline constexpr std::size_t kMaxAddressBytes = 280;
 inline constexpr std::size_t kMaxSegments = 4096;
 inline constexpr std::size_t kMaxCacheOps = 2 * kMaxSegments;
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
-inline constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 42;
+inline constexpr std::size_t kMaxOfferedBlocks = 256;
+inline constexpr std::size_t kMaxOfferedPieces = std::size_t{1} << 16;  // of all blocks together
 inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 32;
 
 enum class Role : std::uint8_t { master = 1, worker = 2 };
@@ -60,28 +62,29 @@ struct PlanOffer {
   std::string sha256{};   // of `plan`, hexadecimal
   std::string plan{};     // JSON
   std::string options{};  // of the run, a small JSON object
-  // The receiver's shard file, so that it can say whether it has it already.
-  std::string shard_sha256{};
-  std::uint64_t shard_bytes = 0;
   bool operator==(const PlanOffer&) const = default;
 };
-enum class PlanVerdict : std::uint8_t { accepted = 1, needs_shard = 2, refused = 3 };
+enum class PlanVerdict : std::uint8_t { accepted = 1, refused = 2 };
 struct PlanAnswer {
   PlanVerdict verdict = PlanVerdict::accepted;
   std::string reason{};  // refused only
   bool operator==(const PlanAnswer&) const = default;
 };
-struct ShardBegin {
-  std::string sha256{};
-  std::uint64_t bytes = 0;
-  bool operator==(const ShardBegin&) const = default;
+// The next weight blocks of the receiver's share, in the order of its layout, which both sides
+// know: of each the SHA-256 of its pieces (exec/weights/block_pieces.hpp).
+struct BlocksOffer {
+  std::vector<std::vector<Digest>> blocks{};
+  bool operator==(const BlocksOffer&) const = default;
 };
-struct ShardChunk {
+// Of each offered block the pieces that are wanted, in ascending order. They are sent at once,
+// block by block, in WeightChunks; then comes another answer, until nothing is wanted.
+struct BlocksWanted {
+  std::vector<std::vector<std::uint32_t>> blocks{};
+  bool operator==(const BlocksWanted&) const = default;
+};
+struct WeightChunk {
   std::vector<std::byte> bytes{};
-  bool operator==(const ShardChunk&) const = default;
-};
-struct ShardEnd {
-  bool operator==(const ShardEnd&) const = default;
+  bool operator==(const WeightChunk&) const = default;
 };
 struct Ready {
   bool operator==(const Ready&) const = default;
@@ -144,8 +147,8 @@ struct Refusal {  // a worker's answer to a Hello that it turns down
   bool operator==(const Refusal&) const = default;
 };
 
-using Message = std::variant<Hello, PlanOffer, PlanAnswer, ShardBegin, ShardChunk, ShardEnd, Ready,
-                             Peers, StepBegin, Heartbeat, Abort, Report, Goodbye, Refusal>;
+using Message = std::variant<Hello, PlanOffer, PlanAnswer, BlocksOffer, BlocksWanted, WeightChunk,
+                             Ready, Peers, StepBegin, Heartbeat, Abort, Report, Goodbye, Refusal>;
 [[nodiscard]] std::string_view name_of(const Message& message);
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;

@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <array>
 #include <string_view>
 
 #include "model/error.hpp"
@@ -30,16 +29,24 @@ void DigestStream::update(std::span<const std::byte> bytes) {
           "SHA-256: OpenSSL cannot continue");
 }
 
-std::string DigestStream::hex() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+Digest DigestStream::digest() {
+  Digest digest{};
   unsigned int size = 0;
-  require(EVP_DigestFinal_ex(context_->evp, digest.data(), &size) == 1,
+  require(EVP_DigestFinal_ex(context_->evp, reinterpret_cast<unsigned char*>(digest.data()),
+                             &size) == 1 &&
+              size == digest.size(),
           "SHA-256: OpenSSL cannot finish");
+  return digest;
+}
+
+std::string DigestStream::hex() { return to_hex(digest()); }
+
+std::string to_hex(const Digest& digest) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (unsigned int i = 0; i < size; ++i) {
-    text += kDigits[digest.at(i) >> 4U];
-    text += kDigits[digest.at(i) & 15U];
+  for (const std::byte byte : digest) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4U];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15U];
   }
   return text;
 }

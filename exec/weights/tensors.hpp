@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,14 +45,14 @@ struct LayerTensors {
 struct Shard::Tensors {
   model::Transformer transformer;
   model::Share share;
-  AlignedBuffer storage;
-  std::vector<LayerTensors> layers;  // by layer - share.layers.begin
-  MatrixView embedding;              // [vocab, hidden]; empty without share.embedding
-  MatrixView positions;              // [rows, hidden]; empty also where positions are not learned
-  MatrixView token_types;            // [types, hidden]; empty also where there are none
-  NormView final_norm;               // empty without share.head
-  MatrixView head;                   // [vocab, hidden]; the embedding if tied; or a tile of rows
-  std::int64_t head_begin = 0;       // of the vocabulary: the first row of `head`
+  std::vector<std::shared_ptr<const AlignedBuffer>> storage;  // of the blocks that are in memory
+  std::vector<LayerTensors> layers;                           // by layer - share.layers.begin
+  MatrixView embedding;         // [vocab, hidden]; empty without share.embedding
+  MatrixView positions;         // [rows, hidden]; empty also where positions are not learned
+  MatrixView token_types;       // [types, hidden]; empty also where there are none
+  NormView final_norm;          // empty without share.head
+  MatrixView head;              // [vocab, hidden]; the embedding if tied; or a tile of rows
+  std::int64_t head_begin = 0;  // of the vocabulary: the first row of `head`
 };
 
 }  // namespace tandem::exec

@@ -1,0 +1,99 @@
+#include "exec/master_weights.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "exec/weights/layout.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+MasterWeights::MasterWeights(const planner::Plan& plan, const SessionOptions& options,
+                             Session& session, MasterVoice& voice)
+    : plan_(&plan),
+      options_(&options),
+      session_(&session),
+      voice_(&voice),
+      store_(options.cache_dir, options.cache_bytes),
+      shipment_(session) {}
+
+const std::string& MasterWeights::name(model::DeviceIndex d) const {
+  return plan_->cluster.devices()[static_cast<std::size_t>(d)].name;
+}
+
+const model::Share& MasterWeights::share_of(model::DeviceIndex d) const {
+  return plan_->devices[static_cast<std::size_t>(d)].share;
+}
+
+// For the session's thread.
+const BlockMaker& MasterWeights::maker() {
+  if (!maker_) maker_ = std::make_unique<BlockMaker>(options_->weights, plan_->model, store_);
+  return *maker_;
+}
+
+// Of one block, before which `before` bytes of the share's `total` are done.
+BlockMakerOptions MasterWeights::options_for(model::DeviceIndex d, const std::string& whose,
+                                             std::uint64_t before, std::uint64_t total) {
+  const auto progress = [=, this](const char* what) -> WeightProgress {
+    return [=, this, text = what + whose](std::uint64_t done, std::uint64_t /*of_block*/) {
+      session_->check();
+      session_->activity().enter(Phase::slicing, d, total);
+      session_->activity().advance(before + done);
+      voice_->stage(text + ": " + std::to_string((before + done) * 100 / total) + "%");
+    };
+  };
+  return {.verify = false,
+          .slicing = progress("slicing the weights of "),
+          .verifying = progress("checking the weights of "),
+          .on_damage = [this](const std::string& text) { voice_->warn(text); }};
+}
+
+void MasterWeights::offer(std::span<const model::DeviceIndex> peers, const PlanOffer& offer) {
+  for (const model::DeviceIndex d : peers) shipment_.open(d, name(d), offer);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const model::DeviceIndex d = peers[i];
+    const std::string whose =
+        name(d) + " (" + std::to_string(i + 1) + " of " + std::to_string(peers.size()) + ")";
+    voice_->stage("preparing the weights of " + whose);
+    session_->activity().enter(Phase::slicing, d);
+    const ShardLayout layout = layout_of(plan_->model, share_of(d));
+    for (const LayoutBlock& block : layout.blocks) {
+      session_->check();
+      BlockMakerOptions options = options_for(d, whose, block.offset, layout.bytes);
+      MadeBlock made = maker().make(block, options);
+      options.verify = true;
+      shipment_.add(
+          d, {.block = std::move(made), .checked = [this, block, options = std::move(options)] {
+                return maker_->make(block, options);
+              }});
+    }
+    shipment_.close(d);
+  }
+}
+
+DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
+  const model::Share& share = share_of(plan_->master);
+  if (!streams(graphs, plan_->master)) {
+    voice_->stage("loading the master's weights");
+    session_->activity().enter(Phase::loading);
+    return {.shard = Shard::slice(options_->weights, plan_->model, share), .window = nullptr};
+  }
+  voice_->stage("preparing the weights of " + name(plan_->master));
+  session_->activity().enter(Phase::slicing, plan_->master);
+  const ShardLayout layout = layout_of(plan_->model, share);
+  std::vector<BlockFile> files;
+  for (const LayoutBlock& block : layout.blocks) {
+    BlockMakerOptions options =
+        options_for(plan_->master, name(plan_->master), block.offset, layout.bytes);
+    options.verify = true;
+    files.push_back(maker().make(block, options).file);
+  }
+  ResidentBlocks memory;
+  return open_weights_of(*plan_, plan_->master, graphs, files, memory);
+}
+
+void MasterWeights::finish() {
+  shipment_.finish([this](const std::string& text) { voice_->stage(text); });
+}
+
+}  // namespace tandem::exec

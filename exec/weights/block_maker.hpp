@@ -1,0 +1,62 @@
+#pragma once
+
+// The master's part of the store: blocks sliced out of a Hugging Face folder, once.
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/weights/block_store.hpp"
+#include "exec/weights/layout.hpp"
+#include "exec/weights/safetensors.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::exec {
+
+struct MadeBlock {
+  BlockLabel label;
+  BlockFile file;
+};
+
+struct BlockMakerOptions {
+  // Of a block that is found: reads it all and checks its digests. Without, only its size.
+  bool verify = false;
+  // Bytes of the block that are sliced, or read; now and then.
+  WeightProgress slicing{};
+  WeightProgress verifying{};
+  // Something in the cache was damaged and has been made again: which, and in what way.
+  std::function<void(const std::string& warning)> on_damage{};
+};
+
+// Thread-safe.
+class BlockMaker {
+ public:
+  // Throws Error unless `weights` is a folder of `transformer`. `store` outlives it.
+  BlockMaker(const std::filesystem::path& weights, const model::Transformer& transformer,
+             BlockStore& store);
+
+  // `block` of a layout of the model: sliced portion by portion (a few MiB of memory, whatever the
+  // model), or found in the store if the folder's files (names, sizes, times of change) and the
+  // block's parts are those of an earlier call. What is damaged in the store, a block or what
+  // remembers it, is no error but made again. Throws Error: file, tensor, value, expected, remedy.
+  [[nodiscard]] MadeBlock make(const LayoutBlock& block,
+                               const BlockMakerOptions& options = {}) const;
+
+ private:
+  [[nodiscard]] std::string key_of(const LayoutBlock& block) const;
+  [[nodiscard]] std::optional<MadeBlock> find(const std::filesystem::path& entry,
+                                              const BlockPieces& pieces,
+                                              const BlockMakerOptions& options) const;
+  std::filesystem::path weights_;
+  model::Transformer transformer_;
+  SafetensorsFolder folder_;
+  BlockStore* store_;
+};
+
+// What `share` needs, in the order of its layout. The progress is of all blocks together.
+[[nodiscard]] std::vector<MadeBlock> make_blocks(const BlockMaker& maker, const ShardLayout& layout,
+                                                 const BlockMakerOptions& options = {});
+
+}  // namespace tandem::exec

@@ -1,0 +1,172 @@
+#include "exec/weights/block_pieces.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::int64_t kMostColumnPieces = 4096;
+
+enum class PieceKind : std::uint8_t {
+  rest,
+  query_head,
+  kv_head,
+  columns,
+  embedding_rows,
+  head_rows
+};
+
+// How a part is cut: which index along which side makes a piece.
+struct Cut {
+  PieceKind kind = PieceKind::rest;
+  std::int64_t width = 0;  // of a piece; 0: the whole part is of one
+  bool columns = false;    // along the columns
+};
+
+Cut cut_of(const model::Transformer& m, WeightName weight) {
+  using enum WeightName;
+  const std::int64_t groups = (m.intermediate + kPieceColumns - 1) / kPieceColumns;
+  const std::int64_t columns =
+      kPieceColumns *
+      std::max<std::int64_t>(1, (groups + kMostColumnPieces - 1) / kMostColumnPieces);
+  switch (weight) {
+    case query:
+      return {PieceKind::query_head, m.head_dim, false};
+    case query_bias:
+    case out:
+      return {PieceKind::query_head, m.head_dim, true};
+    case key:
+    case value:
+      return {PieceKind::kv_head, m.head_dim, false};
+    case key_bias:
+    case value_bias:
+      return {PieceKind::kv_head, m.head_dim, true};
+    case gate:
+    case up:
+      return {PieceKind::columns, columns, false};
+    case gate_bias:
+    case up_bias:
+    case down:
+      return {PieceKind::columns, columns, true};
+    case embedding:
+      return {PieceKind::embedding_rows, kPieceRows, false};
+    case head:
+      return {PieceKind::head_rows, kPieceRows, false};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> BlockPieces::piece_bytes() const {
+  std::vector<std::uint64_t> sizes(count);
+  for (const PieceBand& band : bands) {
+    for (const PieceRun& run : band.runs) sizes.at(run.piece) += run.bytes * band.rows;
+  }
+  return sizes;
+}
+
+BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& block) {
+  BlockPieces pieces;
+  pieces.bytes = (block.bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  std::map<std::pair<PieceKind, std::int64_t>, std::uint32_t> numbers;
+  const auto number = [&](PieceKind kind, std::int64_t index) {
+    const auto [found, fresh] = numbers.try_emplace({kind, index}, pieces.count);
+    if (fresh) ++pieces.count;
+    return found->second;
+  };
+  for (const TensorPart& part : block.parts) {
+    const Cut cut = cut_of(transformer, part.weight);
+    const auto row_bytes = static_cast<std::uint64_t>(part.columns.size()) * sizeof(float);
+    if (part.elements() == 0) continue;
+    PieceBand band;
+    if (cut.columns && part.rows.size() > 1) {
+      band.rows = static_cast<std::uint64_t>(part.rows.size());
+      band.stride = row_bytes;
+    }
+    if (cut.width == 0) {
+      band.runs.push_back({number(cut.kind, 0), part.offset, part.elements() * sizeof(float)});
+      pieces.bands.push_back(std::move(band));
+      continue;
+    }
+    const model::Range range = cut.columns ? part.columns : part.rows;
+    const std::uint64_t step = cut.columns ? sizeof(float) : row_bytes;
+    // Where a tensor fuses several weights, its outputs are counted from the weight's first.
+    const bool outputs = part.shape.size() == 1 || !cut.columns;
+    const std::int64_t begin = range.begin - (outputs ? part.first : 0);
+    const std::int64_t end = begin + range.size();
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t index = at / cut.width;
+      const std::int64_t next = std::min(end, (index + 1) * cut.width);
+      band.runs.push_back({number(cut.kind, index),
+                           part.offset + static_cast<std::uint64_t>(at - begin) * step,
+                           static_cast<std::uint64_t>(next - at) * step});
+      at = next;
+    }
+    pieces.bands.push_back(std::move(band));
+  }
+  return pieces;
+}
+
+PieceWalk::PieceWalk(const BlockPieces& pieces) : pieces_(&pieces) {}
+
+const PieceRun* PieceWalk::run() const {
+  return band_ == pieces_->bands.size() ? nullptr : &pieces_->bands[band_].runs[run_];
+}
+
+std::uint64_t PieceWalk::run_offset() const {
+  return run()->offset + row_ * pieces_->bands[band_].stride;
+}
+
+PieceWalk::Stretch PieceWalk::here() const {
+  const PieceRun* present = run();
+  if (present == nullptr) return {std::nullopt, at_, pieces_->bytes - at_};
+  const std::uint64_t begin = run_offset();
+  if (at_ < begin) return {std::nullopt, at_, begin - at_};
+  return {present->piece, at_, begin + present->bytes - at_};
+}
+
+void PieceWalk::advance(std::uint64_t bytes) {
+  require(bytes <= here().bytes, "PieceWalk: within a stretch");
+  at_ += bytes;
+  const PieceRun* present = run();
+  if (present == nullptr || at_ < run_offset() + present->bytes) return;
+  const PieceBand& band = pieces_->bands[band_];
+  if (++run_ < band.runs.size()) return;
+  run_ = 0;
+  if (++row_ < band.rows) return;
+  row_ = 0;
+  ++band_;
+}
+
+PieceSource::PieceSource(const BlockPieces& pieces, std::uint32_t piece) {
+  for (const PieceBand& band : pieces.bands) {
+    const auto found = std::ranges::find(band.runs, piece, &PieceRun::piece);
+    if (found == band.runs.end()) continue;
+    places_.push_back({found->offset, found->bytes, band.stride, band.rows});
+  }
+}
+
+PieceSource::Stretch PieceSource::here() const {
+  if (place_ == places_.size()) return {};
+  const Place& place = places_[place_];
+  return {place.offset + row_ * place.stride + done_, place.bytes - done_};
+}
+
+void PieceSource::advance(std::uint64_t bytes) {
+  require(bytes <= here().bytes, "PieceSource: within a stretch");
+  if (place_ == places_.size()) return;
+  done_ += bytes;
+  if (done_ < places_[place_].bytes) return;
+  done_ = 0;
+  if (++row_ < places_[place_].rows) return;
+  row_ = 0;
+  ++place_;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,35 @@
+#pragma once
+
+// Weight blocks in memory that outlive the run which loaded them.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/block_store.hpp"
+
+namespace tandem::exec {
+
+// Thread-compatible.
+class ResidentBlocks {
+ public:
+  [[nodiscard]] bool contains(const std::string& id) const { return blocks_.contains(id); }
+  // Gives back the memory of all others, before what is missing is loaded.
+  void keep_only(const std::set<std::string>& ids);
+  // The block of that name, if it is here; else it is read from `file`, whose bytes were checked,
+  // and kept. Throws Error if it cannot be read; what `progress` throws is thrown on.
+  [[nodiscard]] std::shared_ptr<const AlignedBuffer> load(const BlockFile& file,
+                                                          const WeightProgress& progress = {});
+  [[nodiscard]] double bytes() const;
+  // Of all load() calls so far.
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  std::map<std::string, std::shared_ptr<const AlignedBuffer>> blocks_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,22 @@
+#pragma once
+
+// Weight blocks out of the tensors of a Hugging Face folder.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "exec/weights/layout.hpp"
+#include "exec/weights/safetensors.hpp"
+
+namespace tandem::exec {
+
+// Reads the parts of `block` into `out`, the block's bytes / 4 floats; padding is left as it is.
+void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out);
+
+// Calls `sink` with all bytes of `block` as they are in memory, padding included, in pieces
+// of about 1 MiB, 64 MiB of tensors that are stored transposed: a block may be larger than memory.
+void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
+                  const std::function<void(std::span<const std::byte>)>& sink);
+
+}  // namespace tandem::exec
