@@ -43,10 +43,11 @@ void PieceIndex::read() {
 
 std::optional<PieceIndex::Place> PieceIndex::find(const Digest& digest) {
   read();
-  for (const Entry& entry :
-       std::ranges::equal_range(entries_, first_of(digest), {}, &Entry::digest)) {
-    const std::string& block = blocks_[entry.block];
-    if (!block.empty()) return Place{block, entry.piece};
+  const std::uint64_t first = first_of(digest);
+  auto entry = std::ranges::lower_bound(entries_, first, {}, &Entry::digest);
+  for (; entry != entries_.end() && entry->digest == first; ++entry) {
+    const std::string& block = blocks_[entry->block];
+    if (!block.empty()) return Place{block, entry->piece};
   }
   return std::nullopt;
 }
