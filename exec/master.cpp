@@ -317,9 +317,10 @@ class MasterSession {
         const std::size_t r = sampled[k];
         const auto count = static_cast<std::int64_t>(++given[r]);
         if (!options.serve->on_token) continue;
-        const std::lock_guard lock(callbacks_);
-        options.serve->on_token(r, tokens[k],
-                                count == requests[r].new_tokens || ends(r, tokens[k]));
+        voice_.with([&] {
+          options.serve->on_token(r, tokens[k],
+                                  count == requests[r].new_tokens || ends(r, tokens[k]));
+        });
       }
       const double outcome =
           sampled.empty() ? served_.back().end_s : served_.back().sampled_s.back();

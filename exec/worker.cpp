@@ -131,8 +131,7 @@ class WorkerSession {
     check_memory(*plan_, self_, run_, weights_.memory.bytes());
     layout_ = layout_of(plan_->model, device().share);
     graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload, run_.scored_rows);
-    check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_,
-                        weights_.memory.bytes());
+    check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_, weights_.memory.bytes());
   }
 
   const planner::DevicePlan& device() const {

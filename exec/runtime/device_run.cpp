@@ -155,7 +155,8 @@ std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& gr
 }
 
 void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
-                         std::span<const model::DeviceIndex> here, const RunOptions& run, double held) {
+                         std::span<const model::DeviceIndex> here, const RunOptions& run,
+                         double held) {
   if (!run.keep_records) return;
   const std::vector<double> own = record_bytes(plan, graphs, run);
   const double all = std::accumulate(own.begin(), own.end(), 0.0);
