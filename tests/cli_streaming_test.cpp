@@ -73,7 +73,8 @@ constexpr const char* kSlicing = "slicing the weights of desk: ";
 
 }  // namespace
 
-TEST_CASE("cli/streaming: weights sliced ahead are used, missing ones are made, both with progress") {
+TEST_CASE(
+    "cli/streaming: weights sliced ahead are used, missing ones are made, both with progress") {
   const Cellar bench;
   bench.make_big();
   bench.plan_on("big", {"--strategy", "local", "--window", "2"});
@@ -129,7 +130,8 @@ TEST_CASE("cli/streaming: a full disk while slicing is one error, nothing half-w
   // A disk of 8 MiB, where this user may mount one.
   const std::string mount = "mkdir -p cache && mount -t tmpfs -o size=8m none cache";
   if (bench.shell("unshare -rm sh -c '" + mount + "'").code == 0) {
-    bench.write("full.sh", mount + " && " + shard + "; code=$?; find cache -name '*partial*'; exit $code\n");
+    bench.write("full.sh",
+                mount + " && " + shard + "; code=$?; find cache -name '*partial*'; exit $code\n");
     check(bench.shell("unshare -rm sh full.sh"), "No space left on device");
   } else {
     MESSAGE("no file system may be mounted here: only the limit of a file's size was tested");

@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (walk.here().offset + walk.here().bytes > label->pieces().bytes) std::abort();
     walk.advance(walk.here().bytes);
   }
-  for (std::uint32_t piece = 0; piece < std::min<std::uint32_t>(label->pieces().count, 8); ++piece) {
+  for (std::uint32_t piece = 0; piece < std::min<std::uint32_t>(label->pieces().count, 8);
+       ++piece) {
     PieceSource source(label->pieces(), piece);
     for (int i = 0; i < kMost && source.here().bytes > 0; ++i) {
       if (source.here().offset + source.here().bytes > label->pieces().bytes) std::abort();
