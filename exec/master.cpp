@@ -64,6 +64,9 @@ class MasterSession {
   }
 
   Generation generate(const GenerateOptions& options) {
+    // While no device computes. At measured pace nothing is taken from the prediction's cost model.
+    if (run_.pace == Pace::measured && options_.ledger && !peers_.empty())
+      run_.overhead = measure_message_overhead();
     return run([&] {
       Generation generation = options.serve ? serve(options) : execute(options);
       gather(generation, options);
@@ -215,7 +218,8 @@ class MasterSession {
                              .key = options_.key,
                              .reception = nullptr,
                              .ledger = options_.ledger,
-                             .dilation = run_.dilation});
+                             .dilation = run_.dilation,
+                             .overhead = run_.overhead});
     device_run_ = &session_->prepare(plan_,
                                      {.self = plan_.master,
                                       .run = run_,
@@ -420,6 +424,9 @@ class MasterSession {
       result.environment["pacing_late_mean_s"] = std::to_string(worst_mean_s / run_.dilation);
       result.environment["pacing_late_max_s"] = std::to_string(worst_s / run_.dilation);
       result.environment["warm_up"] = "two single-token steps";
+      if (run_.overhead) {
+        result.environment["message_overhead_s"] = std::to_string(run_.overhead->threads.message_s);
+      }
     }
     result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
     result.environment["weights_sent_bytes"] = std::to_string(weights_->shipped().sent_bytes);

@@ -179,7 +179,8 @@ class WorkerSession {
                              .key = options_.key,
                              .reception = &reception_,
                              .ledger = std::move(ledger),
-                             .dilation = run_.dilation});
+                             .dilation = run_.dilation,
+                             .overhead = run_.overhead});
     device_run_ = &session_->prepare(
         *plan_, {.self = self_, .run = run_, .threads = options_.threads, .turn = turn_.get()},
         std::move(weights));

@@ -21,12 +21,16 @@ std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) 
 
 TEST_CASE("exec/report: options of a run survive the wire") {
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
-    const RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
-                             .pace = pace,
-                             .dilation = pace == Pace::real ? 1.0 : 2.5,
-                             .scored_rows = pace == Pace::measured ? 3 : 0,
-                             .keep_records = pace == Pace::nominal,
-                             .capacity = {.rows = 9, .positions = 64, .sequences = 2}};
+    RunOptions options{.workload = {.prompt_tokens = 7, .new_tokens = 3},
+                       .pace = pace,
+                       .dilation = pace == Pace::real ? 1.0 : 2.5,
+                       .scored_rows = pace == Pace::measured ? 3 : 0,
+                       .keep_records = pace == Pace::nominal,
+                       .capacity = {.rows = 9, .positions = 64, .sequences = 2}};
+    if (pace == Pace::measured) {
+      options.overhead = {.threads = {.message_s = 1e-5 / 3.0, .byte_s = 2e-10},
+                          .computing_thread = {.message_s = 7e-6, .byte_s = 0.0}};
+    }
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
 }
@@ -34,7 +38,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
 TEST_CASE("exec/report: bad options are one clear error") {
   const std::string good =
       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
-      R"("rows": 0, "positions": 0, "sequences": 0, "keep_records": false})";
+      R"("rows": 0, "positions": 0, "sequences": 0, "keep_records": false, "overhead": null})";
   CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
   const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
@@ -51,6 +55,7 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("rows": 0)", {"-1", "1e9", "null"}},
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
+           {R"("overhead": null)", {"0", "{}", R"({"threads": [1], "computing_thread": [0, 0]})"}},
            {R"("keep_records": false)", {"0", "\"no\"", "null"}}}) {
     const std::size_t at = good.find(field);
     REQUIRE(at != std::string::npos);
@@ -66,7 +71,7 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
   const auto parsed = [](const std::string& pace, const std::string& dilation) {
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
-        R"("sequences": 0, "keep_records": false, "pace": ")" +
+        R"("sequences": 0, "keep_records": false, "overhead": null, "pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };

@@ -132,6 +132,28 @@ TEST_CASE("exec/program: emulated devices say what one device says, in every pac
   CHECK(has(home.read("t.json"), "measured"));
 }
 
+TEST_CASE("exec/program: at measured pace messages cost what was measured, not what a plan says") {
+  const Home home;
+  // 0.2 s a message, so a first token takes at least as much where the profile is believed.
+  home.write("slow.json", test::replaced(home.read("profile.json"), "\"overhead_s\": 1.5e-05",
+                                         "\"overhead_s\": 0.2"));
+  home.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "slow.json",
+             "--strategy", "tensor", "--partition", "equal", "--prompt-tokens", "5", "--new-tokens",
+             "1", "--out", "slow-plan.json", "--quiet"});
+  const auto ttft_s = [&](const std::string& pace) {
+    std::vector<std::string> words =
+        Home::run_words("slow-plan.json", {"--emulate", "--pace", pace, "--out", pace + ".json"});
+    if (pace == "measured") words.emplace_back("--allow-drift");
+    home.must(words);
+    const std::string result = home.read(pace + ".json");
+    const std::string key = "\"ttft_s\": ";
+    return std::stod(result.substr(result.find(key) + key.size()));
+  };
+  CHECK(ttft_s("nominal") >= 0.2);
+  CHECK(ttft_s("measured") < 0.2);
+  CHECK(has(home.read("measured.json"), "message_overhead_s"));
+}
+
 TEST_CASE("exec/program: a worker on another host serves run after run") {
   const Home home;
   generate_key_file(home.folder() / "home.key");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/compute.hpp"
+#include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/runtime/tally.hpp"
@@ -31,6 +32,8 @@ struct RunOptions {
   planner::Workload workload;  // the actual prompt's length, and the most tokens to come
   Pace pace = Pace::real;
   double dilation = 1.0;  // emulated time passes so many times more slowly, on every device
+  // Of emulated links, measured before the run; none: what the plan's profiles say.
+  std::optional<MessageOverhead> overhead{};
   // Instead of a generation: any number of texts of at most workload.prompt_tokens rows, each a
   // step of its own, with the strategy's graph for its length.
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation

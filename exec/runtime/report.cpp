@@ -6,6 +6,7 @@
 #include "exec/runtime/device_run.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
+#include "model/limits.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -98,6 +99,14 @@ DeviceTally parse_tally(const model::JsonValue& root) {
   return tally;
 }
 
+Json line_json(const MessageOverhead::Line& line) { return {line.message_s, line.byte_s}; }
+
+MessageOverhead::Line read_line(const model::JsonValue& json) {
+  if (json.size(2) != 2) json.fail("seconds a message and a byte");
+  return {.message_s = json.at(std::size_t{0}).number(0.0, model::limits::kMostSeconds),
+          .byte_s = json.at(std::size_t{1}).number(0.0, model::limits::kMostSeconds)};
+}
+
 }  // namespace
 
 std::string_view to_string(Pace pace) {
@@ -113,16 +122,21 @@ std::string_view to_string(Pace pace) {
 }
 
 std::string to_json(const RunOptions& options) {
-  return Json{{"prompt_tokens", options.workload.prompt_tokens},
-              {"new_tokens", options.workload.new_tokens},
-              {"pace", to_string(options.pace)},
-              {"dilation", options.dilation},
-              {"rows", options.capacity.rows},
-              {"positions", options.capacity.positions},
-              {"sequences", options.capacity.sequences},
-              {"scored_rows", options.scored_rows},
-              {"keep_records", options.keep_records}}
-      .dump();
+  Json json{{"prompt_tokens", options.workload.prompt_tokens},
+            {"new_tokens", options.workload.new_tokens},
+            {"pace", to_string(options.pace)},
+            {"dilation", options.dilation},
+            {"rows", options.capacity.rows},
+            {"positions", options.capacity.positions},
+            {"sequences", options.capacity.sequences},
+            {"scored_rows", options.scored_rows},
+            {"keep_records", options.keep_records},
+            {"overhead", nullptr}};
+  if (options.overhead) {
+    json["overhead"] = {{"threads", line_json(options.overhead->threads)},
+                        {"computing_thread", line_json(options.overhead->computing_thread)}};
+  }
+  return json.dump();
 }
 
 RunOptions parse_run_options(std::string_view text, std::string_view source) {
@@ -138,6 +152,10 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   options.capacity = {.rows = root.at("rows").integer(0, kMost),
                       .positions = root.at("positions").integer(0, kMost),
                       .sequences = root.at("sequences").integer(0, kMost)};
+  if (const model::JsonValue overhead = root.at("overhead"); !overhead.is_null()) {
+    options.overhead = {.threads = read_line(overhead.at("threads")),
+                        .computing_thread = read_line(overhead.at("computing_thread"))};
+  }
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
     if (given.text() != to_string(pace)) continue;

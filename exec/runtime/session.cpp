@@ -57,16 +57,16 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   }
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {
-    // What the prediction charges, too: measured by the profile where nothing else was running.
-    LedgerTransport::Overhead overhead = [costs = plan.cost_model(), self = ways.self,
-                                          dilation = ways.dilation](std::size_t bytes,
-                                                                    bool by_computing_thread) {
-      const double seconds =
-          costs
-              .message_overhead(self, model::Bytes{static_cast<double>(bytes)}, by_computing_thread)
-              .value();
+    // Nominal pace takes from the profile what it takes of computing.
+    LedgerTransport::Overhead overhead = [measured = ways.overhead, costs = plan.cost_model(),
+                                          self = ways.self, dilation = ways.dilation](
+                                             std::size_t bytes, bool by_computing_thread) {
+      const model::Seconds time =
+          measured ? measured->of(bytes, by_computing_thread)
+                   : costs.message_overhead(self, model::Bytes{static_cast<double>(bytes)},
+                                            by_computing_thread);
       return std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(seconds * dilation));
+          std::chrono::duration<double>(time.value() * dilation));
     };
     transport_ = std::make_unique<LedgerTransport>(
         std::move(transport_), ways.ledger, dilated(plan.cluster, ways.dilation), ways.self,

@@ -39,6 +39,8 @@ struct ChannelPlan {  // how this device reaches the others
   Reception* reception = nullptr;  // null on the master
   std::shared_ptr<Ledger> ledger;  // null: links are as fast as they are
   double dilation = 1.0;           // of emulated links
+  // What messages cost beyond them; none: what the plan's profiles say.
+  std::optional<MessageOverhead> overhead{};
 };
 
 // After a failure - a peer's, a transfer's, or cancel() - every call throws Error with the first
