@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "model/error.hpp"
@@ -27,8 +28,8 @@ class Evaluator {
  public:
   Evaluator(const Cluster& cluster, const CostModel& costs) : cluster_(cluster), costs_(costs) {}
 
-  // Hands each span on to `record`. What depends on nothing starts at `not_before` or later, loads
-  // excepted.
+  // Hands the spans on to `record`, many at once. What depends on nothing starts at `not_before` or
+  // later, loads excepted.
   template <class Record>
   void step(std::int32_t index, const TaskGraph& graph, const Record& record,
             double not_before = 0.0) {
@@ -37,6 +38,8 @@ class Evaluator {
     done_.resize(actions.size());
     const bool first = !has_step_;
     has_step_ = true;
+    spans_.resize(std::min(actions.size(), kSpans));
+    std::size_t held = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Cost& cost = cost_[i];
       double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
@@ -47,28 +50,30 @@ class Evaluator {
         start = std::max(start, not_before);
       for (const ActionIndex d : program_->dependencies(static_cast<ActionIndex>(i))) {
         const auto dependency = static_cast<std::size_t>(d);
-        double& latest = actions[dependency].kind == TaskKind::load ? loaded : start;
-        latest = std::max(latest, done_[dependency]);
+        if (loads_ && actions[dependency].kind == TaskKind::load) {
+          loaded = std::max(loaded, done_[dependency]);
+        } else {
+          start = std::max(start, done_[dependency]);
+        }
       }
-      for (const std::int32_t mark : program_->marks(static_cast<ActionIndex>(i))) {
-        if (first) break;
-        const auto m = static_cast<std::size_t>(mark);
-        require(m < marks_.size(), "evaluate_analytic: a mark that the step before does not carry");
-        start = std::max(start, marks_[m]);
-      }
+      if (!first) start = std::max(start, marked(program_->marks(static_cast<ActionIndex>(i))));
       const double stall = std::max(0.0, loaded - start);
       start = std::max(start, loaded);
       lane_free = start + cost.occupied_s;
       const double end = lane_free + cost.flight_s;
       done_[i] = end;
-      Span span = span_of(actions[i], index);
+      Span& span = spans_[held++];
+      span = span_of(actions[i], index);
       span.start = start;
       span.end = end;
       span.bytes = cost.bytes;
       span.flops = cost.flops;
       span.stall = stall;
-      record(span);
+      if (held < spans_.size()) continue;
+      record(std::span<const Span>(spans_));
+      held = 0;
     }
+    record(std::span<const Span>(spans_).first(held));
     marks_.clear();
     for (const ActionIndex mark : program_->carried())
       marks_.push_back(done_[static_cast<std::size_t>(mark)]);
@@ -98,6 +103,17 @@ class Evaluator {
   }
 
  private:
+  // When the last of these marks of the step before was done.
+  [[nodiscard]] double marked(std::span<const std::int32_t> marks) const {
+    double last = -std::numeric_limits<double>::infinity();
+    for (const std::int32_t mark : marks) {
+      const auto m = static_cast<std::size_t>(mark);
+      require(m < marks_.size(), "evaluate_analytic: a mark that the step before does not carry");
+      last = std::max(last, marks_[m]);
+    }
+    return last;
+  }
+
   // Only attention depends on `past`; the rest is kept while the graph's shape is the same.
   void update_costs(const TaskGraph& graph) {
     if (program_ && graph.shape() == shape_) {
@@ -107,11 +123,13 @@ class Evaluator {
     shape_ = graph.shape();
     program_.emplace(graph);
     attends_.clear();
+    loads_ = false;
     const std::vector<LaneAction>& actions = program_->actions();
     cost_.resize(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) {
       cost_[i] = cost_of(graph, actions[i]);
       if (actions[i].kind == TaskKind::attend) attends_.push_back(i);
+      loads_ = loads_ || actions[i].kind == TaskKind::load;
     }
   }
 
@@ -133,10 +151,12 @@ class Evaluator {
                               : action.lane == LaneKind::cpu   ? -1
                                                                : -2;
     const std::int64_t key = (std::int64_t{action.device} << 32) + what;
-    const auto [lane, is_new] = lanes_.emplace(key, static_cast<std::int32_t>(free_.size()));
+    const auto [lane, is_new] = lanes_.try_emplace(key, static_cast<std::int32_t>(free_.size()));
     if (is_new) free_.push_back(0.0);
     return lane->second;
   }
+
+  static constexpr std::size_t kSpans = 128;  // recorded at once: few enough to stay in a cache
 
   const Cluster& cluster_;
   const CostModel& costs_;
@@ -148,6 +168,8 @@ class Evaluator {
   std::optional<Program> program_;  // of shape_
   std::vector<Cost> cost_;          // of its actions
   std::vector<std::size_t> attends_;
+  bool loads_ = false;       // whether any action is a load
+  std::vector<Span> spans_;  // not yet recorded
   std::shared_ptr<const char> shape_;
 };
 
@@ -159,7 +181,7 @@ class AnalyticSteps : public StepEvaluator {
 
   Outcome run(const TaskGraph& graph, std::int32_t number, const Decisions* expected,
               Decisions& made) override {
-    evaluator_.step(number, graph, [&](const Span& span) { recorder_.record(span); });
+    evaluator_.step(number, graph, [&](std::span<const Span> spans) { recorder_.record(spans); });
     const StepTimes times = evaluator_.times();
     const bool as_expected = decide(evaluator_.program(), state_, times, expected, made);
     state_ = evaluator_.state();
@@ -185,7 +207,7 @@ void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& st
                        RunRecorder& recorder) {
   Evaluator evaluator(cluster, costs);
   for (std::int32_t i = 0; i < steps.count(); ++i) {
-    evaluator.step(i, steps.graph(i), [&](const Span& span) { recorder.record(span); });
+    evaluator.step(i, steps.graph(i), [&](std::span<const Span> spans) { recorder.record(spans); });
   }
 }
 
@@ -197,8 +219,8 @@ void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Schedule
   while (const std::optional<ScheduledStep> step = scheduler.next(now, {})) {
     recorder.submit(*step);
     evaluator.step(
-        index++, graphs.graph_of(step->batch), [&](const Span& span) { recorder.record(span); },
-        step->not_before_s);
+        index++, graphs.graph_of(step->batch),
+        [&](std::span<const Span> spans) { recorder.record(spans); }, step->not_before_s);
     now = evaluator.outcome(recorder.master());
   }
 }

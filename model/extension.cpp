@@ -298,11 +298,13 @@ void evaluate_extended(Steps& steps, StepEvaluator& evaluator,
   Extension(steps, evaluator, blend).run();
 }
 
-void BlendRecorder::record(const Span& span) {
-  RunRecorder& step = evaluated_.try_emplace(span.step, *cluster_, master_, false).first->second;
-  Span first = span;
-  first.step = 0;
-  step.record(first);
+void BlendRecorder::record(std::span<const Span> spans) {
+  for (const Span& span : spans) {
+    RunRecorder& step = evaluated_.try_emplace(span.step, *cluster_, master_, false).first->second;
+    Span first = span;
+    first.step = 0;
+    step.record(first);
+  }
 }
 
 void BlendRecorder::add(const StepBlend& blend) {

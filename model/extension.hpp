@@ -105,7 +105,8 @@ class BlendRecorder {
  public:
   BlendRecorder(const Cluster& cluster, DeviceIndex master, RunRecorder& run)
       : cluster_(&cluster), master_(master), run_(&run) {}
-  void record(const Span& span);  // span.step: the evaluated step's number
+  // Of evaluated steps, whose numbers are their `step`.
+  void record(std::span<const Span> spans);
   void add(const StepBlend& blend);
 
  private:

@@ -69,7 +69,11 @@ RunRecorder::RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_s
   }
 }
 
-void RunRecorder::record(const Span& span) {
+void RunRecorder::record(std::span<const Span> spans) {
+  for (const Span& span : spans) record_one(span);
+}
+
+void RunRecorder::record_one(const Span& span) {
   require(span.device >= 0 && span.device < cluster_->size(), "recorder: unknown device");
   const auto d = static_cast<std::size_t>(span.device);
   DeviceMetrics& device = devices_[d];
@@ -84,7 +88,6 @@ void RunRecorder::record(const Span& span) {
       if (span.kind == TaskKind::fetch) device.bytes_loaded += span.bytes;
       first_start_[d] = std::min(first_start_[d], span.start);
       last_end_[d] = std::max(last_end_[d], span.end);
-      device.stall_s = std::max(0.0, last_end_[d] - first_start_[d] - device.busy_cpu_s);
       break;
     case LaneKind::disk:
       device.busy_disk_s += duration;
@@ -142,7 +145,6 @@ void RunRecorder::add_between(const RunRecorder& a, const RunRecorder& b, double
       first_start_[d] =
           std::min(first_start_[d], base + between(a.first_start_[d], b.first_start_[d]));
       last_end_[d] = std::max(last_end_[d], base + between(a.last_end_[d], b.last_end_[d]));
-      device.stall_s = std::max(0.0, last_end_[d] - first_start_[d] - device.busy_cpu_s);
     }
     if (a.disk_[d].empty() && b.disk_[d].empty()) continue;
     const StepDisk from = a.disk_[d].empty() ? StepDisk{} : a.disk_[d].front();
@@ -242,6 +244,14 @@ std::optional<Steady> RunRecorder::steady(double tolerance) const {
   }
   if (steady) steady->verdict = steady->stall_fraction <= tolerance ? "steady" : "stalling";
   return steady;
+}
+
+std::vector<DeviceMetrics> RunRecorder::devices() const {
+  std::vector<DeviceMetrics> devices = devices_;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    devices[d].stall_s = std::max(0.0, last_end_[d] - first_start_[d] - devices[d].busy_cpu_s);
+  }
+  return devices;
 }
 
 std::vector<LinkMetrics> RunRecorder::links() const {

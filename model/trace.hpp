@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,7 +136,8 @@ struct ServedStep {
 class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
-  void record(const Span& span);
+  void record(const Span& span) { record(std::span(&span, 1)); }
+  void record(std::span<const Span> spans);
   // The next step of a run that a scheduler drives; its spans come after it. Where steps are
   // submitted, when each row was sampled is kept.
   void submit(const ScheduledStep& step);
@@ -155,7 +157,7 @@ class RunRecorder {
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
   // is at most `tolerance`.
   [[nodiscard]] std::optional<Steady> steady(double tolerance) const;
-  [[nodiscard]] const std::vector<DeviceMetrics>& devices() const { return devices_; }
+  [[nodiscard]] std::vector<DeviceMetrics> devices() const;
   // By device, then kind.
   [[nodiscard]] const std::vector<std::array<KindMetrics, kTaskKinds>>& kinds() const {
     return kinds_;
@@ -164,11 +166,13 @@ class RunRecorder {
   [[nodiscard]] const Trace& trace() const { return trace_; }
 
  private:
+  void record_one(const Span& span);
+
   const Cluster* cluster_;
   DeviceIndex master_;
   bool keep_spans_;
   Trace trace_;
-  std::vector<DeviceMetrics> devices_;
+  std::vector<DeviceMetrics> devices_;  // without stall_s, which follows from the rest
   std::vector<std::array<KindMetrics, kTaskKinds>> kinds_;
   std::vector<double> link_bytes_;
   std::vector<double> first_start_;  // cpu lane, by device

@@ -1,43 +1,102 @@
 #include "sim/frames.hpp"
 
-#include <cstdint>
+#include <sys/mman.h>
+
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <span>
+#include <string>
+#include <system_error>
 #include <type_traits>
+#include <vector>
+
+#include "model/error.hpp"
 
 namespace tandem::sim {
 namespace {
 
-// The first word of a frame: what the rest of it holds.
-enum class Content : std::uint64_t { spans, blend, step };
+static_assert(std::is_trivially_copyable_v<model::Span>);
 
-// Spans in a frame.
-constexpr std::size_t kSpans = 4096;
+// The first word of a frame: what the rest of it holds.
+enum class Content : std::uint64_t {
+  spans,  // how many there are in the next block
+  blend,
+  step,
+};
 
 static_assert(std::is_trivially_copyable_v<model::Segment>);
 
-void send_frame(const std::function<void(Bytes)>& send, Content content, Bytes bytes,
-                std::vector<std::byte>& frame) {
-  frame.resize(sizeof content + bytes.size());
+void send_frame(const std::function<void(Bytes)>& send, Content content, Bytes bytes) {
+  std::vector<std::byte> frame(sizeof content + bytes.size());
   std::memcpy(frame.data(), &content, sizeof content);
-  std::memcpy(frame.data() + sizeof content, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(frame.data() + sizeof content, bytes.data(), bytes.size());
   send(frame);
+}
+
+template <class T>
+void send_frame(const std::function<void(Bytes)>& send, Content content, const T& what) {
+  send_frame(send, content, std::as_bytes(std::span(&what, 1)));
+}
+
+template <class T>
+T read_as(Bytes bytes) {
+  require(bytes.size() == sizeof(T), "simulation process: a frame of another size");
+  T what;
+  std::memcpy(&what, bytes.data(), sizeof what);
+  return what;
+}
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(),
+                          std::string("simulation process: ") + what);
 }
 
 }  // namespace
 
-FrameWriter::FrameWriter(const std::function<void(Bytes)>& send) : send_(&send) {
-  spans_.reserve(kSpans);
+SpanBlocks::SpanBlocks() {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail("shared memory");
+  shared_ = static_cast<Shared*>(memory);
+  if (::sem_init(&shared_->free, 1, kBlocks) != 0) {
+    ::munmap(memory, sizeof(Shared));
+    fail("semaphore");
+  }
 }
 
-void FrameWriter::add(const model::Span& span) {
-  spans_.push_back(span);
-  if (spans_.size() == kSpans) flush();
+SpanBlocks::~SpanBlocks() {
+  ::sem_destroy(&shared_->free);
+  ::munmap(shared_, sizeof(Shared));
 }
+
+std::span<model::Span> SpanBlocks::take() {
+  while (::sem_wait(&shared_->free) != 0) {
+    if (errno != EINTR) fail("semaphore");
+  }
+  return block(next_++);
+}
+
+std::span<const model::Span> SpanBlocks::read(std::size_t count) const {
+  require(count <= kSpans, "simulation process: more spans than a block holds");
+  return block(next_).first(count);
+}
+
+void SpanBlocks::give_back() {
+  ++next_;
+  ::sem_post(&shared_->free);
+}
+
+std::span<model::Span> SpanBlocks::block(std::size_t number) const {
+  return {shared_->spans + number % kBlocks * kSpans, kSpans};
+}
+
+FrameWriter::FrameWriter(const std::function<void(Bytes)>& send, SpanBlocks& blocks)
+    : send_(&send), blocks_(&blocks) {}
 
 void FrameWriter::add(const model::StepBlend& blend) {
   flush();
-  send_frame(*send_, Content::blend, std::as_bytes(std::span(&blend, 1)), frame_);
+  send_frame(*send_, Content::blend, blend);
 }
 
 void FrameWriter::add(const model::ScheduledStep& step) {
@@ -46,33 +105,27 @@ void FrameWriter::add(const model::ScheduledStep& step) {
   const Bytes segments = std::as_bytes(std::span<const model::Segment>(step.batch.segments));
   std::vector<std::byte> bytes(begin.begin(), begin.end());
   bytes.insert(bytes.end(), segments.begin(), segments.end());
-  send_frame(*send_, Content::step, bytes, frame_);
+  send_frame(*send_, Content::step, Bytes(bytes));
 }
 
 void FrameWriter::flush() {
-  if (!spans_.empty()) {
-    send_frame(*send_, Content::spans, std::as_bytes(std::span<const model::Span>(spans_)), frame_);
-  }
-  spans_.clear();
+  if (held_ > 0) send_frame(*send_, Content::spans, std::uint64_t{held_});
+  block_ = {};
+  held_ = 0;
 }
 
-void read_frame(Bytes frame, const FrameReader& reader) {
+void read_frame(Bytes frame, SpanBlocks& blocks, const FrameReader& reader) {
   Content content{};
+  require(frame.size() >= sizeof content, "simulation process: a frame of another size");
   std::memcpy(&content, frame.data(), sizeof content);
   const Bytes bytes = frame.subspan(sizeof content);
   switch (content) {
     case Content::spans:
-      for (std::size_t at = 0; at + sizeof(model::Span) <= bytes.size();
-           at += sizeof(model::Span)) {
-        model::Span one;
-        std::memcpy(&one, bytes.data() + at, sizeof one);
-        reader.span(one);
-      }
+      reader.spans(blocks.read(read_as<std::uint64_t>(bytes)));
+      blocks.give_back();
       return;
     case Content::blend: {
-      model::StepBlend one;
-      std::memcpy(&one, bytes.data(), sizeof one);
-      reader.blend(one);
+      reader.blend(read_as<model::StepBlend>(bytes));
       return;
     }
     case Content::step: {

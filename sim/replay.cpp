@@ -6,6 +6,7 @@
 #include <memory>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u/Comm.hpp>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -318,7 +319,7 @@ class Replay : public model::StepEvaluator {
     lane.comm->set_data(&lane);
     const double now = s4u::Engine::get_clock();
     if (first_byte > now) {
-      Timer::set(first_byte, [comm = lane.comm] { comm->start(); });
+      Timer::set(first_byte, [&lane] { lane.comm->start(); });
       return;
     }
     // Steps are taken up early enough for every lane that an earlier one has used.
@@ -466,31 +467,34 @@ void replay(const model::Cluster& cluster, const model::CostModel& costs, model:
 
 void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
                    model::Steps& steps, model::RunRecorder& recorder, std::uint64_t seed) {
+  SpanBlocks blocks;
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
-        FrameWriter frames(send);
+        FrameWriter frames(send, blocks);
         Replay(cluster, costs, &steps, frames, seed).run_all();
         frames.flush();
       },
       [&](Bytes frame) {
-        read_frame(frame, {.span = [&](const Span& span) { recorder.record(span); }});
+        read_frame(frame, blocks,
+                   {.spans = [&](std::span<const Span> spans) { recorder.record(spans); }});
       });
 }
 
 void replay_scheduled(const model::Cluster& cluster, const model::CostModel& costs,
                       model::Scheduler& scheduler, model::GraphSource& graphs,
                       model::RunRecorder& recorder, std::uint64_t seed) {
+  SpanBlocks blocks;
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
-        FrameWriter frames(send);
+        FrameWriter frames(send, blocks);
         Replay(cluster, costs, scheduler, graphs, recorder.master(), frames, seed).run_scheduled();
         frames.flush();
       },
       [&](Bytes frame) {
-        read_frame(frame,
-                   {.span = [&](const Span& span) { recorder.record(span); },
+        read_frame(frame, blocks,
+                   {.spans = [&](std::span<const Span> spans) { recorder.record(spans); },
                     .step = [&](const model::ScheduledStep& step) { recorder.submit(step); }});
       });
 }
@@ -503,18 +507,20 @@ void replay_extended(const model::Cluster& cluster, const model::CostModel& cost
     return;
   }
   model::BlendRecorder blends(cluster, recorder.master(), recorder);
+  SpanBlocks blocks;
   run_in_child(
       {.subject = "simulation", .timeout = {}},
       [&](const std::function<void(Bytes)>& send) {
-        FrameWriter frames(send);
+        FrameWriter frames(send, blocks);
         Replay replay(cluster, costs, &steps, frames, 1);
         model::evaluate_extended(steps, replay,
                                  [&](const model::StepBlend& blend) { frames.add(blend); });
         frames.flush();
       },
       [&](Bytes frame) {
-        read_frame(frame, {.span = [&](const Span& span) { blends.record(span); },
-                           .blend = [&](const model::StepBlend& blend) { blends.add(blend); }});
+        read_frame(frame, blocks,
+                   {.spans = [&](std::span<const Span> spans) { blends.record(spans); },
+                    .blend = [&](const model::StepBlend& blend) { blends.add(blend); }});
       });
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("model/trace: busy and stalled time, bytes by device and by link, kind
   Span fetch = span(0, TaskKind::fetch, 2, 2.0, 2.0);  // of embedding rows, on the cpu lane
   fetch.bytes = 64.0;
   recorder.record(fetch);
-  const DeviceMetrics& d1 = recorder.devices()[1];
+  const DeviceMetrics d1 = recorder.devices()[1];
   CHECK(d1.name == "d1");
   CHECK(d1.busy_cpu_s == 2.5);
   CHECK(d1.stall_s == 2.5);  // from 1 to 6, of which 2.5 busy
