@@ -50,6 +50,9 @@ class WithProgress : public model::Steps {
     return steps_.graph(i);
   }
   [[nodiscard]] bool any_order() const override { return steps_.any_order(); }
+  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override {
+    return steps_.channels();
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -202,6 +203,16 @@ class AnalyticSteps : public StepEvaluator {
 };
 
 }  // namespace
+
+std::vector<Channel> channels_of(std::span<const TaskGraph* const> graphs) {
+  std::set<Channel> channels;
+  for (const TaskGraph* graph : graphs) {
+    for (const Task& task : graph->tasks()) {
+      if (task.lane == LaneKind::channel) channels.emplace(task.device, task.peer);
+    }
+  }
+  return {channels.begin(), channels.end()};
+}
 
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
                        RunRecorder& recorder) {

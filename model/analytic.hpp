@@ -2,12 +2,17 @@
 
 // The analytic evaluator: longest path over lanes and dependencies, no contention on links.
 
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "model/cost_model.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::model {
+
+using Channel = std::pair<DeviceIndex, DeviceIndex>;  // sender, receiver
 
 // Steps of one run, in order, as every evaluator and the executor's recorder consume them.
 class Steps {
@@ -19,7 +24,13 @@ class Steps {
   virtual const TaskGraph& graph(std::int32_t i) = 0;
   // Whether graph() may be called in any order.
   [[nodiscard]] virtual bool any_order() const { return false; }
+  // The channels that its graphs send on, each once and ascending, where that is known before they
+  // are asked for: links that limit none of them need not be simulated.
+  [[nodiscard]] virtual std::optional<std::vector<Channel>> channels() { return std::nullopt; }
 };
+
+// The channels that `graphs` send on, each once and ascending.
+[[nodiscard]] std::vector<Channel> channels_of(std::span<const TaskGraph* const> graphs);
 
 // A run of one step. `graph` must outlive it.
 class OneStep : public Steps {
@@ -27,6 +38,9 @@ class OneStep : public Steps {
   explicit OneStep(const TaskGraph& graph) : graph_(&graph) {}
   [[nodiscard]] std::int32_t count() const override { return 1; }
   const TaskGraph& graph(std::int32_t /*i*/) override { return *graph_; }
+  [[nodiscard]] std::optional<std::vector<Channel>> channels() override {
+    return channels_of({&graph_, 1});
+  }
 
  private:
   const TaskGraph* graph_;

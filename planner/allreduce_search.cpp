@@ -35,6 +35,10 @@ class DecodeSteps : public model::Steps {
     graph_.advance({&past, 1});
     return graph_;
   }
+  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override {
+    const model::TaskGraph* const graph = &graph_;
+    return model::channels_of({&graph, 1});
+  }
 
  private:
   model::TaskGraph graph_;

@@ -1,5 +1,7 @@
 #include "planner/lowering.hpp"
 
+#include <algorithm>
+
 #include "model/error.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -62,6 +64,13 @@ const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
     decode_->advance({&past, 1});
   }
   return *decode_;
+}
+
+std::optional<std::vector<model::Channel>> GenerationSteps::channels() {
+  // All steps after the prompt are of one shape.
+  std::vector<const model::TaskGraph*> graphs;
+  for (std::int32_t i = 0; i < std::min(count(), 2); ++i) graphs.push_back(&graph(i));
+  return model::channels_of(graphs);
 }
 
 }  // namespace tandem::planner

@@ -4,6 +4,7 @@
 // file in strategy/; this is their table.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ class GenerationSteps : public model::Steps {
   [[nodiscard]] std::int32_t count() const override;
   const model::TaskGraph& graph(std::int32_t i) override;
   [[nodiscard]] bool any_order() const override { return true; }
+  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override;
 
  private:
   const Plan* plan_;

@@ -88,7 +88,7 @@ void SpanBlocks::give_back() {
 }
 
 std::span<model::Span> SpanBlocks::block(std::size_t number) const {
-  return {shared_->spans + number % kBlocks * kSpans, kSpans};
+  return std::span(shared_->spans).subspan(number % kBlocks * kSpans, kSpans);
 }
 
 FrameWriter::FrameWriter(const std::function<void(Bytes)>& send, SpanBlocks& blocks)

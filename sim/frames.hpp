@@ -4,6 +4,7 @@
 
 #include <semaphore.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,7 +38,7 @@ class SpanBlocks {
  private:
   struct Shared {
     sem_t free;  // blocks that the child may take
-    model::Span spans[kBlocks * kSpans];
+    std::array<model::Span, kBlocks * kSpans> spans;
   };
   [[nodiscard]] std::span<model::Span> block(std::size_t number) const;
 

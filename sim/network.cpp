@@ -1,9 +1,12 @@
 #include "sim/network.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <simgrid/kernel/Timer.hpp>
 #include <string>
 #include <utility>
+
+#include "model/error.hpp"
 
 namespace tandem::sim {
 
@@ -17,8 +20,10 @@ constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;
 
 }  // namespace
 
-Network::Network(const s4u::Engine& engine, const model::Cluster& cluster)
-    : cluster_(&cluster), zone_(s4u::create_full_zone("tandem")) {
+Network::Network(const s4u::Engine& engine, const model::Cluster& cluster,
+                 std::optional<std::vector<model::Channel>> channels)
+    : cluster_(&cluster), channels_(std::move(channels)), zone_(s4u::create_full_zone("tandem")) {
+  if (channels_) bottlenecks_.emplace(cluster, *channels_);
   for (std::size_t i = 0; i < cluster.devices().size(); ++i) {
     hosts_.push_back(zone_->create_host("device" + std::to_string(i), 1.0));
   }
@@ -45,8 +50,12 @@ void Network::start_others() {
 }
 
 void Network::add_route(model::DeviceIndex from, model::DeviceIndex to) {
+  require(!channels_ ||
+              std::binary_search(channels_->begin(), channels_->end(), model::Channel(from, to)),
+          "replay: a channel that the steps have not told of");
   std::vector<s4u::LinkInRoute> links;
   for (const model::Hop& hop : cluster_->route(from, to).hops) {
+    if (bottlenecks_ && !bottlenecks_->limits(hop)) continue;
     const Duplex& link = links_[static_cast<std::size_t>(hop.link)];
     links.emplace_back(hop.direction == model::Direction::down ? link.down : link.up);
   }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u/Comm.hpp>
 #include <span>
@@ -49,7 +50,7 @@ class Replay : public model::StepEvaluator {
         steps_(steps),
         frames_(&frames),
         engine_(&make_engine()),
-        network_(*engine_, cluster) {
+        network_(*engine_, cluster, steps != nullptr ? steps->channels() : std::nullopt) {
     s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
       // What competes all the time has no lane.
       if (auto* const lane = comm.get_data<Lane>()) sent(*lane, s4u::Engine::get_clock());

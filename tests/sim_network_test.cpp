@@ -2,11 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/collective/collective.hpp"
 #include "shared_medium.hpp"
+#include "sim/bottlenecks.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
@@ -246,6 +252,113 @@ TEST_CASE(
   const Spans spans = simulated(cluster, graph);
   CHECK(spans.at({0, 1}).end == doctest::Approx(2.0).epsilon(1e-12));
   CHECK(spans.at({0, 0}).end == doctest::Approx(2.0 + 300.0 / 900.0).epsilon(1e-12));
+}
+
+// Steps that tell their channels.
+class ToldSteps : public GraphSteps {
+ public:
+  explicit ToldSteps(TaskGraph graph) : GraphSteps({std::move(graph)}) {}
+  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override {
+    const TaskGraph* const one = &graph(0);
+    return model::channels_of({&one, 1});
+  }
+};
+
+TEST_CASE("sim/network: of a switch with equal lines, a star needs the master's line alone") {
+  std::vector<model::Channel> channels;
+  for (DeviceIndex d = 1; d < klonet8().size(); ++d) {
+    channels.emplace_back(0, d);
+    channels.emplace_back(d, 0);
+  }
+  const Bottlenecks bottlenecks(klonet8(), channels);
+  for (const auto& [from, to] : channels) {
+    CAPTURE(from);
+    CAPTURE(to);
+    const std::vector<model::Hop>& hops = klonet8().route(from, to).hops;
+    std::vector<bool> limits;
+    for (const model::Hop& hop : hops) limits.push_back(bottlenecks.limits(hop));
+    CHECK(hops.size() == 4);
+    CHECK(std::count(limits.begin(), limits.end(), true) == 1);
+    CHECK((from == 0 ? limits[0] || limits[1] : limits[2] || limits[3]));
+  }
+}
+
+TEST_CASE("sim/network: links that limit nothing change no time, on 200 random networks") {
+  std::mt19937 random(31);
+  const auto draw = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  std::int64_t left_out = 0;
+  std::int64_t kept = 0;
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    // Devices behind gateways at one switch. Few different speeds, so that many are equal.
+    const int devices = draw(2, 6);
+    std::vector<model::Device> made;
+    std::vector<std::string> routers{"switch"};
+    std::vector<model::Link> links;
+    std::vector<model::Edge> edges;
+    const auto connect = [&](const std::string& from, const std::string& to) {
+      constexpr std::array kSharings{Sharing::shared, Sharing::split_duplex, Sharing::fatpipe};
+      const Sharing sharing = kSharings.at(static_cast<std::size_t>(draw(0, 7) % 3));
+      model::Link link{.name = from + to,
+                       .latency = model::Seconds{1e-4 * draw(0, 3)},
+                       .bandwidth = model::BytesPerSecond{1e6 * draw(1, 3)},
+                       .sharing = sharing};
+      if (draw(0, 9) == 0 && sharing == Sharing::shared)
+        link.background = model::BytesPerSecond{2e5};
+      edges.push_back(
+          {.from = from,
+           .to = to,
+           .hops = {{static_cast<model::LinkIndex>(links.size()),
+                     sharing == Sharing::split_duplex ? Direction::up : Direction::none}}});
+      links.push_back(link);
+    };
+    for (int d = 0; d < devices; ++d) {
+      const std::string name = std::to_string(d);
+      made.push_back({.name = "d" + name,
+                      .cores = 1,
+                      .flop_rate = model::FlopsPerSecond{1e9},
+                      .memory_bandwidth = model::BytesPerSecond{1e9},
+                      .memory = model::Bytes{1e9}});
+      routers.push_back("g" + name);
+      connect("d" + name, "g" + name);
+      connect("g" + name, "switch");
+    }
+    const model::Cluster cluster("random", made, routers, links, edges);
+    TaskGraph graph(one_row());
+    const int messages = draw(1, 40);
+    for (int m = 0; m < messages; ++m) {
+      const int from = draw(0, devices - 1);
+      const int to = (from + draw(1, devices - 1)) % devices;
+      std::vector<TaskIndex> after;
+      if (m > 0 && draw(0, 1) == 0) after.push_back(draw(0, m - 1));
+      graph.add(message(from, to, draw(1, 5000)), after);
+    }
+    ToldSteps told(graph);
+    const auto channels = told.channels();
+    REQUIRE(channels);
+    const Bottlenecks bottlenecks(cluster, *channels);
+    for (const auto& [from, to] : *channels) {
+      int limiting = 0;
+      for (const model::Hop& hop : cluster.route(from, to).hops) {
+        const bool limits = bottlenecks.limits(hop);
+        ++(limits ? kept : left_out);
+        limiting += limits ? 1 : 0;
+      }
+      CHECK(limiting > 0);
+    }
+    GraphSteps untold({graph});
+    const Spans whole = simulated(cluster, free_costs(cluster), untold);
+    const Spans fewer = simulated(cluster, free_costs(cluster), told);
+    REQUIRE(whole.size() == fewer.size());
+    for (const auto& [id, span] : whole) {
+      CHECK(fewer.at(id).start == doctest::Approx(span.start).epsilon(1e-9));
+      CHECK(fewer.at(id).end == doctest::Approx(span.end).epsilon(1e-9));
+    }
+  }
+  CHECK(left_out > 500);
+  CHECK(kept > 500);
 }
 
 TEST_CASE("sim/network: a message that comes later takes its share from then on") {

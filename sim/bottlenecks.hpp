@@ -1,0 +1,42 @@
+#pragma once
+
+// Which links can limit the flows of a run at all. Private to sim/.
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "model/analytic.hpp"
+#include "model/cluster.hpp"
+
+namespace tandem::sim {
+
+// Max-min shares depend on what the links allow together, so a link that allows all that another
+// one does can be left out: one that carries, of all channels that a run uses, only such as also
+// pass a link that is no faster. Every link is a constraint in each of the engine's solutions, and
+// behind a switch most say nothing new.
+class Bottlenecks {
+ public:
+  Bottlenecks(const model::Cluster& cluster, std::span<const model::Channel> channels);
+  // Whether a flow over `hop` needs to know of it. Links that others use too, or whose bandwidth
+  // changes, always count.
+  [[nodiscard]] bool limits(const model::Hop& hop) const { return limits_[place_of(hop)]; }
+
+ private:
+  struct Use {
+    std::size_t channel = 0;
+    int times = 0;  // that its route passes the link
+    bool operator==(const Use&) const = default;
+  };
+
+  [[nodiscard]] std::size_t place_of(const model::Hop& hop) const;
+  [[nodiscard]] const model::Link& link_at(std::size_t place) const;
+  [[nodiscard]] bool implied(std::size_t place, std::size_t by) const;
+
+  const model::Cluster* cluster_;
+  std::vector<std::vector<Use>> uses_;  // by place, ascending; directions that are apart are places
+  std::vector<bool> limits_;            // by place
+};
+
+}  // namespace tandem::sim
