@@ -173,7 +173,6 @@ void RunRecorder::add(DeviceIndex device, const DeviceTotals& totals) {
   metrics.bytes_loaded = totals.bytes_loaded;
   first_start_[d] = totals.first_cpu_s;
   last_end_[d] = totals.last_cpu_s;
-  metrics.stall_s = std::max(0.0, totals.last_cpu_s - totals.first_cpu_s - totals.busy_cpu_s);
   late_[d] = {.stall_s = totals.late_stall_s, .busy_s = totals.late_disk_s};
   KindMetrics& transfers = kinds_[d][static_cast<std::size_t>(TaskKind::transfer)];
   for (const DeviceTotals::Sent& sent : totals.sent) {
