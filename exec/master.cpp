@@ -298,7 +298,9 @@ class MasterSession {
     double now = 0.0;
     std::int32_t i = 0;
     for (auto step = scheduler.next(now, tokens); step; step = scheduler.next(now, tokens), ++i) {
-      wait_until(generation.ready + seconds(step->not_before_s * run_.dilation));
+      const Clock::time_point not_before =
+          generation.ready + seconds(step->not_before_s * run_.dilation);
+      wait_until(not_before);
       const model::Batch& batch = step->batch;
       const std::vector<std::int32_t> rows = scheduler.row_tokens();
       std::vector<std::size_t> sampled;  // requests, in the order of the rows
@@ -307,11 +309,12 @@ class MasterSession {
       }
       announce(i, batch, rows);
       tokens.clear();
-      const DeviceRun::Served done = device_run_->serve(i, batch, rows, [&](auto logits) {
+      const auto sample = [&](auto logits) {
         require(tokens.size() < sampled.size(), "as many rows are sampled as asked for");
         tokens.push_back(samplers[sampled[tokens.size()]].sample(logits));
         return tokens.back();
-      });
+      };
+      const DeviceRun::Served done = device_run_->serve(i, batch, rows, sample, not_before);
       if (tokens.size() != sampled.size() || done.sampled_ns.size() != sampled.size())
         throw Error("plan: the master samples too few tokens; make the plan again");
       served_.push_back({.step = *step, .sampled_s = {}, .end_s = since_begin(done.end_ns)});

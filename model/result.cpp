@@ -165,7 +165,7 @@ RequestResult read_request(const JsonValue& json) {
   json.expect_keys(
       {"id", "arrival_s", "queueing_s", "ttft_s", "end_s", "token_latency_s", "tokens"});
   return {.id = json.at("id").line(),
-          .arrival_s = amount(json, "arrival_s"),
+          .arrival_s = json.at("arrival_s").number(0.0, kMaxNumber),
           .queueing_s = amount(json, "queueing_s"),
           .ttft_s = amount(json, "ttft_s"),
           .end_s = amount(json, "end_s"),

@@ -37,7 +37,8 @@ struct Home {
   }
   [[nodiscard]] Generation serve(planner::Plan plan, const std::vector<InferenceRequest>& requests,
                                  const planner::Policy& policy, std::int64_t chunk,
-                                 const std::vector<std::int64_t>& stops = {}) const {
+                                 const std::vector<std::int64_t>& stops = {},
+                                 Pace pace = Pace::real) const {
     plan.capacity = planner::wanted_capacity(requests, policy, chunk);
     GenerateOptions options;
     options.weights = weights();
@@ -45,6 +46,7 @@ struct Home {
     options.workers = processes->endpoints();
     options.key = key;
     options.stop_tokens = stops;
+    options.pace = pace;
     options.serve =
         ServeOptions{.requests = requests, .policy = &policy, .chunk = chunk, .on_token = {}};
     Interrupt interrupt;
@@ -138,12 +140,17 @@ TEST_CASE("exec/session: a request that arrives later is waited for") {
   std::mt19937 random(8);
   std::vector<InferenceRequest> requests = random_requests(random, 2);
   requests[1].arrival_s = 0.6;
-  const Generation served =
-      home.serve(home.plan("tensor", 2), requests, planner::find_policy("continuous"), 0);
-  const std::vector<model::RequestResult>& results = served.run.result.requests;
-  CHECK(results[0].end_s < 0.6);
-  CHECK(results[1].end_s > 0.6);
-  CHECK(results[1].tokens == home.alone(requests[1]));
+  // An emulated device must not take the time that it idles as time in which it could have begun.
+  for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {
+    CAPTURE(static_cast<int>(pace));
+    const Generation served = home.serve(home.plan("tensor", 2), requests,
+                                         planner::find_policy("continuous"), 0, {}, pace);
+    const std::vector<model::RequestResult>& results = served.run.result.requests;
+    CHECK(results[0].end_s < 0.6);
+    CHECK(results[1].ttft_s > 0.0);
+    CHECK(results[1].end_s > 0.6);
+    CHECK(results[1].tokens == home.alone(requests[1]));
+  }
 }
 
 }  // namespace

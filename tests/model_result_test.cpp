@@ -147,6 +147,7 @@ TEST_CASE("model/result: many requests, and the steps that were made for them") 
   };
   CHECK(contains(wrong([](json& x) { x["requests"][0].erase("end_s"); }), "end_s"));
   CHECK(contains(wrong([](json& x) { x["requests"][0]["who"] = 1; }), "who"));
+  CHECK(contains(wrong([](json& x) { x["requests"][0]["arrival_s"] = nullptr; }), "arrival_s"));
   CHECK(contains(wrong([](json& x) { x["schedule"][0]["segments"] = json::array(); }),
                  "at least one segment"));
   CHECK(contains(wrong([](json& x) {

@@ -190,6 +190,38 @@ TEST_CASE("planner/serving: when requests begin, by policy") {
   CHECK(continuous[2].queueing_s == 0.0);
 }
 
+TEST_CASE("planner/serving: steps that were made are replayed at the same times") {
+  const planner::Plan plan = two_devices();
+  // Rows for one prompt beside decoding: a static batch waits for the last of its requests, but
+  // reads the first one's prompt alone.
+  const auto requests = requests_of({{0.0, 4, 3}, {0.5, 4, 2}, {2.0, 4, 2}});
+  for (const planner::Policy& policy : planner::policies()) {
+    for (const std::int64_t chunk : {0, 3}) {
+      CAPTURE(policy.name);
+      CAPTURE(chunk);
+      RequestScheduler scheduler(
+          requests, policy,
+          {.chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk)});
+      model::Result made;
+      planner::fill_requests(requests, predicted(plan, scheduler).served(), made);
+      model::RecordedScheduler again(
+          planner::replayed_steps(made.schedule, requests, plan.model, "r.json"));
+      model::Result replayed;
+      planner::fill_requests(requests, predicted(plan, again).served(), replayed);
+      for (std::size_t r = 0; r < requests.size(); ++r) {
+        CHECK(replayed.requests[r].queueing_s == doctest::Approx(made.requests[r].queueing_s));
+        CHECK(replayed.requests[r].ttft_s == doctest::Approx(made.requests[r].ttft_s));
+        CHECK(replayed.requests[r].end_s == doctest::Approx(made.requests[r].end_s));
+      }
+      // Of a request that no step has, a replay knows no times.
+      const auto one_more = requests_of({{0.0, 4, 3}, {0.5, 4, 2}, {2.0, 4, 2}, {3.0, 4, 2}});
+      CHECK_THROWS_WITH_AS(
+          (void)planner::replayed_steps(made.schedule, one_more, plan.model, "r.json"),
+          doctest::Contains("no rows of request 'r3'"), Error);
+    }
+  }
+}
+
 TEST_CASE("planner/serving: a request that does not fit alone is refused by name") {
   const auto requests = requests_of({{0.0, 30, 2}});
   CHECK_THROWS_WITH_AS(

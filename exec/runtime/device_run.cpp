@@ -297,8 +297,8 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
 }
 
 DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
-                                   std::span<const std::int32_t> tokens,
-                                   const SampleToken& sample) {
+                                   std::span<const std::int32_t> tokens, const SampleToken& sample,
+                                   Clock::time_point not_before) {
   const planner::Capacity& capacity = options_.run.capacity;
   const auto wrong = [](const model::Segment& segment) { return segment.sampled > 1; };
   if (!options_.run.serves() || batch.rows() > capacity.rows ||
@@ -316,6 +316,7 @@ DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
     pacer_.available(Clock::now());
     runtime_.disk_available(Clock::now());
   }
+  pacer_.available(not_before);
   if (!options_.run.keep_records) times_.clear();
   const std::size_t before = times_.size();
   // Whatever batch comes next, its steps load the same.

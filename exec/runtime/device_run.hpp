@@ -160,13 +160,15 @@ class DeviceRun {
   void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
              const SampleToken& sample);
   // The same for step `i` of a run that serves requests; `tokens` empty on devices that do not
-  // embed. Throws Error unless the batch is within the run's capacity.
+  // embed. Throws Error unless the batch is within the run's capacity. An emulated device begins no
+  // earlier than `not_before`, for which the master has waited: requests may arrive while it idles.
+  // (Workers begin with the master's messages.)
   struct Served {
     std::vector<std::int64_t> sampled_ns;  // end of each sample here, in order of rows
     std::int64_t end_ns = 0;               // of the cpu lane's last task
   };
   Served serve(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
-               const SampleToken& sample);
+               const SampleToken& sample, Clock::time_point not_before = {});
   // Any thread.
   void cancel(const std::string& reason) noexcept;
 

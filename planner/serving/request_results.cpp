@@ -65,7 +65,11 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                                                  const std::string& source) {
   std::vector<std::int64_t> read(requests.size());
   for (std::size_t s = 0; s < schedule.size(); ++s) {
-    schedule[s].not_before_s = 0.0;
+    // A time that is an arrival is what the policy waited for, though that request's prompt may be
+    // read in a later step.
+    double& not_before = schedule[s].not_before_s;
+    if (!std::ranges::binary_search(requests, not_before, {}, &InferenceRequest::arrival_s))
+      not_before = 0.0;
     std::vector<bool> seen(requests.size());
     for (const model::Segment& segment : schedule[s].batch.segments) {
       const auto r = static_cast<std::size_t>(segment.sequence);
@@ -80,10 +84,14 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                     ", within the model's context; write the result again with `tandem run`");
       }
       seen[r] = true;
-      if (read[r] == 0)
-        schedule[s].not_before_s = std::max(schedule[s].not_before_s, requests[r].arrival_s);
+      if (read[r] == 0) not_before = std::max(not_before, requests[r].arrival_s);
       read[r] += segment.rows;
     }
+  }
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    if (read[r] == 0)
+      throw Error(source + ": field 'schedule' has no rows of request '" + requests[r].id +
+                  "', expected steps for each request; write the result again with `tandem run`");
   }
   return schedule;
 }
