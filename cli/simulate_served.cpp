@@ -142,6 +142,10 @@ std::optional<ServedRun> served_run(const Options& options, const Plan& plan) {
     throw Error(*path + ": of plan " + measured.plan.sha256.substr(0, 16) + ", expected " +
                 expected.substr(0, 16) + "; give the result of a run of this plan");
   }
+  if (measured.kind != "measured") {
+    throw Error(*path + ": field 'kind' is \"" + measured.kind +
+                "\", expected \"measured\"; give a result of `tandem run --workload`");
+  }
   if (measured.schedule.empty()) {
     throw Error(*path +
                 ": field 'schedule' is null, expected the steps of a run; give a result of "

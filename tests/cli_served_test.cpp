@@ -76,6 +76,7 @@ TEST_CASE("cli/served: requests are planned for, predicted, run, compared and re
     CHECK(measured["metrics"]["throughput_tokens_per_s"].get<double>() > 0.0);
     bench.must(simulate({"--schedule", "measured.json", "--quiet", "--out", "replayed.json"}));
     CHECK(bench.result("replayed.json")["schedule"].size() == measured["schedule"].size());
+    check_refused(bench, simulate({"--schedule", "predicted.json"}), 1, "'kind' is \"predicted\"");
     const std::string table =
         bench.good({"compare", "replayed.json", "measured.json", "--out", "compared"});
     CHECK(table.find("b token latency p50") != std::string::npos);

@@ -16,7 +16,7 @@ using model::JsonValue;
 constexpr std::size_t kMostRequests = 10000;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 constexpr double kMostTemperature = 1e6;
-constexpr const char* kRemedy = "; see `tandem simulate --help`";
+constexpr const char* kRemedy = "see `tandem simulate --help`";
 
 std::vector<std::int32_t> read_ids(const JsonValue& value) {
   std::vector<std::int32_t> ids;
@@ -93,7 +93,8 @@ std::vector<InferenceRequest> parse_requests(std::string_view text, std::string_
     requests.push_back(std::move(request));
   }
   if (requests.empty())
-    throw Error(std::string(source) + ": no requests, expected a line of JSON for each" + kRemedy);
+    throw Error(std::string(source) + ": no requests, expected a line of JSON for each; " +
+                kRemedy);
   std::ranges::stable_sort(requests, {}, &InferenceRequest::arrival_s);
   return requests;
 }
