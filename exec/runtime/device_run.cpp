@@ -309,14 +309,14 @@ DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
                 std::to_string(capacity.rows) + " rows of " + std::to_string(capacity.sequences) +
                 ", one sampled row each; install the same tandem on every device");
   }
+  // The schedules begin with the run; finding the graph is no part of an emulated device's work.
+  const bool waited = not_before != Clock::time_point{};
+  const Clock::time_point begin = waited ? not_before : Clock::now();
+  if (i == 0) runtime_.disk_available(begin);
+  if (i == 0 || waited) pacer_.available(begin);
   const model::TaskGraph& graph = shapes_.graph_of(batch);
   runtime_.prepare(graph);
   if (!tokens.empty()) compute_.set_tokens(tokens);
-  if (i == 0) {  // the schedules begin with the run
-    pacer_.available(Clock::now());
-    runtime_.disk_available(Clock::now());
-  }
-  pacer_.available(not_before);
   if (!options_.run.keep_records) times_.clear();
   const std::size_t before = times_.size();
   // Whatever batch comes next, its steps load the same.
