@@ -9,12 +9,11 @@
 #include "exec/master_voice.hpp"
 #include "exec/master_weights.hpp"
 #include "exec/report_gathering.hpp"
+#include "exec/request_serving.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
-#include "planner/serving/request_results.hpp"
-#include "planner/serving/request_scheduler.hpp"
 #include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
@@ -271,71 +270,33 @@ class MasterSession {
     return generation;
   }
 
-  // Steps as the scheduler makes them, until every request has ended.
   Generation serve(const GenerateOptions& options) {
-    const std::vector<planner::InferenceRequest>& requests = options.serve->requests;
-    const auto ends = [&](std::size_t r, std::int32_t token) {
-      return !requests[r].ignore_eos &&
-             std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end();
-    };
-    planner::RequestScheduler scheduler(
-        requests, *options.serve->policy,
-        {.chunk = options.serve->chunk, .capacity = run_.capacity, .ends = ends});
-    std::vector<Sampler> samplers;
-    samplers.reserve(requests.size());
-    for (const planner::InferenceRequest& request : requests) {
-      samplers.emplace_back(SamplingOptions{
-          .temperature = request.temperature, .top_p = request.top_p, .seed = request.seed});
-    }
+    serving_.emplace(*options.serve, options.stop_tokens, run_.capacity, run_.dilation);
     std::optional<DriftWatch> drift;
     if (run_.pace == Pace::measured) drift.emplace(options_.turn.get());
     voice_.stage("");
     Generation generation;
     generation.ready = Clock::now();
-    serve_begin_ns_ = nanoseconds(generation.ready);
-    std::vector<std::size_t> given(requests.size());
-    std::vector<std::int32_t> tokens;
-    double now = 0.0;
-    std::int32_t i = 0;
-    for (auto step = scheduler.next(now, tokens); step; step = scheduler.next(now, tokens), ++i) {
-      const Clock::time_point not_before =
-          generation.ready + seconds(step->not_before_s * run_.dilation);
-      wait_until(not_before);
-      const model::Batch& batch = step->batch;
-      const std::vector<std::int32_t> rows = scheduler.row_tokens();
-      std::vector<std::size_t> sampled;  // requests, in the order of the rows
-      for (const model::Segment& segment : batch.segments) {
-        if (segment.sampled > 0) sampled.push_back(static_cast<std::size_t>(segment.sequence));
-      }
-      announce(i, batch, rows);
-      tokens.clear();
-      const auto sample = [&](auto logits) {
-        require(tokens.size() < sampled.size(), "as many rows are sampled as asked for");
-        tokens.push_back(samplers[sampled[tokens.size()]].sample(logits));
-        return tokens.back();
-      };
-      const DeviceRun::Served done = device_run_->serve(i, batch, rows, sample, not_before);
-      if (tokens.size() != sampled.size() || done.sampled_ns.size() != sampled.size())
-        throw Error("plan: the master samples too few tokens; make the plan again");
-      served_.push_back({.step = *step, .sampled_s = {}, .end_s = since_begin(done.end_ns)});
-      for (const std::int64_t at : done.sampled_ns)
-        served_.back().sampled_s.push_back(since_begin(at));
-      for (std::size_t k = 0; k < tokens.size(); ++k) {
-        const std::size_t r = sampled[k];
-        const auto count = static_cast<std::int64_t>(++given[r]);
-        if (!options.serve->on_token) continue;
-        voice_.with([&] {
-          options.serve->on_token(r, tokens[k],
-                                  count == requests[r].new_tokens || ends(r, tokens[k]));
-        });
-      }
-      const double outcome =
-          sampled.empty() ? served_.back().end_s : served_.back().sampled_s.back();
-      now = std::max(step->not_before_s, outcome);
-      if (drift && i % kDriftEvery == 0) drift->sample();
-    }
+    serving_->run(
+        generation.ready,
+        {.wait_until = [this](Clock::time_point when) { wait_until(when); },
+         .announce = [this](std::int32_t i, const model::Batch& batch,
+                            const std::vector<std::int32_t>& rows) { announce(i, batch, rows); },
+         .execute =
+             [this](std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> rows,
+                    const SampleToken& sample, Clock::time_point not_before) {
+               return device_run_->serve(i, batch, rows, sample, not_before);
+             },
+         .on_token =
+             [&](std::size_t request, std::int32_t token, bool last) {
+               if (!options.serve->on_token) return;
+               voice_.with([&] { options.serve->on_token(request, token, last); });
+             },
+         .after_step =
+             [&](std::int32_t i) {
+               if (drift && i % kDriftEvery == 0) drift->sample();
+             }});
     if (drift) generation.drift = drift->finish();
-    served_tokens_ = scheduler.tokens();
     return generation;
   }
 
@@ -348,16 +309,6 @@ class MasterSession {
       std::this_thread::sleep_until(std::min(when, Clock::now() + kPiece));
       session_->check();
     }
-  }
-
-  static std::int64_t nanoseconds(Clock::time_point time) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  }
-  static Clock::duration seconds(double value) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-  }
-  [[nodiscard]] double since_begin(std::int64_t at_ns) const {
-    return static_cast<double>(at_ns - serve_begin_ns_) * 1e-9 / run_.dilation;
   }
 
   PassageScores score(std::int32_t i, const Passage& passage) {
@@ -413,7 +364,7 @@ class MasterSession {
     generation.run = merge(plan_, steps, accounts, options.keep_spans, run_.dilation);
     model::Result& result = generation.run.result;
     result.tokens = generation.tokens;
-    if (options.serve) fill_served(*options.serve, accounts, generation.run);
+    if (options.serve) fill_served(accounts, generation.run);
     if (run_.pace != Pace::real) result.pace = std::string(to_string(run_.pace));
     double worst_mean_s = 0.0;
     double worst_s = 0.0;
@@ -437,14 +388,9 @@ class MasterSession {
     result.environment["threads"] = std::to_string(options_.threads);
   }
 
-  [[nodiscard]] std::vector<model::ScheduledStep> scheduled() const {
-    std::vector<model::ScheduledStep> steps;
-    for (const model::ServedStep& served : served_) steps.push_back(served.step);
-    return steps;
-  }
   std::unique_ptr<model::Steps> steps_made(const Generation& generation) {
     if (run_.serves()) {
-      return std::make_unique<planner::ScheduledSteps>(plan_, scheduled());
+      return std::make_unique<planner::ScheduledSteps>(plan_, serving_->scheduled());
     }
     // An encoder's pass samples nothing.
     const std::size_t steps = generation.hidden.empty() ? generation.tokens.size() : 1;
@@ -452,14 +398,10 @@ class MasterSession {
   }
 
   // What the result says of requests; its trace's times are made to begin with the run.
-  void fill_served(const ServeOptions& options, const std::vector<DeviceAccount>& accounts,
-                   RunResult& run) const {
-    planner::fill_requests(options.requests, served_, run.result);
-    for (std::size_t r = 0; r < served_tokens_.size(); ++r)
-      run.result.requests[r].tokens = served_tokens_[r];
-    if (served_tokens_.size() == 1) run.result.tokens = served_tokens_.front();
+  void fill_served(const std::vector<DeviceAccount>& accounts, RunResult& run) const {
+    serving_->fill(run.result);
     const auto& own = accounts[static_cast<std::size_t>(plan_.master)].report.tally;
-    const double begin_s = since_begin(own.origin_ns);
+    const double begin_s = serving_->since_begin(own.origin_ns);
     for (model::Span& span : run.trace.spans) {
       span.start += begin_s;
       span.end += begin_s;
@@ -470,7 +412,7 @@ class MasterSession {
   [[nodiscard]] std::vector<std::size_t> most_records() const {
     std::vector<std::size_t> most;
     if (run_.serves()) {
-      planner::ScheduledSteps steps(plan_, scheduled());
+      planner::ScheduledSteps steps(plan_, serving_->scheduled());
       std::vector<double> bytes(plan_.cluster.devices().size());
       for (std::int32_t i = 0; run_.keep_records && i < steps.count(); ++i) {
         const std::vector<double> more = model::record_bytes(steps.graph(i), bytes.size());
@@ -497,11 +439,8 @@ class MasterSession {
   std::unique_ptr<Session> session_;
   std::optional<MasterWeights> weights_;  // of the session
   std::atomic<bool> connected_ = false;
-  DeviceRun* device_run_ = nullptr;  // the session's
-  // Of a run that serves requests.
-  std::int64_t serve_begin_ns_ = 0;
-  std::vector<model::ServedStep> served_;
-  std::vector<std::vector<std::int32_t>> served_tokens_;  // by request
+  DeviceRun* device_run_ = nullptr;        // the session's
+  std::optional<RequestServing> serving_;  // of a run that serves requests
   bool own_peak_ = false;  // the kernel lets the peak of memory begin with the session
 };
 
