@@ -20,6 +20,8 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::int32_t kDriftEvery = 4;  // steps
+static_assert(planner::kMostSequences <= static_cast<std::int64_t>(kMaxSegments),
+              "a step of as many sequences as a scheduler puts together can be announced");
 
 }  // namespace
 

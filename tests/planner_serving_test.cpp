@@ -222,6 +222,24 @@ TEST_CASE("planner/serving: steps that were made are replayed at the same times"
   }
 }
 
+TEST_CASE("planner/serving: a step has no more sequences than can be announced") {
+  const auto requests =
+      requests_of(std::vector<std::tuple<double, std::int64_t, std::int64_t>>(4200, {0.0, 1, 1}));
+  for (const planner::Policy& policy : planner::policies()) {
+    CAPTURE(policy.name);
+    CHECK(planner::wanted_capacity(requests, policy, 0).sequences <= planner::kMostSequences);
+    // A plan may have been made by hand.
+    RequestScheduler scheduler(
+        requests, policy, {.capacity = {.rows = 9000, .positions = 1 << 20, .sequences = 9000}});
+    std::size_t served = 0;
+    while (const auto step = scheduler.next(0.0, {})) {
+      CHECK(step->batch.segments.size() <= planner::kMostSequences);
+      served += step->batch.segments.size();
+    }
+    CHECK(served == requests.size());
+  }
+}
+
 TEST_CASE("planner/serving: a request that does not fit alone is refused by name") {
   const auto requests = requests_of({{0.0, 30, 2}});
   CHECK_THROWS_WITH_AS(

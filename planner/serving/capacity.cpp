@@ -29,10 +29,9 @@ Capacity larger(const Capacity& a, const Capacity& b) {
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
                          std::int64_t chunk) {
   if (!policy.several) return least_capacity(requests, chunk);
+  const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), kMostSequences);
   Capacity capacity{
-      .rows = rows_of(requests, chunk) + static_cast<std::int64_t>(requests.size()) - 1,
-      .positions = 0,
-      .sequences = static_cast<std::int64_t>(requests.size())};
+      .rows = rows_of(requests, chunk) + sequences - 1, .positions = 0, .sequences = sequences};
   for (const InferenceRequest& request : requests)
     capacity.positions += reserved_positions(request.positions());
   return capacity;

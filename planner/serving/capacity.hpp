@@ -22,6 +22,9 @@ struct Capacity {
   bool operator==(const Capacity&) const = default;
 };
 
+// Most sequences at once, whatever the memory: what the announcement of a step carries.
+inline constexpr std::int64_t kMostSequences = 4096;
+
 // The larger in each respect.
 [[nodiscard]] Capacity larger(const Capacity& a, const Capacity& b);
 

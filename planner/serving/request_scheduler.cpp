@@ -80,7 +80,8 @@ void RequestScheduler::learn(std::span<const std::int32_t> tokens) {
 std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());
-  const std::int64_t most = std::min(options_.capacity.sequences, options_.capacity.rows);
+  const std::int64_t most =
+      std::min({options_.capacity.sequences, options_.capacity.rows, kMostSequences});
   std::size_t count = 0;
   for (std::size_t r = admitted_; r < requests_.size(); ++r, ++count) {
     positions += reservation(requests_[r]);
