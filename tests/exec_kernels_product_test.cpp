@@ -23,7 +23,8 @@ struct Case {
 constexpr Case kCases[] = {{1, 1, 1},    {1, 8, 16},   {1, 37, 131},   {2, 9, 64},   {3, 7, 33},
                            {4, 16, 48},  {5, 13, 97},  {6, 5, 17},     {7, 11, 768}, {8, 12, 100},
                            {9, 31, 127}, {9, 5, 3079}, {21, 13, 4099}, {1, 9, 3079}, {2, 17, 3079},
-                           {17, 1, 5},   {31, 67, 64}, {64, 48, 1}};
+                           {17, 1, 5},   {31, 67, 64}, {64, 48, 1},    {3, 26, 384}, {5, 14, 385},
+                           {6, 20, 769}, {8, 26, 1605}};
 
 // Strides larger than the widths, filled with values that must not be read or written.
 struct Operands {
@@ -131,6 +132,29 @@ TEST_CASE("kernels/product: few rows' outputs are the same bits however they are
     few_row_gated_product(gated_split.product.part(17, 53),
                           gated_split.wide_up.data() + 17 * gated_split.product.w_stride);
     CHECK(gated.wide_y == gated_split.wide_y);
+  }
+}
+
+TEST_CASE("kernels/product: two to eight tokens have the bits of each two of them") {
+  for (const std::int64_t depth : {131, 384, 805, 3079}) {
+    for (const std::int64_t tokens : {3, 4, 5, 6, 7, 8}) {
+      CAPTURE(depth);
+      CAPTURE(tokens);
+      const Operands together({tokens, 29, depth});
+      const Operands pairs({tokens, 29, depth});
+      testing::for_every_target([&] {
+        few_row_product(together.product);
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          Product pair = pairs.product;
+          const std::int64_t from = t + 1 < tokens ? t : t - 1;
+          pair.x += from * pair.x_stride;
+          pair.y += from * pair.y_stride;
+          pair.tokens = 2;
+          few_row_product(pair);
+        }
+        CHECK(together.wide_y == pairs.wide_y);
+      });
+    }
   }
 }
 

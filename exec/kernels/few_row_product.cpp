@@ -32,6 +32,8 @@ constexpr std::int64_t kLongRow = 3072;
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 constexpr int kPairRows = kManyRegisters ? 8 : 4;
 constexpr int kGroupRows = kManyRegisters ? 6 : 3;
+// Tokens whose weights come in as many streams.
+constexpr std::int64_t kMostStreamed = 8;
 
 // Into the second-level cache: the first would lose what is in use.
 HWY_INLINE void prefetch(const float* p) { __builtin_prefetch(p, 0, 2); }
@@ -120,30 +122,39 @@ struct Rows {
   std::int64_t depth;
   float* y;
   std::int64_t y_stride;
+  std::int64_t y_step;     // between the results of weight rows
   bool add;                // to what y holds
+  const float* next;       // weights to prefetch
   std::int64_t next_line;  // floats between the lines that one step prefetches
   std::int64_t next_step;  // and between the steps
+  // Sums that wait between pieces of the depth, and whether this is the first piece or the last.
+  float* kept = nullptr;
+  bool first = true;
+  bool last = true;
 };
 
-// y[t, r] = x[t] . w[r] for R weight rows and T tokens. With kAhead it prefetches the R rows that
-// come next while it walks these, in the order of memory.
-template <int R, int T, bool kAhead>
+// y[t, r] = x[t] . w[r] for R weight rows and T tokens, or with kPieces a part of that sum. It
+// prefetches kNext lines while it walks a line of each row.
+template <int R, int T, int kNext, bool kPieces>
 HWY_INLINE void dots(const Rows& p) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const float* HWY_RESTRICT w = p.w;
   const float* HWY_RESTRICT x = p.x;
   V acc[R * T];
-  HWY_UNROLL(32)
-  for (int i = 0; i < R * T; ++i) acc[i] = hn::Zero(d);
-  const float* next = w + R * p.w_stride;
+  if (!kPieces || p.first) {
+    HWY_UNROLL(32)
+    for (int i = 0; i < R * T; ++i) acc[i] = hn::Zero(d);
+  } else {
+    HWY_UNROLL(32)
+    for (int i = 0; i < R * T; ++i) acc[i] = hn::LoadU(d, p.kept + i * lanes);
+  }
+  const float* next = p.next;
   std::int64_t k = 0;
   for (; k + lanes <= p.depth; k += lanes) {
-    if constexpr (kAhead) {
+    if (kNext > 0 && (lanes == kLine || k % kLine == 0)) {
       HWY_UNROLL(8)
-      for (std::int64_t line = 0; line < R * lanes / kLine; ++line) {
-        prefetch(next + line * p.next_line);
-      }
+      for (std::int64_t line = 0; line < kNext; ++line) prefetch(next + line * p.next_line);
       next += p.next_step;
     }
     V weight[R];
@@ -168,6 +179,11 @@ HWY_INLINE void dots(const Rows& p) {
       }
     }
   }
+  if (kPieces && !p.last) {
+    HWY_UNROLL(32)
+    for (int i = 0; i < R * T; ++i) hn::StoreU(acc[i], d, p.kept + i * lanes);
+    return;
+  }
   HWY_UNROLL(4)
   for (int t = 0; t < T; ++t) {
     float sums[(R + 3) / 4 * 4];
@@ -179,7 +195,10 @@ HWY_INLINE void dots(const Rows& p) {
       store_sums(four, sums + r);
     }
     float* y = p.y + t * p.y_stride;
-    for (int r = 0; r < R; ++r) y[r] = p.add ? y[r] + sums[r] : sums[r];
+    for (int r = 0; r < R; ++r) {
+      float& sum = y[r * p.y_step];
+      sum = p.add ? sum + sums[r] : sums[r];
+    }
   }
 }
 
@@ -187,30 +206,29 @@ HWY_INLINE void dots(const Rows& p) {
 // a cache.
 template <int R>
 HWY_INLINE void block(Rows p, std::int64_t tokens) {
-  const auto pass = [&p, &tokens]<int T, bool kAhead>() {
-    dots<R, T, kAhead>(p);
+  const auto pass = [&p, &tokens]<int T, int kNext>() {
+    dots<R, T, kNext, false>(p);
     p.x += T * p.x_stride;
     p.y += T * p.y_stride;
     tokens -= T;
   };
-  if (tokens == 1) return pass.template operator()<1, true>();
-  if (tokens == 2) return pass.template operator()<2, true>();
+  if (tokens == 1) return pass.template operator()<1, R>();
+  if (tokens == 2) return pass.template operator()<2, R>();
   if (tokens == 3 || tokens == 5 || tokens == 6) {
-    pass.template operator()<3, true>();
+    pass.template operator()<3, R>();
   } else {
-    pass.template operator()<4, true>();
+    pass.template operator()<4, R>();
   }
-  while (tokens >= 7 || tokens == 4) pass.template operator()<4, false>();
-  while (tokens >= 3) pass.template operator()<3, false>();  // 5 = 3 + 2, 6 = 3 + 3
-  if (tokens == 2) pass.template operator()<2, false>();
-  if (tokens == 1) pass.template operator()<1, false>();
+  while (tokens >= 7 || tokens == 4) pass.template operator()<4, 0>();
+  while (tokens >= 3) pass.template operator()<3, 0>();  // 5 = 3 + 2, 6 = 3 + 3
+  if (tokens == 2) pass.template operator()<2, 0>();
+  if (tokens == 1) pass.template operator()<1, 0>();
 }
 
 // `tokens` of a product, R weight rows at a time; R * min(tokens, 4) sums, R weights and an input
 // fit in the registers.
 template <int R>
 void blocks(const Product& p, bool add) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   // Rows that follow each other without a gap are one stretch of memory.
   const bool gapless = p.w_stride == p.depth;
   Rows rows{.w = p.w,
@@ -220,24 +238,97 @@ void blocks(const Product& p, bool add) {
             .depth = p.depth,
             .y = p.y,
             .y_stride = p.y_stride,
+            .y_step = 1,
             .add = add,
+            .next = p.w,
             .next_line = gapless ? kLine : p.w_stride,
-            .next_step = gapless ? R * lanes : lanes};
+            .next_step = kLine};
   std::int64_t o = 0;
   const auto advance = [&](std::int64_t by) {
     o += by;
     rows.w += by * p.w_stride;
     rows.y += by;
   };
-  for (; o + R <= p.outputs; advance(R)) block<R>(rows, p.tokens);
-  for (; o + 2 <= p.outputs; advance(2)) block<2>(rows, p.tokens);
-  for (; o < p.outputs; advance(1)) block<1>(rows, p.tokens);
+  const auto each = [&]<int N>() {
+    rows.next_step = gapless ? N * kLine : kLine;
+    for (; o + N <= p.outputs; advance(N)) {
+      rows.next = rows.w + N * p.w_stride;
+      block<N>(rows, p.tokens);
+    }
+  };
+  each.template operator()<R>();
+  each.template operator()<2>();
+  each.template operator()<1>();
+}
+
+// A piece of the depth for up to kMostStreamed tokens, in one pass or two. Each pass prefetches its
+// part of the R lines: were it all in the first, the memory would rest during the second.
+template <int R>
+HWY_INLINE void piece(Rows p, std::int64_t tokens) {
+  constexpr int kHalf = (R + 1) / 2;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  const auto pass = [&]<int T, int kNext>() {
+    dots<R, T, kNext, true>(p);
+    p.x += T * p.x_stride;
+    p.y += T * p.y_stride;
+    p.next += kNext * p.next_line;
+    p.kept += lanes * R * T;
+  };
+  if (tokens == 3) return pass.template operator()<3, R>();
+  if (tokens == 4) return pass.template operator()<4, R>();
+  if (tokens < 7) {
+    pass.template operator()<3, kHalf>();
+  } else {
+    pass.template operator()<4, kHalf>();
+  }
+  if (tokens == 5) return pass.template operator()<2, R - kHalf>();
+  if (tokens == 8) return pass.template operator()<4, R - kHalf>();
+  pass.template operator()<3, R - kHalf>();
+}
+
+// Three to eight tokens. The weights come as R streams, each an R-th of the rows, so that each is
+// long and in the order of memory. The depth is walked in pieces whose inputs stay in the
+// first-level cache while both passes use the weights; meanwhile the piece after it is prefetched.
+// Sums wait between pieces as vectors, so that the order of addition is that of the whole depth.
+template <int R>
+void streams(const Product& p) {
+  constexpr std::int64_t kPiece = 384;
+  HWY_ALIGN float kept[static_cast<std::size_t>(R * kMostStreamed) * hn::MaxLanes(Floats())];
+  const std::int64_t rows = p.outputs / R;
+  const std::int64_t pieces = HWY_MAX((p.depth + kPiece - 1) / kPiece, std::int64_t{1});
+  const std::int64_t depth = (p.depth + pieces * kLine - 1) / (pieces * kLine) * kLine;
+  for (std::int64_t o = 0; o < rows; ++o) {
+    const float* w = p.w + o * p.w_stride;
+    std::int64_t k = 0;
+    do {
+      const bool last = k + depth >= p.depth;
+      piece<R>({.w = w + k,
+                .w_stride = rows * p.w_stride,
+                .x = p.x + k,
+                .x_stride = p.x_stride,
+                .depth = last ? p.depth - k : depth,
+                .y = p.y + o,
+                .y_stride = p.y_stride,
+                .y_step = rows,
+                .add = false,
+                .next = last ? w + p.w_stride : w + k + depth,
+                .next_line = rows * p.w_stride,
+                .next_step = kLine,
+                .kept = kept,
+                .first = k == 0,
+                .last = last},
+               p.tokens);
+      k += depth;
+    } while (k < p.depth);
+  }
+  if (rows * R < p.outputs) blocks<R>(p.part(rows * R, p.outputs), false);
 }
 
 void few_row_product(const Product& p) {
   if (p.tokens == 0) return;
   if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
   if (p.tokens <= 2) return blocks<kPairRows>(p, false);
+  if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
   // Pieces whose inputs stay in the second-level cache while all weights pass.
   constexpr std::int64_t kInputs = std::int64_t{64} * 1024;
   const std::int64_t depth = p.tokens > 8 && p.depth > kLongRow ? 2048 : p.depth;
@@ -271,7 +362,7 @@ void few_row_product(const Product& p) { HWY_DYNAMIC_DISPATCH(few_row_product)(p
 
 void few_row_gated_product(const Product& p, const float* up) {
   // Turns of this many outputs, so that each of the two matrices is read in long stretches.
-  constexpr std::int64_t kTurn = 32;
+  constexpr std::int64_t kTurn = 96;
   float ups[kTurn * kGatedRows];
   for (std::int64_t first = 0; first < p.tokens; first += kGatedRows) {
     const std::int64_t tokens = std::min(p.tokens - first, kGatedRows);
