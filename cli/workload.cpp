@@ -52,9 +52,12 @@ void count_prompts(const Options& options, std::vector<InferenceRequest>& reques
 
 std::vector<Flag> workload_flags() {
   static const std::string policies = policies_text();
-  return {{"workload", "FILE", "many requests, a line of JSON each, instead of one"},
-          {"policy", "P", policies},
-          {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"}};
+  return {
+      {"workload", "FILE",
+       "many requests, a line of JSON each: id, arrival_s, prompt (or prompt_ids, prompt_tokens), "
+       "new_tokens"},
+      {"policy", "P", policies},
+      {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"}};
 }
 
 std::optional<Served> served_workload(const Options& options, const model::Transformer& model,

@@ -24,6 +24,18 @@ void check_comparable(const Result& predicted, const Result& measured) {
                 ") was predicted and " + measured.plan.sha256.substr(0, 16) + " (" +
                 measured.plan.strategy + ", " + measured.plan.model +
                 ") was measured; simulate and run the same plan file");
+  // Of many requests; a replayed schedule has no policy of its own.
+  for (const char* const key : {"policy", "chunk"}) {
+    const auto p = predicted.environment.find(key);
+    const auto m = measured.environment.find(key);
+    const bool policies =
+        predicted.environment.contains("policy") && measured.environment.contains("policy");
+    const std::string one = p == predicted.environment.end() ? "none" : p->second;
+    const std::string other = m == measured.environment.end() ? "none" : m->second;
+    if (!policies || one == other) continue;
+    throw Error(std::string("results are of different ways to serve: ") + key + " " + one +
+                " was predicted and " + other + " was measured; simulate as it was run");
+  }
 }
 
 // A metric that is read alike from either result's part.

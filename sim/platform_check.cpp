@@ -108,9 +108,10 @@ void hand_over(int file, std::string_view text, const std::string& source) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const int why = written < 0 ? errno : ENOSPC;
-      const std::string remedy = why == EFBIG ? "raise `ulimit -f`" : "free some memory";
-      throw Error(source + ": could not be handed to SimGrid in a file in memory: " +
-                  std::generic_category().message(why) + "; " + remedy);
+      std::string fault = source + ": could not be handed to SimGrid in a file in memory: ";
+      fault += std::generic_category().message(why);
+      fault += why == EFBIG ? "; raise `ulimit -f`" : "; free some memory";
+      throw Error(fault);
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -62,7 +62,7 @@ class Replay : public model::StepEvaluator {
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Scheduler& scheduler,
          model::GraphSource& graphs, model::DeviceIndex master, FrameWriter& frames,
          std::uint64_t seed)
-      : Replay(cluster, costs, kNoSteps, frames, seed) {
+      : Replay(cluster, costs, nullptr, frames, seed) {
     scheduler_ = &scheduler;
     graphs_ = &graphs;
     master_ = master;
@@ -423,7 +423,6 @@ class Replay : public model::StepEvaluator {
     return step_of(ref).states[static_cast<std::size_t>(ref.action)];
   }
 
-  static constexpr model::Steps* kNoSteps = nullptr;
   static constexpr double kNow = -1.0;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 

@@ -83,6 +83,20 @@ TEST_CASE("cli/served: requests are planned for, predicted, run, compared and re
   }
 }
 
+TEST_CASE("cli/served: results of different policies or chunks are not compared") {
+  const Counter bench;
+  static_cast<void>(bench.good(run({"--workload", "requests.jsonl", "--policy", "static", "--quiet",
+                                    "--out", "measured.json"})));
+  bench.must(simulate({"--workload", "requests.jsonl", "--tokenizer", "tiny", "--quiet", "--out",
+                       "continuous.json"}));
+  check_refused(bench, {"compare", "continuous.json", "measured.json", "--out", "compared"}, 1,
+                "policy continuous was predicted and static was measured");
+  bench.must(simulate({"--workload", "requests.jsonl", "--tokenizer", "tiny", "--quiet", "--policy",
+                       "static", "--chunk", "2", "--out", "chunks.json"}));
+  check_refused(bench, {"compare", "chunks.json", "measured.json", "--out", "compared"}, 1,
+                "chunk 2 was predicted and none was measured");
+}
+
 TEST_CASE("cli/served: a plan for one request serves many one by one") {
   const Counter bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "20",
