@@ -34,18 +34,21 @@ const BlockMaker& MasterWeights::maker() {
 // Of one block, before which `before` bytes of the share's `total` are done.
 BlockMakerOptions MasterWeights::options_for(model::DeviceIndex d, const std::string& whose,
                                              std::uint64_t before, std::uint64_t total) {
-  const auto progress = [=, this](const char* what) -> WeightProgress {
-    return [=, this, text = what + whose](std::uint64_t done, std::uint64_t /*of_block*/) {
-      session_->check();
-      session_->activity().enter(Phase::slicing, d, total);
-      session_->activity().advance(before + done);
-      voice_->stage(text + ": " + std::to_string((before + done) * 100 / total) + "%");
-    };
+  const auto tell = [=, this](const std::string& what, std::uint64_t done) {
+    session_->check();
+    session_->activity().enter(Phase::slicing, d, total);
+    session_->activity().advance(before + done);
+    voice_->stage(what + whose + ": " + std::to_string((before + done) * 100 / total) + "%");
   };
-  return {.verify = false,
-          .slicing = progress("slicing the weights of "),
-          .verifying = progress("checking the weights of "),
-          .on_damage = [this](const std::string& text) { voice_->warn(text); }};
+  BlockMakerOptions options;
+  options.slicing = [tell](std::uint64_t done, std::uint64_t /*of_block*/) {
+    tell("slicing the weights of ", done);
+  };
+  options.verifying = [tell](std::uint64_t done, std::uint64_t /*of_block*/) {
+    tell("checking the weights of ", done);
+  };
+  options.on_damage = [this](const std::string& text) { voice_->warn(text); };
+  return options;
 }
 
 void MasterWeights::offer(std::span<const model::DeviceIndex> peers, const PlanOffer& offer) {

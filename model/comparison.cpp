@@ -33,8 +33,10 @@ void check_comparable(const Result& predicted, const Result& measured) {
     const std::string one = p == predicted.environment.end() ? "none" : p->second;
     const std::string other = m == measured.environment.end() ? "none" : m->second;
     if (!policies || one == other) continue;
-    throw Error(std::string("results are of different ways to serve: ") + key + " " + one +
-                " was predicted and " + other + " was measured; simulate as it was run");
+    std::string fault = "results are of different ways to serve: ";
+    fault += key;
+    fault += ' ' + one + " was predicted and " + other + " was measured; simulate as it was run";
+    throw Error(fault);
   }
 }
 

@@ -33,7 +33,7 @@ void check_equal(const model::RunRecorder& spans, const model::Result& result) {
   }
   std::size_t next = 0;
   for (std::size_t d = 0; d < spans.devices().size(); ++d) {
-    const model::DeviceMetrics& a = spans.devices()[d];
+    const model::DeviceMetrics a = spans.devices()[d];
     const model::DeviceMetrics& b = result.devices[d];
     CAPTURE(a.name);
     CHECK(b.bytes_sent == a.bytes_sent);

@@ -102,8 +102,8 @@ void check_equal(const model::RunRecorder& a, const model::RunRecorder& b) {
   const auto other_gaps = b.metrics().token_latencies_s();
   for (std::size_t i = 0; i < gaps.size(); ++i) CHECK(near(gaps[i], other_gaps[i]));
   for (std::size_t d = 0; d < a.devices().size(); ++d) {
-    const model::DeviceMetrics& x = a.devices()[d];
-    const model::DeviceMetrics& y = b.devices()[d];
+    const model::DeviceMetrics x = a.devices()[d];
+    const model::DeviceMetrics y = b.devices()[d];
     CHECK(near(x.bytes_sent, y.bytes_sent));
     CHECK(near(x.bytes_loaded, y.bytes_loaded));
     CHECK(near(x.busy_cpu_s, y.busy_cpu_s));
