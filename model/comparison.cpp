@@ -34,8 +34,11 @@ void check_comparable(const Result& predicted, const Result& measured) {
     const std::string other = m == measured.environment.end() ? "none" : m->second;
     if (!policies || one == other) continue;
     std::string fault = "results are of different ways to serve: ";
-    fault += key;
-    fault += ' ' + one + " was predicted and " + other + " was measured; simulate as it was run";
+    for (const std::string_view part :
+         {std::string_view(key), std::string_view(" "), std::string_view(one),
+          std::string_view(" was predicted and "), std::string_view(other),
+          std::string_view(" was measured; simulate as it was run")})
+      fault += part;
     throw Error(fault);
   }
 }

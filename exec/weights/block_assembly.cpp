@@ -139,7 +139,7 @@ void BlockAssembly::copy(Donor* donor, std::uint64_t bytes) {
     } catch (const Error&) {
       donor = nullptr;
     }
-    if (part.empty()) {
+    if (donor == nullptr || part.empty()) {
       part = std::span(kZeros).first(std::min<std::uint64_t>(kZeros.size(), bytes));
     } else {
       donor->source.advance(part.size());
