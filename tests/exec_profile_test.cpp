@@ -70,7 +70,7 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
   for (const int threads : {1, 2}) {
     CAPTURE(threads);
     const model::DeviceProfile profile = measure_profile(
-        t, {.threads = threads, .seconds = 3.0, .stream_bytes = 1e5, .rows = {1, 3, 16}});
+        t, {.threads = threads, .seconds = 8.0, .stream_bytes = 1e5, .rows = {1, 3, 16}});
     CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
           std::string::npos);
     CHECK(profile.program_bytes > 2e6);  // code, and 1.6 MB of a session

@@ -227,6 +227,16 @@ TEST_CASE("exec/program: a worker whose log nobody reads serves on, strangers or
   CHECK(home.good(Home::run_words("plan.json", flags)) == text);
 }
 
+// Whether the process catches or blocks SIGINT, so that it would no longer just end.
+bool awaits_interrupt(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigCgt:") && !line.starts_with("SigBlk:")) continue;
+    if ((std::stoull(line.substr(8), nullptr, 16) & (1ULL << (SIGINT - 1))) != 0) return true;
+  }
+  return false;
+}
+
 TEST_CASE("exec/program: Ctrl-C ends a run whose standard error nobody reads") {
   const Home home;
   const FullPipe nobody_reads;
@@ -237,6 +247,7 @@ TEST_CASE("exec/program: Ctrl-C ends a run whose standard error nobody reads") {
                  {"run", "plan.json", "--weights", "tiny", "--cache", "cache", "--hosts", "hosts",
                   "--key", "home.key"},
                  "run.log", nobody_reads.writing());
+  REQUIRE(eventually([&] { return awaits_interrupt(run.pid()); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto begin = Clock::now();
   kill(run.pid(), SIGINT);
