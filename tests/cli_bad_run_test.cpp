@@ -171,7 +171,10 @@ TEST_CASE("cli/bad input: limits of the shell are one clear error") {
     // An emulated device may say why beside the master.
     const auto lines = std::count(outcome.err.begin(), outcome.err.end(), '\n');
     CHECK(lines >= outcome.code);
+#if !defined(__SANITIZE_ADDRESS__)
+    // Where no descriptor is left, a sanitizer cannot look at objects, and adds lines that say so.
     CHECK(lines <= 2 * outcome.code);
+#endif
     CHECK(outcome.err.find("internal") == std::string::npos);
     for (const std::string& name : bench.listing())
       CHECK(name.find("partial") == std::string::npos);
