@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace tandem::model {
@@ -170,8 +171,6 @@ class Finder {
   DeviceIndex device_ = 0;
 };
 
-bool computes(const Task& task) { return task.lane == LaneKind::cpu; }
-
 }  // namespace
 
 std::span<const BufferKind> also_read(TaskKind kind) {
@@ -188,35 +187,38 @@ std::span<const BufferKind> also_written(TaskKind kind) {
 }
 
 MessagePlaces message_places(const TaskGraph& graph) {
-  std::vector<std::vector<TaskIndex>> own;
-  const auto of = [&](DeviceIndex device) -> std::vector<TaskIndex>& {
-    const auto d = static_cast<std::size_t>(device);
-    if (own.size() <= d) own.resize(d + 1);
-    return own[d];
+  DeviceIndex devices = 0;
+  for (const Task& task : graph.tasks())
+    devices = std::max({devices, task.device + 1, task.peer + 1});
+  std::vector<DeviceIndex> all(static_cast<std::size_t>(devices));
+  std::iota(all.begin(), all.end(), 0);
+  return message_places(graph, all);
+}
+
+MessagePlaces message_places(const TaskGraph& graph, std::span<const DeviceIndex> devices) {
+  DeviceIndex last = -1;
+  for (const DeviceIndex device : devices) last = std::max(last, device);
+  struct Own {
+    bool wanted = false;
+    std::vector<TaskIndex> tasks{};
+  };
+  std::vector<Own> own(static_cast<std::size_t>(last) + 1);
+  for (const DeviceIndex device : devices) own[static_cast<std::size_t>(device)].wanted = true;
+  const auto add = [&](DeviceIndex device, TaskIndex i) {
+    if (device > last) return;
+    Own& of = own[static_cast<std::size_t>(device)];
+    if (of.wanted) of.tasks.push_back(i);
   };
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     const bool channel = task.lane == LaneKind::channel;
-    if (channel || computes(task)) of(task.device).push_back(i);
-    if (channel) of(task.peer).push_back(i);
+    if (channel || task.lane == LaneKind::cpu) add(task.device, i);
+    if (channel) add(task.peer, i);
   }
   MessagePlaces places;
   Finder finder(graph, places);
-  for (std::size_t d = 0; d < own.size(); ++d) finder.find(static_cast<DeviceIndex>(d), own[d]);
-  return places;
-}
-
-MessagePlaces message_places(const TaskGraph& graph, DeviceIndex device) {
-  std::vector<TaskIndex> own;
-  for (TaskIndex i = 0; i < graph.size(); ++i) {
-    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
-    const bool channel = task.lane == LaneKind::channel;
-    if (channel ? task.device == device || task.peer == device
-                : computes(task) && task.device == device)
-      own.push_back(i);
-  }
-  MessagePlaces places;
-  Finder(graph, places).find(device, own);
+  for (std::size_t d = 0; d < own.size(); ++d)
+    finder.find(static_cast<DeviceIndex>(d), own[d].tasks);
   return places;
 }
 

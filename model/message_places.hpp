@@ -36,7 +36,8 @@ struct MessagePlaces {
 };
 
 [[nodiscard]] MessagePlaces message_places(const TaskGraph& graph);
-// Only what `device` captures and delivers; the rest as in a default-made entry of 0.
-[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph, DeviceIndex device);
+// Only what `devices` (none below 0) capture and deliver; the rest as in a default-made entry of 0.
+[[nodiscard]] MessagePlaces message_places(const TaskGraph& graph,
+                                           std::span<const DeviceIndex> devices);
 
 }  // namespace tandem::model

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "model/channel_slots.hpp"
 #include "model/error.hpp"
 #include "model/message_places.hpp"
 
@@ -20,18 +22,20 @@ enum class Role : std::uint8_t { none, cpu, disk, outgoing, incoming };
 
 class Builder {
  public:
-  Builder(const TaskGraph& graph, DeviceIndex device)
-      : graph_(graph), device_(device), places_(model::message_places(graph, device)) {
+  Builder(const TaskGraph& graph, DeviceIndex device) : graph_(graph), device_(device) {
+    std::vector<DeviceIndex> ends{device};  // and those that it sends to
     for (TaskIndex i = 0; i < graph.size(); ++i) {
-      if (role_of(at(i)) != Role::none) own_.push_back(i);
+      const Role role = role_of(at(i));
+      if (role != Role::none) own_.push_back(i);
+      if (role == Role::outgoing) ends.push_back(at(i).peer);
     }
+    places_ = model::message_places(graph, ends);
   }
 
   Schedule build() {
     check_dependencies();
     Schedule schedule;
-    collect(Role::outgoing, schedule.outgoing);
-    collect(Role::incoming, schedule.incoming);
+    collect_channels(schedule);
     collect_loads(schedule.disk);
     order(schedule);
     schedule.records = own_.size();
@@ -117,63 +121,20 @@ class Builder {
     disk.events = event_count_;
   }
 
-  void collect(Role role, std::vector<ChannelSchedule>& channels) {
-    std::map<DeviceIndex, ChannelSchedule> by_peer;
-    for (const TaskIndex i : own_) {
-      const Task& task = at(i);
-      if (role_of(task) != role) continue;
-      const DeviceIndex peer = role == Role::outgoing ? task.peer : task.device;
-      ChannelSchedule& channel = by_peer[peer];
-      channel.peer = peer;
-      const std::size_t floats = static_cast<std::size_t>(task.rows.size()) *
-                                 static_cast<std::size_t>(task.columns.size());
-      channel.messages.push_back({.task = i, .floats = floats});
-      channel.slot_floats = std::max(channel.slot_floats, floats);
+  void collect_channels(Schedule& schedule) const {
+    for (const model::ChannelSlots& end : model::channel_slots(graph_, places_, device_)) {
+      ChannelSchedule channel{.peer = end.peer,
+                              .messages = {},
+                              .slots = end.slots,
+                              .slot_floats = static_cast<std::size_t>(end.slot_elements)};
+      for (const model::SlottedMessage& message : end.messages) {
+        channel.messages.push_back({.task = message.task,
+                                    .floats = static_cast<std::size_t>(message.elements),
+                                    .slot = message.slot,
+                                    .previous = message.previous});
+      }
+      (end.outgoing ? schedule.outgoing : schedule.incoming).push_back(std::move(channel));
     }
-    for (auto& [peer, channel] : by_peer) {
-      assign_slots(channel, role == Role::outgoing ? taken(channel) : deliveries(channel), role);
-      channels.push_back(std::move(channel));
-    }
-  }
-
-  [[nodiscard]] std::vector<TaskIndex> deliveries(const ChannelSchedule& channel) const {
-    std::vector<TaskIndex> when;
-    for (const ChannelMessage& message : channel.messages) when.push_back(place(message.task));
-    return when;
-  }
-
-  // By when the receiver has surely taken each message of an outgoing channel off the network: when
-  // it, or one behind it, is delivered.
-  [[nodiscard]] std::vector<TaskIndex> taken(const ChannelSchedule& channel) const {
-    const Builder receiver(graph_, channel.peer);
-    std::vector<TaskIndex> when = receiver.deliveries(channel);
-    for (std::size_t m = when.size(); m-- > 1;) when[m - 1] = std::min(when[m - 1], when[m]);
-    return when;
-  }
-
-  // A slot is free for a message if the one before it is surely gone, from a receiver's slot by the
-  // time that anything after the message can be waited for, from a sender's by the time that the
-  // message is captured. At least two: one on its way, one being filled or emptied.
-  void assign_slots(ChannelSchedule& channel, const std::vector<TaskIndex>& gone, Role role) {
-    struct Slot {
-      TaskIndex busy_until;
-      std::int32_t last;
-    };
-    std::vector<Slot> slots;
-    const std::size_t least = std::min<std::size_t>(2, channel.messages.size());
-    for (std::int32_t m = 0; m < static_cast<std::int32_t>(channel.messages.size()); ++m) {
-      ChannelMessage& message = channel.messages[static_cast<std::size_t>(m)];
-      auto slot = std::min_element(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
-        return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
-      });
-      const TaskIndex needed = role == Role::incoming ? message.task : place(message.task);
-      const bool grow = slots.size() < least || slot->busy_until >= needed;
-      if (grow) slot = slots.insert(slots.end(), Slot{.busy_until = -1, .last = -1});
-      message.slot = static_cast<std::int32_t>(slot - slots.begin());
-      message.previous = slot->last;
-      *slot = {.busy_until = gone[static_cast<std::size_t>(m)], .last = m};
-    }
-    channel.slots = static_cast<std::int32_t>(slots.size());
   }
 
   void order(Schedule& schedule) {

@@ -75,11 +75,7 @@ struct Schedule {
 //   a cpu task is run in index order;
 //   captures and deliveries stand among them as model/message_places.hpp says, which is where the
 //   predictors charge them.
-// Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
-// receiver takes a message only when it wants it or one behind it: a receiver has room for every
-// message that can arrive before the one being waited for; a sender captures into a slot whose last
-// message is surely taken once every task before the capture, on any device, is done. Channels with
-// more than one message have at least two.
+// Payloads wait in slots as model/channel_slots.hpp says, so that no cyclic waiting can arise.
 // A task that depends on a transfer which this device sends may start when its payload is captured.
 // A load starts as soon as the loads before it and the cpu tasks that it depends on are done; the
 // computing thread waits for it before the first task that depends on it, after everything else
