@@ -4,9 +4,9 @@
 
 #include <ostream>
 
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
 #include "sim/city.hpp"
 
 namespace tandem::cli {

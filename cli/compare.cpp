@@ -9,14 +9,14 @@
 
 #include "cli/commands.hpp"
 #include "cli/figure.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
-#include "cli/shown.hpp"
-#include "cli/table.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
 #include "model/comparison.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "model/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -40,7 +40,7 @@ std::string value_text(const std::optional<double>& value, const std::string& un
   } else if (unit == "bytes") {
     text.append(to_text(model::Bytes{size}));
   } else {
-    text.append(fixed(size, 0));
+    text.append(model::fixed(size, 0));
   }
   return text;
 }
@@ -53,7 +53,7 @@ std::string signed_text(const std::optional<double>& value, const std::string& u
 std::string percent_text(const std::optional<double>& percent) {
   if (!percent) return "-";
   std::string text = *percent > 0.0 ? "+" : "";
-  return text.append(fixed(*percent, 1)).append("%");
+  return text.append(model::fixed(*percent, 1)).append("%");
 }
 
 std::string label(const Deviation& row) {
@@ -91,7 +91,7 @@ std::vector<const Deviation*> worst_tasks(const Comparison& comparison) {
 }
 
 void print_comparison(const Comparison& comparison, std::ostream& out) {
-  Table table({"", "predicted", "measured", "deviation", "percent"});
+  model::Table table({"", "predicted", "measured", "deviation", "percent"});
   const auto add = [&](const Deviation& row) {
     table.add({label(row), value_text(row.predicted, row.unit), value_text(row.measured, row.unit),
                signed_text(row.absolute(), row.unit), percent_text(row.percent())});
@@ -121,7 +121,7 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
   }
   if (comparison.worst_percent)
     out << "largest deviation of TTFT, mean and median token latency: "
-        << fixed(*comparison.worst_percent, 1) << "% of the measured value\n";
+        << model::fixed(*comparison.worst_percent, 1) << "% of the measured value\n";
 }
 
 template <class T>

@@ -4,9 +4,9 @@
 #include <iostream>
 #include <thread>
 
-#include "cli/table.hpp"
 #include "exec/emulation/dilation.hpp"
 #include "exec/transport/key.hpp"
+#include "model/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -32,8 +32,8 @@ Emulation::Emulation(const planner::Plan& plan, const Options& options, exec::Ge
 
 void Emulation::start(exec::GenerateOptions& run) {
   if (dilation_ > 1.0 && !quiet_) {
-    std::cerr << "tandem: the devices need " << fixed(demand_, 2)
-              << " of this machine at once; their time passes " << fixed(dilation_, 2)
+    std::cerr << "tandem: the devices need " << model::fixed(demand_, 2)
+              << " of this machine at once; their time passes " << model::fixed(dilation_, 2)
               << " times more slowly, results are divided by that\n";
   }
   punctuality_ = exec::ask_for_punctuality();
@@ -65,8 +65,8 @@ void Emulation::describe(model::Result& result) const {
   environment["transport"] = "link ledger over loopback TCP, TLS 1.3";
   environment["scheduling"] =
       punctuality_ + (pace_ == exec::Pace::measured ? ", devices compute in turns" : "");
-  environment["demand_cores"] = fixed(demand_, 2);
-  environment["dilation"] = fixed(dilation_, 2);
+  environment["demand_cores"] = model::fixed(demand_, 2);
+  environment["dilation"] = model::fixed(dilation_, 2);
 }
 
 }  // namespace tandem::cli

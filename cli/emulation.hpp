@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/options.hpp"
+#include "cli/flags/options.hpp"
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/master.hpp"

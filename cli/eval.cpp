@@ -9,26 +9,26 @@
 #include <ostream>
 #include <thread>
 
-#include "cli/cache.hpp"
 #include "cli/commands.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/generation_view.hpp"
-#include "cli/hosts.hpp"
-#include "cli/interruption.hpp"
-#include "cli/local_plan.hpp"
+#include "cli/flags/cache.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/shown.hpp"
-#include "cli/table.hpp"
+#include "cli/terminal/generation_view.hpp"
+#include "cli/terminal/interruption.hpp"
 #include "cli/version.hpp"
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/evaluation/questions.hpp"
+#include "exec/hosts.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
+#include "model/text_table.hpp"
+#include "planner/local_plan.hpp"
 #include "planner/search.hpp"
 
 namespace tandem::cli {
@@ -78,8 +78,8 @@ std::optional<Source> source_of(const Options& options, const char* flag,
 planner::Plan unlimited_plan(const model::Transformer& transformer) {
   // An encoder is refused by whoever scores.
   const std::int64_t new_tokens = transformer.architecture().generates() ? 1 : 0;
-  auto made =
-      plan_here(transformer, {.prompt_tokens = 1, .new_tokens = new_tokens}, model::Bytes{1e15});
+  auto made = planner::plan_here(transformer, {.prompt_tokens = 1, .new_tokens = new_tokens},
+                                 model::Bytes{1e15});
   if (const auto* infeasible = std::get_if<planner::Infeasible>(&made)) {
     throw Error(infeasible->reason);
   }
@@ -116,7 +116,7 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
   run.threads =
       static_cast<int>(options.integer_or("threads", options.has("emulate") ? 1 : cores, 1, 1024));
   if (const auto hosts = options.text("hosts")) {
-    run.workers = parse_hosts(read_file(*hosts), *hosts, plan);
+    run.workers = exec::parse_hosts(read_file(*hosts), *hosts, plan);
     if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
   }
   return run;
@@ -249,21 +249,23 @@ Json to_json(const Scores& scores, const planner::Plan& plan, const Options& opt
 std::vector<std::string> recall_row(std::string name, const Recall& recall) {
   const exec::Interval interval = exec::wilson_interval(recall.right, recall.questions);
   return {std::move(name), std::to_string(recall.questions), std::to_string(recall.right),
-          fixed(100.0 * recall.accuracy(), 1) + " %",
-          fixed(100.0 * interval.low, 1) + " to " + fixed(100.0 * interval.high, 1) + " %"};
+          model::fixed(100.0 * recall.accuracy(), 1) + " %",
+          model::fixed(100.0 * interval.low, 1) + " to " + model::fixed(100.0 * interval.high, 1) +
+              " %"};
 }
 
 void print(const Scores& scores, std::ostream& out) {
   if (scores.documents > 0) {
-    Table table({"held-out text", "documents", "bytes", "tokens", "bits per byte", "perplexity"});
+    model::Table table(
+        {"held-out text", "documents", "bytes", "tokens", "bits per byte", "perplexity"});
     table.add({"", std::to_string(scores.documents), std::to_string(scores.bytes),
-               std::to_string(scores.tokens), fixed(scores.bits_per_byte(), 4),
-               fixed(scores.perplexity(), 3)});
+               std::to_string(scores.tokens), model::fixed(scores.bits_per_byte(), 4),
+               model::fixed(scores.perplexity(), 3)});
     table.print(out);
   }
   if (!scores.recall.empty()) {
     if (scores.documents > 0) out << '\n';
-    Table table({"recall, tokens apart", "questions", "right", "accuracy", "95 % interval"});
+    model::Table table({"recall, tokens apart", "questions", "right", "accuracy", "95 % interval"});
     for (const auto& [distance, part] : scores.recall) {
       table.add(recall_row(std::to_string(distance), part));
     }

@@ -1,38 +1,41 @@
 // tandem experiment: tables and figures of papers, made again.
 
-#include "cli/experiment/experiment.hpp"
+#include "study/experiment/experiment.hpp"
 
 #include <filesystem>
 #include <optional>
 #include <ostream>
 
 #include "cli/commands.hpp"
-#include "cli/experiment/report.hpp"
 #include "cli/figure.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
-#include "cli/shown.hpp"
-#include "cli/table.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
+#include "cli/models.hpp"
+#include "cli/terminal/progress.hpp"
+#include "model/plain_text.hpp"
+#include "model/text_table.hpp"
+#include "study/experiment/report.hpp"
 
 namespace tandem::cli {
 namespace {
 
-const Experiment& find_experiment(const std::string& name) {
+const study::Experiment& find_experiment(const std::string& name) {
   std::vector<std::string_view> known;
-  for (const Experiment& experiment : experiments()) {
+  for (const study::Experiment& experiment : study::experiments()) {
     if (experiment.name == name) return experiment;
     known.push_back(experiment.name);
   }
-  const std::string_view guess = nearest(name, known);
+  const std::string_view guess = model::nearest(name, known);
   throw Usage("unknown experiment '" + name + "'" +
               (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") +
               "; see 'tandem experiment list'");
 }
 
 void print_list(std::ostream& out) {
-  Table table({"experiment", ""});
-  for (const Experiment& experiment : experiments())
+  model::Table table({"experiment", ""});
+  for (const study::Experiment& experiment : study::experiments())
     table.add({std::string(experiment.name), std::string(experiment.summary)});
   table.print(out);
 }
@@ -60,7 +63,7 @@ int experiment_command(const Arguments& arguments, std::ostream& out) {
     print_list(out);
     return 0;
   }
-  const Experiment& experiment = find_experiment(name);
+  const study::Experiment& experiment = find_experiment(name);
   const bool json = options.has("json");
   const bool quiet = options.has("quiet");
   const std::filesystem::path notes = resource_folder("scenarios") / "experiments" / "notes.csv";
@@ -73,9 +76,9 @@ int experiment_command(const Arguments& arguments, std::ostream& out) {
   std::optional<std::filesystem::path> folder;
   if (given) folder = make_folder(*given);
 
-  Progress progress(name, !quiet);
-  ExperimentReport report = experiment.run(progress);
-  add_notes(report, name, parse_csv(read_file(notes), notes.string()));
+  ProgressLine progress(name, !quiet);
+  study::ExperimentReport report = experiment.run(scenarios(), progress);
+  add_notes(report, name, model::parse_csv(read_file(notes), notes.string()));
 
   if (json) {
     out << to_json(report, experiment);

@@ -9,9 +9,9 @@
 #include <iostream>
 
 #include "cli/commands.hpp"
-#include "cli/line_log.hpp"
-#include "cli/options.hpp"
-#include "cli/standard_output.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/terminal/line_log.hpp"
+#include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"

@@ -6,18 +6,18 @@
 #include <system_error>
 
 #include "cli/commands.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/generation_view.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/table.hpp"
+#include "cli/terminal/generation_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/block_maker.hpp"
 #include "exec/weights/random.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
+#include "model/text_table.hpp"
 #include "model/work.hpp"
 #include "planner/plan.hpp"
 
@@ -104,7 +104,7 @@ Json geometry_json(const Transformer& t) {
 
 std::string billions(std::int64_t parameters) {
   const double value = static_cast<double>(parameters);
-  return value >= 1e9 ? fixed(value * 1e-9, 2) + "e9" : fixed(value * 1e-6, 2) + "e6";
+  return value >= 1e9 ? model::fixed(value * 1e-9, 2) + "e9" : model::fixed(value * 1e-6, 2) + "e6";
 }
 
 int list_models(const Arguments& arguments, std::ostream& out) {
@@ -116,8 +116,8 @@ int list_models(const Arguments& arguments, std::ostream& out) {
   const bool as_json = options.has("json");
   options.settle();
   Json all = Json::array();
-  Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
-               "context", "parameters"});
+  model::Table table({"model", "family", "layers", "hidden", "heads", "kv heads", "ffn", "vocab",
+                      "context", "parameters"});
   for (const std::string& name : known_models()) {
     const Transformer t = load_model(name);
     all.push_back(geometry_json(t));
@@ -187,7 +187,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       << ", " << t.heads << " heads of " << t.head_dim << " (" << t.kv_heads << " key/value), FFN "
       << t.intermediate << ", vocabulary " << t.vocab << ", context " << t.max_context
       << (t.tied_embeddings ? ", tied embeddings" : "") << "\n\n";
-  Table table({"part", "parameters", "F32", "F16 or BF16"});
+  model::Table table({"part", "parameters", "F32", "F16 or BF16"});
   for (const Part& part : parts(t)) {
     const double count = static_cast<double>(part.parameters);
     table.add({part.name, std::to_string(part.parameters), to_text(model::Bytes{4.0 * count}),
@@ -196,12 +196,12 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   table.print(out);
   if (generates) {
     out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
-        << "prompt           " << fixed(prompt_flops / prompt * 1e-9, 3)
+        << "prompt           " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token (mean of " << prompt << " tokens)\n"
-        << "new token        " << fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
+        << "new token        " << model::fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
         << " tokens\n";
   } else {
-    out << "\nencoder          " << fixed(prompt_flops / prompt * 1e-9, 3)
+    out << "\nencoder          " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token, in a pass of " << prompt << " tokens\n";
   }
   if (!tokenizer.empty()) out << "tokenizer        " << tokenizer << '\n';
@@ -267,7 +267,7 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   options.settle();
   const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
   const std::filesystem::path weights = weights_for(name, plan.model);
-  Table table({"device", "bytes", "blocks"});
+  model::Table table({"device", "bytes", "blocks"});
   GenerationView view(out, quiet);
   exec::BlockStore store(folder);
   const exec::BlockMaker maker(weights, plan.model, store);

@@ -6,7 +6,9 @@
 
 #include "cli/files.hpp"
 #include "exec/weights/model_folder.hpp"
+#include "model/digest.hpp"
 #include "model/error.hpp"
+#include "sim/platform.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;
@@ -68,6 +70,25 @@ std::vector<std::string> known_models() {
   }
   std::ranges::sort(names);
   return names;
+}
+
+study::Scenarios scenarios() {
+  return {.platform =
+              [](const std::string& name) {
+                return sim::read_platform(find_platform(name).string()).cluster;
+              },
+          .model = load_model,
+          .paper =
+              [](const std::string& name) {
+                const fs::path path =
+                    resource_folder("scenarios") / "experiments" / (name + ".csv");
+                return model::parse_csv(read_file(path), path.string());
+              },
+          .digest =
+              [](const std::string& platform, const std::string& model) {
+                return model::sha256_hex(read_file(find_platform(platform)) + '\n' +
+                                         read_file(find_config(model)));
+              }};
 }
 
 }  // namespace tandem::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/transformer.hpp"
+#include "study/scenarios.hpp"
 
 namespace tandem::cli {
 
@@ -25,5 +26,8 @@ namespace tandem::cli {
 
 // The names in scenarios/models, geometries and folders, sorted.
 [[nodiscard]] std::vector<std::string> known_models();
+
+// Platforms, models and papers' numbers by name, for studies.
+[[nodiscard]] study::Scenarios scenarios();
 
 }  // namespace tandem::cli

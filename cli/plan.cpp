@@ -6,26 +6,26 @@
 #include <ostream>
 
 #include "cli/commands.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/measured_disks.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/shown.hpp"
+#include "cli/flags/workload.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/outcome.hpp"
-#include "cli/prompt.hpp"
-#include "cli/shown.hpp"
-#include "cli/stated_profiles.hpp"
-#include "cli/streaming_cost.hpp"
-#include "cli/table.hpp"
-#include "cli/workload.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
+#include "model/measured_disks.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
+#include "model/stated_profiles.hpp"
+#include "model/text_table.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 
@@ -63,7 +63,7 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
     throw Usage(
         "flag '--profile' for every device has no effect, as each has one of its own; "
         "leave it out");
-  std::vector<DeviceProfile> profiles = stated_profiles(cluster);
+  std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] || common)
       profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
@@ -126,8 +126,8 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
         << plan.capacity.positions << " positions together, in steps of at most "
         << plan.capacity.rows << " rows; lengths are those of a typical request\n\n";
   }
-  Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
-               "activations", "buffers", "program", "total", "budget"});
+  model::Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
+                      "activations", "buffers", "program", "total", "budget"});
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
@@ -301,7 +301,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
-  request.cluster = with_measured_disks(request.cluster, request.profiles, options.all("profile"));
+  request.cluster =
+      model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
   const auto answer =
@@ -318,7 +319,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     out << (show.file ? summary_json(plan, *show.file).dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
-    const std::string cost = streaming_cost(request, plan);
+    const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }
   return 0;

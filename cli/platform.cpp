@@ -8,9 +8,9 @@
 #include "cli/city.hpp"
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
-#include "cli/table.hpp"
+#include "cli/flags/options.hpp"
 #include "model/quantity_text.hpp"
+#include "model/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -82,17 +82,18 @@ Json to_json(const sim::Platform& platform) {
 }
 
 void print_devices(const model::Cluster& cluster, std::ostream& out) {
-  Table table({"device", "cores", "compute", "memory bandwidth", "memory", "disk", "slowdown"});
+  model::Table table(
+      {"device", "cores", "compute", "memory bandwidth", "memory", "disk", "slowdown"});
   for (const model::Device& device : cluster.devices())
     table.add({device.name, std::to_string(device.cores), to_text(device.flop_rate),
                to_text(device.memory_bandwidth), to_text(device.memory),
                device.disk_bandwidth.value() > 0.0 ? to_text(device.disk_bandwidth) : "none",
-               fixed(device.slowdown, 2)});
+               model::fixed(device.slowdown, 2)});
   table.print(out);
 }
 
 void print_links(const model::Cluster& cluster, std::ostream& out) {
-  Table table({"link", "latency", "bandwidth", "sharing"});
+  model::Table table({"link", "latency", "bandwidth", "sharing"});
   for (const model::Link& link : cluster.links())
     table.add({link.name, to_text(link.latency), to_text(link.bandwidth),
                std::string(to_string(link.sharing))});
@@ -101,7 +102,7 @@ void print_links(const model::Cluster& cluster, std::ostream& out) {
 
 // One line a pair where both ways are alike, else two.
 void print_routes(const model::Cluster& cluster, std::ostream& out) {
-  Table table({"route", "latency", "bandwidth", "links"});
+  model::Table table({"route", "latency", "bandwidth", "links"});
   const auto name = [&](DeviceIndex i) {
     return cluster.devices()[static_cast<std::size_t>(i)].name;
   };

@@ -10,17 +10,17 @@
 #include <thread>
 
 #include "cli/commands.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/shown.hpp"
-#include "cli/table.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/range.hpp"
+#include "model/text_table.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -69,14 +69,14 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
       << ", disk "
       << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured")
       << "\n\n";
-  Table table({"task", "overhead", "rows alike", "streamed"});
+  model::Table table({"task", "overhead", "rows alike", "streamed"});
   for (std::size_t k = 0; k < profile.rate.size(); ++k) {
     const model::KindRate& rate = profile.rate[k];
     std::string name(model::to_string(static_cast<model::TaskKind>(k)));
     std::string overhead = to_text(model::Seconds{rate.overhead_s});
     for (const model::RatePoint& point : rate.points) {
       if (point.seconds_per_byte <= 0.0) continue;
-      table.add({name, overhead, fixed(point.reuse, point.reuse < 10.0 ? 1 : 0),
+      table.add({name, overhead, model::fixed(point.reuse, point.reuse < 10.0 ? 1 : 0),
                  to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte})});
       name.clear();
       overhead.clear();

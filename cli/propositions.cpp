@@ -1,6 +1,6 @@
 // tandem propositions: where TPI-LLM's Propositions 3 to 6 hold.
 
-#include "model/steady_state/propositions.hpp"
+#include "study/steady_state/propositions.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -8,19 +8,19 @@
 
 #include "cli/commands.hpp"
 #include "cli/figure.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
-#include "cli/propositions/report.hpp"
-#include "cli/shown.hpp"
-#include "cli/table.hpp"
-#include "model/steady_state/recurrence.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
+#include "model/text_table.hpp"
+#include "study/propositions/report.hpp"
+#include "study/steady_state/recurrence.hpp"
 
 namespace tandem::cli {
 namespace {
 
 // TPI-LLM, section 3.3: Llama 2-7B on four laptops, milliseconds.
-model::LayeredSchedule worked_example() {
+study::LayeredSchedule worked_example() {
   return {.devices = {{.attention = 11, .ffn = 17, .load_attention = 18, .load_ffn = 30}},
           .reduce = 14,
           .layers = 32,
@@ -28,20 +28,20 @@ model::LayeredSchedule worked_example() {
 }
 
 std::string example_text() {
-  model::LayeredSchedule example = worked_example();
-  const model::LayerTimes& t = example.devices[0];
-  const model::SteadyState found = find_steady_state(to_schedule(example));
+  study::LayeredSchedule example = worked_example();
+  const study::LayerTimes& t = example.devices[0];
+  const study::SteadyState found = find_steady_state(to_schedule(example));
   std::string text = "worked example (t_attn 11, t_ffn 17, t_ar 14, tau_attn 18, tau_ffn 30 ms): ";
-  text += proposition4(t, example.reduce) ? "tight holds" : "tight fails (25 < 30)";
-  text += proposition3(t, example.reduce, example.layers) ? ", loose holds (56 >= 48)"
-                                                          : ", loose fails";
+  text += study::proposition4(t, example.reduce) ? "tight holds" : "tight fails (25 < 30)";
+  text += study::proposition3(t, example.reduce, example.layers) ? ", loose holds (56 >= 48)"
+                                                                 : ", loose fails";
   text += "; w = 4: " + std::string(found.steady() ? "steady" : "stalling") + " after a stall of " +
-          fixed(found.devices[0].startup_stall, 0) + " ms, " + fixed(found.token_time() / 32, 0) +
-          " ms a layer";
+          model::fixed(found.devices[0].startup_stall, 0) + " ms, " +
+          model::fixed(found.token_time() / 32, 0) + " ms a layer";
   example.window = 2;
   example.release = model::ReleaseRule::late;
-  const model::SteadyState narrow = find_steady_state(to_schedule(example));
-  return text + "; w = 2, late release: a stall of " + fixed(narrow.stall() / 32, 0) +
+  const study::SteadyState narrow = find_steady_state(to_schedule(example));
+  return text + "; w = 2, late release: a stall of " + model::fixed(narrow.stall() / 32, 0) +
          " ms in every layer";
 }
 
@@ -64,7 +64,7 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
                  {"quiet", "", "print nothing"}}},
       arguments);
   refuse_json_with_quiet(options);
-  const DrawsOptions draws{
+  const study::DrawsOptions draws{
       .draws = options.integer_or("draws", 100'000, 1, 100'000'000),
       .seed = static_cast<std::uint64_t>(options.integer_or("seed", 1, 0, 1'000'000'000))};
   const std::int64_t simulations = options.integer_or("simulations", 500, 0, 1'000'000);
@@ -76,9 +76,9 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
         "flag '--out'", *given,
         {"classes.csv", "simulations.csv", "boundary.csv", "boundary.png", "boundary.svg"});
   files.check();
-  PropositionsReport report{.example = example_text()};
+  study::PropositionsReport report{.example = example_text()};
   if (const auto points = options.text("points"))
-    report.measured = model::parse_boundary_points(read_file(*points), *points);
+    report.measured = study::parse_boundary_points(read_file(*points), *points);
   const bool json = options.has("json");
   const bool table = !json && !options.has("quiet");
   options.settle();
@@ -86,9 +86,9 @@ int propositions_command(const Arguments& arguments, std::ostream& out) {
   if (given) folder = make_folder(*given);
 
   if (table) out << report.example << "\n\n" << std::flush;
-  report.draws = run_draws(draws);
-  report.simulations = run_simulations(simulations, draws.seed);
-  report.boundary = boundary_series(simulations > 0, report.measured);
+  report.draws = study::run_draws(draws);
+  report.simulations = study::run_simulations(simulations, draws.seed);
+  report.boundary = study::boundary_series(simulations > 0, report.measured);
   if (table) print_report(report, out);
   if (json) out << to_json(report);
   if (folder) {

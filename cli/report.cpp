@@ -5,8 +5,8 @@
 #include <numeric>
 #include <ostream>
 
-#include "cli/table.hpp"
 #include "model/quantity_text.hpp"
+#include "model/text_table.hpp"
 
 namespace tandem::cli {
 
@@ -39,8 +39,8 @@ std::string trace_reference(const std::string& trace, const std::optional<std::s
 
 void print_times(const model::Result& result, std::ostream& out) {
   const bool generated = !result.metrics.token_times_s.empty();
-  Table table({generated ? "time to first token" : "time of the pass",
-               to_text(Seconds{result.metrics.ttft_s})});
+  model::Table table({generated ? "time to first token" : "time of the pass",
+                      to_text(Seconds{result.metrics.ttft_s})});
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
     const double mean = std::accumulate(latencies.begin(), latencies.end(), 0.0) /
@@ -56,16 +56,16 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
   if (result.steady) {
     const model::Steady& steady = *result.steady;
-    table.add({"memory scheduler", steady.verdict + ", " + fixed(100.0 * steady.stall_fraction, 1) +
-                                       "% of the time waiting for a disk, whose slack a token is " +
-                                       (steady.slack_s < 0.0 ? "-" : "") +
-                                       to_text(Seconds{std::abs(steady.slack_s)})});
+    table.add({"memory scheduler",
+               steady.verdict + ", " + model::fixed(100.0 * steady.stall_fraction, 1) +
+                   "% of the time waiting for a disk, whose slack a token is " +
+                   (steady.slack_s < 0.0 ? "-" : "") + to_text(Seconds{std::abs(steady.slack_s)})});
   }
   table.print(out);
 }
 
 void print_devices(const model::Result& result, std::ostream& out) {
-  Table table(
+  model::Table table(
       {"device", "peak memory", "sent", "loaded", "compute", "channels", "disk", "stalled"});
   for (const model::DeviceMetrics& device : result.devices)
     table.add({device.name, to_text(Bytes{device.peak_memory.total()}),

@@ -11,31 +11,32 @@
 #include <thread>
 #include <variant>
 
-#include "cli/cache.hpp"
 #include "cli/commands.hpp"
 #include "cli/emulation.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/generation_view.hpp"
-#include "cli/hosts.hpp"
-#include "cli/interruption.hpp"
-#include "cli/local_plan.hpp"
+#include "cli/flags/cache.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/workload.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/outcome.hpp"
-#include "cli/prompt.hpp"
 #include "cli/report.hpp"
-#include "cli/standard_output.hpp"
-#include "cli/table.hpp"
+#include "cli/terminal/generation_view.hpp"
+#include "cli/terminal/interruption.hpp"
+#include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
-#include "cli/workload.hpp"
+#include "exec/hosts.hpp"
 #include "exec/master.hpp"
+#include "exec/runtime/available_memory.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
+#include "model/text_table.hpp"
 #include "model/trace.hpp"
+#include "planner/local_plan.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -174,6 +175,13 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
 }
 
+// What a run without a plan may use of the memory that is available now, which leaves the other
+// programs some. Throws Error if the system does not tell.
+model::Bytes memory_here() {
+  constexpr double kShare = 0.9;
+  return model::Bytes{kShare * exec::available_memory().bytes};
+}
+
 // Without a plan: one for this machine. The reason why there is none instead.
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
@@ -203,7 +211,8 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   const model::Bytes memory =
       limit ? std::min(model::parse_bytes(*limit, "flag '--memory-limit'"), memory_here())
             : memory_here();
-  auto answer = plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory);
+  auto answer =
+      planner::plan_here(transformer, {.prompt_tokens = length, .new_tokens = count}, memory);
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
   return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
              std::move(prompt), count};
@@ -258,7 +267,7 @@ exec::GenerateOptions generate_options(const Options& options, const Job& job,
       static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
   run.keep_spans = options.has("trace");
   if (const auto& hosts = job.mode.hosts) {
-    run.workers = parse_hosts(read_file(*hosts), *hosts, plan);
+    run.workers = exec::parse_hosts(read_file(*hosts), *hosts, plan);
     if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
   }
   return run;
@@ -326,28 +335,29 @@ void complete(model::Result& result, const Mode& mode, const exec::Generation& g
   } else {
     environment["transport"] = "none";
   }
-  if (mode.pace == exec::Pace::measured) environment["drift"] = fixed(generation.drift, 4);
+  if (mode.pace == exec::Pace::measured) environment["drift"] = model::fixed(generation.drift, 4);
 }
 
 void print_summary(const model::Result& result, const planner::Plan& plan) {
   std::cerr << "tandem: ready after " << to_text(model::Seconds{*result.metrics.ready_s}) << "; ";
   if (!plan.model.architecture().generates()) {
-    std::cerr << "one pass, " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
+    std::cerr << "one pass, " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms\n";
     return;
   }
   if (result.requests.size() > 1) {
     std::cerr << result.requests.size() << " requests";
     if (result.metrics.throughput_tokens_per_s)
-      std::cerr << ", " << fixed(*result.metrics.throughput_tokens_per_s, 2) << " tokens a second";
+      std::cerr << ", " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
+                << " tokens a second";
     std::cerr << '\n';
     print_requests(result, std::cerr);
     return;
   }
   std::cerr << result.tokens.size() << (result.tokens.size() == 1 ? " token" : " tokens")
-            << ", first after " << fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
+            << ", first after " << model::fixed(result.metrics.ttft_s * 1e3, 1) << " ms";
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
-    std::cerr << ", then " << fixed(model::quantile(latencies, 0.5) * 1e3, 1)
+    std::cerr << ", then " << model::fixed(model::quantile(latencies, 0.5) * 1e3, 1)
               << " ms a token (median)";
   }
   std::cerr << '\n';
@@ -367,8 +377,8 @@ void check_files(const Options& options, const std::filesystem::path& weights) {
 int judge_drift(const Options& options, const Mode& mode, double drift, double most,
                 std::ostream& out) {
   if (mode.pace != exec::Pace::measured || drift <= most) return 0;
-  const std::string reason = "the machine's speed drifted by " + fixed(drift * 100, 0) +
-                             "% during the run, at most " + fixed(most * 100, 0) +
+  const std::string reason = "the machine's speed drifted by " + model::fixed(drift * 100, 0) +
+                             "% during the run, at most " + model::fixed(most * 100, 0) +
                              "% is allowed; run again when it is quiet";
   if (!options.has("allow-drift")) {
     out << reason << '\n';
@@ -405,7 +415,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   check_files(options, weights);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
-    if (const std::string remark = streaming_remark(plan); !remark.empty())
+    if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
       std::cerr << "tandem: " << remark << '\n';
   }
 

@@ -10,21 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "cli/bottleneck.hpp"
 #include "cli/commands.hpp"
-#include "cli/evaluator.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
-#include "cli/options.hpp"
-#include "cli/outcome.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/outcome.hpp"
+#include "cli/flags/shown.hpp"
 #include "cli/report.hpp"
-#include "cli/shown.hpp"
 #include "cli/simulate_served.hpp"
-#include "cli/table.hpp"
 #include "model/analytic.hpp"
+#include "model/bottleneck.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
+#include "model/text_table.hpp"
 #include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "sim/replay.hpp"
@@ -85,21 +84,22 @@ std::vector<model::MemoryUse> memory_of(const Plan& plan, planner::GenerationSte
 }
 
 // The critical path of the first two tokens, by the same evaluator, without what varies.
-Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
+model::Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
   plan.cluster = model::without_variation(plan.cluster);
   planner::Workload workload = plan.workload;
   workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
   planner::GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
   evaluate(plan, evaluator, steps, recorder, false);
-  return find_bottleneck(plan, recorder.trace());
+  const model::CostModel costs = plan.cost_model();
+  return model::find_bottleneck({plan.cluster, costs, plan.master}, steps, recorder.trace());
 }
 
 Repetitions read_repetitions(const Options& options, const Plan& plan,
                              const std::string& evaluator) {
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
   const std::string varies = variation(plan.cluster);
-  if (evaluator == "analytic") check_analytic(plan.cluster);
+  if (evaluator == "analytic") model::check_analytic(plan.cluster);
   if (!model::varies_by_chance(plan.cluster))
     options.refuse({"seed", "repetitions"}, "on platform '" + plan.cluster.name() +
                                                 "', where nothing is left to chance (no "
@@ -136,7 +136,7 @@ void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
   describe(repetitions, values, result);
 }
 
-void print_result(const Plan& plan, const Result& result, const Bottleneck& bottleneck,
+void print_result(const Plan& plan, const Result& result, const model::Bottleneck& bottleneck,
                   std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
       << result.plan.strategy << ", " << to_text(plan.workload) << ", " << result.evaluator

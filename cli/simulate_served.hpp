@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.hpp"
-#include "cli/shown.hpp"
-#include "cli/workload.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/flags/shown.hpp"
+#include "cli/flags/workload.hpp"
 #include "model/result.hpp"
 #include "model/scheduler.hpp"
 #include "planner/plan.hpp"

@@ -14,21 +14,21 @@
 #include <utility>
 
 #include "cli/commands.hpp"
-#include "cli/csv.hpp"
-#include "cli/evaluator.hpp"
-#include "cli/file_roles.hpp"
 #include "cli/files.hpp"
+#include "cli/flags/file_roles.hpp"
+#include "cli/flags/options.hpp"
 #include "cli/models.hpp"
-#include "cli/options.hpp"
-#include "cli/progress.hpp"
-#include "cli/sweep/grid.hpp"
-#include "cli/sweep/workers.hpp"
+#include "cli/terminal/progress.hpp"
 #include "cli/version.hpp"
 #include "model/analytic.hpp"
+#include "model/csv.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
+#include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "sim/replay.hpp"
+#include "study/sweep/grid.hpp"
+#include "study/sweep/workers.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -36,8 +36,8 @@ namespace {
 constexpr std::chrono::seconds kSaveEvery{1};
 
 struct Sweep {
-  Setup base;
-  Grid grid;
+  study::Setup base;
+  study::Grid grid;
   bool simgrid = true;
   std::vector<std::string> settings{};  // by point: a digest of everything but the varied values
 };
@@ -46,9 +46,9 @@ constexpr std::array<std::string_view, 11> kResults{
     "status",     "ttft_s",       "latency_s",      "latency_p90_s", "total_s", "peak_memory_bytes",
     "bytes_sent", "bytes_loaded", "stall_fraction", "devices",       "reason"};
 
-std::vector<std::string> header(const Grid& grid) {
+std::vector<std::string> header(const study::Grid& grid) {
   std::vector<std::string> names{"settings"};
-  for (const Axis& axis : grid.axes()) names.push_back(axis.field.column());
+  for (const study::Axis& axis : grid.axes()) names.push_back(axis.field.column());
   names.insert(names.end(), kResults.begin(), kResults.end());
   return names;
 }
@@ -65,7 +65,7 @@ std::vector<std::string> predicted(const planner::Plan& plan, bool simgrid) {
   if (simgrid) {
     sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
   } else {
-    check_analytic(plan.cluster);
+    model::check_analytic(plan.cluster);
     extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   }
   const model::Metrics metrics = recorder.metrics();
@@ -85,14 +85,15 @@ std::vector<std::string> predicted(const planner::Plan& plan, bool simgrid) {
   constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
   const auto steady = recorder.steady(kTolerance);
   return {"ok",
-          csv_number(metrics.ttft_s),
-          latencies.empty() ? "" : csv_number(mean),
-          latencies.empty() ? "" : csv_number(model::quantile(latencies, 0.9)),
-          csv_number(metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back()),
-          csv_number(peak),
-          csv_number(sent),
-          csv_number(loaded),
-          steady ? csv_number(steady->stall_fraction) : "",
+          model::csv_number(metrics.ttft_s),
+          latencies.empty() ? "" : model::csv_number(mean),
+          latencies.empty() ? "" : model::csv_number(model::quantile(latencies, 0.9)),
+          model::csv_number(metrics.token_times_s.empty() ? metrics.ttft_s
+                                                          : metrics.token_times_s.back()),
+          model::csv_number(peak),
+          model::csv_number(sent),
+          model::csv_number(loaded),
+          steady ? model::csv_number(steady->stall_fraction) : "",
           std::to_string(plan.cluster.size()),
           ""};
 }
@@ -105,12 +106,12 @@ std::vector<std::string> failed(const std::string& status, const std::string& re
 }
 
 // The line of a point in the CSV.
-std::string run_point(const Sweep& sweep, Library& library, std::size_t i) {
+std::string run_point(const Sweep& sweep, study::Library& library, std::size_t i) {
   std::vector<std::string> fields{sweep.settings[i]};
-  for (const Value& value : sweep.grid.values(i)) fields.push_back(value.text);
+  for (const study::Value& value : sweep.grid.values(i)) fields.push_back(value.text);
   std::vector<std::string> result;
   try {
-    const Setup setup = sweep.grid.setup(sweep.base, i);
+    const study::Setup setup = sweep.grid.setup(sweep.base, i);
     if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
       throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
     if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
@@ -127,7 +128,7 @@ std::string run_point(const Sweep& sweep, Library& library, std::size_t i) {
     result = failed("error", error.what());
   }
   fields.insert(fields.end(), result.begin(), result.end());
-  std::string line = csv_line(fields);
+  std::string line = model::csv_line(fields);
   line.pop_back();
   return line;
 }
@@ -150,7 +151,7 @@ class Rows {
   }
 
   void save() const {
-    std::string text = csv_line(header(sweep_->grid));
+    std::string text = model::csv_line(header(sweep_->grid));
     for (const std::string& line : lines_) {
       if (!line.empty()) text += line + '\n';
     }
@@ -169,7 +170,7 @@ class Rows {
   static constexpr const char* kRemedy = "; give another --out, or remove the file";
 
   void read() {
-    const Csv csv = parse_csv(read_file(path_), path_.string());
+    const model::Csv csv = model::parse_csv(read_file(path_), path_.string());
     if (csv.header != header(sweep_->grid))
       throw Error(path_.string() +
                   ": has other columns than this sweep, expected the file of an "
@@ -185,7 +186,7 @@ class Rows {
       if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected)
         throw Error(path_.string() + ": made with other settings (" + row.front() + ", expected " +
                     expected + ") or another version of tandem" + kRemedy);
-      std::string line = csv_line(row);
+      std::string line = model::csv_line(row);
       line.pop_back();
       lines_[found->second] = std::move(line);
     }
@@ -193,7 +194,7 @@ class Rows {
 
   [[nodiscard]] std::vector<std::string> key(std::size_t i) const {
     std::vector<std::string> texts;
-    for (const Value& value : sweep_->grid.values(i)) texts.push_back(value.text);
+    for (const study::Value& value : sweep_->grid.values(i)) texts.push_back(value.text);
     return texts;
   }
 
@@ -205,7 +206,8 @@ class Rows {
 
 // Of all but the varied values, by point: files by their contents, so that rows of another
 // scenario are not taken for this one's.
-std::vector<std::string> settings_of(const Options& options, const Sweep& sweep, Library& library) {
+std::vector<std::string> settings_of(const Options& options, const Sweep& sweep,
+                                     study::Library& library) {
   std::string common = std::string(version()) + (sweep.simgrid ? "\nsimgrid" : "\nanalytic");
   for (const std::string& setting : options.all("set")) common += "\nset " + setting;
   std::vector<std::string> settings;
@@ -220,7 +222,7 @@ std::vector<std::string> settings_of(const Options& options, const Sweep& sweep,
 
 std::string fields_help() {
   std::string text;
-  for (const Field& field : fields())
+  for (const study::Field& field : study::fields())
     text += "\n  " + std::string(field.name) +
             std::string(26 - std::min<std::size_t>(25, field.name.size()), ' ') +
             std::string(field.help);
@@ -228,27 +230,28 @@ std::string fields_help() {
 }
 
 // One field is set once: by a flag of its own, by --set or by --vary.
-void check_fields(const Options& options, const Grid& grid) {
+void check_fields(const Options& options, const study::Grid& grid) {
   std::map<std::string, std::string> by;  // column -> flag
   for (const char* const flag : {"platform", "model"}) {
     if (options.has(flag)) by[flag] = "flag '--" + std::string(flag) + "'";
   }
-  const auto add = [&](const FieldUse& field, const std::string& flag) {
+  const auto add = [&](const study::FieldUse& field, const std::string& flag) {
     const auto [place, is_new] = by.try_emplace(field.column(), flag);
     if (!is_new)
       throw Usage(place->second + " has no effect with " + flag + " of '" +
                   std::string(field.field->name) + "', the same field; leave one out");
   };
-  for (const std::string& text : options.all("set")) add(parse_axis(text).field, "flag '--set'");
-  for (const Axis& axis : grid.axes()) add(axis.field, "flag '--vary'");
+  for (const std::string& text : options.all("set"))
+    add(study::parse_axis(text).field, "flag '--set'");
+  for (const study::Axis& axis : grid.axes()) add(axis.field, "flag '--vary'");
 }
 
-Setup base_setup(const Options& options) {
-  Setup base;
+study::Setup base_setup(const Options& options) {
+  study::Setup base;
   base.platform = options.text_or("platform", "");
   base.model = options.text_or("model", "");
   for (const std::string& text : options.all("set")) {
-    const Axis one = parse_axis(text);
+    const study::Axis one = study::parse_axis(text);
     if (one.values.size() != 1)
       throw Error("flag '--set': '" + text + "', expected one value; use --vary for several");
     one.field.field->apply(base, one.field.selector, one.values.front());
@@ -256,11 +259,11 @@ Setup base_setup(const Options& options) {
   return base;
 }
 
-Grid read_grid(const Options& options) {
-  std::vector<Axis> axes;
-  for (const std::string& text : options.all("vary")) axes.push_back(parse_axis(text));
+study::Grid read_grid(const Options& options) {
+  std::vector<study::Axis> axes;
+  for (const std::string& text : options.all("vary")) axes.push_back(study::parse_axis(text));
   if (axes.empty()) throw Usage("flag '--vary' is required; see 'tandem help sweep'");
-  return Grid(std::move(axes));
+  return study::Grid(std::move(axes));
 }
 
 }  // namespace
@@ -300,10 +303,10 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   }
   const bool quiet = options.has("quiet");
   FileRoles files;
-  std::set<std::pair<std::string, std::string>> scenarios;
+  std::set<std::pair<std::string, std::string>> named;
   for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
-    const Setup setup = sweep.grid.setup(sweep.base, i);
-    if (!scenarios.emplace(setup.platform, setup.model).second) continue;
+    const study::Setup setup = sweep.grid.setup(sweep.base, i);
+    if (!named.emplace(setup.platform, setup.model).second) continue;
     files.reads("a platform", find_platform(setup.platform));
     files.reads("a model", find_config(setup.model));
   }
@@ -311,7 +314,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   files.check();
   options.settle();
   // Every point's scenario is made before the first is simulated: a wrong value costs no work.
-  Library library;
+  study::Library library(scenarios());
   for (std::size_t i = 0; i < sweep.grid.size(); ++i)
     static_cast<void>(library.request(sweep.grid.setup(sweep.base, i)));
   sweep.settings = settings_of(options, sweep, library);
@@ -319,15 +322,15 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   Rows rows(path, sweep);
   const std::vector<std::size_t> todo = rows.missing();
   {
-    Progress progress("sweep", !quiet);
+    ProgressLine progress("sweep", !quiet);
     progress.expect(todo.size());
     try {
-      run_in_processes(
+      study::run_in_processes(
           todo, static_cast<std::size_t>(jobs),
           [&](std::size_t i) { return run_point(sweep, library, i); },
           [&](std::size_t i, const std::string& line) {
             rows.set(i, line);
-            progress.advance();
+            progress.advance(1);
           });
     } catch (const Error&) {
       rows.save();

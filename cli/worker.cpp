@@ -9,10 +9,10 @@
 #include <limits>
 #include <thread>
 
-#include "cli/cache.hpp"
 #include "cli/commands.hpp"
-#include "cli/line_log.hpp"
-#include "cli/options.hpp"
+#include "cli/flags/cache.hpp"
+#include "cli/flags/options.hpp"
+#include "cli/terminal/line_log.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {

@@ -1,9 +1,11 @@
 #include "model/plain_text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/locale/utf.hpp>
 #include <cstddef>
 #include <cstdio>
+#include <numeric>
 
 namespace tandem::model {
 namespace {
@@ -121,6 +123,27 @@ std::size_t not_utf8(std::string_view text) {
     return c != utf::illegal;
   });
   return found;
+}
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+  std::string_view best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string_view candidate : known) {
+    std::vector<std::size_t> previous(candidate.size() + 1);
+    std::iota(previous.begin(), previous.end(), std::size_t{0});
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      std::vector<std::size_t> row{i + 1};
+      for (std::size_t j = 0; j < candidate.size(); ++j)
+        row.push_back(std::min(
+            {row[j] + 1, previous[j + 1] + 1, previous[j] + (word[i] == candidate[j] ? 0 : 1)}));
+      previous = std::move(row);
+    }
+    if (previous.back() < least && previous.back() < candidate.size()) {
+      least = previous.back();
+      best = candidate;
+    }
+  }
+  return best;
 }
 
 }  // namespace tandem::model

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem::model {
 
@@ -21,5 +22,10 @@ namespace tandem::model {
 
 // Where the first byte is that is no part of a UTF-8 character; npos: nowhere.
 [[nodiscard]] std::size_t not_utf8(std::string_view text);
+
+// The one of `known` that `word` most resembles (Levenshtein distance at most 2, or a third of the
+// word's length), or empty.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       const std::vector<std::string_view>& known);
 
 }  // namespace tandem::model

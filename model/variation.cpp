@@ -1,8 +1,11 @@
 #include "model/variation.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "model/error.hpp"
 
 namespace tandem::model {
 
@@ -10,6 +13,14 @@ bool varies_by_chance(const Cluster& cluster) {
   return std::ranges::any_of(cluster.links(), [](const Link& link) {
     return link.jitter.value() > 0.0 || link.loss > 0.0;
   });
+}
+
+void check_analytic(const Cluster& cluster) {
+  const std::string varies = variation(cluster);
+  if (varies.empty()) return;
+  throw Error(varies +
+              ", expected none with the analytic evaluator, which knows of none; take "
+              "'--evaluator simgrid'");
 }
 
 Cluster without_variation(const Cluster& cluster) {

@@ -12,7 +12,7 @@
 #include "model/cost_model.hpp"
 #include "model/device_profile.hpp"
 #include "model/memory.hpp"
-#include "model/steady_state/schedule.hpp"
+#include "model/release_rule.hpp"
 #include "model/transformer.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/serving/capacity.hpp"

@@ -14,13 +14,6 @@ tandem_tests(
     model_perfetto_test.cpp
     model_quantity_text_test.cpp
     model_result_test.cpp
-    model_steady_state_boundary_points_test.cpp
-    model_steady_state_closed_form_test.cpp
-    model_steady_state_cycle_mean_test.cpp
-    model_steady_state_recurrence_test.cpp
-    model_steady_state_residency_test.cpp
-    model_steady_state_schedule_graph_test.cpp
-    model_swap_test.cpp
     model_task_graph_test.cpp
     model_trace_test.cpp
     model_work_test.cpp

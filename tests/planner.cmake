@@ -17,4 +17,4 @@ tandem_tests(
     planner_tensor_collective_test.cpp
     planner_window_memory_test.cpp
     planner_window_test.cpp
-  LIBRARIES tandem::planner nlohmann_json::nlohmann_json)
+  LIBRARIES tandem::planner tandem::study nlohmann_json::nlohmann_json)

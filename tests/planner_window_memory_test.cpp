@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "model/steady_state/residency.hpp"
 #include "planner/window.hpp"
 #include "planner_fixture.hpp"
+#include "study/steady_state/residency.hpp"
 
 namespace tandem::test {
 namespace {
@@ -28,14 +28,14 @@ double pages(double bytes) { return std::ceil(bytes / 4096.0) * 4096.0; }
 
 // Proposition 5, exact: the largest sum of `window` blocks in a row, in whole pages.
 double largest_window(const std::vector<StreamedBlock>& blocks, std::int64_t window) {
-  model::StreamingDevice device{.window = window};
+  study::StreamingDevice device{.window = window};
   std::vector<std::int64_t> sizes;
   for (const StreamedBlock& block : blocks) {
     device.blocks.push_back({});
     const double slack = block.block == WeightBlock::head ? 4096.0 : 0.0;
     sizes.push_back(static_cast<std::int64_t>(pages(block.bytes) + slack));
   }
-  return static_cast<double>(model::window_peak(device, sizes));
+  return static_cast<double>(study::window_peak(device, sizes));
 }
 
 // Attention blocks of 1 and FFN blocks of 2 units take turns, three in memory at once, each where

@@ -9,11 +9,11 @@
 
 #include "model/analytic.hpp"
 #include "model/error.hpp"
-#include "model/steady_state/recurrence.hpp"
 #include "planner/lowering.hpp"
 #include "planner/window.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
+#include "study/steady_state/recurrence.hpp"
 
 namespace tandem::test {
 namespace {
@@ -152,21 +152,21 @@ Plan in_whole_seconds(Plan plan, double disk_floats_per_s) {
 
 // The recurrence of a plan of one device: blocks as the graph has them, what follows a block on
 // the device (the residual sum, the final norm, sampling) in place of its all-reduce.
-model::Schedule schedule_of(const Plan& plan) {
+study::Schedule schedule_of(const Plan& plan) {
   const TaskGraph graph =
       planner::find_strategy("local").lower(plan, planner::prompt_batch(plan.workload));
   const model::CostModel costs = plan.cost_model();
-  model::Schedule schedule;
-  model::StreamingDevice& device = schedule.devices.emplace_back();
+  study::Schedule schedule;
+  study::StreamingDevice& device = schedule.devices.emplace_back();
   device.window = plan.devices[0].window.blocks;
   device.release = plan.release;
   const auto ticks = [&](const Task& task) {
     const double seconds =
         lane_time(plan.cluster, costs, task, work_of(plan.model, graph.batch(), task)).value();
     REQUIRE(seconds == std::floor(seconds));
-    return static_cast<model::Ticks>(seconds);
+    return static_cast<study::Ticks>(seconds);
   };
-  model::Ticks load = -1;
+  study::Ticks load = -1;
   for (const Task& task : graph.tasks()) {
     if (task.kind == TaskKind::release) continue;
     if (task.kind == TaskKind::load) {
@@ -177,12 +177,12 @@ model::Schedule schedule_of(const Plan& plan) {
     const bool first = task.kind == TaskKind::fetch || task.kind == TaskKind::lm_head ||
                        (task.kind == TaskKind::norm && !final_norm);
     if (first) {
-      const model::Residence residence = load >= 0 ? model::Residence::streamed
+      const study::Residence residence = load >= 0 ? study::Residence::streamed
                                          : task.kind == TaskKind::fetch
-                                             ? model::Residence::none
-                                             : model::Residence::retained;
+                                             ? study::Residence::none
+                                             : study::Residence::retained;
       device.blocks.push_back(
-          {.compute = 0, .load = std::max<model::Ticks>(load, 0), .residence = residence});
+          {.compute = 0, .load = std::max<study::Ticks>(load, 0), .residence = residence});
       schedule.reduce.push_back(0);
       load = -1;
     }
@@ -266,7 +266,7 @@ TEST_CASE("planner/window: a graph of one device takes the times of the recurren
     planner::GenerationSteps steps(plan);
     model::RunRecorder recorder(plan.cluster, 0, true);
     model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-    model::Recurrence recurrence(schedule_of(plan), model::Start::cold);
+    study::Recurrence recurrence(schedule_of(plan), study::Start::cold);
     std::map<int, double> sampled;
     std::map<int, double> stalls;
     for (const model::Span& span : recorder.trace().spans) {

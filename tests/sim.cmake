@@ -1,6 +1,17 @@
 tandem_tests(
   sim
-  SOURCES sim_child_test.cpp sim_collective_test.cpp sim_city_test.cpp sim_dynamics_test.cpp sim_extension_test.cpp sim_golden_test.cpp sim_network_test.cpp sim_platform_test.cpp sim_replay_test.cpp sim_served_test.cpp
-          sim_steady_state_test.cpp sim_window_test.cpp planner_fixture.cpp
-  LIBRARIES tandem::sim tandem::planner)
+  SOURCES
+    planner_fixture.cpp
+    sim_child_test.cpp
+    sim_city_test.cpp
+    sim_collective_test.cpp
+    sim_dynamics_test.cpp
+    sim_extension_test.cpp
+    sim_golden_test.cpp
+    sim_network_test.cpp
+    sim_platform_test.cpp
+    sim_replay_test.cpp
+    sim_served_test.cpp
+    sim_window_test.cpp
+  LIBRARIES tandem::sim tandem::planner tandem::study)
 target_include_directories(tandem_sim_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

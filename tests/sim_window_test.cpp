@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "model/steady_state/recurrence.hpp"
 #include "planner/window.hpp"
 #include "planner_fixture.hpp"
 #include "sim_fixture.hpp"
+#include "study/steady_state/recurrence.hpp"
 
 namespace tandem::sim::testing {
 namespace {
@@ -79,7 +79,7 @@ std::vector<Plan> splits() {
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max({1e-3, a, b}); }
 
 // The recurrence of a plan in which only computing and loading take time.
-model::Schedule schedule_of(const Plan& plan) {
+study::Schedule schedule_of(const Plan& plan) {
   const model::TaskGraph graph =
       planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(plan.workload));
   const model::CostModel costs = plan.cost_model();
@@ -95,11 +95,11 @@ model::Schedule schedule_of(const Plan& plan) {
   for (const model::Task& task : graph.tasks()) {
     if (task.kind == TaskKind::lm_head) tiles.emplace(task.columns.begin, blocks++);
   }
-  model::Schedule schedule;
+  study::Schedule schedule;
   schedule.reduce.assign(blocks, 0);
   for (const planner::DevicePlan& device : plan.devices) {
-    schedule.devices.push_back({.blocks = std::vector<model::BlockTimes>(
-                                    blocks, model::BlockTimes{.residence = model::Residence::none}),
+    schedule.devices.push_back({.blocks = std::vector<study::BlockTimes>(
+                                    blocks, study::BlockTimes{.residence = study::Residence::none}),
                                 .release = plan.release});
     if (device.window.streams()) schedule.devices.back().window = device.window.blocks;
   }
@@ -120,19 +120,19 @@ model::Schedule schedule_of(const Plan& plan) {
     } else if (seconds > 0.0) {
       REQUIRE((task.kind == TaskKind::fetch || task.kind == TaskKind::embed));
     }
-    model::BlockTimes& block = schedule.devices[static_cast<std::size_t>(task.device)].blocks[at];
+    study::BlockTimes& block = schedule.devices[static_cast<std::size_t>(task.device)].blocks[at];
     if (task.kind == TaskKind::load) {
-      block.load = static_cast<model::Ticks>(seconds);
-      block.residence = model::Residence::streamed;
+      block.load = static_cast<study::Ticks>(seconds);
+      block.residence = study::Residence::streamed;
     } else {
-      block.compute += static_cast<model::Ticks>(seconds);
+      block.compute += static_cast<study::Ticks>(seconds);
     }
   }
   return schedule;
 }
 
 void check_recurrence(const Plan& plan, const Spans& spans) {
-  model::Recurrence recurrence(schedule_of(plan));
+  study::Recurrence recurrence(schedule_of(plan));
   std::map<int, double> sampled;
   std::map<std::pair<int, std::size_t>, double> stalls;
   for (const auto& [id, span] : spans) {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <random>
 
-#include "model/steady_state/layered.hpp"
+#include "study/steady_state/layered.hpp"
 
-namespace tandem::model::testing {
+namespace tandem::study::testing {
 
 class ScheduleDice {
  public:
@@ -21,7 +21,9 @@ class ScheduleDice {
     constexpr std::array<std::int64_t, 7> kWindows{1, 2, 3, 4, 5, 8, kUnlimited};
     return kWindows.at(static_cast<std::size_t>(in(0, 6)));
   }
-  ReleaseRule rule() { return in(0, 1) == 0 ? ReleaseRule::early : ReleaseRule::late; }
+  model::ReleaseRule rule() {
+    return in(0, 1) == 0 ? model::ReleaseRule::early : model::ReleaseRule::late;
+  }
   LayerTimes layer(std::int64_t most) {
     return {in(0, most), in(0, most), in(0, most), in(0, most)};
   }
@@ -57,4 +59,4 @@ class ScheduleDice {
   std::mt19937 random_;
 };
 
-}  // namespace tandem::model::testing
+}  // namespace tandem::study::testing

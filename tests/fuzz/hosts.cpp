@@ -1,6 +1,6 @@
 // Hosts files: any text is an address for every device but the master, or one Error.
 
-#include "cli/hosts.hpp"
+#include "exec/hosts.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const tandem::planner::Plan plan = small_plan();
   try {
     const auto endpoints =
-        tandem::cli::parse_hosts({reinterpret_cast<const char*>(data), size}, "fuzz", plan);
+        tandem::exec::parse_hosts({reinterpret_cast<const char*>(data), size}, "fuzz", plan);
     if (endpoints.size() != 3 || endpoints[1].port == 0 || endpoints[2].port == 0) std::abort();
   } catch (const tandem::Error&) {
     // The expected answer to garbage.

@@ -1,0 +1,269 @@
+#include "cli/flags/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "model/error.hpp"
+#include "model/plain_text.hpp"
+
+namespace tandem::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+std::string see_help(std::string_view command) {
+  return "see 'tandem help " + std::string(command) + "'";
+}
+
+// What a flag looks like in the help text.
+std::string spelling(const Flag& flag) {
+  std::string text = "--" + std::string(flag.name);
+  if (!flag.value.empty()) text += " " + std::string(flag.value);
+  return text;
+}
+
+std::string help_text(const Syntax& syntax, const std::vector<Flag>& flags) {
+  std::string text = "usage: tandem " + std::string(syntax.command);
+  for (const std::string_view positional : syntax.positionals)
+    text += " " + std::string(positional);
+  text += " [flags]\n\n" + std::string(syntax.summary) + "\n\n";
+  std::size_t width = 0;
+  for (const Flag& flag : flags) width = std::max(width, spelling(flag).size());
+  for (const Flag& flag : flags) {
+    const std::string left = spelling(flag);
+    text += "  " + left + std::string(width + 2 - left.size(), ' ') + std::string(flag.help) + '\n';
+  }
+  return text;
+}
+
+po::options_description describe(const std::vector<Flag>& flags) {
+  po::options_description description;
+  for (const Flag& flag : flags) {
+    const std::string name(flag.name);
+    if (flag.value.empty()) {
+      description.add_options()(name.c_str(), po::bool_switch());
+    } else if (flag.repeatable) {
+      description.add_options()(name.c_str(), po::value<std::vector<std::string>>()->composing());
+    } else {
+      description.add_options()(name.c_str(), po::value<std::string>());
+    }
+  }
+  return description;
+}
+
+std::string unknown_flag(const std::string& token, const std::vector<Flag>& flags,
+                         std::string_view command) {
+  std::vector<std::string_view> names;
+  names.reserve(flags.size());
+  for (const Flag& flag : flags) names.push_back(flag.name);
+  const std::string word = token.substr(token.find_first_not_of('-') == std::string::npos
+                                            ? token.size()
+                                            : token.find_first_not_of('-'));
+  const std::string_view guess = model::nearest(word.substr(0, word.find('=')), names);
+  std::string message = "unknown flag '" + token + "'";
+  if (!guess.empty()) message += ", did you mean '--" + std::string(guess) + "'?";
+  return message + "; " + see_help(command);
+}
+
+std::string whole_number(std::int64_t value) { return std::to_string(value); }
+
+std::string shortest(double value) {
+  std::array<char, 32> text{};
+  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), value);
+  require(fault == std::errc(), "32 characters hold any double");
+  return {text.data(), end};
+}
+
+}  // namespace
+
+Options::Options(const Syntax& syntax, const Arguments& arguments) : command_(syntax.command) {
+  std::vector<Flag> flags = syntax.flags;
+  flags.push_back({"help", "", "show this text"});
+  for (const Flag& flag : flags) values_[std::string(flag.name)];
+  if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end())
+    throw HelpRequested(help_text(syntax, flags));
+
+  const po::options_description description = describe(flags);
+  po::parsed_options parsed(&description);
+  try {
+    parsed = po::command_line_parser(arguments)
+                 .options(description)
+                 .style(po::command_line_style::allow_long |
+                        po::command_line_style::long_allow_adjacent |
+                        po::command_line_style::long_allow_next)
+                 .run();
+  } catch (const po::unknown_option& error) {
+    throw Usage(unknown_flag(error.get_option_name(), flags, command_));
+  } catch (const po::error_with_option_name& error) {
+    const std::string name = error.get_option_name();
+    const bool is_switch = std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) {
+      return "--" + std::string(flag.name) == name && flag.value.empty();
+    });
+    throw Usage("flag '" + name + (is_switch ? "' takes no value; " : "' needs a value; ") +
+                see_help(command_));
+  } catch (const po::error& error) {
+    throw Usage(std::string(error.what()) + "; " + see_help(command_));
+  }
+
+  for (const po::option& option : parsed.options) {
+    if (option.position_key >= 0 || option.string_key.empty()) {
+      for (const std::string& word : option.value) {
+        // Without short options the parser takes "-x" for a positional argument.
+        if (word.size() > 1 && word.front() == '-')
+          throw Usage(unknown_flag(word, flags, command_));
+        positionals_.push_back(word);
+      }
+      continue;
+    }
+    const auto flag = std::find_if(flags.begin(), flags.end(), [&](const Flag& candidate) {
+      return candidate.name == option.string_key;
+    });
+    std::vector<std::string>& values = values_[option.string_key];
+    if (!values.empty() && !flag->repeatable)
+      throw Usage("flag '--" + option.string_key + "' is given twice; give it once");
+    const std::string value = option.value.empty() ? "" : option.value.front();
+    if (value.empty() && !flag->value.empty())
+      throw Usage("flag '--" + option.string_key + "' needs a value; " + see_help(command_));
+    values.push_back(value);
+  }
+
+  const auto needed = static_cast<std::size_t>(
+      std::ranges::count_if(syntax.positionals, [](std::string_view p) { return p[0] != '['; }));
+  if (positionals_.size() < needed)
+    throw Usage("missing argument " + std::string(syntax.positionals[positionals_.size()]) + "; " +
+                see_help(command_));
+  if (positionals_.size() > syntax.positionals.size())
+    throw Usage("unexpected argument '" + positionals_[syntax.positionals.size()] + "'; " +
+                see_help(command_));
+  for (std::size_t i = 0; i < positionals_.size(); ++i) {
+    if (positionals_[i].empty())
+      throw Usage("argument " + std::string(syntax.positionals[i]) + " is empty; " +
+                  see_help(command_));
+  }
+}
+
+const std::vector<std::string>& Options::values(std::string_view flag) const {
+  const auto found = values_.find(flag);
+  require(found != values_.end(), "the flag is not in the command's syntax");
+  const bool is_new = asked_.insert(std::string(flag)).second;
+  require(!settled_ || !is_new, "a flag is asked for before the options are settled");
+  return found->second;
+}
+
+void Options::refuse(std::initializer_list<std::string_view> flags, const std::string& when) const {
+  for (const std::string_view flag : flags) {
+    if (has(flag))
+      throw Usage("flag '--" + std::string(flag) + "' has no effect " + when +
+                  (when.find(';') == std::string::npos ? "; leave it out" : ""));
+  }
+}
+
+void Options::settle() {
+  for (const auto& [flag, given] : values_) {
+    if (!given.empty() && !asked_.contains(flag))
+      throw Usage("flag '--" + flag + "' has no effect with the others that are given; leave it " +
+                  "out, or " + see_help(command_));
+  }
+  settled_ = true;
+}
+
+bool Options::has(std::string_view flag) const { return !values(flag).empty(); }
+
+std::optional<std::string> Options::text(std::string_view flag) const {
+  const std::vector<std::string>& given = values(flag);
+  return given.empty() ? std::nullopt : std::optional(given.front());
+}
+
+std::string Options::text_or(std::string_view flag, std::string_view fallback) const {
+  return text(flag).value_or(std::string(fallback));
+}
+
+std::vector<std::string> Options::all(std::string_view flag) const { return values(flag); }
+
+std::string Options::required(std::string_view flag) const {
+  std::optional<std::string> value = text(flag);
+  if (!value) throw Usage("flag '--" + std::string(flag) + "' is required; " + see_help(command_));
+  return *std::move(value);
+}
+
+namespace {
+
+// `text` as a T within [least, most], or the Error.
+template <class T, class Show>
+T parse_number(std::string_view flag, const std::string& text, T least, T most, Show show) {
+  T value{};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool good = fault == std::errc() && end == text.data() + text.size();
+  if constexpr (std::is_floating_point_v<T>) good = good && std::isfinite(value);
+  if (!good || value < least || value > most)
+    throw Error("--" + std::string(flag) + ": '" + text + "' is not a " +
+                (std::is_integral_v<T> ? "whole " : "") + "number from " + show(least) + " to " +
+                show(most));
+  return value;
+}
+
+}  // namespace
+
+std::int64_t Options::integer_or(std::string_view flag, std::int64_t fallback, std::int64_t least,
+                                 std::int64_t most) const {
+  const std::optional<std::string> given = text(flag);
+  return given ? parse_number(flag, *given, least, most, whole_number) : fallback;
+}
+
+double Options::number_or(std::string_view flag, double fallback, double least, double most) const {
+  const std::optional<std::string> given = text(flag);
+  return given ? parse_number(flag, *given, least, most, shortest) : fallback;
+}
+
+std::string Options::choice_or(std::string_view flag, std::string_view fallback,
+                               const std::vector<std::string_view>& choices) const {
+  std::string value = text_or(flag, fallback);
+  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+    std::string known;
+    for (const std::string_view choice : choices)
+      known += (known.empty() ? "" : ", ") + std::string(choice);
+    throw Error("--" + std::string(flag) + ": unknown value '" + value + "'; known: " + known);
+  }
+  return value;
+}
+
+std::string summaries(std::span<const Command> commands) {
+  std::string text;
+  std::size_t width = 8;
+  for (const Command& command : commands) width = std::max(width, command.name.size());
+  for (const Command& command : commands)
+    text += "  " + std::string(command.name) + std::string(width + 2 - command.name.size(), ' ') +
+            std::string(command.summary) + '\n';
+  return text;
+}
+
+const Command& find_command(std::span<const Command> commands, const std::string& name,
+                            std::string_view program) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) {
+    if (command.name == name) return command;
+    names.push_back(command.name);
+  }
+  const std::string_view guess = model::nearest(name, names);
+  throw Usage("unknown command '" + name + "'" +
+              (guess.empty() ? "" : ", did you mean '" + std::string(guess) + "'?") + "; see '" +
+              std::string(program) + " --help'");
+}
+
+int run_subcommand(std::string_view parent, std::span<const Command> actions,
+                   const Arguments& arguments, std::ostream& out) {
+  const std::string program = "tandem " + std::string(parent);
+  if (arguments.empty()) throw Usage("no action; see '" + program + " --help'");
+  if (arguments[0] == "--help")
+    throw HelpRequested("usage: " + program + " ACTION ...\n\n" + summaries(actions) + "\n'" +
+                        program + " ACTION --help' explains one.\n");
+  return find_command(actions, arguments[0], program)
+      .run(Arguments(arguments.begin() + 1, arguments.end()), out);
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,100 @@
+#pragma once
+
+// Command lines, parsed strictly: no guessing, no abbreviations, nothing ignored.
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands.hpp"
+
+namespace tandem::cli {
+
+// The command line makes no sense: exit code 2. One line.
+class Usage : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The user asked for help: `what()` is the text for standard output, exit code 0.
+class HelpRequested : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Flag {
+  std::string_view name;   // without the dashes
+  std::string_view value;  // placeholder of its value ("FILE", "N"); empty: a switch
+  std::string_view help;   // one line
+  bool repeatable = false;
+};
+
+struct Syntax {
+  std::string_view command;  // "plan", "model inspect"
+  std::string_view summary;
+  // Placeholders; every one is required, but for a last one in brackets ("[plan.json]").
+  std::vector<std::string_view> positionals;
+  std::vector<Flag> flags;  // --help is added
+};
+
+// The flags and positional arguments of one command line.
+class Options {
+ public:
+  // Throws Usage for an unknown, repeated, valueless or superfluous flag and for a wrong number of
+  // positional arguments; HelpRequested on --help.
+  Options(const Syntax& syntax, const Arguments& arguments);
+
+  // The names below must be in the syntax (logic_error otherwise).
+  [[nodiscard]] bool has(std::string_view flag) const;
+  // Of a flag and all the others: given, but without effect `when` ("without '--emulate'", with a
+  // remedy behind a semicolon if it is another one than leaving the flag out). Throws
+  // Usage for the first of `flags` that is given. Every flag that the mode makes idle goes here.
+  void refuse(std::initializer_list<std::string_view> flags, const std::string& when) const;
+  // To be called when all that decides what is done has been read, and before it is done: throws
+  // Usage for a flag that is given but has been asked for by nothing below, so has no effect. After
+  // that no other flag may be asked for (logic_error).
+  void settle();
+
+  [[nodiscard]] const std::string& positional(std::size_t i) const { return positionals_.at(i); }
+  [[nodiscard]] std::size_t positionals() const { return positionals_.size(); }
+  [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;
+  [[nodiscard]] std::string text_or(std::string_view flag, std::string_view fallback) const;
+  [[nodiscard]] std::vector<std::string> all(std::string_view flag) const;
+  // Throws Usage, naming the flag, if it is absent.
+  [[nodiscard]] std::string required(std::string_view flag) const;
+  // Whole decimal numbers and reals within [least, most]. Throw Error (flag, value, range) for
+  // anything else.
+  [[nodiscard]] std::int64_t integer_or(std::string_view flag, std::int64_t fallback,
+                                        std::int64_t least, std::int64_t most) const;
+  [[nodiscard]] double number_or(std::string_view flag, double fallback, double least,
+                                 double most) const;
+  // Throws Error, naming the flag and the choices, unless the value is one of `choices`.
+  [[nodiscard]] std::string choice_or(std::string_view flag, std::string_view fallback,
+                                      const std::vector<std::string_view>& choices) const;
+
+ private:
+  [[nodiscard]] const std::vector<std::string>& values(std::string_view flag) const;
+
+  std::string command_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> positionals_;
+  mutable std::set<std::string, std::less<>> asked_;  // flags that have been asked for
+  bool settled_ = false;
+};
+
+// One line of help a command: name and summary.
+[[nodiscard]] std::string summaries(std::span<const Command> commands);
+
+// The command called `name`. Throws Usage with the nearest name; `program` is what precedes it
+// ("tandem", "tandem model").
+[[nodiscard]] const Command& find_command(std::span<const Command> commands,
+                                          const std::string& name, std::string_view program);
+
+}  // namespace tandem::cli

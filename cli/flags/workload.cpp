@@ -1,0 +1,108 @@
+#include "cli/flags/workload.hpp"
+
+#include <cmath>
+#include <ostream>
+#include <utility>
+
+#include "cli/files.hpp"
+#include "cli/flags/prompt.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "model/text_table.hpp"
+
+namespace tandem::cli {
+namespace {
+
+using planner::InferenceRequest;
+
+// "sequential (one request after another), ...".
+std::string policies_text() {
+  std::string text;
+  for (const planner::Policy& policy : planner::policies()) {
+    text += text.empty() ? "" : ", ";
+    text += policy.name;
+    text += " (";
+    text += policy.summary;
+    text += ')';
+  }
+  return text + " [continuous]";
+}
+
+void count_prompts(const Options& options, std::vector<InferenceRequest>& requests,
+                   const model::Transformer& model, const std::filesystem::path& folder,
+                   const std::string& remedy) {
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+  for (InferenceRequest& request : requests) {
+    if (!request.prompt) continue;
+    if (folder.empty()) {
+      throw Error("request '" + request.id +
+                  "': its prompt is a text, and there is no tokenizer to count its tokens; " +
+                  remedy);
+    }
+    if (!tokenizer) tokenizer = exec::load_tokenizer(folder, model);
+    request.prompt_ids = encoded_prompt(options, *tokenizer, *request.prompt);
+    request.prompt_tokens = static_cast<std::int64_t>(request.prompt_ids.size());
+    if (request.prompt_ids.empty())
+      throw Error("request '" + request.id + "': its prompt is empty, expected at least one token");
+  }
+}
+
+}  // namespace
+
+std::vector<Flag> workload_flags() {
+  static const std::string policies = policies_text();
+  return {
+      {"workload", "FILE",
+       "many requests, a line of JSON each: id, arrival_s, prompt (or prompt_ids, prompt_tokens), "
+       "new_tokens"},
+      {"policy", "P", policies},
+      {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"}};
+}
+
+std::optional<Served> served_workload(const Options& options, const model::Transformer& model,
+                                      const std::filesystem::path& folder,
+                                      const std::string& remedy) {
+  const std::optional<std::string> path = options.text("workload");
+  if (!path) {
+    options.refuse({"policy", "chunk"}, "without '--workload', whose requests they are for");
+    return std::nullopt;
+  }
+  Served served{.requests = planner::parse_requests(read_file(*path), *path)};
+  count_prompts(options, served.requests, model, folder, remedy);
+  planner::check_requests(served.requests, model);
+  std::vector<std::string_view> names;
+  for (const planner::Policy& policy : planner::policies()) names.push_back(policy.name);
+  served.policy = &planner::find_policy(options.choice_or("policy", "continuous", names));
+  served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
+  if (served.chunk > 0 && !model.architecture().generates())
+    throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
+  return served;
+}
+
+std::string to_text(const Served& served) {
+  return std::to_string(served.requests.size()) +
+         (served.requests.size() == 1 ? " request, " : " requests, ") +
+         std::string(served.policy->name) +
+         (served.chunk > 0 ? ", prompts in chunks of " + std::to_string(served.chunk) : "");
+}
+
+void print_requests(const model::Result& result, std::ostream& out) {
+  using model::Seconds;
+  model::Table table(
+      {"request", "arrival", "queueing", "first token", "end", "token latency, p50"});
+  for (const model::RequestResult& request : result.requests) {
+    const double latency = request.token_latency.p50;
+    table.add({request.id, to_text(Seconds{request.arrival_s}),
+               to_text(Seconds{request.queueing_s}), to_text(Seconds{request.ttft_s}),
+               to_text(Seconds{request.end_s}),
+               std::isfinite(latency) ? to_text(Seconds{latency}) : "-"});
+  }
+  table.print(out);
+  if (result.metrics.throughput_tokens_per_s) {
+    out << "\nthroughput  " << model::fixed(*result.metrics.throughput_tokens_per_s, 2)
+        << " tokens a second\n";
+  }
+}
+
+}  // namespace tandem::cli

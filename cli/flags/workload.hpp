@@ -1,0 +1,42 @@
+#pragma once
+
+// Flags of a workload of many requests, which plan, simulate and run share.
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/flags/options.hpp"
+#include "model/result.hpp"
+#include "model/transformer.hpp"
+#include "planner/serving/inference_request.hpp"
+#include "planner/serving/policy.hpp"
+
+namespace tandem::cli {
+
+struct Served {
+  std::vector<planner::InferenceRequest> requests;
+  const planner::Policy* policy = nullptr;
+  std::int64_t chunk = 0;  // 0: prompts are read whole
+};
+
+// --workload, --policy, --chunk.
+[[nodiscard]] std::vector<Flag> workload_flags();
+
+// What --workload says, its prompts counted by the tokenizer in `folder` (empty: prompts that are
+// texts are refused, `remedy` says what to do); nothing without that flag, which the other two then
+// lack. Throws Error for a workload that `model` can't serve.
+[[nodiscard]] std::optional<Served> served_workload(const Options& options,
+                                                    const model::Transformer& model,
+                                                    const std::filesystem::path& folder,
+                                                    const std::string& remedy);
+
+// "3 requests, continuous, in chunks of 16".
+[[nodiscard]] std::string to_text(const Served& served);
+
+// A line a request, and the throughput.
+void print_requests(const model::Result& result, std::ostream& out);
+
+}  // namespace tandem::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+// Profiles of devices that were not measured.
+
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/device_profile.hpp"
+
+namespace tandem::model {
+
+// One a device: the speeds that the platform states, and the program's stated memory.
+[[nodiscard]] std::vector<DeviceProfile> stated_profiles(const Cluster& cluster);
+
+}  // namespace tandem::model

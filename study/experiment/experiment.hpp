@@ -1,0 +1,71 @@
+#pragma once
+
+// Named experiments: a table or a figure of a paper, made again by prediction, beside the paper's
+// numbers. Each is one file of this folder; registry.cpp is their table.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "study/progress.hpp"
+#include "study/scenarios.hpp"
+
+namespace tandem::study {
+
+// What a paper or a prediction says of one quantity.
+struct Reading {
+  enum class Kind { none, number, out_of_memory };
+  Kind kind = Kind::none;
+  double value = 0.0;
+  [[nodiscard]] static Reading number(double value) { return {Kind::number, value}; }
+  [[nodiscard]] static Reading out_of_memory() { return {Kind::out_of_memory, 0.0}; }
+  bool operator==(const Reading&) const = default;
+};
+
+// One number. Rows of equal keys that follow one another are printed together.
+struct ExperimentRow {
+  std::vector<std::string> keys{};  // one a key name of the report
+  std::string quantity{};           // with its unit: "ttft_s"
+  Reading paper{};                  // none: the paper prints no number
+  Reading tandem{};
+  // Whether constants that the paper does not state come from this row's paper value; the others
+  // are predicted and never tuned on.
+  bool calibrated = false;
+  std::string note{};  // why it is far off; from scenarios/experiments/notes.csv if empty
+
+  // tandem / paper - 1, where both are numbers.
+  [[nodiscard]] std::optional<double> error() const;
+  // Off by more than kNotable, or only one of them out of memory.
+  [[nodiscard]] bool notable() const;
+};
+
+inline constexpr double kNotable = 0.15;
+
+struct ExperimentReport {
+  std::vector<std::string> key_names{};
+  std::vector<ExperimentRow> rows{};
+  std::vector<std::string> remarks{};  // lines below the table: constants, what they come from
+};
+
+struct Experiment {
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::string_view plot;     // script in plots/ that draws the report's CSV
+  // Takes platforms, models and the paper's numbers from `scenarios`, and tells `progress` of every
+  // part that is done.
+  ExperimentReport (*run)(const Scenarios& scenarios, Progress& progress);
+};
+
+[[nodiscard]] const std::vector<Experiment>& experiments();
+
+ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_table1(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_table2(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_table3(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_figure3(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_figure5(const Scenarios& scenarios, Progress& progress);
+ExperimentReport tpi_figure6(const Scenarios& scenarios, Progress& progress);
+
+}  // namespace tandem::study

@@ -1,0 +1,27 @@
+#include "study/experiment/experiment.hpp"
+
+namespace tandem::study {
+
+const std::vector<Experiment>& experiments() {
+  static const std::vector<Experiment> table{
+      {"tpi-table1", "TPI-LLM, Table 1: first token, latency and memory on 8 devices",
+       "experiment_table.py", tpi_table1},
+      {"tpi-table2", "TPI-LLM, Tables 2 and 6: peak memory against the number of devices",
+       "experiment_table.py", tpi_table2},
+      {"tpi-table3", "TPI-LLM, Tables 3 and 8: laptops, against swapping and offloading",
+       "experiment_table.py", tpi_table3},
+      {"tpi-figure1", "TPI-LLM, figure 1: share of communication", "experiment_table.py",
+       tpi_figure1},
+      {"tpi-figure3", "TPI-LLM, figure 3: all-reduce against the latency of a link",
+       "collectives.py", tpi_figure3},
+      {"tpi-figure5", "TPI-LLM, figure 5: Llama 2-70B against devices, cores and bandwidth",
+       "experiment_table.py", tpi_figure5},
+      {"tpi-figure6", "TPI-LLM, figure 6: standalone, model parallelism and TPI-LLM",
+       "experiment_table.py", tpi_figure6},
+      {"collectives", "which all-reduce is fastest, over size, latency, bandwidth and devices",
+       "collectives.py", collectives_map},
+  };
+  return table;
+}
+
+}  // namespace tandem::study

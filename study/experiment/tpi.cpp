@@ -1,0 +1,136 @@
+#include "study/experiment/tpi.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "model/error.hpp"
+#include "model/memory.hpp"
+#include "model/text_table.hpp"
+#include "model/work.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "sim/replay.hpp"
+
+namespace tandem::study {
+namespace {
+
+using model::Cluster;
+using model::Transformer;
+
+constexpr double kUnlimited = 1e15;  // bytes: whether it fits is not the planner's question here
+// Latencies settle within a few tokens; the paper's default is 20.
+constexpr std::int64_t kNewTokens = 6;
+
+std::size_t find_row(const model::Csv& csv, std::string_view model) {
+  for (std::size_t i = 0; i < csv.rows.size(); ++i) {
+    if (csv.at(i, "model") == model) return i;
+  }
+  throw Error("scenarios/experiments: no row of model " + std::string(model) +
+              "; restore the file from the sources");
+}
+
+// Proposition 5, equations (7) and (8), in elements, with p = 1 / devices: the larger of master's
+// and workers'. model/steady_state/residency has it exactly, for devices that divide h only.
+//   attention 2 (1 + b/a) h^2 p + h,  FFN 3 h s p + h,  pre- and postprocess h v (+ h)
+double proposition5(const Transformer& t, std::int64_t devices, std::int64_t window) {
+  const double h = static_cast<double>(t.hidden);
+  const double p = 1.0 / static_cast<double>(devices);
+  const double group = static_cast<double>(t.kv_heads) / static_cast<double>(t.heads);
+  const double attention = 2.0 * (1.0 + group) * h * h * p + h;
+  const double ffn = 3.0 * h * static_cast<double>(t.intermediate) * p + h;
+  const double ends = h * static_cast<double>(t.vocab);
+  const auto half = [](std::int64_t blocks) {
+    const std::int64_t whole = blocks / 2;
+    return static_cast<double>(whole);
+  };
+  double master = (window == 1 ? ends : 2.0 * ends) + h;
+  if (window >= 3) master += half(window - 2) * attention + half(window - 1) * ffn;
+  return std::max(master, half(window) * attention + half(window + 1) * ffn);
+}
+
+}  // namespace
+
+Reading paper_reading(const model::Csv& csv, std::size_t row, std::string_view column) {
+  const std::string& text = csv.at(row, column);
+  if (text.empty()) return {};
+  if (text == "OOM") return Reading::out_of_memory();
+  double value = 0.0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    throw Error("scenarios/experiments: '" + text + "' in column " + std::string(column) +
+                ", expected a number, OOM or nothing; restore the file from the sources");
+  return Reading::number(value);
+}
+
+RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
+                       const std::string& strategy, std::int32_t window) {
+  planner::Request request{
+      .model = transformer,
+      .cluster = with_devices(testbed.cluster,
+                              [](model::Device& d) { d.memory = model::Bytes{kUnlimited}; }),
+      .strategy = strategy,
+      .partition = "equal",
+      .workload = {.prompt_tokens = testbed.prompt_tokens, .new_tokens = kNewTokens},
+      .window = {.blocks = window, .retain = 0}};
+  for (const model::Device& device : request.cluster.devices())
+    request.profiles.push_back(slowed(nominal_profile(device), testbed.slowdown));
+  const auto answer = planner::make_plan(request);
+  if (const auto* no = std::get_if<planner::Infeasible>(&answer)) throw Error(no->reason);
+  const auto& plan = std::get<planner::Plan>(answer);
+  planner::GenerationSteps steps(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
+  const model::Metrics metrics = recorder.metrics();
+  const std::vector<double> latencies = metrics.token_latencies_s();
+  return {.ttft_s = metrics.ttft_s,
+          .latency_s = std::accumulate(latencies.begin(), latencies.end(), 0.0) /
+                       static_cast<double>(latencies.size())};
+}
+
+double TpiMemory::whole(const Transformer& t, std::int64_t devices) const {
+  // Shares of whole heads and columns: the largest of them.
+  const auto largest = [&](std::int64_t total) {
+    return model::Range{0, static_cast<std::int32_t>((total + devices - 1) / devices)};
+  };
+  const model::Share share{.layers = {0, static_cast<std::int32_t>(t.layers)},
+                           .heads = largest(t.heads),
+                           .columns = largest(t.intermediate),
+                           .embedding = true,
+                           .head = true};
+  return program_bytes + model::weight_bytes(t, share);
+}
+
+double TpiMemory::windowed(const Transformer& t, std::int64_t devices, std::int64_t window) const {
+  return program_bytes + gamma * model::kElementBytes * proposition5(t, devices, window);
+}
+
+TpiMemory TpiMemory::calibrated(const Scenarios& scenarios) {
+  const model::Csv table = scenarios.paper("tpi_table1");
+  const auto bytes = [&](std::string_view model, std::string_view column) {
+    return kPaperGB * paper_reading(table, find_row(table, model), column).value;
+  };
+  TpiMemory memory;
+  memory.program_bytes =
+      bytes("llama-2-3b", "memory_off_gb") - memory.whole(scenarios.model("llama-2-3b"), 8);
+  const TpiMemory window{};
+  memory.gamma = (bytes("llama-2-70b", "memory_on_gb") - memory.program_bytes) /
+                 window.windowed(scenarios.model("llama-2-70b"), 8, 2);
+  return memory;
+}
+
+double solve(const std::function<double(double)>& f, double target, double low, double high) {
+  const bool rising = f(high) > f(low);
+  while (high / low > 1.0 + 1e-4) {
+    const double middle = std::sqrt(low * high);
+    ((f(middle) < target) == rising ? low : high) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
+std::string rate_text(double bytes_per_second) {
+  return model::fixed(bytes_per_second * 1e-9, 2) + " GB/s";
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,66 @@
+#pragma once
+
+// TPI-LLM's system on its testbeds, as its tables are made again from: what a run of it takes, in
+// time by the simulator and in memory by the paper's Proposition 5, and the constants that the
+// paper does not state. arXiv 2410.00531
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/cluster_edit.hpp"
+#include "model/csv.hpp"
+#include "model/transformer.hpp"
+#include "study/experiment/experiment.hpp"
+
+namespace tandem::study {
+
+// The paper's "GB" are GiB: its Table 5 gives Llama 2-70B 257 GB, and 68.98e9 parameters of 4 bytes
+// are 276e9 bytes, 257 GiB.
+inline constexpr double kPaperGB = 1024.0 * 1024.0 * 1024.0;
+
+// "OOM" or a number; empty: none. Throws Error naming the file's row otherwise.
+[[nodiscard]] Reading paper_reading(const model::Csv& csv, std::size_t row,
+                                    std::string_view column);
+
+struct Testbed {
+  model::Cluster cluster;
+  // How much slower than nominal its software computes.
+  double slowdown = 1.0;
+  std::int64_t prompt_tokens = 1;
+};
+
+struct RunTimes {
+  double ttft_s = 0.0;
+  double latency_s = 0.0;  // mean of the later tokens
+};
+
+// Simulates `strategy` with equal shares and all memory that it takes. `window`: blocks, 0: none.
+[[nodiscard]] RunTimes simulated_run(const Testbed& testbed, const model::Transformer& transformer,
+                                     const std::string& strategy, std::int32_t window);
+
+// Peak bytes of the fullest of `devices` equal ones.
+//   without the scheduler   program + 4 bytes a parameter of the master's share
+//   with it                 program + gamma 4 bytes a parameter of Proposition 5's window
+// Key/value cache and activations, a few MB for these workloads, are part of `program`.
+struct TpiMemory {
+  double program_bytes = 0.0;
+  double gamma = 1.0;
+  [[nodiscard]] double whole(const model::Transformer& transformer, std::int64_t devices) const;
+  [[nodiscard]] double windowed(const model::Transformer& transformer, std::int64_t devices,
+                                std::int64_t window) const;
+  // Both constants from rows of Tables 1 and 2.
+  [[nodiscard]] static TpiMemory calibrated(const Scenarios& scenarios);
+};
+
+// The x in [low, high] for which f(x), which is monotone, is `target`, to 1e-4 of x; the end that
+// is nearer if there is none.
+[[nodiscard]] double solve(const std::function<double(double)>& f, double target, double low,
+                           double high);
+
+// "1.24 GB/s" and the like, for remarks.
+[[nodiscard]] std::string rate_text(double bytes_per_second);
+
+}  // namespace tandem::study

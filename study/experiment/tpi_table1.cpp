@@ -1,0 +1,84 @@
+// TPI-LLM, Table 1: eight devices behind home gateways, 300 Mbps and 1 ms a link.
+
+#include <cmath>
+
+#include "model/text_table.hpp"
+#include "study/experiment/tpi.hpp"
+#include "study/experiment/tpi_klonet.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr std::int64_t kDevices = 8;
+constexpr std::int64_t kWindow = 2;
+
+class Table1 {
+ public:
+  Table1(const Scenarios& scenarios, Progress& progress, const Klonet& klonet)
+      : scenarios_(scenarios),
+        table_(scenarios.paper("tpi_table1")),
+        klonet_(klonet),
+        memory_(TpiMemory::calibrated(scenarios)) {
+    progress.expect(table_.rows.size());
+    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+      add(i);
+      progress.advance(1);
+    }
+  }
+
+  [[nodiscard]] const std::vector<ExperimentRow>& rows() const { return rows_; }
+  [[nodiscard]] const TpiMemory& memory() const { return memory_; }
+
+ private:
+  void add(std::size_t i) {
+    const std::string& name = table_.at(i, "model");
+    const model::Transformer transformer = scenarios_.model(name);
+    const double whole = memory_.whole(transformer, kDevices);
+    const bool fits = klonet_fits(transformer, whole);
+    const RunTimes off =
+        fits ? simulated_run(klonet_.testbed, transformer, "tensor", 0) : RunTimes{};
+    const bool calibrates_off = name == kCalibratesCompute;
+    const auto time = [&](double seconds) {
+      return fits ? Reading::number(seconds) : Reading::out_of_memory();
+    };
+    row(i, "ttft_off_s", time(off.ttft_s), calibrates_off);
+    row(i, "latency_off_s", time(off.latency_s), calibrates_off);
+    row(i, "memory_off_gb", Reading::number(whole / kPaperGB), name == "llama-2-3b");
+    const RunTimes on = simulated_run(klonet_.testbed, transformer, "tensor", kWindow);
+    const bool calibrates_on = name == kCalibratesDisk;
+    row(i, "ttft_on_s", Reading::number(on.ttft_s), false);
+    row(i, "latency_on_s", Reading::number(on.latency_s), calibrates_on);
+    row(i, "memory_on_gb",
+        Reading::number(memory_.windowed(transformer, kDevices, kWindow) / kPaperGB),
+        calibrates_on);
+  }
+
+  void row(std::size_t i, const std::string& quantity, Reading tandem, bool calibrated) {
+    rows_.push_back({.keys = {table_.at(i, "model")},
+                     .quantity = quantity,
+                     .paper = paper_reading(table_, i, quantity),
+                     .tandem = tandem,
+                     .calibrated = calibrated});
+  }
+
+  const Scenarios& scenarios_;
+  model::Csv table_;
+  const Klonet& klonet_;
+  TpiMemory memory_;
+  std::vector<ExperimentRow> rows_;
+};
+
+}  // namespace
+
+ExperimentReport tpi_table1(const Scenarios& scenarios, Progress& progress) {
+  const Klonet klonet = calibrated_klonet(scenarios);
+  const Table1 table(scenarios, progress, klonet);
+  ExperimentReport report{.key_names = {"model"}, .rows = table.rows(), .remarks = klonet.remarks};
+  report.remarks.push_back("memory: program " +
+                           model::fixed(table.memory().program_bytes / kPaperGB, 3) +
+                           " GB (llama-2-3b off), gamma " + model::fixed(table.memory().gamma, 3) +
+                           " (llama-2-70b on); GB are GiB");
+  return report;
+}
+
+}  // namespace tandem::study

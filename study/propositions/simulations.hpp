@@ -1,0 +1,40 @@
+#pragma once
+
+// The recurrence against SimGrid: random schedules, task by task.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "study/steady_state/schedule.hpp"
+
+namespace tandem::study {
+
+struct SimulatedDraw {
+  std::string text{};
+  std::string network{};    // "apart", "shared"
+  std::int64_t starts = 0;  // of block computations, compared
+  double end_ticks = 0.0;   // the recurrence's start of the last one
+  double simulated_end_ticks = 0.0;
+  double difference = 0.0;  // relative, the largest of all starts
+};
+
+// SimGrid may differ from the recurrence by this, where nothing contends.
+inline constexpr double kSimulationTolerance = 1e-9;
+
+struct Simulations {
+  std::vector<SimulatedDraw> apart;   // nothing contends: the same to kSimulationTolerance
+  std::vector<SimulatedDraw> shared;  // some of them again, all-reduces over one half-duplex link
+  double worst = 0.0;                 // difference, apart
+  std::int64_t different = 0;         // apart, beyond the tolerance
+  std::int64_t contended = 0;         // shared, beyond the tolerance
+};
+
+// `draws` schedules of up to four unequal devices, windows, rules, retention. Each runs SimGrid.
+[[nodiscard]] Simulations run_simulations(std::int64_t draws, std::uint64_t seed);
+
+// When SimGrid starts each block's computation, in ticks: [token][device][block].
+[[nodiscard]] std::vector<double> simulated_starts(const Schedule& schedule, std::size_t tokens,
+                                                   bool shared_link);
+
+}  // namespace tandem::study

@@ -1,0 +1,353 @@
+#include "study/sweep/fields.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "model/cluster_edit.hpp"
+#include "model/csv.hpp"
+#include "model/error.hpp"
+#include "model/plain_text.hpp"
+#include "model/quantity_text.hpp"
+#include "model/stated_profiles.hpp"
+#include "planner/lowering.hpp"
+#include "planner/partition/proportions.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr double kMostCount = 1e9;
+
+std::int64_t count(const Value& value) { return std::llround(value.number); }
+
+void refuse_selector(const std::string& selector, std::string_view name) {
+  if (selector.empty()) return;
+  throw Error("field '" + std::string(name) + "[" + selector +
+              "]': has no device or link, expected '" + std::string(name) + "'; leave it out");
+}
+
+std::optional<std::int32_t> count_or_auto(const Value& value, std::string_view zero,
+                                          std::string_view name) {
+  if (value.text == "auto") return std::nullopt;
+  if (value.text == zero) return 0;
+  std::int32_t number = 0;
+  const char* const end = value.text.data() + value.text.size();
+  const auto parsed = std::from_chars(value.text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end || number < 1)
+    throw Error("field '" + std::string(name) + "': '" + value.text +
+                "', expected a number of at least 1, " + std::string(zero) + " or auto");
+  return number;
+}
+
+// A change of one number of every device, or of the one called `selector`.
+template <class Assign>
+void change_device(Setup& setup, const std::string& selector, const Value& value, Assign assign) {
+  if (!selector.empty()) setup.named_devices.push_back(selector);
+  setup.device_changes.emplace_back([selector, value, assign](model::Device& device) {
+    if (selector.empty() || device.name == selector) assign(device, value.number);
+  });
+}
+
+template <class Assign>
+void change_link(Setup& setup, const std::string& selector, const Value& value, Assign assign) {
+  if (!selector.empty()) setup.named_links.push_back(selector);
+  setup.link_changes.emplace_back([selector, value, assign](model::Link& link) {
+    if (selector.empty() || link.name == selector) assign(link, value.number);
+  });
+}
+
+std::vector<Field> make_fields() {
+  using Unit = FieldUnit;
+  return {
+      {"platform", Unit::text, "platform file, or a name in scenarios/platforms",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "platform");
+         s.platform = v.text;
+       }},
+      {"platform.devices", Unit::count, "only the platform's first so many devices",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "platform.devices");
+         s.devices = static_cast<std::size_t>(count(v));
+       }},
+      {"device.flops", Unit::flops, "computing rate of every device, or of device[NAME]",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_device(s, selector, v,
+                       [](model::Device& d, double x) { d.flop_rate = model::FlopsPerSecond{x}; });
+       }},
+      {"device.memory", Unit::bytes, "memory",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_device(s, selector, v,
+                       [](model::Device& d, double x) { d.memory = model::Bytes{x}; });
+       }},
+      {"device.memory_bandwidth", Unit::rate, "sequential read of memory",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_device(s, selector, v, [](model::Device& d, double x) {
+           d.memory_bandwidth = model::BytesPerSecond{x};
+         });
+       }},
+      {"device.disk_bandwidth", Unit::rate, "sequential read of the disk",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_device(s, selector, v, [](model::Device& d, double x) {
+           d.disk_bandwidth = model::BytesPerSecond{x};
+         });
+       }},
+      {"device.slowdown", Unit::number, "how many times longer computing takes",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         if (!(v.number > 0.0))
+           throw Error("field 'device.slowdown': " + model::csv_number(v.number) +
+                       ", expected above 0");
+         if (!selector.empty()) s.named_devices.push_back(selector);
+         s.slowdowns.emplace_back(selector, v.number);
+       }},
+      {"link.bandwidth", Unit::rate, "bandwidth of every link, or of link[NAME]",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_link(s, selector, v, [](model::Link& link, double x) {
+           link.bandwidth = model::BytesPerSecond{x};
+         });
+       }},
+      {"link.latency", Unit::seconds, "latency",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         change_link(s, selector, v,
+                     [](model::Link& link, double x) { link.latency = model::Seconds{x}; });
+       }},
+      {"model", Unit::text, "model folder, config.json, or known name",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "model");
+         s.model = v.text;
+       }},
+      {"workload.prompt_tokens", Unit::count, "tokens of the prompt",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "workload.prompt_tokens");
+         s.prompt_tokens = count(v);
+       }},
+      {"workload.new_tokens", Unit::count, "tokens to generate",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "workload.new_tokens");
+         s.new_tokens = count(v);
+       }},
+      {"plan.strategy", Unit::text, "tensor, pipeline, local",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.strategy");
+         static_cast<void>(planner::find_strategy(v.text));
+         s.strategy = v.text;
+       }},
+      {"plan.partition", Unit::text, "auto, galaxy, equal, or proportions A:B:C",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.partition");
+         s.partition = v.text;
+       }},
+      {"plan.allreduce", Unit::text, "how partial sums are joined",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.allreduce");
+         s.allreduce = v.text;
+       }},
+      {"plan.master", Unit::text, "device with prompt, embedding and head",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.master");
+         s.master = v.text;
+       }},
+      {"plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.window");
+         s.window.blocks = count_or_auto(v, "all", "plan.window");
+       }},
+      {"plan.retain", Unit::text, "one FFN block in so many stays: a number, none, auto",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.retain");
+         s.window.retain = count_or_auto(v, "none", "plan.retain");
+       }},
+      {"plan.release", Unit::text, "early or late",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.release");
+         if (v.text != "early" && v.text != "late")
+           throw Error("field 'plan.release': '" + v.text + "', expected early or late");
+         s.release = v.text == "late" ? model::ReleaseRule::late : model::ReleaseRule::early;
+       }},
+      {"plan.memory_limit", Unit::bytes, "no device may use more",
+       [](Setup& s, const std::string& selector, const Value& v) {
+         refuse_selector(selector, "plan.memory_limit");
+         s.memory_limit = model::Bytes{v.number};
+       }},
+  };
+}
+
+std::string_view suffix(FieldUnit unit) {
+  switch (unit) {
+    case FieldUnit::text:
+    case FieldUnit::count:
+    case FieldUnit::number:
+      return "";
+    case FieldUnit::seconds:
+      return "_s";
+    case FieldUnit::rate:
+      return "_Bps";
+    case FieldUnit::bytes:
+      return "_bytes";
+    case FieldUnit::flops:
+      return "_per_s";
+  }
+  throw std::logic_error("sweep: unit out of range");
+}
+
+void check_selector(const FieldUse& use, const std::string& name) {
+  const bool several =
+      use.field->name.starts_with("device.") || use.field->name.starts_with("link.");
+  if (several || use.selector.empty()) return;
+  refuse_selector(use.selector, name);
+}
+
+void check_link(const model::Cluster& cluster, const std::string& name) {
+  std::string known;
+  for (const model::Link& link : cluster.links()) {
+    if (link.name == name) return;
+    known += (known.empty() ? "" : ", ") + link.name;
+  }
+  throw Error("link '" + name + "': not in platform '" + cluster.name() + "', expected one of " +
+              known.substr(0, 500));
+}
+
+// Of the rates, so that the prediction follows.
+void slow_down(model::Device& device, const Setup& setup) {
+  double factor = 1.0;
+  for (const auto& [name, slowdown] : setup.slowdowns) {
+    if (name.empty() || name == device.name) factor = slowdown;
+  }
+  device.flop_rate = model::FlopsPerSecond{device.flop_rate.value() / factor};
+  device.memory_bandwidth = model::BytesPerSecond{device.memory_bandwidth.value() / factor};
+}
+
+double parse_plain(const std::string& text, const std::string& subject, bool whole) {
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= 0.0) || value > kMostCount ||
+      (whole && (value != std::floor(value) || value < 1.0)))
+    throw Error(subject + ": '" + text + "', expected a " +
+                (whole ? "whole number from 1 to 1e9" : "number from 0 to 1e9"));
+  return value;
+}
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> table = make_fields();
+  return table;
+}
+
+std::string FieldUse::column() const {
+  std::string name(field->name);
+  if (!selector.empty()) name.insert(name.find('.'), "[" + selector + "]");
+  return name + std::string(suffix(field->unit));
+}
+
+FieldUse find_field(const std::string& name) {
+  FieldUse use;
+  std::string plain = name;
+  const std::size_t open = name.find('[');
+  if (const std::size_t close = name.find(']');
+      open != std::string::npos && close != std::string::npos && close > open) {
+    use.selector = name.substr(open + 1, close - open - 1);
+    plain.erase(open, close - open + 1);
+    if (use.selector.empty())
+      throw Error("field '" + name + "': nothing in the brackets, expected a device or link");
+  }
+  std::vector<std::string_view> known;
+  for (const Field& field : fields()) {
+    known.push_back(field.name);
+    if (field.name != plain) continue;
+    use.field = &field;
+    check_selector(use, plain);
+    return use;
+  }
+  const std::string_view guess = model::nearest(plain, known);
+  std::string names;
+  for (const std::string_view field : known) {
+    names += names.empty() ? "" : ", ";
+    names += field;
+  }
+  throw Error(
+      "field '" + name + "': unknown, " +
+      (guess.empty() ? "expected one of " + names : "did you mean '" + std::string(guess) + "'?"));
+}
+
+Value make_value(FieldUnit unit, double number) {
+  if (unit == FieldUnit::count) number = std::round(number);
+  return {model::csv_number(number), number};
+}
+
+Value parse_value(FieldUnit unit, const std::string& text, const std::string& subject) {
+  switch (unit) {
+    case FieldUnit::text:
+      if (text.empty()) throw Error(subject + ": an empty value, expected a word");
+      return {text, 0.0};
+    case FieldUnit::count:
+      return make_value(unit, parse_plain(text, subject, true));
+    case FieldUnit::number:
+      return make_value(unit, parse_plain(text, subject, false));
+    case FieldUnit::seconds:
+      return make_value(unit, model::parse_seconds(text, subject).value());
+    case FieldUnit::rate:
+      return make_value(unit, model::parse_rate(text, subject).value());
+    case FieldUnit::bytes:
+      return make_value(unit, model::parse_bytes(text, subject).value());
+    case FieldUnit::flops:
+      return make_value(unit, model::parse_flops(text, subject).value());
+  }
+  throw std::logic_error("sweep: unit out of range");
+}
+
+planner::Request Library::request(const Setup& setup) {
+  auto cluster = clusters_.find(setup.platform);
+  if (cluster == clusters_.end()) {
+    cluster = clusters_.emplace(setup.platform, scenarios_.platform(setup.platform)).first;
+  }
+  auto transformer = models_.find(setup.model);
+  if (transformer == models_.end())
+    transformer = models_.emplace(setup.model, scenarios_.model(setup.model)).first;
+  model::Cluster changed = cluster->second;
+  if (setup.devices) {
+    if (*setup.devices > changed.devices().size())
+      throw Error("field 'platform.devices': " + std::to_string(*setup.devices) +
+                  ", expected at most the " + std::to_string(changed.size()) + " of platform '" +
+                  changed.name() + "'");
+    changed = first_devices(changed, *setup.devices);
+  }
+  for (const std::string& name : setup.named_devices) static_cast<void>(changed.find(name));
+  for (const std::string& name : setup.named_links) check_link(changed, name);
+  for (const auto& change : setup.device_changes) changed = with_devices(changed, change);
+  for (const auto& change : setup.link_changes) changed = with_links(changed, change);
+  if (!setup.slowdowns.empty()) {
+    changed = with_devices(changed, [&](model::Device& device) { slow_down(device, setup); });
+  }
+  const std::string partition = setup.partition.value_or(std::string(planner::kAutoPartition));
+  if (partition != planner::kAutoPartition && partition != "galaxy" && partition != "equal")
+    static_cast<void>(planner::parse_proportions(partition, changed));
+  if (setup.allreduce) static_cast<void>(planner::parse_allreduce_choice(*setup.allreduce));
+  std::vector<model::DeviceProfile> profiles = model::stated_profiles(changed);
+  const std::int64_t generated = transformer->second.architecture().generates() ? 32 : 0;
+  planner::Request request{.model = transformer->second,
+                           .cluster = std::move(changed),
+                           .strategy = setup.strategy,
+                           .partition = partition,
+                           .allreduce = setup.allreduce.value_or("star"),
+                           .master = setup.master,
+                           .workload = {.prompt_tokens = setup.prompt_tokens,
+                                        .new_tokens = setup.new_tokens.value_or(generated)},
+                           .profiles = std::move(profiles),
+                           .window = setup.window,
+                           .release = setup.release,
+                           .memory_limit = setup.memory_limit};
+  if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
+  request.workload.validate(request.model);
+  return request;
+}
+
+std::string Library::digest(const Setup& setup) {
+  auto [known, fresh] = digests_.try_emplace({setup.platform, setup.model});
+  if (fresh) known->second = scenarios_.digest(setup.platform, setup.model);
+  return known->second;
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,181 @@
+#include "study/sweep/workers.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "model/error.hpp"
+
+namespace tandem::study {
+namespace {
+
+std::string reason(int code) { return std::system_category().message(code); }
+
+// A counter that all processes share.
+class SharedCounter {
+ public:
+  SharedCounter() {
+    void* const memory = ::mmap(nullptr, sizeof(std::atomic<std::size_t>), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw Error("mmap: " + reason(errno) + "; free some memory");
+    counter_ = new (memory) std::atomic<std::size_t>(0);
+  }
+  SharedCounter(const SharedCounter&) = delete;
+  SharedCounter& operator=(const SharedCounter&) = delete;
+  ~SharedCounter() { ::munmap(counter_, sizeof(*counter_)); }
+  std::size_t next() { return counter_->fetch_add(1); }
+
+ private:
+  std::atomic<std::size_t>* counter_ = nullptr;
+};
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// One worker: takes numbers until there are none, answers "number line". Its answers have a pipe of
+// their own, so that they are never mixed with others'.
+[[noreturn]] void work_until_done(const std::vector<std::size_t>& todo, SharedCounter& counter,
+                                  int answers,
+                                  const std::function<std::string(std::size_t)>& work) {
+  // Ends with its parent, also if that is killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    for (std::size_t i = counter.next(); i < todo.size(); i = counter.next()) {
+      if (!write_all(answers, std::to_string(todo[i]) + ' ' + work(todo[i]) + '\n')) ::_exit(1);
+    }
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+struct Worker {
+  pid_t process = -1;
+  int answers = -1;
+  std::string text{};  // what has come of a line
+};
+
+Worker start(const std::vector<std::size_t>& todo, SharedCounter& counter,
+             const std::function<std::string(std::size_t)>& work) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("pipe: " + reason(errno));
+  std::fflush(nullptr);
+  const pid_t process = ::fork();
+  if (process < 0) {
+    const int fault = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw Error("fork: " + reason(fault) + "; use fewer --jobs");
+  }
+  if (process == 0) {
+    ::close(ends[0]);
+    work_until_done(todo, counter, ends[1], work);
+  }
+  ::close(ends[1]);
+  return {.process = process, .answers = ends[0]};
+}
+
+// False at the end of its answers.
+bool take(Worker& worker, const std::function<void(std::size_t, const std::string&)>& receive) {
+  std::array<char, 65536> chunk{};
+  const ssize_t got = ::read(worker.answers, chunk.data(), chunk.size());
+  if (got < 0 && errno == EINTR) return true;
+  if (got <= 0) return false;
+  worker.text.append(chunk.data(), static_cast<std::size_t>(got));
+  for (std::size_t end = worker.text.find('\n'); end != std::string::npos;
+       end = worker.text.find('\n')) {
+    std::size_t number = 0;
+    const auto parsed = std::from_chars(worker.text.data(), worker.text.data() + end, number);
+    receive(number, worker.text.substr(
+                        static_cast<std::size_t>(parsed.ptr - worker.text.data()) + 1,
+                        end - static_cast<std::size_t>(parsed.ptr - worker.text.data()) - 1));
+    worker.text.erase(0, end + 1);
+  }
+  return true;
+}
+
+class Workers {
+ public:
+  Workers() = default;
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers() {
+    for (const Worker& worker : workers_) {
+      ::close(worker.answers);
+      ::kill(worker.process, SIGKILL);
+      wait(worker.process);
+    }
+  }
+  void add(Worker worker) { workers_.push_back(std::move(worker)); }
+
+  // Returns how many processes died.
+  std::size_t drain(const std::function<void(std::size_t, const std::string&)>& receive) {
+    std::size_t died = 0;
+    while (!workers_.empty()) {
+      std::vector<pollfd> ready;
+      for (const Worker& worker : workers_) ready.push_back({worker.answers, POLLIN, 0});
+      if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
+        throw Error("poll: " + reason(errno));
+      for (std::size_t i = workers_.size(); i-- > 0;) {
+        if (ready[i].revents == 0 || take(workers_[i], receive)) continue;
+        ::close(workers_[i].answers);
+        const int status = wait(workers_[i].process);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++died;
+        workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    return died;
+  }
+
+ private:
+  static int wait(pid_t process) {
+    int status = 0;
+    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+void run_in_processes(const std::vector<std::size_t>& todo, std::size_t processes,
+                      const std::function<std::string(std::size_t)>& work,
+                      const std::function<void(std::size_t, const std::string&)>& receive) {
+  SharedCounter counter;
+  Workers workers;
+  for (std::size_t i = 0; i < std::min(processes, todo.size()); ++i)
+    workers.add(start(todo, counter, work));
+  if (const std::size_t died = workers.drain(receive); died > 0)
+    throw Error("sweep: " + std::to_string(died) +
+                " processes ended before their work did, expected none to (out of memory?); start "
+                "again with fewer --jobs: what is done is kept");
+}
+
+}  // namespace tandem::study

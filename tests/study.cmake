@@ -1,0 +1,12 @@
+tandem_tests(
+  study
+  SOURCES
+    study_steady_state_boundary_points_test.cpp
+    study_steady_state_closed_form_test.cpp
+    study_steady_state_cycle_mean_test.cpp
+    study_steady_state_recurrence_test.cpp
+    study_steady_state_residency_test.cpp
+    study_steady_state_schedule_graph_test.cpp
+    study_steady_state_simgrid_test.cpp
+    study_swap_test.cpp
+  LIBRARIES tandem::study)
