@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "sim/city.hpp"

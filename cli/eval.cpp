@@ -10,12 +10,12 @@
 #include <thread>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
-#include "cli/models.hpp"
 #include "cli/terminal/generation_view.hpp"
 #include "cli/terminal/interruption.hpp"
 #include "cli/version.hpp"

@@ -7,12 +7,12 @@
 #include <ostream>
 
 #include "cli/commands.hpp"
-#include "cli/figure.hpp"
-#include "cli/files.hpp"
+#include "cli/files/figure.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
-#include "cli/models.hpp"
 #include "cli/terminal/progress.hpp"
 #include "model/plain_text.hpp"
 #include "model/text_table.hpp"

@@ -6,10 +6,10 @@
 #include <system_error>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
-#include "cli/models.hpp"
 #include "cli/terminal/generation_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/block_maker.hpp"

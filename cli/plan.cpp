@@ -6,14 +6,14 @@
 #include <ostream>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
-#include "cli/models.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/measured_disks.hpp"

@@ -7,7 +7,7 @@
 
 #include "cli/city.hpp"
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "cli/flags/options.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
-#include "cli/models.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"

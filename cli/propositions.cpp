@@ -7,8 +7,8 @@
 #include <ostream>
 
 #include "cli/commands.hpp"
-#include "cli/figure.hpp"
-#include "cli/files.hpp"
+#include "cli/files/figure.hpp"
+#include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"

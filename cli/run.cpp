@@ -1,7 +1,5 @@
 // tandem run: executes a plan, on real devices or on emulated ones.
 
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <iostream>
 #include <limits>
@@ -12,20 +10,20 @@
 #include <variant>
 
 #include "cli/commands.hpp"
-#include "cli/emulation.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload.hpp"
-#include "cli/models.hpp"
-#include "cli/report.hpp"
 #include "cli/terminal/generation_view.hpp"
 #include "cli/terminal/interruption.hpp"
+#include "cli/terminal/result_tables.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
+#include "exec/execute.hpp"
 #include "exec/hosts.hpp"
 #include "exec/master.hpp"
 #include "exec/runtime/available_memory.hpp"
@@ -218,13 +216,6 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
              std::move(prompt), count};
 }
 
-std::string machine() {
-  utsname names{};
-  uname(&names);
-  return std::string(names.sysname) + " " + names.release + " " + names.machine + ", " +
-         std::to_string(std::thread::hardware_concurrency()) + " cores";
-}
-
 exec::SamplingOptions sampling_of(const Options& options) {
   const exec::SamplingOptions sampling{
       .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
@@ -238,104 +229,65 @@ exec::SamplingOptions sampling_of(const Options& options) {
   return sampling;
 }
 
-exec::GenerateOptions generate_options(const Options& options, const Job& job,
-                                       const std::filesystem::path& weights) {
-  const planner::Plan& plan = job.plan;
-  exec::GenerateOptions run;
+exec::ExecuteOptions execute_options(const Options& options, const Job& job,
+                                     const std::filesystem::path& weights) {
+  constexpr double kMostDilation = 1000.0;
+  exec::ExecuteOptions run;
   run.weights = weights;
   run.prompt = job.prompt;
+  run.new_tokens = job.new_tokens;
   const Cache cache = cache_of(options);
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
-  run.new_tokens = job.new_tokens;
-  if (!options.has("ignore-eos")) {
-    run.stop_tokens = plan.model.eos_tokens;
-    const auto stops = job.tokenizer->eos_tokens();
-    run.stop_tokens.insert(run.stop_tokens.end(), stops.begin(), stops.end());
-  }
+  run.ignore_eos = options.has("ignore-eos");
   if (job.served) {
     run.serve = exec::ServeOptions{.requests = job.served->requests,
                                    .policy = job.served->policy,
                                    .chunk = job.served->chunk,
                                    .on_token = {}};
-  } else if (plan.model.architecture().generates()) {
+  } else if (job.plan.model.architecture().generates()) {
     run.sampling = sampling_of(options);
   }
-  run.pace = job.mode.pace;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
       static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
-  run.keep_spans = options.has("trace");
-  if (const auto& hosts = job.mode.hosts) {
-    run.workers = exec::parse_hosts(read_file(*hosts), *hosts, plan);
-    if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
+  run.timeline = options.has("trace");
+  run.tokenizer = job.tokenizer.get();
+  if (job.mode.emulate) {
+    exec::EmulatedOn emulated{.program = "/proc/self/exe", .pace = job.mode.pace};
+    if (options.has("dilate"))
+      emulated.dilation = options.number_or("dilate", 1.0, 1.0, kMostDilation);
+    run.devices = emulated;
+  } else if (const auto& hosts = job.mode.hosts) {
+    exec::RemoteAt remote{.workers = exec::parse_hosts(read_file(*hosts), *hosts, job.plan)};
+    if (const auto key = options.text("key")) remote.key = exec::read_key_file(*key);
+    run.devices = remote;
   }
   return run;
 }
 
-exec::Generation show_generation(const planner::Plan& plan, exec::GenerateOptions& run,
-                                 const exec::Tokenizer& tokenizer, exec::Interrupt& interrupt,
-                                 GenerationView& view) {
-  exec::StreamingDecoder decoder(tokenizer);
-  bool shown_prompt = false;
-  std::vector<std::vector<std::int32_t>> tokens(run.serve ? run.serve->requests.size() : 0);
+exec::Execution show_execution(const planner::Plan& plan, exec::ExecuteOptions& run,
+                               GenerationView& view) {
+  bool any = false;
   run.on_stage = [&](const std::string& stage) { view.stage(stage); };
   run.on_warning = [&](const std::string& warning) { view.remark(warning); };
   run.on_notice = [&](const std::string& notice) { view.notice(notice); };
-  run.on_token = [&](std::int32_t token) {
-    if (!shown_prompt) {
-      for (const std::int32_t id : run.prompt) view.text(decoder.push(id));
-      shown_prompt = true;
-    }
-    view.text(decoder.push(token));
-    view.token();
+  run.on_token = [&] { view.token(); };
+  run.on_text = [&](std::size_t request, std::string_view text) {
+    if (!run.serve) return view.text(text);
+    std::string titled = (any ? "\n[" : "[") + run.serve->requests[request].id + "]\n";
+    any = true;
+    view.text(titled.append(text).append("\n"));
   };
-  // Texts of many requests come one by one, each when its request has ended.
-  if (run.serve) {
-    run.serve->on_token = [&](std::size_t r, std::int32_t token, bool last) {
-      tokens[r].push_back(token);
-      view.token();
-      if (!last) return;
-      const planner::InferenceRequest& request = run.serve->requests[r];
-      exec::StreamingDecoder own(tokenizer);
-      std::string text = (shown_prompt ? "\n[" : "[") + request.id + "]\n";
-      shown_prompt = true;
-      for (const std::int32_t id : request.prompt_ids) text += own.push(id);
-      for (const std::int32_t id : tokens[r]) text += own.push(id);
-      view.text(text + own.finish() + '\n');
-    };
+  try {
+    exec::Execution done = exec::execute(plan, run);
+    view.finish();
+    return done;
+  } catch (const Error& error) {
+    // Of what ended it, a session hands on the text.
+    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
+    throw;
   }
-  exec::Generation generation = exec::generate(plan, run, interrupt);
-  view.text(decoder.finish());
-  view.finish();
-  return generation;
-}
-
-void complete(model::Result& result, const Mode& mode, const exec::Generation& generation,
-              const exec::GenerateOptions& run, const Emulation* emulation) {
-  const bool generates = generation.hidden.empty();
-  auto& environment = result.environment;
-  environment["tandem"] = version();
-  environment["machine"] = machine();
-  if (run.serve) {
-    environment["policy"] = run.serve->policy->name;
-    if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
-  } else {
-    environment["prompt_tokens"] = std::to_string(run.prompt.size());
-    model::set_only_request(result);
-  }
-  if (generates && !run.serve) {
-    environment["temperature"] = std::to_string(run.sampling.temperature);
-    environment["top_p"] = std::to_string(run.sampling.top_p);
-  }
-  if (emulation != nullptr) {
-    emulation->describe(result);
-  } else if (mode.hosts) {
-    environment["transport"] = run.key ? "TCP, TLS 1.3" : "TCP, not encrypted";
-  } else {
-    environment["transport"] = "none";
-  }
-  if (mode.pace == exec::Pace::measured) environment["drift"] = model::fixed(generation.drift, 4);
 }
 
 void print_summary(const model::Result& result, const planner::Plan& plan) {
@@ -409,48 +361,39 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const auto trace_path = options.text("trace");
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
   static_cast<void>(options.has("allow-drift"));
-  exec::GenerateOptions run = generate_options(options, job, weights);
-  std::optional<Emulation> emulation;
-  if (mode.emulate) emulation.emplace(plan, options, run);
+  exec::ExecuteOptions run = execute_options(options, job, weights);
   check_files(options, weights);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
     if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
       std::cerr << "tandem: " << remark << '\n';
   }
+  if (const std::string varies = variation(plan.cluster); mode.emulate && !varies.empty()) {
+    std::cerr
+        << "tandem run: " << varies
+        << ": not emulated, nor is any other jitter, loss, background traffic or change during "
+           "the run; `tandem simulate` knows of them\n";
+  }
 
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); },
                                   [&] { interrupt.trip(ReaderGone().what()); });
+  run.interrupt = &interrupt;
   GenerationView view(out, quiet);
-  if (emulation) {
-    view.stage("starting the emulated devices");
-    emulation->start(run);
-  }
-  exec::Generation generation;
-  try {
-    generation = show_generation(plan, run, *job.tokenizer, interrupt, view);
-  } catch (const Error& error) {
-    // Of what ended it, a session hands on the text.
-    if (std::string_view(error.what()) == ReaderGone().what()) throw ReaderGone();
-    throw;
-  }
-  if (emulation) emulation->finish();
+  exec::Execution done = show_execution(plan, run, view);
 
-  model::Result& result = generation.run.result;
-  result.metrics.ready_s = std::chrono::duration<double>(generation.ready - start).count();
-  complete(result, mode, generation, run, emulation ? &*emulation : nullptr);
+  model::Result& result = done.result;
+  result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
+  result.environment["tandem"] = version();
   if (trace_path) {
-    write_file(*trace_path, model::to_perfetto_json(generation.run.trace, "measured"));
+    write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);
   }
-  if (hidden_path) {
-    write_file(*hidden_path, to_npy(generation.hidden, static_cast<std::int64_t>(run.prompt.size()),
-                                    plan.model.hidden));
-  }
+  if (hidden_path)
+    write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));
   if (result_path) write_file(*result_path, model::to_json(result));
   if (!quiet) print_summary(result, plan);
-  return judge_drift(options, mode, generation.drift, max_drift, out);
+  return judge_drift(options, mode, done.drift, max_drift, out);
 }
 
 }  // namespace tandem::cli

@@ -4,102 +4,39 @@
 
 #include <chrono>
 #include <iostream>
-#include <map>
-#include <numeric>
+#include <optional>
 #include <ostream>
 #include <utility>
-#include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/shown.hpp"
-#include "cli/report.hpp"
-#include "cli/simulate_served.hpp"
-#include "model/analytic.hpp"
+#include "cli/flags/workload.hpp"
+#include "cli/terminal/result_tables.hpp"
+#include "cli/version.hpp"
 #include "model/bottleneck.hpp"
 #include "model/error.hpp"
-#include "model/quantity_text.hpp"
 #include "model/result.hpp"
-#include "model/text_table.hpp"
 #include "model/variation.hpp"
-#include "planner/lowering.hpp"
-#include "sim/replay.hpp"
+#include "planner/serving/request_results.hpp"
+#include "study/prediction.hpp"
 
 namespace tandem::cli {
 namespace {
 
 using model::Result;
 using planner::Plan;
+using study::EvaluatorKind;
 
-// The steps, with a line on the terminal while they take long.
-class WithProgress : public model::Steps {
- public:
-  WithProgress(model::Steps& steps, bool shown) : steps_(steps), shown_(shown) {}
-  [[nodiscard]] std::int32_t count() const override { return steps_.count(); }
-  const model::TaskGraph& graph(std::int32_t i) override {
-    const Clock::time_point now = Clock::now();
-    if (shown_ && now - last_ > std::chrono::milliseconds(500)) {
-      last_ = now;
-      std::cerr << "\rstep " << i + 1 << " of " << count() << (i + 1 == count() ? "\n" : "")
-                << std::flush;
-    }
-    return steps_.graph(i);
-  }
-  [[nodiscard]] bool any_order() const override { return steps_.any_order(); }
-  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override {
-    return steps_.channels();
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  model::Steps& steps_;
-  bool shown_;
-  Clock::time_point last_ = Clock::now();
-};
-
-// With `extended` as few steps as show what the others are, and no spans.
-void evaluate(const Plan& plan, const std::string& evaluator, model::Steps& steps,
-              model::RunRecorder& recorder, bool extended) {
-  const auto analytic = extended ? model::extend_analytic : model::evaluate_analytic;
-  const auto simgrid = extended ? sim::replay_extended : sim::replay;
-  (evaluator == "analytic" ? analytic : simgrid)(plan.cluster, plan.cost_model(), steps, recorder);
-}
-
-// Peak memory by device. A run with a timeline keeps a record of every task, which counts as its
-// program's; so does the prediction with one.
-std::vector<model::MemoryUse> memory_of(const Plan& plan, planner::GenerationSteps& steps,
-                                        bool timeline) {
-  std::vector<model::MemoryUse> memory;
-  for (const planner::DevicePlan& device : plan.devices) memory.push_back(device.memory);
-  const auto add = [&](std::int32_t step, std::int32_t times) {
-    const std::vector<double> records = model::record_bytes(steps.graph(step), memory.size());
-    for (std::size_t d = 0; d < memory.size(); ++d) memory[d].program += times * records[d];
-  };
-  if (timeline) add(0, 1);
-  if (timeline && steps.count() > 1) add(1, steps.count() - 1);
-  return memory;
-}
-
-// The critical path of the first two tokens, by the same evaluator, without what varies.
-model::Bottleneck bottleneck_of(Plan plan, const std::string& evaluator) {
-  plan.cluster = model::without_variation(plan.cluster);
-  planner::Workload workload = plan.workload;
-  workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
-  planner::GenerationSteps steps(plan, workload);
-  model::RunRecorder recorder(plan.cluster, plan.master, true);
-  evaluate(plan, evaluator, steps, recorder, false);
-  const model::CostModel costs = plan.cost_model();
-  return model::find_bottleneck({plan.cluster, costs, plan.master}, steps, recorder.trace());
-}
-
-Repetitions read_repetitions(const Options& options, const Plan& plan,
-                             const std::string& evaluator) {
+study::Repetitions read_repetitions(const Options& options, const Plan& plan,
+                                    EvaluatorKind evaluator) {
   constexpr std::int64_t kMaxSeed = std::int64_t{1} << 62;
   const std::string varies = variation(plan.cluster);
-  if (evaluator == "analytic") model::check_analytic(plan.cluster);
+  if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
   if (!model::varies_by_chance(plan.cluster))
     options.refuse({"seed", "repetitions"}, "on platform '" + plan.cluster.name() +
                                                 "', where nothing is left to chance (no "
@@ -109,31 +46,69 @@ Repetitions read_repetitions(const Options& options, const Plan& plan,
           .count = options.integer_or("repetitions", 1, 1, 100000)};
 }
 
-// `result` has the first; its environment gets the spread over all of them.
-void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
-  std::map<std::string, std::vector<double>> values;
-  const auto add = [&](const model::Metrics& metrics) {
-    if (metrics.token_times_s.empty()) {
-      values["time of the pass, s"].push_back(metrics.ttft_s);
-      return;
-    }
-    values["time to first token, s"].push_back(metrics.ttft_s);
-    values["time of all tokens, s"].push_back(metrics.token_times_s.back());
-    const std::vector<double> gaps = metrics.token_latencies_s();
-    if (gaps.empty()) return;
-    values["token latency, mean of a run, s"].push_back(
-        std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size()));
-    values["token latency, p99 of a run, s"].push_back(model::quantile(gaps, 0.99));
-  };
-  add(result.metrics);
-  for (std::int64_t i = 1; i < repetitions.count; ++i) {
-    planner::GenerationSteps steps(plan);
-    model::RunRecorder recorder(plan.cluster, plan.master, false);
-    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder,
-                       repetitions.seed + static_cast<std::uint64_t>(i));
-    add(recorder.metrics());
+// What --workload or --schedule say; nothing without either. Throws Usage for both, Error for what
+// the plan cannot serve.
+std::optional<study::ServedWorkload> served_by(const Options& options, const Plan& plan) {
+  const std::optional<std::string> path = options.text("schedule");
+  if (!path) {
+    const std::optional<std::string> folder = options.text("tokenizer");
+    std::optional<Served> served =
+        served_workload(options, plan.model, folder ? find_weights(*folder) : "",
+                        "give prompt_tokens, or '--tokenizer' a model folder");
+    if (!served) return std::nullopt;
+    return study::ServedWorkload{
+        .requests = std::move(served->requests), .policy = served->policy, .chunk = served->chunk};
   }
-  describe(repetitions, values, result);
+  options.refuse({"workload", "policy", "chunk", "tokenizer", "raw-prompt"},
+                 "with '--schedule', which has the requests and their steps");
+  const Result measured = model::parse_result_json(read_file(*path), *path);
+  const std::string expected = planner::plan_sha256(plan);
+  if (measured.plan.sha256 != expected) {
+    throw Error(*path + ": of plan " + measured.plan.sha256.substr(0, 16) + ", expected " +
+                expected.substr(0, 16) + "; give the result of a run of this plan");
+  }
+  if (measured.kind != "measured") {
+    throw Error(*path + ": field 'kind' is \"" + measured.kind +
+                "\", expected \"measured\"; give a result of `tandem run --workload`");
+  }
+  if (measured.schedule.empty()) {
+    throw Error(*path +
+                ": field 'schedule' is null, expected the steps of a run; give a result of "
+                "`tandem run --workload`");
+  }
+  study::ServedWorkload served{.requests = planner::requests_of(measured)};
+  served.schedule = planner::replayed_steps(measured.schedule, served.requests, plan.model, *path);
+  return served;
+}
+
+// A line on the terminal of which step is evaluated, while that takes long.
+class StepLine {
+ public:
+  void operator()(std::int32_t step, std::int32_t steps) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_ <= std::chrono::milliseconds(500)) return;
+    last_ = now;
+    std::cerr << "\rstep " << step + 1 << " of " << steps << (step + 1 == steps ? "\n" : "")
+              << std::flush;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
+
+// The spread over the repetitions, if there were any.
+void print_repetitions(const Result& result, std::ostream& out) {
+  bool first = true;
+  for (const auto& [name, text] : result.environment) {
+    if (name.rfind("repetitions: ", 0) != 0) continue;
+    if (first) {
+      out << "\nover " << result.environment.at("repetitions") << " repetitions from seed "
+          << result.environment.at("seed") << "\n";
+    }
+    first = false;
+    out << "  " << name.substr(13) << "  " << text << '\n';
+  }
 }
 
 void print_result(const Plan& plan, const Result& result, const model::Bottleneck& bottleneck,
@@ -151,6 +126,18 @@ void print_result(const Plan& plan, const Result& result, const model::Bottlenec
       << to_text(bottleneck.prompt) << '\n';
   if (!bottleneck.token.empty())
     out << "what a new token waits for      " << to_text(bottleneck.token) << '\n';
+}
+
+void print_served(const study::ServedWorkload& served, const Result& result, std::ostream& out) {
+  out << result.plan.model << " on " << result.plan.platform << ", strategy "
+      << result.plan.strategy << ", "
+      << (served.policy != nullptr ? to_text(Served{served.requests, served.policy, served.chunk})
+                                   : std::string("the steps of a measured run"))
+      << ", " << result.evaluator << "\n\n";
+  print_requests(result, out);
+  out << '\n';
+  print_devices(result, out);
+  print_repetitions(result, out);
 }
 
 }  // namespace
@@ -176,7 +163,10 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   syntax.flags.insert(syntax.flags.end() - 4, more.begin(), more.end());
   Options options(syntax, arguments);
   const Shown show = shown(options);
-  const std::string evaluator = options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"});
+  const EvaluatorKind evaluator =
+      options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "analytic"
+          ? EvaluatorKind::analytic
+          : EvaluatorKind::simgrid;
   const std::string& path = options.positional(0);
   const std::optional<std::string> trace_path = options.text("trace");
   if (!show.file && !trace_path)
@@ -188,41 +178,38 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   for (const char* const flag : {"workload", "schedule"}) files.reads(options, flag);
   files.check();
   const Plan plan = planner::parse_plan_json(read_file(path), path);
-  const Repetitions repetitions = read_repetitions(options, plan, evaluator);
-  if (const std::optional<ServedRun> served = served_run(options, plan)) {
+  const study::Repetitions repetitions = read_repetitions(options, plan, evaluator);
+  const std::optional<study::ServedWorkload> served = served_by(options, plan);
+  if (served) {
     options.refuse({"full"}, "with many requests, whose steps are all evaluated");
-    options.settle();
-    return simulate_served(plan, *served, {show, evaluator, trace_path, repetitions}, out);
-  }
-  options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
-  const bool every_step = options.has("full") || trace_path;
-  options.settle();
-
-  planner::GenerationSteps generation(plan);
-  WithProgress steps(generation, !show.quiet && ::isatty(STDERR_FILENO) == 1);
-  model::RunRecorder recorder(plan.cluster, plan.master, trace_path.has_value());
-  const std::vector<model::MemoryUse> memory = memory_of(plan, generation, trace_path.has_value());
-  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
-    recorder.set_peak_memory(i, memory[static_cast<std::size_t>(i)]);
-  if (repetitions.varies) {
-    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, repetitions.seed);
   } else {
-    evaluate(plan, evaluator, steps, recorder, !every_step);
+    options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   }
-  Result result = predicted_result(plan, evaluator, recorder);
-  model::set_only_request(result);
-  if (repetitions.varies) repeat(plan, repetitions, result);
+  study::PredictionOptions how{.evaluator = evaluator,
+                               .timeline = trace_path.has_value(),
+                               .every_step = !served && options.has("full"),
+                               .repetitions = repetitions};
+  options.settle();
+  if (!show.quiet && ::isatty(STDERR_FILENO) == 1) how.on_step = StepLine();
 
+  study::Prediction prediction =
+      served ? study::predict_served(plan, *served, how) : study::predict(plan, how);
+  Result& result = prediction.result;
+  result.environment["tandem"] = version();
   if (trace_path) {
     result.trace = trace_reference(*trace_path, show.file);
-    write_file(*trace_path, to_perfetto_json(recorder.trace(), "predicted"));
+    write_file(*trace_path, to_perfetto_json(prediction.trace, "predicted"));
   }
   deliver(show, to_json(result), out);
   if (show.json) {
     out << to_json(result);
   } else if (show.table()) {
-    print_result(plan, result, bottleneck_of(plan, evaluator), out);
-    if (evaluator == "simgrid") print_network(result, out);
+    if (served) {
+      print_served(*served, result, out);
+    } else {
+      print_result(plan, result, study::bottleneck_of(plan, evaluator), out);
+    }
+    if (evaluator == EvaluatorKind::simgrid) print_network(result, out);
   }
   return 0;
 }

@@ -1,33 +1,26 @@
 // tandem sweep: predictions over a grid of scenarios.
 
+#include "study/sweep/sweep.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <ostream>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "cli/commands.hpp"
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
+#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
-#include "cli/models.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/version.hpp"
-#include "model/analytic.hpp"
-#include "model/csv.hpp"
-#include "model/digest.hpp"
 #include "model/error.hpp"
-#include "model/variation.hpp"
-#include "planner/lowering.hpp"
-#include "sim/replay.hpp"
-#include "study/sweep/grid.hpp"
 #include "study/sweep/workers.hpp"
 
 namespace tandem::cli {
@@ -35,189 +28,37 @@ namespace {
 
 constexpr std::chrono::seconds kSaveEvery{1};
 
-struct Sweep {
-  study::Setup base;
-  study::Grid grid;
-  bool simgrid = true;
-  std::vector<std::string> settings{};  // by point: a digest of everything but the varied values
-};
-
-constexpr std::array<std::string_view, 11> kResults{
-    "status",     "ttft_s",       "latency_s",      "latency_p90_s", "total_s", "peak_memory_bytes",
-    "bytes_sent", "bytes_loaded", "stall_fraction", "devices",       "reason"};
-
-std::vector<std::string> header(const study::Grid& grid) {
-  std::vector<std::string> names{"settings"};
-  for (const study::Axis& axis : grid.axes()) names.push_back(axis.field.column());
-  names.insert(names.end(), kResults.begin(), kResults.end());
-  return names;
-}
-
-std::string first_line(const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
-  std::replace(line.begin(), line.end(), '\r', ' ');
-  return line;
-}
-
-std::vector<std::string> predicted(const planner::Plan& plan, bool simgrid) {
-  planner::GenerationSteps steps(plan);
-  model::RunRecorder recorder(plan.cluster, plan.master, false);
-  if (simgrid) {
-    sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
-  } else {
-    model::check_analytic(plan.cluster);
-    extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
-  }
-  const model::Metrics metrics = recorder.metrics();
-  const std::vector<double> latencies = metrics.token_latencies_s();
-  const double mean = latencies.empty() ? 0.0
-                                        : std::accumulate(latencies.begin(), latencies.end(), 0.0) /
-                                              static_cast<double>(latencies.size());
-  double sent = 0.0;
-  double loaded = 0.0;
-  double peak = 0.0;
-  for (const model::DeviceMetrics& device : recorder.devices()) {
-    sent += device.bytes_sent;
-    loaded += device.bytes_loaded;
-  }
-  for (const planner::DevicePlan& device : plan.devices)
-    peak = std::max(peak, device.memory.total());
-  constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
-  const auto steady = recorder.steady(kTolerance);
-  return {"ok",
-          model::csv_number(metrics.ttft_s),
-          latencies.empty() ? "" : model::csv_number(mean),
-          latencies.empty() ? "" : model::csv_number(model::quantile(latencies, 0.9)),
-          model::csv_number(metrics.token_times_s.empty() ? metrics.ttft_s
-                                                          : metrics.token_times_s.back()),
-          model::csv_number(peak),
-          model::csv_number(sent),
-          model::csv_number(loaded),
-          steady ? model::csv_number(steady->stall_fraction) : "",
-          std::to_string(plan.cluster.size()),
-          ""};
-}
-
-std::vector<std::string> failed(const std::string& status, const std::string& reason) {
-  std::vector<std::string> fields(kResults.size());
-  fields.front() = status;
-  fields.back() = first_line(reason);
-  return fields;
-}
-
-// The line of a point in the CSV.
-std::string run_point(const Sweep& sweep, study::Library& library, std::size_t i) {
-  std::vector<std::string> fields{sweep.settings[i]};
-  for (const study::Value& value : sweep.grid.values(i)) fields.push_back(value.text);
-  std::vector<std::string> result;
-  try {
-    const study::Setup setup = sweep.grid.setup(sweep.base, i);
-    if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
-      throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
-    if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
-        !planner::find_strategy(setup.strategy).splits_layers)
-      throw Error("plan.partition: strategy '" + setup.strategy + "' does not split the model");
-    planner::Request request = library.request(setup);
-    request.evaluate = sweep.simgrid ? planner::Evaluator(sim::replay)
-                                     : planner::Evaluator(model::evaluate_analytic);
-    const auto answer = make_plan(request);
-    const auto* no = std::get_if<planner::Infeasible>(&answer);
-    result = no != nullptr ? failed("infeasible", no->reason)
-                           : predicted(std::get<planner::Plan>(answer), sweep.simgrid);
-  } catch (const Error& error) {
-    result = failed("error", error.what());
-  }
-  fields.insert(fields.end(), result.begin(), result.end());
-  std::string line = model::csv_line(fields);
-  line.pop_back();
-  return line;
-}
-
-// Rows of the grid's points by number; empty: not done.
-class Rows {
+// The file of a sweep's table: what an earlier run has left, and what has been predicted since.
+class TableFile {
  public:
-  Rows(std::filesystem::path path, const Sweep& sweep)
-      : path_(std::move(path)), sweep_(&sweep), lines_(sweep.grid.size()) {
+  TableFile(std::filesystem::path path, const study::Sweep& sweep)
+      : path_(std::move(path)), table_(sweep) {
     std::error_code fault;
-    if (std::filesystem::is_regular_file(path_, fault)) read();
+    if (std::filesystem::is_regular_file(path_, fault))
+      table_.take(read_file(path_), path_.string());
   }
 
   void set(std::size_t i, std::string line) {
-    lines_[i] = std::move(line);
+    table_.set(i, std::move(line));
     const auto now = std::chrono::steady_clock::now();
     if (now - saved_ < kSaveEvery) return;
     saved_ = now;
     save();
   }
-
-  void save() const {
-    std::string text = model::csv_line(header(sweep_->grid));
-    for (const std::string& line : lines_) {
-      if (!line.empty()) text += line + '\n';
-    }
-    write_file(path_, text);
-  }
-
-  [[nodiscard]] std::vector<std::size_t> missing() const {
-    std::vector<std::size_t> todo;
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      if (lines_[i].empty()) todo.push_back(i);
-    }
-    return todo;
-  }
+  void save() const { write_file(path_, table_.to_csv()); }
+  [[nodiscard]] std::vector<std::size_t> missing() const { return table_.missing(); }
 
  private:
-  static constexpr const char* kRemedy = "; give another --out, or remove the file";
-
-  void read() {
-    const model::Csv csv = model::parse_csv(read_file(path_), path_.string());
-    if (csv.header != header(sweep_->grid))
-      throw Error(path_.string() +
-                  ": has other columns than this sweep, expected the file of an "
-                  "earlier run of it" +
-                  kRemedy);
-    std::map<std::vector<std::string>, std::size_t> points;
-    for (std::size_t i = 0; i < lines_.size(); ++i) points.emplace(key(i), i);
-    const auto width = static_cast<std::ptrdiff_t>(sweep_->grid.axes().size());
-    for (const std::vector<std::string>& row : csv.rows) {
-      const auto found =
-          points.find(std::vector<std::string>(row.begin() + 1, row.begin() + 1 + width));
-      if (found == points.end()) continue;
-      if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected)
-        throw Error(path_.string() + ": made with other settings (" + row.front() + ", expected " +
-                    expected + ") or another version of tandem" + kRemedy);
-      std::string line = model::csv_line(row);
-      line.pop_back();
-      lines_[found->second] = std::move(line);
-    }
-  }
-
-  [[nodiscard]] std::vector<std::string> key(std::size_t i) const {
-    std::vector<std::string> texts;
-    for (const study::Value& value : sweep_->grid.values(i)) texts.push_back(value.text);
-    return texts;
-  }
-
   std::filesystem::path path_;
-  const Sweep* sweep_;
-  std::vector<std::string> lines_;
+  study::SweepTable table_;
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 
-// Of all but the varied values, by point: files by their contents, so that rows of another
-// scenario are not taken for this one's.
-std::vector<std::string> settings_of(const Options& options, const Sweep& sweep,
-                                     study::Library& library) {
-  std::string common = std::string(version()) + (sweep.simgrid ? "\nsimgrid" : "\nanalytic");
+// What decides beside platform, model and the varied values.
+std::string common_settings(const Options& options, study::EvaluatorKind evaluator) {
+  std::string common = std::string(version()) + '\n' + std::string(to_string(evaluator));
   for (const std::string& setting : options.all("set")) common += "\nset " + setting;
-  std::vector<std::string> settings;
-  for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
-    std::string text = common;
-    text += '\n';
-    text += library.digest(sweep.grid.setup(sweep.base, i));
-    settings.push_back(model::sha256_hex(text).substr(0, 12));
-  }
-  return settings;
+  return common;
 }
 
 std::string fields_help() {
@@ -289,11 +130,14 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
                  {"quiet", "", "print nothing, no progress"}}},
       arguments);
   const std::filesystem::path path = options.required("out");
-  const bool simgrid =
-      options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "simgrid";
+  const study::EvaluatorKind evaluator =
+      options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "simgrid"
+          ? study::EvaluatorKind::simgrid
+          : study::EvaluatorKind::analytic;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const std::int64_t jobs = options.integer_or("jobs", cores, 1, 1024);
-  Sweep sweep{.base = base_setup(options), .grid = read_grid(options), .simgrid = simgrid};
+  study::Sweep sweep{
+      .base = base_setup(options), .grid = read_grid(options), .evaluator = evaluator};
   check_fields(options, sweep.grid);
   for (const char* needed : {"platform", "model"}) {
     const bool given = needed[0] == 'p' ? !sweep.grid.setup(sweep.base, 0).platform.empty()
@@ -317,27 +161,27 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
   study::Library library(scenarios());
   for (std::size_t i = 0; i < sweep.grid.size(); ++i)
     static_cast<void>(library.request(sweep.grid.setup(sweep.base, i)));
-  sweep.settings = settings_of(options, sweep, library);
+  sweep.settings = study::settings_of(sweep, library, common_settings(options, evaluator));
 
-  Rows rows(path, sweep);
-  const std::vector<std::size_t> todo = rows.missing();
+  TableFile table(path, sweep);
+  const std::vector<std::size_t> todo = table.missing();
   {
     ProgressLine progress("sweep", !quiet);
     progress.expect(todo.size());
     try {
       study::run_in_processes(
           todo, static_cast<std::size_t>(jobs),
-          [&](std::size_t i) { return run_point(sweep, library, i); },
+          [&](std::size_t i) { return study::predicted_line(sweep, library, i); },
           [&](std::size_t i, const std::string& line) {
-            rows.set(i, line);
+            table.set(i, line);
             progress.advance(1);
           });
     } catch (const Error&) {
-      rows.save();
+      table.save();
       throw;
     }
   }
-  rows.save();
+  table.save();
   if (!quiet)
     out << path.string() << ": " << sweep.grid.size() << " points, " << todo.size()
         << " of them new\n";

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;

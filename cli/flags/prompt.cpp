@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {

@@ -1,6 +1,6 @@
 #include "cli/flags/shown.hpp"
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 
 namespace tandem::cli {
 

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <utility>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "cli/flags/prompt.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"

@@ -1,4 +1,4 @@
-#include "cli/report.hpp"
+#include "cli/terminal/result_tables.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -12,23 +12,6 @@ namespace tandem::cli {
 
 using model::Bytes;
 using model::Seconds;
-
-void fill_result(const model::RunRecorder& recorder, model::Result& result) {
-  result.metrics = recorder.metrics();
-  result.devices = recorder.devices();
-  result.links = recorder.links();
-  constexpr double kTolerance = 1e-9;  // a prediction waits or does not
-  result.steady = recorder.steady(kTolerance);
-  result.task_kinds.clear();
-  for (std::size_t i = 0; i < result.devices.size(); ++i) {
-    const auto& kinds = recorder.kinds()[i];
-    for (std::size_t k = 0; k < kinds.size(); ++k) {
-      if (kinds[k].count > 0)
-        result.task_kinds.push_back(
-            {result.devices[i].name, static_cast<model::TaskKind>(k), kinds[k]});
-    }
-  }
-}
 
 std::string trace_reference(const std::string& trace, const std::optional<std::string>& result) {
   namespace fs = std::filesystem;

@@ -1,10 +1,10 @@
-#include "cli/models.hpp"
+#include "cli/files/scenarios.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <system_error>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"

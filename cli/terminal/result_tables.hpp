@@ -1,6 +1,6 @@
 #pragma once
 
-// What prediction and run report alike: filling a result from a recorder, and its tables.
+// What prediction and run print alike of a result.
 
 #include <iosfwd>
 #include <optional>
@@ -9,9 +9,6 @@
 #include "model/result.hpp"
 
 namespace tandem::cli {
-
-// Sets metrics, devices, links, task kinds and the steady verdict of `result`.
-void fill_result(const model::RunRecorder& recorder, model::Result& result);
 
 // How a result file at `result` names its trace: relative to its own folder if that is possible.
 [[nodiscard]] std::string trace_reference(const std::string& trace,

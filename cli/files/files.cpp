@@ -1,4 +1,4 @@
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "cli/figure.hpp"
+#include "cli/files/figure.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/files.hpp"
+#include "cli/files/files.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {

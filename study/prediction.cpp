@@ -1,0 +1,257 @@
+#include "study/prediction.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "model/analytic.hpp"
+#include "model/variation.hpp"
+#include "planner/lowering.hpp"
+#include "planner/serving/request_results.hpp"
+#include "planner/serving/request_scheduler.hpp"
+#include "planner/shape_cache.hpp"
+#include "sim/replay.hpp"
+
+namespace tandem::study {
+namespace {
+
+using model::Result;
+using planner::Plan;
+
+using Values = std::map<std::string, std::vector<double>>;  // of the repetitions, by name
+
+// Tells `on_step` of every step that is asked for.
+class ObservedSteps : public model::Steps {
+ public:
+  ObservedSteps(model::Steps& steps, const std::function<void(std::int32_t, std::int32_t)>& on_step)
+      : steps_(steps), on_step_(on_step) {}
+  [[nodiscard]] std::int32_t count() const override { return steps_.count(); }
+  const model::TaskGraph& graph(std::int32_t i) override {
+    if (on_step_) on_step_(i, count());
+    return steps_.graph(i);
+  }
+  [[nodiscard]] bool any_order() const override { return steps_.any_order(); }
+  [[nodiscard]] std::optional<std::vector<model::Channel>> channels() override {
+    return steps_.channels();
+  }
+
+ private:
+  model::Steps& steps_;
+  const std::function<void(std::int32_t, std::int32_t)>& on_step_;
+};
+
+// With `extended` as few steps as show what the others are, and no spans.
+void evaluate(const Plan& plan, EvaluatorKind evaluator, model::Steps& steps,
+              model::RunRecorder& recorder, bool extended) {
+  const auto analytic = extended ? model::extend_analytic : model::evaluate_analytic;
+  const auto simgrid = extended ? sim::replay_extended : sim::replay;
+  (evaluator == EvaluatorKind::analytic ? analytic : simgrid)(plan.cluster, plan.cost_model(),
+                                                              steps, recorder);
+}
+
+// Peak memory by device. A run with a timeline keeps a record of every task, which counts as its
+// program's; so does the prediction with one.
+std::vector<model::MemoryUse> memory_of(const Plan& plan, planner::GenerationSteps& steps,
+                                        bool timeline) {
+  std::vector<model::MemoryUse> memory;
+  for (const planner::DevicePlan& device : plan.devices) memory.push_back(device.memory);
+  const auto add = [&](std::int32_t step, std::int32_t times) {
+    const std::vector<double> records = model::record_bytes(steps.graph(step), memory.size());
+    for (std::size_t d = 0; d < memory.size(); ++d) memory[d].program += times * records[d];
+  };
+  if (timeline) add(0, 1);
+  if (timeline && steps.count() > 1) add(1, steps.count() - 1);
+  return memory;
+}
+
+// Sets metrics, devices, links, task kinds and the steady verdict of `result`.
+void fill_result(const model::RunRecorder& recorder, Result& result) {
+  result.metrics = recorder.metrics();
+  result.devices = recorder.devices();
+  result.links = recorder.links();
+  constexpr double kTolerance = 1e-9;  // a prediction waits or does not
+  result.steady = recorder.steady(kTolerance);
+  result.task_kinds.clear();
+  for (std::size_t i = 0; i < result.devices.size(); ++i) {
+    const auto& kinds = recorder.kinds()[i];
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (kinds[k].count > 0)
+        result.task_kinds.push_back(
+            {result.devices[i].name, static_cast<model::TaskKind>(k), kinds[k]});
+    }
+  }
+}
+
+// The prediction that `recorder` holds, with what identifies it.
+Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
+                        const model::RunRecorder& recorder) {
+  Result result;
+  result.kind = "predicted";
+  result.evaluator = to_string(evaluator);
+  result.plan = {.sha256 = planner::plan_sha256(plan),
+                 .strategy = plan.strategy,
+                 .model = plan.model.name,
+                 .platform = plan.cluster.name()};
+  if (evaluator == EvaluatorKind::simgrid) result.environment.merge(sim::network_settings());
+  for (std::size_t i = 0; i < plan.profiles.size(); ++i)
+    result.environment["profile of " + plan.cluster.devices()[i].name] = plan.profiles[i].source;
+  fill_result(recorder, result);
+  return result;
+}
+
+// "mean M p5 A p50 B p95 C p99 D".
+std::string spread(const std::vector<double>& values) {
+  std::ostringstream text;
+  text << std::setprecision(9) << "mean "
+       << std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  for (const auto& [name, q] : {std::pair("p5", 0.05), std::pair("p50", 0.5),
+                                std::pair("p95", 0.95), std::pair("p99", 0.99)})
+    text << ' ' << name << ' ' << model::quantile(values, q);
+  return text.str();
+}
+
+// Sets the environment's seed, number of repetitions and spread of `values`.
+void describe(const Repetitions& repetitions, const Values& values, Result& result) {
+  result.environment["seed"] = std::to_string(repetitions.seed);
+  result.environment["repetitions"] = std::to_string(repetitions.count);
+  for (const auto& [name, all] : values) result.environment["repetitions: " + name] = spread(all);
+}
+
+// `result` has the first repetition.
+void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
+  Values values;
+  const auto add = [&](const model::Metrics& metrics) {
+    if (metrics.token_times_s.empty()) {
+      values["time of the pass, s"].push_back(metrics.ttft_s);
+      return;
+    }
+    values["time to first token, s"].push_back(metrics.ttft_s);
+    values["time of all tokens, s"].push_back(metrics.token_times_s.back());
+    const std::vector<double> gaps = metrics.token_latencies_s();
+    if (gaps.empty()) return;
+    values["token latency, mean of a run, s"].push_back(
+        std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size()));
+    values["token latency, p99 of a run, s"].push_back(model::quantile(gaps, 0.99));
+  };
+  add(result.metrics);
+  for (std::int64_t i = 1; i < repetitions.count; ++i) {
+    planner::GenerationSteps steps(plan);
+    model::RunRecorder recorder(plan.cluster, plan.master, false);
+    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder,
+                       repetitions.seed + static_cast<std::uint64_t>(i));
+    add(recorder.metrics());
+  }
+  describe(repetitions, values, result);
+}
+
+std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWorkload& served) {
+  if (!served.schedule.empty()) return std::make_unique<model::RecordedScheduler>(served.schedule);
+  return std::make_unique<planner::RequestScheduler>(
+      served.requests, *served.policy,
+      planner::ServingOptions{.chunk = served.chunk, .capacity = plan.reserved(), .ends = {}});
+}
+
+model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& served,
+                                   const PredictionOptions& options, std::uint64_t seed) {
+  model::RunRecorder recorder(plan.cluster, plan.master, options.timeline);
+  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
+    recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
+  const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, served);
+  planner::ShapeCache graphs(plan);
+  if (options.evaluator == EvaluatorKind::analytic) {
+    model::evaluate_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
+  } else {
+    sim::replay_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder, seed);
+  }
+  return recorder;
+}
+
+// `result` has the first repetition.
+void repeat_served(const Plan& plan, const ServedWorkload& served, const PredictionOptions& options,
+                   Result& result) {
+  Values values;
+  const auto add = [&](const Result& one) {
+    double first = 0.0;
+    double last = 0.0;
+    for (const model::RequestResult& request : one.requests) {
+      first += request.ttft_s / static_cast<double>(one.requests.size());
+      last = std::max(last, request.end_s);
+    }
+    values["time to first token, mean of the requests, s"].push_back(first);
+    values["end of the last request, s"].push_back(last);
+    if (one.metrics.throughput_tokens_per_s)
+      values["throughput, tokens/s"].push_back(*one.metrics.throughput_tokens_per_s);
+  };
+  add(result);
+  for (std::int64_t i = 1; i < options.repetitions.count; ++i) {
+    const std::uint64_t seed = options.repetitions.seed + static_cast<std::uint64_t>(i);
+    Result one;
+    planner::fill_requests(served.requests, evaluate_served(plan, served, options, seed).served(),
+                           one);
+    add(one);
+  }
+  describe(options.repetitions, values, result);
+}
+
+}  // namespace
+
+std::string_view to_string(EvaluatorKind evaluator) {
+  switch (evaluator) {
+    case EvaluatorKind::simgrid:
+      return "simgrid";
+    case EvaluatorKind::analytic:
+      return "analytic";
+  }
+  return "";
+}
+
+Prediction predict(const Plan& plan, const PredictionOptions& options) {
+  planner::GenerationSteps generation(plan);
+  ObservedSteps steps(generation, options.on_step);
+  model::RunRecorder recorder(plan.cluster, plan.master, options.timeline);
+  const std::vector<model::MemoryUse> memory = memory_of(plan, generation, options.timeline);
+  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
+    recorder.set_peak_memory(i, memory[static_cast<std::size_t>(i)]);
+  if (options.repetitions.varies) {
+    sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, options.repetitions.seed);
+  } else {
+    evaluate(plan, options.evaluator, steps, recorder, !options.every_step && !options.timeline);
+  }
+  Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
+  model::set_only_request(prediction.result);
+  if (options.repetitions.varies) repeat(plan, options.repetitions, prediction.result);
+  if (options.timeline) prediction.trace = recorder.trace();
+  return prediction;
+}
+
+Prediction predict_served(const Plan& plan, const ServedWorkload& served,
+                          const PredictionOptions& options) {
+  const model::RunRecorder recorder =
+      evaluate_served(plan, served, options, options.repetitions.seed);
+  Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
+  Result& result = prediction.result;
+  planner::fill_requests(served.requests, recorder.served(), result);
+  if (served.policy != nullptr) result.environment["policy"] = served.policy->name;
+  result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a measured run";
+  if (served.chunk > 0) result.environment["chunk"] = std::to_string(served.chunk);
+  if (options.repetitions.varies) repeat_served(plan, served, options, result);
+  if (options.timeline) prediction.trace = recorder.trace();
+  return prediction;
+}
+
+model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator) {
+  plan.cluster = model::without_variation(plan.cluster);
+  planner::Workload workload = plan.workload;
+  workload.new_tokens = std::min<std::int64_t>(2, workload.new_tokens);
+  planner::GenerationSteps steps(plan, workload);
+  model::RunRecorder recorder(plan.cluster, plan.master, true);
+  evaluate(plan, evaluator, steps, recorder, false);
+  const model::CostModel costs = plan.cost_model();
+  return model::find_bottleneck({plan.cluster, costs, plan.master}, steps, recorder.trace());
+}
+
+}  // namespace tandem::study

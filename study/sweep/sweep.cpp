@@ -1,0 +1,174 @@
+#include "study/sweep/sweep.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "model/analytic.hpp"
+#include "model/csv.hpp"
+#include "model/digest.hpp"
+#include "model/error.hpp"
+#include "model/variation.hpp"
+#include "planner/lowering.hpp"
+#include "sim/replay.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr std::array<std::string_view, 11> kResults{
+    "status",     "ttft_s",       "latency_s",      "latency_p90_s", "total_s", "peak_memory_bytes",
+    "bytes_sent", "bytes_loaded", "stall_fraction", "devices",       "reason"};
+
+std::vector<std::string> header(const Grid& grid) {
+  std::vector<std::string> names{"settings"};
+  for (const Axis& axis : grid.axes()) names.push_back(axis.field.column());
+  names.insert(names.end(), kResults.begin(), kResults.end());
+  return names;
+}
+
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  std::replace(line.begin(), line.end(), '\r', ' ');
+  return line;
+}
+
+std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind evaluator) {
+  planner::GenerationSteps steps(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  if (evaluator == EvaluatorKind::simgrid) {
+    sim::replay_extended(plan.cluster, plan.cost_model(), steps, recorder);
+  } else {
+    model::check_analytic(plan.cluster);
+    extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  }
+  const model::Metrics metrics = recorder.metrics();
+  const std::vector<double> latencies = metrics.token_latencies_s();
+  const double mean = latencies.empty() ? 0.0
+                                        : std::accumulate(latencies.begin(), latencies.end(), 0.0) /
+                                              static_cast<double>(latencies.size());
+  double sent = 0.0;
+  double loaded = 0.0;
+  double peak = 0.0;
+  for (const model::DeviceMetrics& device : recorder.devices()) {
+    sent += device.bytes_sent;
+    loaded += device.bytes_loaded;
+  }
+  for (const planner::DevicePlan& device : plan.devices)
+    peak = std::max(peak, device.memory.total());
+  constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
+  const auto steady = recorder.steady(kTolerance);
+  return {"ok",
+          model::csv_number(metrics.ttft_s),
+          latencies.empty() ? "" : model::csv_number(mean),
+          latencies.empty() ? "" : model::csv_number(model::quantile(latencies, 0.9)),
+          model::csv_number(metrics.token_times_s.empty() ? metrics.ttft_s
+                                                          : metrics.token_times_s.back()),
+          model::csv_number(peak),
+          model::csv_number(sent),
+          model::csv_number(loaded),
+          steady ? model::csv_number(steady->stall_fraction) : "",
+          std::to_string(plan.cluster.size()),
+          ""};
+}
+
+std::vector<std::string> failed(const std::string& status, const std::string& reason) {
+  std::vector<std::string> fields(kResults.size());
+  fields.front() = status;
+  fields.back() = first_line(reason);
+  return fields;
+}
+
+// What tells a point from the others: the texts of its values.
+std::vector<std::string> key(const Sweep& sweep, std::size_t i) {
+  std::vector<std::string> texts;
+  for (const Value& value : sweep.grid.values(i)) texts.push_back(value.text);
+  return texts;
+}
+
+}  // namespace
+
+std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i) {
+  std::vector<std::string> fields{sweep.settings[i]};
+  for (const Value& value : sweep.grid.values(i)) fields.push_back(value.text);
+  std::vector<std::string> result;
+  try {
+    const Setup setup = sweep.grid.setup(sweep.base, i);
+    if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
+      throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
+    if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
+        !planner::find_strategy(setup.strategy).splits_layers)
+      throw Error("plan.partition: strategy '" + setup.strategy + "' does not split the model");
+    planner::Request request = library.request(setup);
+    request.evaluate = sweep.evaluator == EvaluatorKind::simgrid
+                           ? planner::Evaluator(sim::replay)
+                           : planner::Evaluator(model::evaluate_analytic);
+    const auto answer = make_plan(request);
+    const auto* no = std::get_if<planner::Infeasible>(&answer);
+    result = no != nullptr ? failed("infeasible", no->reason)
+                           : predicted(std::get<planner::Plan>(answer), sweep.evaluator);
+  } catch (const Error& error) {
+    result = failed("error", error.what());
+  }
+  fields.insert(fields.end(), result.begin(), result.end());
+  std::string line = model::csv_line(fields);
+  line.pop_back();
+  return line;
+}
+
+std::vector<std::string> settings_of(const Sweep& sweep, Library& library,
+                                     const std::string& common) {
+  std::vector<std::string> settings;
+  for (std::size_t i = 0; i < sweep.grid.size(); ++i) {
+    std::string text = common;
+    text += '\n';
+    text += library.digest(sweep.grid.setup(sweep.base, i));
+    settings.push_back(model::sha256_hex(text).substr(0, 12));
+  }
+  return settings;
+}
+
+SweepTable::SweepTable(const Sweep& sweep) : sweep_(&sweep), lines_(sweep.grid.size()) {}
+
+void SweepTable::take(std::string_view csv, const std::string& source) {
+  constexpr const char* kRemedy = "; give another --out, or remove the file";
+  const model::Csv table = model::parse_csv(csv, source);
+  if (table.header != header(sweep_->grid))
+    throw Error(source +
+                ": has other columns than this sweep, expected the file of an "
+                "earlier run of it" +
+                kRemedy);
+  std::map<std::vector<std::string>, std::size_t> points;
+  for (std::size_t i = 0; i < lines_.size(); ++i) points.emplace(key(*sweep_, i), i);
+  const auto width = static_cast<std::ptrdiff_t>(sweep_->grid.axes().size());
+  for (const std::vector<std::string>& row : table.rows) {
+    const auto found =
+        points.find(std::vector<std::string>(row.begin() + 1, row.begin() + 1 + width));
+    if (found == points.end()) continue;
+    if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected)
+      throw Error(source + ": made with other settings (" + row.front() + ", expected " + expected +
+                  ") or another version of tandem" + kRemedy);
+    std::string line = model::csv_line(row);
+    line.pop_back();
+    lines_[found->second] = std::move(line);
+  }
+}
+
+std::vector<std::size_t> SweepTable::missing() const {
+  std::vector<std::size_t> points;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    if (lines_[i].empty()) points.push_back(i);
+  }
+  return points;
+}
+
+std::string SweepTable::to_csv() const {
+  std::string text = model::csv_line(header(sweep_->grid));
+  for (const std::string& line : lines_) {
+    if (!line.empty()) text += line + '\n';
+  }
+  return text;
+}
+
+}  // namespace tandem::study
