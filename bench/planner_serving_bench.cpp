@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,13 +35,20 @@ void decision(benchmark::State& state) {
         requests, policy,
         {.chunk = 32, .capacity = planner::wanted_capacity(requests, policy, 32), .ends = {}});
     double now = 0.0;
-    while (true) {
+    std::vector<model::StepOutcome> ended;
+    for (std::int32_t made = 0;; now += 1e-3) {
       const auto begin = std::chrono::steady_clock::now();
-      const auto step = scheduler.next(now, {});
+      const model::Decision next = scheduler.next(now, ended);
       seconds.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      if (!step) break;
-      now = step->not_before_s + 1e-3;
+      ended.clear();
+      if (next.step) {
+        ended.push_back({.step = made++, .tokens = {}});
+      } else if (std::isfinite(next.until_s)) {
+        now = next.until_s - 1e-3;
+      } else {
+        break;
+      }
     }
   }
   state.counters["median_us"] = model::quantile(seconds, 0.5) * 1e6;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "model/error.hpp"
@@ -50,17 +51,27 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
       {.chunk = options_->chunk,
        .capacity = capacity_,
        .ends = [this](std::size_t request, std::int32_t token) { return ends(request, token); }});
-  std::vector<std::int32_t> tokens;
+  std::vector<model::StepOutcome> ended;
   double now = 0.0;
   std::int32_t number = 0;
-  for (auto next = scheduler.next(now, tokens); next; next = scheduler.next(now, tokens)) {
-    const Clock::time_point not_before =
-        begin + std::chrono::duration_cast<Clock::duration>(
-                    std::chrono::duration<double>(next->not_before_s * dilation_));
-    hands.wait_until(not_before);
-    tokens = step(number, *next, scheduler.row_tokens(), not_before, hands);
+  const auto at = [&](double seconds) {
+    return begin + std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double>(seconds * dilation_));
+  };
+  while (true) {
+    const model::Decision next = scheduler.next(now, ended);
+    ended.clear();
+    if (!next.step) {
+      if (!std::isfinite(next.until_s)) return;
+      now = next.until_s;
+      hands.wait_until(at(now));
+      continue;
+    }
+    ended.push_back({.step = number,
+                     .tokens = step(number, *next.step, scheduler.row_tokens(),
+                                    at(next.step->not_before_s), hands)});
     const model::ServedStep& done = served_.back();
-    now = std::max(next->not_before_s, done.sampled_s.empty() ? done.end_s : done.sampled_s.back());
+    now = std::max(now, done.sampled_s.empty() ? done.end_s : done.sampled_s.back());
     hands.after_step(number++);
   }
 }

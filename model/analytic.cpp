@@ -1,6 +1,8 @@
 #include "model/analytic.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "model/error.hpp"
 #include "model/extension.hpp"
+#include "model/flights.hpp"
 #include "model/program.hpp"
 
 namespace tandem::model {
@@ -34,50 +37,55 @@ class Evaluator {
   template <class Record>
   void step(std::int32_t index, const TaskGraph& graph, const Record& record,
             double not_before = 0.0) {
-    update_costs(graph);
-    const std::vector<LaneAction>& actions = program_->actions();
-    done_.resize(actions.size());
-    const bool first = !has_step_;
-    has_step_ = true;
-    spans_.resize(std::min(actions.size(), kSpans));
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Cost& cost = cost_[i];
-      double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
-      double start = lane_free;
-      double loaded = -std::numeric_limits<double>::infinity();
-      if (program_->dependencies(static_cast<ActionIndex>(i)).empty() &&
-          actions[i].kind != TaskKind::load)
-        start = std::max(start, not_before);
+    begin(index, graph, record, not_before);
+    run(*program_, cost_, done_, index, {program_->finish(), program_->size()}, record, not_before);
+    end_marks(*program_, done_);
+  }
+
+  // What a step in flight needs besides its finish.
+  struct Begun {
+    std::int32_t index = 0;
+    std::shared_ptr<const Program> program;
+    std::vector<Cost> finish_cost;  // by action, from the finish on
+    std::vector<double> done;       // by action
+    double opens = 0.0;             // when what the finish waits for is there
+    double outcome = 0.0;           // set by finish(), or without one by begin()
+  };
+  // The same in two calls, between which other steps may begin.
+  template <class Record>
+  Begun begin(std::int32_t index, const TaskGraph& graph, const Record& record, double not_before,
+              DeviceIndex master) {
+    begin(index, graph, record, not_before);
+    const auto finish = static_cast<std::size_t>(program_->finish());
+    Begun begun{.index = index,
+                .program = program_,
+                .finish_cost = {cost_.begin() + program_->finish(), cost_.end()},
+                .done = done_,
+                .opens = not_before,
+                .outcome = 0.0};
+    for (std::size_t i = finish; i < done_.size(); ++i) {
       for (const ActionIndex d : program_->dependencies(static_cast<ActionIndex>(i))) {
-        const auto dependency = static_cast<std::size_t>(d);
-        if (loads_ && actions[dependency].kind == TaskKind::load) {
-          loaded = std::max(loaded, done_[dependency]);
-        } else {
-          start = std::max(start, done_[dependency]);
-        }
+        if (d < program_->finish())
+          begun.opens = std::max(begun.opens, done_[static_cast<std::size_t>(d)]);
       }
-      if (!first) start = std::max(start, marked(program_->marks(static_cast<ActionIndex>(i))));
-      const double stall = std::max(0.0, loaded - start);
-      start = std::max(start, loaded);
-      lane_free = start + cost.occupied_s;
-      const double end = lane_free + cost.flight_s;
-      done_[i] = end;
-      Span& span = spans_[held++];
-      span = span_of(actions[i], index);
-      span.start = start;
-      span.end = end;
-      span.bytes = cost.bytes;
-      span.flops = cost.flops;
-      span.stall = stall;
-      if (held < spans_.size()) continue;
-      record(std::span<const Span>(spans_));
-      held = 0;
     }
-    record(std::span<const Span>(spans_).first(held));
-    marks_.clear();
+    if (finish == done_.size()) begun.outcome = outcome(master);
     for (const ActionIndex mark : program_->carried())
-      marks_.push_back(done_[static_cast<std::size_t>(mark)]);
+      require(mark < program_->finish(), "evaluate_scheduled: a finish carries no marks");
+    end_marks(*program_, done_);
+    return begun;
+  }
+  template <class Record>
+  void finish(Begun& begun, const Record& record, DeviceIndex master) {
+    const Program& program = *begun.program;
+    std::vector<Cost> cost(static_cast<std::size_t>(program.finish()));
+    cost.insert(cost.end(), begun.finish_cost.begin(), begun.finish_cost.end());
+    double& lane_free = free_[static_cast<std::size_t>(begun.finish_cost.front().lane)];
+    lane_free = std::max(lane_free, begun.opens);
+    loads_ = true;  // perhaps
+    run(program, cost, begun.done, begun.index, {program.finish(), program.size()}, record,
+        begun.opens);
+    begun.outcome = begun.done[static_cast<std::size_t>(outcome_of(program, master))];
   }
 
   // When the scheduler knows the outcome of the last step.
@@ -104,6 +112,67 @@ class Evaluator {
   }
 
  private:
+  // All but the finish.
+  template <class Record>
+  void begin(std::int32_t index, const TaskGraph& graph, const Record& record, double not_before) {
+    update_costs(graph);
+    done_.resize(program_->actions().size());
+    run(*program_, cost_, done_, index, {0, program_->finish()}, record, not_before);
+    has_step_ = true;
+  }
+
+  // Actions [range.begin, range.end) of a step.
+  template <class Record>
+  void run(const Program& program, const std::vector<Cost>& costs, std::vector<double>& done,
+           std::int32_t index, Range range, const Record& record, double not_before) {
+    const std::vector<LaneAction>& actions = program.actions();
+    const bool first = !has_step_;
+    const auto begin = static_cast<std::size_t>(range.begin);
+    const auto finish = static_cast<std::size_t>(range.end);
+    spans_.resize(std::min(actions.size(), kSpans));
+    std::size_t held = 0;
+    for (std::size_t i = begin; i < finish; ++i) {
+      const Cost& cost = costs[i];
+      double& lane_free = free_[static_cast<std::size_t>(cost.lane)];
+      double start = lane_free;
+      double loaded = -std::numeric_limits<double>::infinity();
+      if (program.dependencies(static_cast<ActionIndex>(i)).empty() &&
+          actions[i].kind != TaskKind::load)
+        start = std::max(start, not_before);
+      for (const ActionIndex d : program.dependencies(static_cast<ActionIndex>(i))) {
+        const auto dependency = static_cast<std::size_t>(d);
+        if (loads_ && actions[dependency].kind == TaskKind::load) {
+          loaded = std::max(loaded, done[dependency]);
+        } else {
+          start = std::max(start, done[dependency]);
+        }
+      }
+      if (!first) start = std::max(start, marked(program.marks(static_cast<ActionIndex>(i))));
+      const double stall = std::max(0.0, loaded - start);
+      start = std::max(start, loaded);
+      lane_free = start + cost.occupied_s;
+      const double end = lane_free + cost.flight_s;
+      done[i] = end;
+      Span& span = spans_[held++];
+      span = span_of(actions[i], index);
+      span.start = start;
+      span.end = end;
+      span.bytes = cost.bytes;
+      span.flops = cost.flops;
+      span.stall = stall;
+      if (held < spans_.size()) continue;
+      record(std::span<const Span>(spans_));
+      held = 0;
+    }
+    if (held > 0) record(std::span<const Span>(spans_).first(held));
+  }
+
+  void end_marks(const Program& program, const std::vector<double>& done) {
+    marks_.clear();
+    for (const ActionIndex mark : program.carried())
+      marks_.push_back(done[static_cast<std::size_t>(mark)]);
+  }
+
   // When the last of these marks of the step before was done.
   [[nodiscard]] double marked(std::span<const std::int32_t> marks) const {
     double last = -std::numeric_limits<double>::infinity();
@@ -122,7 +191,7 @@ class Evaluator {
       return;
     }
     shape_ = graph.shape();
-    program_.emplace(graph);
+    program_ = std::make_shared<const Program>(graph);
     attends_.clear();
     loads_ = false;
     const std::vector<LaneAction>& actions = program_->actions();
@@ -166,10 +235,10 @@ class Evaluator {
   std::vector<double> done_;   // when each action of the step is done
   std::vector<double> marks_;  // when those of the step before were
   bool has_step_ = false;
-  std::optional<Program> program_;  // of shape_
-  std::vector<Cost> cost_;          // of its actions
+  std::shared_ptr<const Program> program_;  // of shape_
+  std::vector<Cost> cost_;                  // of its actions
   std::vector<std::size_t> attends_;
-  bool loads_ = false;       // whether any action is a load
+  bool loads_ = false;       // whether any action may be a load
   std::vector<Span> spans_;  // not yet recorded
   std::shared_ptr<const char> shape_;
 };
@@ -222,18 +291,75 @@ void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& st
   }
 }
 
+namespace {
+
+class ScheduledRun {
+ public:
+  ScheduledRun(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
+               GraphSource& graphs, RunRecorder& recorder)
+      : evaluator_(cluster, costs),
+        scheduler_(scheduler),
+        graphs_(graphs),
+        recorder_(recorder),
+        record_([&recorder](std::span<const Span> spans) { recorder.record(spans); }) {}
+
+  void run() {
+    submit(0.0, {});
+    while (!flights_.over()) {
+      const double first = flights_.next();
+      require(std::isfinite(first), "evaluate_scheduled: steps in flight without an outcome");
+      const double last = first + same_moment(first);
+      for (const std::int32_t step : flights_.take_finishes(last)) finish(step);
+      double now = Flights::kUnknown;
+      const std::vector<StepOutcome> ended = flights_.take_outcomes(last, now);
+      if (std::isfinite(now)) submit(now, ended);
+    }
+  }
+
+ private:
+  // All that the scheduler gives now.
+  void submit(double now, std::span<const StepOutcome> ended) {
+    while (true) {
+      const Decision decision = scheduler_.next(now, ended);
+      ended = {};
+      flights_.set_until(decision.until_s);
+      if (!decision.step) return;
+      recorder_.submit(*decision.step);
+      const std::int32_t step = flights_.count();
+      flights_.submit();
+      Evaluator::Begun begun =
+          evaluator_.begin(step, graphs_.graph_of(decision.step->batch), record_,
+                           decision.step->not_before_s, recorder_.master());
+      if (begun.finish_cost.empty()) {
+        flights_.set_outcome(step, begun.outcome);
+      } else {
+        flights_.set_opens(step, begun.opens);
+        begun_.push_back(std::move(begun));
+      }
+    }
+  }
+
+  void finish(std::int32_t step) {
+    const auto begun = std::ranges::find(begun_, step, &Evaluator::Begun::index);
+    evaluator_.finish(*begun, record_, recorder_.master());
+    flights_.set_outcome(step, begun->outcome);
+    begun_.erase(begun);
+  }
+
+  Evaluator evaluator_;
+  Scheduler& scheduler_;
+  GraphSource& graphs_;
+  RunRecorder& recorder_;
+  std::function<void(std::span<const Span>)> record_;
+  Flights flights_;
+  std::vector<Evaluator::Begun> begun_;  // steps whose finish has not been taken up
+};
+
+}  // namespace
+
 void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
                         GraphSource& graphs, RunRecorder& recorder) {
-  Evaluator evaluator(cluster, costs);
-  double now = 0.0;
-  std::int32_t index = 0;
-  while (const std::optional<ScheduledStep> step = scheduler.next(now, {})) {
-    recorder.submit(*step);
-    evaluator.step(
-        index++, graphs.graph_of(step->batch),
-        [&](std::span<const Span> spans) { recorder.record(spans); }, step->not_before_s);
-    now = evaluator.outcome(recorder.master());
-  }
+  ScheduledRun(cluster, costs, scheduler, graphs, recorder).run();
 }
 
 void extend_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,

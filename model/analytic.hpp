@@ -58,8 +58,9 @@ class OneStep : public Steps {
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,
                        RunRecorder& recorder);
 
-// The same for a run that `scheduler` drives, which is asked for each step at the outcome of the
-// one before; the steps are submitted to `recorder`.
+// The same for a run that `scheduler` drives, with as many steps in flight as it likes; they are
+// submitted to `recorder`. The finish of a step is taken up by its lane when the last of what it
+// depends on outside the finish is done, after the steps submitted until then.
 void evaluate_scheduled(const Cluster& cluster, const CostModel& costs, Scheduler& scheduler,
                         GraphSource& graphs, RunRecorder& recorder);
 

@@ -80,6 +80,7 @@ Program::Program(const TaskGraph& graph)
   first_dependency_.reserve(size + 1);
   first_mark_.reserve(size + 1);
   for (TaskIndex place = MessagePlaces::kBegin; place <= graph.size(); ++place) {
+    if (place == graph.finish()) finish_ = this->size();
     for (const TaskIndex i : deliveries.at(place))
       add(graph, TaskKind::deliver, i, computing_thread[static_cast<std::size_t>(i)]);
     if (place >= 0 && place < graph.size()) {
@@ -91,6 +92,13 @@ Program::Program(const TaskGraph& graph)
       add(graph, TaskKind::capture, i, by_thread);
       add(graph, TaskKind::transfer, i, by_thread);
     }
+  }
+  if (!graph.finishes()) finish_ = this->size();
+  for (ActionIndex i = finish_; i < this->size(); ++i) {
+    const LaneAction& action = actions_[static_cast<std::size_t>(i)];
+    require(action.lane == LaneKind::cpu &&
+                action.device == actions_[static_cast<std::size_t>(finish_)].device,
+            "program: a finish is actions of one cpu lane");
   }
   carried_.reserve(graph.carried().size());
   for (const TaskIndex task : graph.carried()) carried_.push_back(of(task));

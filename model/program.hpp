@@ -63,6 +63,9 @@ class Program {
   }
   // The actions of the step's own marks, by the marks' numbers.
   [[nodiscard]] const std::vector<ActionIndex>& carried() const { return carried_; }
+  // The first action of the finish (TaskGraph::begin_finish): it and all that come after it are of
+  // one cpu lane, deliveries included; size() if there is none.
+  [[nodiscard]] ActionIndex finish() const { return finish_; }
   // What the end of a task is: of a transfer, the message.
   [[nodiscard]] ActionIndex of(TaskIndex task) const {
     return action_of_[static_cast<std::size_t>(task)];
@@ -84,6 +87,7 @@ class Program {
   std::vector<std::size_t> first_mark_{0};
   std::vector<ActionIndex> carried_;
   std::vector<ActionIndex> action_of_;
+  ActionIndex finish_ = 0;
 };
 
 // The action at whose end a run's scheduler learns the outcome of a step: the last sample on

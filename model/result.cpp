@@ -12,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.result/3";
+constexpr std::string_view kSchema = "tandem.result/4";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
@@ -53,7 +53,9 @@ ordered_json step_json(const ScheduledStep& step) {
   ordered_json segments = ordered_json::array();
   for (const Segment& s : step.batch.segments)
     segments.push_back({s.sequence, s.past, s.rows, s.sampled});
-  return {{"not_before_s", step.not_before_s}, {"segments", std::move(segments)}};
+  return {{"not_before_s", step.not_before_s},
+          {"ended", step.ended},
+          {"segments", std::move(segments)}};
 }
 
 ordered_json device_json(const DeviceMetrics& device) {
@@ -174,8 +176,11 @@ RequestResult read_request(const JsonValue& json) {
 }
 
 ScheduledStep read_step(const JsonValue& json) {
-  json.expect_keys({"not_before_s", "segments"});
-  ScheduledStep step{.not_before_s = json.at("not_before_s").number(0.0, kMaxNumber), .batch = {}};
+  json.expect_keys({"not_before_s", "ended", "segments"});
+  ScheduledStep step{
+      .not_before_s = json.at("not_before_s").number(0.0, kMaxNumber),
+      .batch = {},
+      .ended = static_cast<std::int32_t>(json.at("ended").integer(0, std::int64_t{1} << 30))};
   const JsonValue segments = json.at("segments");
   const std::size_t count = segments.size(kMaxItems);
   if (count == 0) segments.fail("at least one segment");

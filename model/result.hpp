@@ -1,6 +1,6 @@
 #pragma once
 
-// The result file, schema "tandem.result/3": the same for predictions and measurements.
+// The result file, schema "tandem.result/4": the same for predictions and measurements.
 
 #include <map>
 #include <optional>

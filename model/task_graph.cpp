@@ -164,6 +164,10 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(!reversed(task.rows) && task.rows.end <= rows_, "task: rows outside the batch");
   require(!reversed(task.columns) && !reversed(task.keys), "task: reversed range");
   require(task.layer >= -1, "task: layer below -1");
+  if (finish_ >= 0) {
+    const bool follows = index == finish_ || task.device == tasks_.back().device;
+    require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");
+  }
 
   // A copy shares its original's identity until one of the two changes.
   if (shape_.use_count() != 1) shape_ = fresh_shape();
@@ -179,6 +183,12 @@ void TaskGraph::carry(TaskIndex task) {
   require(task >= 0 && task < size(), "carry: no such task");
   if (shape_.use_count() != 1) shape_ = fresh_shape();
   carried_.push_back(task);
+}
+
+void TaskGraph::begin_finish() {
+  require(finish_ < 0, "begin_finish: a graph has one finish");
+  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  finish_ = size();
 }
 
 void TaskGraph::advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache) {

@@ -19,6 +19,12 @@
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
 // for besides, a graph carries out: its `marks`, by number, as indices differ from graph to graph.
+//
+// Where a scheduler has several steps in flight, a lane takes them up in the order in which they
+// were submitted. A pipeline's master would then wait, before it begins the second step, for the
+// message with which the first one comes back to it. So a graph may say where its *finish* begins:
+// what one cpu lane does with messages that come back. Lanes take up all else when the step is
+// submitted, and the finish when its messages are there.
 
 #include <cstdint>
 #include <initializer_list>
@@ -167,6 +173,13 @@ class TaskGraph {
   // one run have the same marks. Throws logic_error for a task that there is not.
   void carry(TaskIndex task);
 
+  // The tasks added from now on, and the delivery of what they or nobody waits for, are the finish:
+  // of one device's cpu lane. They touch only what they make and what transfers bring.
+  void begin_finish();
+  [[nodiscard]] bool finishes() const { return finish_ >= 0; }
+  // The finish's first task, or size().
+  [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
+
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] const std::vector<Task>& tasks() const { return tasks_; }
   [[nodiscard]] TaskIndex size() const { return static_cast<TaskIndex>(tasks_.size()); }
@@ -205,6 +218,7 @@ class TaskGraph {
   std::vector<TaskIndex> carried_;
   std::vector<std::int32_t> marks_;  // that tasks wait for
   std::vector<std::size_t> first_mark_{0};
+  TaskIndex finish_ = -1;
   std::shared_ptr<const char> shape_;
 };
 

@@ -102,8 +102,10 @@ void FrameWriter::add(const model::StepBlend& blend) {
 void FrameWriter::add(const model::ScheduledStep& step) {
   flush();
   const Bytes begin = std::as_bytes(std::span(&step.not_before_s, 1));
+  const Bytes ended = std::as_bytes(std::span(&step.ended, 1));
   const Bytes segments = std::as_bytes(std::span<const model::Segment>(step.batch.segments));
   std::vector<std::byte> bytes(begin.begin(), begin.end());
+  bytes.insert(bytes.end(), ended.begin(), ended.end());
   bytes.insert(bytes.end(), segments.begin(), segments.end());
   send_frame(*send_, Content::step, Bytes(bytes));
 }
@@ -131,7 +133,9 @@ void read_frame(Bytes frame, SpanBlocks& blocks, const FrameReader& reader) {
     case Content::step: {
       model::ScheduledStep step;
       std::memcpy(&step.not_before_s, bytes.data(), sizeof step.not_before_s);
-      const Bytes segments = bytes.subspan(sizeof step.not_before_s);
+      const Bytes ended = bytes.subspan(sizeof step.not_before_s);
+      std::memcpy(&step.ended, ended.data(), sizeof step.ended);
+      const Bytes segments = ended.subspan(sizeof step.ended);
       step.batch.segments.resize(segments.size() / sizeof(model::Segment));
       std::memcpy(step.batch.segments.data(), segments.data(), segments.size());
       reader.step(step);

@@ -15,6 +15,7 @@
 
 #include "model/error.hpp"
 #include "model/extension.hpp"
+#include "model/flights.hpp"
 #include "model/program.hpp"
 #include "sim/child.hpp"
 #include "sim/dynamics.hpp"
@@ -69,10 +70,10 @@ class Replay : public model::StepEvaluator {
   }
 
   void run_scheduled() {
-    take_up_scheduled();
+    submit(0.0, {});
     run_lanes();
     engine_->run();
-    require(over_ && open_.empty(), "replay: tasks were left waiting");
+    require(flights_.over() && open_.empty(), "replay: tasks were left waiting");
   }
 
   void run_all() {
@@ -168,24 +169,60 @@ class Replay : public model::StepEvaluator {
     return shapes_.back();
   }
 
-  // At the outcome of the step before.
-  void take_up_scheduled() {
-    requested_ = kNever;
-    const std::optional<model::ScheduledStep> step = scheduler_->next(outcome_, {});
-    over_ = !step;
-    if (!step) {
-      drop_done_steps();
-      return;
+  // All that the scheduler gives now.
+  void submit(double now, std::span<const model::StepOutcome> ended) {
+    while (true) {
+      const model::Decision decision = scheduler_->next(now, ended);
+      ended = {};
+      flights_.set_until(decision.until_s);
+      if (!decision.step) break;
+      frames_->add(*decision.step);
+      flights_.submit();
+      take_up(graphs_->graph_of(decision.step->batch), taken_up_, decision.step->not_before_s);
+      const Step& step = open_.back();
+      if (step.shape->finishes() && step.opening == 0)
+        flights_.set_opens(taken_up_ - 1, step.opens);
     }
-    frames_->add(*step);
-    take_up(graphs_->graph_of(step->batch), taken_up_, step->not_before_s);
+    drop_done_steps();
+  }
+
+  // What happens by now to the steps in flight; whether anything did. Where there are several, a
+  // moment is over before anything of it is done, so that all of it is known.
+  bool pass_moment() {
+    const double first = flights_.next();
+    if (first == model::Flights::kUnknown) return false;
+    const double last = first + model::same_moment(first);
+    const double when = flights_.size() > 1 ? last : first;
+    if (when > std::max(s4u::Engine::get_clock(), timer_)) {
+      if (when < armed_ || armed_ <= timer_) {
+        armed_ = when;
+        Timer::set(when, [this, when] {
+          timer_ = std::max(timer_, when);
+          run_lanes();
+        });
+      }
+      return false;
+    }
+    for (const std::int32_t step : flights_.take_finishes(last)) take_up_finish(step);
+    run_runnable();
+    double now = model::Flights::kUnknown;
+    const std::vector<model::StepOutcome> ended = flights_.take_outcomes(last, now);
+    if (now != model::Flights::kUnknown) submit(now, ended);
+    return true;
+  }
+
+  void take_up_finish(std::int32_t index) {
+    Step& step = open_[static_cast<std::size_t>(index - first_open_)];
+    const Shape& shape = *step.shape;
+    const ActionIndex first = shape.program.finish();
+    Lane& lane = *shape.lanes[static_cast<std::size_t>(first)];
+    double& ready = step.states[static_cast<std::size_t>(first)].ready;
+    ready = std::max(ready, step.opens);
+    if (lane.actions.empty()) runnable_.push_back(&lane);
+    for (ActionIndex i = first; i < shape.program.size(); ++i) lane.actions.push_back({index, i});
   }
 
   void take_up_step() {
-    if (scheduler_ != nullptr) {
-      take_up_scheduled();
-      return;
-    }
     requested_ = kNever;
     if (taken_up_ == steps_->count()) return;
     const std::int32_t index = taken_up_;
@@ -202,6 +239,8 @@ class Replay : public model::StepEvaluator {
     const auto size = static_cast<std::size_t>(shape.program.size());
     step.left = size;
     step.states.resize(size);
+    step.opening = shape.opening;
+    step.opens = not_before;
     if (alone_) {
       times_.lane.resize(size);
       times_.done.resize(size);
@@ -212,8 +251,10 @@ class Replay : public model::StepEvaluator {
       Step::State& state = step.states[at];
       Lane& lane = *shape.lanes[at];
       state.cost = shape.costs[at];
-      lane.actions.push_back({index, i});
-      if (lane.actions.size() == 1) runnable_.push_back(&lane);
+      if (scheduler_ == nullptr || i < shape.program.finish()) {
+        lane.actions.push_back({index, i});
+        if (lane.actions.size() == 1) runnable_.push_back(&lane);
+      }
       state.waits = static_cast<std::int32_t>(shape.program.dependencies(i).size());
       if (state.waits == 0 && shape.at(i).kind != model::TaskKind::load) state.ready = not_before;
       if (alone_) {
@@ -264,15 +305,23 @@ class Replay : public model::StepEvaluator {
     }
   }
 
+  void run_runnable() {
+    while (!runnable_.empty()) {
+      Lane* const lane = runnable_.back();
+      runnable_.pop_back();
+      run_lane(*lane);
+    }
+  }
+
   void run_lanes() {
     for (;;) {
-      while (!runnable_.empty()) {
-        Lane* const lane = runnable_.back();
-        runnable_.pop_back();
-        run_lane(*lane);
+      run_runnable();
+      if (scheduler_ != nullptr) {
+        if (!pass_moment()) return;
+      } else {
+        if (requested_ > kNow) return;
+        take_up_step();
       }
-      if (requested_ > kNow) return;
-      take_up_step();
     }
   }
 
@@ -324,7 +373,8 @@ class Replay : public model::StepEvaluator {
       return;
     }
     // Steps are taken up early enough for every lane that an earlier one has used.
-    require(first_byte >= now * (1.0 - 1e-12),
+    const double moment = scheduler_ == nullptr ? 0.0 : 2.0 * model::same_moment(now);
+    require(first_byte >= now * (1.0 - 1e-12) - moment,
             "replay: a message without dependencies on a channel that no earlier step uses");
     lane.comm->start();
   }
@@ -364,6 +414,8 @@ class Replay : public model::StepEvaluator {
     for (std::size_t k = shape.first[at]; k < shape.first[at + 1]; ++k) {
       const auto dependant = static_cast<std::size_t>(shape.dependants[k]);
       Step::State& waiting = step.states[dependant];
+      if (shape.dependants[k] >= shape.program.finish() && ref.action < shape.program.finish())
+        end_opening(step, ref.step, end);
       end_wait(shape.lanes[dependant], waiting, load ? waiting.loaded : waiting.ready);
     }
     if (const auto marks = shape.marks_of.find(ref.action); marks != shape.marks_of.end()) {
@@ -378,13 +430,15 @@ class Replay : public model::StepEvaluator {
         }
       }
     }
-    const bool outcome = ref.action == shape.outcome;
+    if (ref.action == shape.outcome) flights_.set_outcome(ref.step, end);
     --step.left;
     drop_done_steps();
-    if (outcome) {
-      outcome_ = end;
-      request_step(end);
-    }
+  }
+
+  // Something that the step's finish waits for has ended.
+  void end_opening(Step& step, std::int32_t index, double end) {
+    step.opens = std::max(step.opens, end);
+    if (--step.opening == 0 && scheduler_ != nullptr) flights_.set_opens(index, step.opens);
   }
 
   void record(const Span& span, std::size_t action, double left, double first_byte) {
@@ -404,7 +458,7 @@ class Replay : public model::StepEvaluator {
   }
 
   [[nodiscard]] bool last_taken_up() const {
-    return scheduler_ != nullptr ? over_ : taken_up_ == steps_->count();
+    return scheduler_ != nullptr ? flights_.over() : taken_up_ == steps_->count();
   }
 
   // The last step taken up stays until the next one knows its marks.
@@ -446,8 +500,9 @@ class Replay : public model::StepEvaluator {
   model::Scheduler* scheduler_ = nullptr;
   model::GraphSource* graphs_ = nullptr;
   model::DeviceIndex master_ = 0;
-  double outcome_ = 0.0;  // when that of the step taken up last was there
-  bool over_ = false;
+  model::Flights flights_;
+  double timer_ = 0.0;  // the latest for which a timer has gone off
+  double armed_ = 0.0;  // the timer set last
 
   // Of steps that run alone.
   bool alone_ = false;

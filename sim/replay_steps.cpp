@@ -14,8 +14,10 @@ Shape::Shape(const model::TaskGraph& graph) : key(graph.shape()), program(graph)
   dependants.resize(first[size]);
   std::vector<std::size_t> next(first.begin(), first.end() - 1);
   for (ActionIndex i = 0; i < program.size(); ++i) {
-    for (const ActionIndex d : program.dependencies(i))
+    for (const ActionIndex d : program.dependencies(i)) {
+      if (i >= program.finish() && d < program.finish()) ++opening;
       dependants[next[static_cast<std::size_t>(d)]++] = i;
+    }
   }
   for (std::size_t m = 0; m < program.carried().size(); ++m)
     marks_of[program.carried()[m]].push_back(m);

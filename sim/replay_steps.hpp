@@ -40,6 +40,8 @@ struct Shape {
     return program.actions()[static_cast<std::size_t>(i)];
   }
 
+  [[nodiscard]] bool finishes() const { return program.finish() < program.size(); }
+
   std::shared_ptr<const char> key;
   model::Program program;
   std::vector<model::ActionIndex> dependants;  // of action i: [first[i], first[i + 1])
@@ -48,6 +50,7 @@ struct Shape {
   std::vector<Lane*> lanes;                                                   // by action
   model::ActionIndex outcome = -1;       // at whose end a scheduler is asked; -1: it is not
   std::vector<model::ActionCost> costs;  // by action; of attention, in the step taken up last
+  std::int32_t opening = 0;              // how often actions of the finish depend on others
 };
 
 // What is left of a step: its actions that have not ended.
@@ -67,6 +70,9 @@ struct Step {
   std::vector<State> states;  // by action
   std::vector<Mark> marks;
   std::size_t left = 0;
+  // Of a finish that its lane has not taken up:
+  std::int32_t opening = 0;  // dependencies on others that have not ended
+  double opens = 0.0;        // the latest end of those that have, or when it was submitted
 };
 
 }  // namespace tandem::sim

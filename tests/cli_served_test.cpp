@@ -123,7 +123,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   check_refused(bench, simulate(served), 1, "give prompt_tokens, or '--tokenizer'");
   check_refused(bench, simulate({"--policy", "static"}), 2, "without '--workload'");
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
-  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/3");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/4");
   check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
                 "with '--schedule'");
   check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");

@@ -50,7 +50,7 @@ std::string message(Change change) {
 
 TEST_CASE("model/result: the keys of the result file, in their places") {
   const json j = json::parse(to_json(measured()));
-  CHECK(j["schema"] == "tandem.result/3");
+  CHECK(j["schema"] == "tandem.result/4");
   CHECK(j["kind"] == "measured");
   CHECK(j["pace"] == "measured");
   CHECK(j["metrics"]["ready_s"] == 1.25);

@@ -60,4 +60,29 @@ planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::De
   return plan;
 }
 
+planner::Plan pipeline_of(std::int32_t devices) {
+  const auto count = static_cast<std::size_t>(devices);
+  planner::Plan plan{.strategy = "pipeline",
+                     .partition = "given",
+                     .allreduce = {},
+                     .model = small_model({.layers = devices}),
+                     .cluster = star_cluster(std::vector<DeviceSpec>(count)),
+                     .master = 0,
+                     .workload = {.prompt_tokens = 5, .new_tokens = 3},
+                     .devices = {},
+                     .profiles = {}};
+  for (std::int32_t d = 0; d < devices; ++d) {
+    plan.devices.push_back({.share = {.layers = {d, d + 1},
+                                      .heads = {0, 4},
+                                      .columns = {0, 6},
+                                      .embedding = d == 0,
+                                      .head = d == 0},
+                            .memory = {}});
+    plan.profiles.push_back(
+        model::nominal_profile(plan.cluster.devices()[static_cast<std::size_t>(d)]));
+  }
+  plan.validate();
+  return plan;
+}
+
 }  // namespace tandem::test

@@ -35,4 +35,7 @@ model::Transformer small_model(const Shape& shape);
 planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
                       const planner::Split& split);
 
+// A pipeline of so many unlimited devices, a layer each.
+planner::Plan pipeline_of(std::int32_t devices);
+
 }  // namespace tandem::test

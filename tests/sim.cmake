@@ -7,6 +7,7 @@ tandem_tests(
     sim_collective_test.cpp
     sim_dynamics_test.cpp
     sim_extension_test.cpp
+    sim_flights_test.cpp
     sim_golden_test.cpp
     sim_network_test.cpp
     sim_platform_test.cpp

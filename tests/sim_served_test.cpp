@@ -16,31 +16,14 @@ namespace {
 
 using planner::InferenceRequest;
 
-// Stages, so that no two messages are on a link at once.
-planner::Plan three_stages() {
-  planner::Plan plan =
-      plan_of("tensor", {.layers = 3}, 0, {.heads = {2, 1, 1}, .columns = {2, 2, 2}});
-  plan.strategy = "pipeline";
-  plan.allreduce = {};
-  plan.layout = {};
-  for (std::int32_t d = 0; d < 3; ++d) {
-    plan.devices[static_cast<std::size_t>(d)].share = {.layers = {d, d + 1},
-                                                       .heads = {0, 4},
-                                                       .columns = {0, 6},
-                                                       .embedding = d == 0,
-                                                       .head = d == 0};
-  }
-  plan.validate();
-  return plan;
-}
-
 TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9") {
   std::mt19937 random(11);
   const auto draw = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
-  const planner::Plan plan = three_stages();
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 60; ++round) {
+    const planner::Plan plan = pipeline_of(draw(2, 5));
+    const int steps = draw(1, 5);
     std::vector<InferenceRequest> requests;
     double arrival = 0.0;
     for (int i = draw(1, 5); i > 0; --i) {
@@ -55,8 +38,9 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
       CAPTURE(round);
       CAPTURE(policy.name);
       CAPTURE(chunk);
+      CAPTURE(steps);
       const planner::ServingOptions options{
-          .chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk)};
+          .chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk, steps)};
       planner::RequestScheduler one(requests, policy, options);
       planner::RequestScheduler other(requests, policy, options);
       planner::ShapeCache graphs(plan);
@@ -67,6 +51,7 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
       REQUIRE(simgrid.served().size() == analytic.served().size());
       for (std::size_t s = 0; s < simgrid.served().size(); ++s) {
         CHECK(simgrid.served()[s].step.batch.segments == analytic.served()[s].step.batch.segments);
+        CHECK(simgrid.served()[s].step.ended == analytic.served()[s].step.ended);
         CHECK(simgrid.served()[s].step.not_before_s ==
               doctest::Approx(analytic.served()[s].step.not_before_s).epsilon(1e-9));
         REQUIRE(simgrid.served()[s].sampled_s.size() == analytic.served()[s].sampled_s.size());
@@ -77,6 +62,33 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
       CHECK(simgrid.devices()[0].bytes_sent == analytic.devices()[0].bytes_sent);
     }
   }
+}
+
+// Four requests of one prompt token that come at once; tokens a second over all.
+double rate(const planner::Plan& plan, std::size_t sequences, std::int64_t steps) {
+  const std::vector<InferenceRequest> requests = [&] {
+    std::vector<InferenceRequest> all;
+    for (std::size_t i = 0; i < sequences; ++i)
+      all.push_back({.id = std::to_string(i), .prompt_tokens = 1, .new_tokens = 60});
+    return all;
+  }();
+  const planner::Policy& policy = planner::find_policy("continuous");
+  planner::RequestScheduler scheduler(
+      requests, policy, {.capacity = planner::wanted_capacity(requests, policy, 0, steps)});
+  planner::ShapeCache graphs(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  sim::replay_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+  model::Result result;
+  planner::fill_requests(requests, recorder.served(), result);
+  return *result.metrics.throughput_tokens_per_s;
+}
+
+TEST_CASE("sim/served: four steps in flight on four devices are three times as fast as one") {
+  const planner::Plan plan = pipeline_of(4);
+  const double one = rate(plan, 1, 1);
+  CHECK(rate(plan, 4, 4) >= 3.0 * one);
+  CHECK(rate(plan, 2, 2) >= 1.7 * one);
+  CHECK(rate(plan, 4, 1) < rate(plan, 4, 4));
 }
 
 }  // namespace

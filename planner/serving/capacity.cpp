@@ -23,22 +23,31 @@ std::int64_t reserved_positions(std::int64_t positions) {
 Capacity larger(const Capacity& a, const Capacity& b) {
   return {.rows = std::max(a.rows, b.rows),
           .positions = std::max(a.positions, b.positions),
-          .sequences = std::max(a.sequences, b.sequences)};
+          .sequences = std::max(a.sequences, b.sequences),
+          .steps = std::max(a.steps, b.steps)};
 }
 
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
-                         std::int64_t chunk) {
+                         std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
   const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), kMostSequences);
-  Capacity capacity{
-      .rows = rows_of(requests, chunk) + sequences - 1, .positions = 0, .sequences = sequences};
+  Capacity capacity{.rows = 0,
+                    .positions = 0,
+                    .sequences = sequences,
+                    .steps = std::min({steps, sequences, kMostSteps})};
+  capacity.rows = rows_of(requests, chunk) + in_a_step(capacity) - 1;
   for (const InferenceRequest& request : requests)
     capacity.positions += reserved_positions(request.positions());
   return capacity;
 }
 
+std::int64_t in_a_step(const Capacity& capacity) {
+  const std::int64_t steps = std::max<std::int64_t>(1, capacity.steps);
+  return (capacity.sequences + steps - 1) / steps;
+}
+
 Capacity least_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk) {
-  Capacity capacity{.rows = rows_of(requests, chunk), .positions = 0, .sequences = 1};
+  Capacity capacity{.rows = rows_of(requests, chunk), .positions = 0, .sequences = 1, .steps = 1};
   for (const InferenceRequest& request : requests)
     capacity.positions = std::max(capacity.positions, reserved_positions(request.positions()));
   return capacity;

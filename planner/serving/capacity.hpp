@@ -19,20 +19,28 @@ struct Capacity {
   std::int64_t rows = 0;       // tokens of one step
   std::int64_t positions = 0;  // in the key/value caches of all sequences
   std::int64_t sequences = 0;  // at once
+  std::int64_t steps = 0;      // in flight at once; 0 and 1: one after another
   bool operator==(const Capacity&) const = default;
 };
 
 // Most sequences at once, whatever the memory: what the announcement of a step carries.
 inline constexpr std::int64_t kMostSequences = 4096;
 
+// Most steps in flight: fewer than the shapes of steps that are kept (planner/shape_cache.hpp).
+inline constexpr std::int64_t kMostSteps = 16;
+
+// Most sequences of one step: an even share of all.
+[[nodiscard]] std::int64_t in_a_step(const Capacity& capacity);
+
 // The larger in each respect.
 [[nodiscard]] Capacity larger(const Capacity& a, const Capacity& b);
 
 // What `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0: whole): as
-// many sequences as it ever has, the longest prompt or chunk beside a row of every other sequence,
-// and all their positions.
+// many sequences as it ever has, as many of `steps` in flight as it has sequences for, the longest
+// prompt or chunk beside a row of every other sequence of a step, and all their positions.
 [[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
-                                       const Policy& policy, std::int64_t chunk);
+                                       const Policy& policy, std::int64_t chunk,
+                                       std::int64_t steps = 1);
 // The least with which every request can be served: alone.
 [[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
                                       std::int64_t chunk);

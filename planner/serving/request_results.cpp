@@ -64,7 +64,16 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                                                  const model::Transformer& model,
                                                  const std::string& source) {
   std::vector<std::int64_t> read(requests.size());
+  std::vector<std::int32_t> after(requests.size());  // steps, of which a request's last one is one
+  std::int32_t ended = 0;
   for (std::size_t s = 0; s < schedule.size(); ++s) {
+    if (schedule[s].ended < ended || schedule[s].ended > static_cast<std::int32_t>(s)) {
+      throw Error(source + ": field 'schedule[" + std::to_string(s) + "].ended' is " +
+                  std::to_string(schedule[s].ended) + ", expected " + std::to_string(ended) +
+                  " to " + std::to_string(s) +
+                  " of the steps before; write the result again with `tandem run`");
+    }
+    ended = schedule[s].ended;
     // A time that is an arrival is what the policy waited for, though that request's prompt may be
     // read in a later step.
     double& not_before = schedule[s].not_before_s;
@@ -83,6 +92,13 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                            : "of " + std::to_string(requests.size())) +
                     ", within the model's context; write the result again with `tandem run`");
       }
+      if (ended < after[r]) {
+        throw Error(source + ": field 'schedule[" + std::to_string(s) + "].ended' is " +
+                    std::to_string(ended) + ", but step " + std::to_string(after[r] - 1) +
+                    " has rows of sequence " + std::to_string(segment.sequence) +
+                    ", too, expected that to have ended; write the result again with `tandem run`");
+      }
+      after[r] = static_cast<std::int32_t>(s) + 1;
       seen[r] = true;
       if (read[r] == 0) not_before = std::max(not_before, requests[r].arrival_s);
       read[r] += segment.rows;

@@ -18,9 +18,10 @@ namespace tandem::planner {
 
 // The steps that a run has made, for `model::RecordedScheduler`: each waits for the arrival of the
 // requests that begin in it, for an arrival that it was submitted at then (as a static batch waits
-// for its last request) and for the outcome of the step before, not for any other time of that run,
-// so that a replay shows what the model makes of the same steps. Throws Error naming `source`
-// unless every sequence is a request whose positions follow one another, and each request has some.
+// for its last request) and for the outcomes of as many steps as had ended then, not for any other
+// time of that run, so that a replay shows what the model makes of the same steps. Throws Error
+// naming `source` unless every sequence is a request whose positions follow one another, in one
+// step at a time, and each request has some.
 [[nodiscard]] std::vector<model::ScheduledStep> replayed_steps(
     std::vector<model::ScheduledStep> schedule, std::span<const InferenceRequest> requests,
     const model::Transformer& model, const std::string& source);

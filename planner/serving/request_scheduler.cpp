@@ -1,6 +1,7 @@
 #include "planner/serving/request_scheduler.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -8,6 +9,10 @@
 
 namespace tandem::planner {
 namespace {
+
+std::int64_t steps_of(const Capacity& capacity) {
+  return std::max<std::int64_t>(1, capacity.steps);
+}
 
 std::int64_t reservation(const InferenceRequest& request) {
   return reserved_positions(request.positions());
@@ -36,43 +41,57 @@ RequestScheduler::RequestScheduler(std::vector<InferenceRequest> requests, const
   require(std::ranges::is_sorted(arrivals_), "RequestScheduler: requests by arrival");
 }
 
-std::optional<model::ScheduledStep> RequestScheduler::next(double now,
-                                                           std::span<const std::int32_t> tokens) {
-  learn(tokens);
-  const double not_before = admit(now);
-  if (active_.empty()) return std::nullopt;
-  batch_ = batch();
-  return model::ScheduledStep{.not_before_s = not_before, .batch = batch_};
+model::Decision RequestScheduler::next(double now, std::span<const model::StepOutcome> ended) {
+  for (const model::StepOutcome& outcome : ended) learn(outcome);
+  if (static_cast<std::int64_t>(flying_.size()) >= steps_of(options_.capacity)) return {};
+  const double until = admit(now);
+  const std::vector<std::size_t> places = group();
+  if (places.empty()) return {.step = {}, .until_s = until};
+  model::ScheduledStep step{.not_before_s = now, .batch = batch(places)};
+  step.ended = flying_.empty() ? made_ : flying_.front().step;
+  flying_.push_back({.step = made_++, .batch = step.batch});
+  for (const model::Segment& segment : step.batch.segments)
+    active_[place_of(segment.sequence)].flies = true;
+  return {.step = std::move(step)};
 }
 
-// What the step before has done; requests that have ended leave.
-void RequestScheduler::learn(std::span<const std::int32_t> tokens) {
+std::size_t RequestScheduler::place_of(std::int32_t sequence) const {
+  const auto request = static_cast<std::size_t>(sequence);
+  const auto found = std::ranges::lower_bound(active_, request, {}, &Progress::request);
+  require(found != active_.end() && found->request == request,
+          "RequestScheduler: a request that is under way");
+  return static_cast<std::size_t>(found - active_.begin());
+}
+
+// What a step has done; requests that have ended leave.
+void RequestScheduler::learn(const model::StepOutcome& outcome) {
+  const auto flying = std::ranges::find(flying_, outcome.step, &Flying::step);
+  require(flying != flying_.end(), "RequestScheduler: the outcome of a step in flight");
+  const model::Batch batch = std::move(flying->batch);
+  flying_.erase(flying);
   std::size_t row = 0;  // of those sampled
-  std::vector<bool> ended(active_.size());
-  for (std::size_t s = 0; s < of_segment_.size(); ++s) {
-    const model::Segment& segment = batch_.segments[s];
-    Progress& progress = active_[of_segment_[s]];
+  for (const model::Segment& segment : batch.segments) {
+    const std::size_t place = place_of(segment.sequence);
+    Progress& progress = active_[place];
     const InferenceRequest& request = requests_[progress.request];
     progress.read += segment.rows;
+    progress.flies = false;
+    progress.since = waits_++;
     bool stopped = false;
     for (std::int32_t i = 0; i < segment.sampled; ++i, ++row) {
       ++progress.sampled;
-      if (tokens.empty()) continue;
-      require(row < tokens.size(), "RequestScheduler: a token for each sampled row");
-      tokens_[progress.request].push_back(tokens[row]);
-      stopped = options_.ends && options_.ends(progress.request, tokens[row]);
+      if (outcome.tokens.empty()) continue;
+      require(row < outcome.tokens.size(), "RequestScheduler: a token for each sampled row");
+      const std::int32_t token = outcome.tokens[row];
+      tokens_[progress.request].push_back(token);
+      stopped = options_.ends && options_.ends(progress.request, token);
     }
     const bool done =
         progress.read >= request.prompt_tokens && progress.sampled >= request.new_tokens;
-    ended[of_segment_[s]] = done || stopped;
-  }
-  of_segment_.clear();
-  for (std::size_t i = active_.size(); i-- > 0;) {
-    if (!ended[i]) continue;
-    reserved_ -= reservation(requests_[active_[i].request]);
-    freed_.push_back({.kind = model::CacheOpKind::free,
-                      .sequence = static_cast<std::int32_t>(active_[i].request)});
-    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!done && !stopped) continue;
+    reserved_ -= reservation(request);
+    freed_.push_back({.kind = model::CacheOpKind::free, .sequence = segment.sequence});
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
   }
 }
 
@@ -81,7 +100,8 @@ std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());
   const std::int64_t most =
-      std::min({options_.capacity.sequences, options_.capacity.rows, kMostSequences});
+      std::min({options_.capacity.sequences, options_.capacity.rows * steps_of(options_.capacity),
+                kMostSequences});
   std::size_t count = 0;
   for (std::size_t r = admitted_; r < requests_.size(); ++r, ++count) {
     positions += reservation(requests_[r]);
@@ -90,31 +110,51 @@ std::size_t RequestScheduler::room() const {
   return count;
 }
 
-// When the step may begin.
+// Takes up requests; when more may be, if none of those under way has to end first.
 double RequestScheduler::admit(double now) {
-  if (admitted_ == requests_.size()) return now;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  if (admitted_ == requests_.size()) return kNever;
   const Admission admission = policy_->admit({.now = now,
                                               .arrivals = std::span(arrivals_).subspan(admitted_),
                                               .active = active_.size(),
                                               .room = room()});
   require(admission.not_before >= now && (admission.count > 0 || !active_.empty()),
           "RequestScheduler: a policy admits at least one request to an idle system");
+  if (admission.not_before > now) return admission.not_before;
   for (std::size_t i = 0; i < admission.count; ++i, ++admitted_) {
-    active_.push_back({.request = admitted_});
+    active_.push_back({.request = admitted_, .since = waits_++});
     reserved_ += reservation(requests_[admitted_]);
   }
-  return admission.not_before;
+  // Those that are there and were not taken up wait for others to end.
+  const auto next = std::ranges::upper_bound(arrivals_, now);
+  return next == arrivals_.end() ? kNever : *next;
+}
+
+// Places in active_, ascending, of the sequences of a step that begins now.
+std::vector<std::size_t> RequestScheduler::group() const {
+  std::vector<std::size_t> idle;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (!active_[i].flies) idle.push_back(i);
+  }
+  const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
+  const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
+  const std::size_t count =
+      std::min(share(idle.size(), steps - flying_.size()), share(active_.size(), steps));
+  std::ranges::sort(idle, {}, [&](std::size_t i) { return active_[i].since; });
+  idle.resize(count);
+  std::ranges::sort(idle);
+  return idle;
 }
 
 // Prompts in order, as far as rows allow: none overtakes another, so a prompt that must be read
 // whole comes when the steps have room for it.
-model::Batch RequestScheduler::batch() {
+model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   model::Batch batch{.segments = {}, .cache = std::exchange(freed_, {})};
   const auto reading = [&](const Progress& p) {
     return p.read < requests_[p.request].prompt_tokens;
   };
   const std::int64_t decoding =
-      std::ranges::count_if(active_, [&](const Progress& p) { return !reading(p); });
+      std::ranges::count_if(places, [&](std::size_t i) { return !reading(active_[i]); });
   std::int64_t rows = options_.capacity.rows - decoding;
   if (options_.chunk > 0) rows = std::min(rows, options_.chunk);
   const auto add = [&](std::size_t place, std::int64_t count, bool sampled) {
@@ -123,9 +163,8 @@ model::Batch RequestScheduler::batch() {
                               .past = static_cast<std::int32_t>(p.read),
                               .rows = static_cast<std::int32_t>(count),
                               .sampled = sampled ? 1 : 0});
-    of_segment_.push_back(place);
   };
-  for (std::size_t i = 0; i < active_.size(); ++i) {
+  for (const std::size_t i : places) {
     if (!reading(active_[i])) continue;
     const InferenceRequest& request = requests_[active_[i].request];
     const std::int64_t left = request.prompt_tokens - active_[i].read;
@@ -134,7 +173,7 @@ model::Batch RequestScheduler::batch() {
     rows -= count;
     add(i, count, count == left && request.new_tokens > 0);
   }
-  for (std::size_t i = 0; i < active_.size(); ++i) {
+  for (const std::size_t i : places) {
     if (!reading(active_[i])) add(i, 1, true);
   }
   require(!batch.segments.empty(), "RequestScheduler: a step without rows");
@@ -143,7 +182,8 @@ model::Batch RequestScheduler::batch() {
 
 std::vector<std::int32_t> RequestScheduler::row_tokens() const {
   std::vector<std::int32_t> ids;
-  for (const model::Segment& segment : batch_.segments) {
+  require(!flying_.empty(), "RequestScheduler: rows of the step given last");
+  for (const model::Segment& segment : flying_.back().batch.segments) {
     const auto r = static_cast<std::size_t>(segment.sequence);
     const std::vector<std::int32_t>& prompt = requests_[r].prompt_ids;
     for (std::int32_t i = 0; i < segment.rows; ++i) {

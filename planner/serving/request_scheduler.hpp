@@ -4,9 +4,7 @@
 // every sequence under way gets its next token in every step.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,13 +17,17 @@ namespace tandem::planner {
 
 struct ServingOptions {
   std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
-  Capacity capacity{};     // that every step keeps within
+  Capacity capacity{};     // that every step keeps within, and all of them together
   // Whether `token` ends the request of that index, before its last token is due. Null: none does.
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
 };
 
 // A step has the rows of prompts first, in the order in which requests were admitted, then one row
 // for each sequence whose prompt has been read. Sequences are named by the request's index.
+//
+// As many steps are in flight as the capacity says, if there are as many sequences. A sequence is
+// in at most one of them. Those that are in none are shared out evenly among the steps that may
+// begin, those that have waited longest first; no step gets more than an even share of all.
 class RequestScheduler : public model::Scheduler {
  public:
   // Requests as parse_requests leaves them: counted, sorted by arrival. Throws Error if one does
@@ -33,8 +35,7 @@ class RequestScheduler : public model::Scheduler {
   RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                    ServingOptions options);
 
-  std::optional<model::ScheduledStep> next(double now,
-                                           std::span<const std::int32_t> tokens) override;
+  model::Decision next(double now, std::span<const model::StepOutcome> ended) override;
 
   // By request: the tokens that it was given so far (of a run; a prediction knows none).
   [[nodiscard]] const std::vector<std::vector<std::int32_t>>& tokens() const { return tokens_; }
@@ -46,11 +47,19 @@ class RequestScheduler : public model::Scheduler {
     std::size_t request = 0;
     std::int64_t read = 0;  // positions in the cache
     std::int64_t sampled = 0;
+    bool flies = false;      // in a step
+    std::int64_t since = 0;  // when it came to be in none, counted
   };
-  void learn(std::span<const std::int32_t> tokens);
-  double admit(double now);
+  struct Flying {
+    std::int32_t step = 0;
+    model::Batch batch{};
+  };
+  void learn(const model::StepOutcome& outcome);
+  [[nodiscard]] double admit(double now);
   [[nodiscard]] std::size_t room() const;
-  [[nodiscard]] model::Batch batch();
+  [[nodiscard]] std::vector<std::size_t> group() const;
+  [[nodiscard]] model::Batch batch(std::span<const std::size_t> places);
+  [[nodiscard]] std::size_t place_of(std::int32_t sequence) const;
 
   std::vector<InferenceRequest> requests_;
   std::vector<double> arrivals_;
@@ -59,10 +68,11 @@ class RequestScheduler : public model::Scheduler {
   std::size_t admitted_ = 0;      // of the requests, the first so many
   std::int64_t reserved_ = 0;     // positions, of those under way
   std::vector<Progress> active_;  // in the order of admission
+  std::int64_t waits_ = 0;        // how often a sequence came to be in no step
   std::vector<std::vector<std::int32_t>> tokens_;
-  std::vector<model::CacheOp> freed_;    // by the requests that have ended since the step before
-  model::Batch batch_;                   // of the step before
-  std::vector<std::size_t> of_segment_;  // places in active_, by the batch's segment
+  std::vector<model::CacheOp> freed_;  // by the requests that have ended since the step before
+  std::vector<Flying> flying_;         // steps without an outcome
+  std::int32_t made_ = 0;              // steps
 };
 
 }  // namespace tandem::planner

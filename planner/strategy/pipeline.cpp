@@ -1,5 +1,7 @@
 #include "planner/strategy/pipeline.hpp"
 
+#include <algorithm>
+
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 
@@ -27,6 +29,13 @@ TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, Devi
   return graph.add(task, {after});
 }
 
+// Loads are in the order of steps, the head's last, so that a master's lane that takes up another
+// step before the head could wait for loads behind those that wait for it.
+bool streams(const Plan& plan) {
+  return std::ranges::any_of(plan.devices,
+                             [](const DevicePlan& device) { return device.window.streams(); });
+}
+
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch);
   WindowTasks window(graph, plan);
@@ -43,7 +52,10 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
       last = stage.add_partial(layer, stage.ffn(layer, held.columns, last));
     }
   }
-  if (at != plan.master) last = send(graph, plan, at, plan.master, last);
+  if (at != plan.master) {
+    last = send(graph, plan, at, plan.master, last);
+    if (!streams(plan)) graph.begin_finish();
+  }
   DeviceTasks(graph, plan.model, plan.master, &window).finish(last);
   window.finish();
   return graph;
