@@ -30,7 +30,10 @@ struct Workload {
   [[nodiscard]] std::int64_t positions() const { return prompt_tokens + steps() - 1; }
   // What it takes, alone.
   [[nodiscard]] Capacity capacity() const {
-    return {.rows = prompt_tokens, .positions = reserved_positions(positions()), .sequences = 1, .steps = 1};
+    return {.rows = prompt_tokens,
+            .positions = reserved_positions(positions()),
+            .sequences = 1,
+            .steps = 1};
   }
   // Throws Error unless both are at least 1 (new tokens: 0 if the model is an encoder) and together
   // fit the model's context.
