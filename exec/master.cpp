@@ -67,7 +67,7 @@ class MasterSession {
   Generation generate(const GenerateOptions& options) {
     // While no device computes. At measured pace nothing is taken from the prediction's cost model.
     if (run_.pace == Pace::measured && options_.ledger && !peers_.empty())
-      run_.overhead = measure_message_overhead();
+      run_.overhead = measure_message_overhead(plan_.model);
     return run([&] {
       Generation generation = options.serve ? serve(options) : execute(options);
       gather(generation, options);

@@ -24,6 +24,11 @@ using model::WeightBlock;
 constexpr BufferRef kHidden{BufferKind::hidden};
 constexpr BufferRef kNormed{BufferKind::normed};
 
+// Payloads lie in so many floats, up to so many of them: large ones in no second-level cache, as
+// those that another thread has received or sent; small ones in one, as the computing thread's own.
+constexpr std::size_t kSlots = std::size_t{6} << 20U;
+constexpr std::size_t kMostSlots = 64;
+
 // Values of the order of real weights; cheap, as there are hundreds of millions.
 float pattern(const WeightElement& e) {
   return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
@@ -119,7 +124,7 @@ ProfileRig::ProfileRig(const Options& options)
                {.max_rows = options.max_rows,
                 .cache_positions = options.max_positions,
                 .threads = options.threads}),
-      slot_(static_cast<std::size_t>(options.max_rows * transformer_.hidden)) {}
+      slots_(std::max(kSlots, static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 
 void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
                      ProfileLog& log) {
@@ -127,10 +132,15 @@ void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileC
   log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
 }
 
+std::span<float> ProfileRig::next_slot(std::size_t floats) {
+  const std::size_t places = std::min(kMostSlots, slots_.size() / floats);
+  slot_ = (slot_ + 1) % places;
+  return std::span(slots_).subspan(slot_ * floats, floats);
+}
+
 void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
   const Range columns{0, static_cast<std::int32_t>(transformer_.hidden)};
-  const std::span<float> payload =
-      std::span(slot_).first(static_cast<std::size_t>(rows * transformer_.hidden));
+  const std::span<float> payload = next_slot(static_cast<std::size_t>(rows * transformer_.hidden));
   const BufferRef partial{BufferKind::partial};
   const model::Work work =
       model::copy_work(model::Bytes{static_cast<double>(payload.size_bytes())});

@@ -67,7 +67,9 @@ class ProfileRig {
   model::Transformer transformer_;
   model::Share share_;
   Compute compute_;
-  std::vector<float> slot_;  // of messages
+  [[nodiscard]] std::span<float> next_slot(std::size_t floats);
+  std::vector<float> slots_;  // of messages
+  std::size_t slot_ = 0;      // used last
 };
 
 // Embedding, final norm, LM head and sampling, for `sequences` at once.

@@ -145,13 +145,14 @@ TEST_CASE("exec/pacer: without emulation spans are wall time and nothing sleeps"
 
 TEST_CASE(
     "exec/pacer: a copy and the message that a computing thread carries take the lane's time") {
-  MessageCopy copy{.kind = model::TaskKind::deliver,
-                   .payload = model::Bytes{1000.0},
-                   .computing_thread = true,
-                   .message_cpu = milliseconds(2)};
+  MessageCopy copy{
+      .kind = model::TaskKind::deliver, .payload = model::Bytes{1000.0}, .computing_thread = true};
+  // 2 ms of a message of 1000 bytes to receive.
+  const MessageOverhead messages{.send = {.message_s = 9.0},
+                                 .receive = {.message_s = 1e-3, .byte_s = 1e-6}};
   SUBCASE("measured: arrival at 10 ms, 4 * (1 + 2) ms") {
     FakeClock clock;
-    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0}, clock);
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0, .messages = &messages}, clock);
     pacer.available(LaneClock::TimePoint(milliseconds(10)));
     pacer.begin();
     clock.work(milliseconds(1));
@@ -162,7 +163,8 @@ TEST_CASE(
   }
   SUBCASE("measured and dilated: 2.5 * 4 * (1 + 2) ms") {
     FakeClock clock;
-    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0, .dilation = 2.5}, clock);
+    Pacer pacer({.pace = Pace::measured, .slowdown = 4.0, .dilation = 2.5, .messages = &messages},
+                clock);
     pacer.begin();
     clock.work(milliseconds(1));
     CHECK(pacer.end_copy(copy).end.time_since_epoch() == milliseconds(30));

@@ -29,7 +29,9 @@ TEST_CASE("exec/report: options of a run survive the wire") {
                        .capacity = {.rows = 9, .positions = 64, .sequences = 2}};
     if (pace == Pace::measured) {
       options.overhead = {.threads = {.message_s = 1e-5 / 3.0, .byte_s = 2e-10},
-                          .computing_thread = {.message_s = 7e-6, .byte_s = 0.0}};
+                          .computing_thread = {.message_s = 7e-6, .byte_s = 0.0},
+                          .send = {.message_s = 8e-6, .byte_s = 3e-10},
+                          .receive = {.message_s = 9e-6, .byte_s = 4e-10}};
     }
     CHECK(parse_run_options(to_json(options), "test") == options);
   }
@@ -55,7 +57,10 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("rows": 0)", {"-1", "1e9", "null"}},
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
-           {R"("overhead": null)", {"0", "{}", R"({"threads": [1], "computing_thread": [0, 0]})"}},
+           {R"("overhead": null)",
+            {"0", "{}",
+             R"({"threads": [1], "computing_thread": [0, 0], "send": [0, 0], "receive": [0, 0]})",
+             R"({"threads": [0, 0], "computing_thread": [0, 0], "receive": [0, 0]})"}},
            {R"("keep_records": false)", {"0", "\"no\"", "null"}}}) {
     const std::size_t at = good.find(field);
     REQUIRE(at != std::string::npos);

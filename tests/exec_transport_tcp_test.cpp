@@ -268,7 +268,7 @@ TEST_CASE("transport/mesh: strangers of another session are dropped, missing cha
 }
 
 TEST_CASE("transport/measure: a message costs something, and not less when it is longer") {
-  const auto [rate, inlined] = measure_message_cost();
+  const auto [rate, inlined] = measure_message_cost(model::Bytes{1e5});
   CHECK(rate.overhead_s > 1e-6);
   CHECK(rate.overhead_s < 0.1);
   REQUIRE(rate.points.size() == 1);

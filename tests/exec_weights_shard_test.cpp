@@ -237,6 +237,16 @@ TEST_CASE("exec/aligned buffer: zeroed, aligned, and a refusal is an error") {
   AlignedBuffer moved(std::move(buffer));
   CHECK(moved.floats()[3] == 5.0F);
   CHECK(AlignedBuffer(0).data() == nullptr);
+  // Buffers that lie beside one another: each begins with a huge page.
+  std::vector<AlignedBuffer> large;
+  for (const std::size_t bytes :
+       {std::size_t{2} << 20U, std::size_t{5000001}, std::size_t{2097153}}) {
+    AlignedBuffer& last = large.emplace_back(bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(last.data()) % (std::size_t{2} << 20U) == 0);
+    CHECK(last.size() == bytes);
+    last.populate();
+    last.data()[bytes - 1] = std::byte{1};
+  }
   CHECK(has(error_of([] { const AlignedBuffer huge(std::size_t{1} << 62U); }),
             "4611686018427387904"));
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <utility>
 
@@ -34,17 +33,14 @@ Clock::time_point due_of(const Stamp& stamp) {
   return Clock::time_point(Clock::duration(std::bit_cast<std::int64_t>(stamp)));
 }
 
-std::chrono::nanoseconds thread_cpu() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 // A message of one piece carries its stamp before its payload, since its due time is known at once;
 // a longer one is followed by its stamp under this tag, so that its bytes travel meanwhile.
 MessageTag stamp_tag(MessageTag tag) { return {.step = tag.step, .task = ~tag.task}; }
 
-std::size_t piece_of(const model::Cluster& cluster, const model::Route& route, double dilation) {
+}  // namespace
+
+std::size_t LedgerTransport::piece_bytes(const model::Cluster& cluster, const model::Route& route,
+                                         double dilation) {
   double narrowest = std::numeric_limits<double>::max();
   for (const model::Hop& hop : route.hops) {
     const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
@@ -54,12 +50,10 @@ std::size_t piece_of(const model::Cluster& cluster, const model::Route& route, d
       std::clamp(narrowest * kPieceSeconds * dilation, kLeastPieceBytes, kMostPieceBytes));
 }
 
-}  // namespace
-
 struct LedgerTransport::Way {
   Way(const model::Cluster& cluster, const model::Route& route, double dilation)
       : hops(route.hops),
-        piece_bytes(piece_of(cluster, route, dilation)),
+        piece_bytes(LedgerTransport::piece_bytes(cluster, route, dilation)),
         latency(std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double>(route.latency.value()))),
         stamped(kStampBytes + piece_bytes) {}
@@ -123,21 +117,16 @@ MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
   Way& channel = way(to_, to);
   Clock::time_point end = std::max(ready, channel.free);
   if (overhead_) end += overhead_(payload.size(), by_computing_thread);
-  std::chrono::nanoseconds cpu{0};
   if (payload.size() <= channel.piece_bytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
     std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
     std::copy(payload.begin(), payload.end(), channel.stamped.begin() + kStampBytes);
-    const auto before = thread_cpu();
     inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
-    cpu = thread_cpu() - before;
   } else {
     std::size_t left = payload.size() - channel.piece_bytes;
     end = ledger_->reserve(channel.hops, channel.piece_bytes, end);
-    const auto before = thread_cpu();
     inner_->send(to, tag, payload);
-    cpu = thread_cpu() - before;
     while (left > 0) {
       sleep_until(end);
       const std::size_t piece = std::min(left, channel.piece_bytes);
@@ -148,7 +137,7 @@ MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
   }
   sleep_until(end);
   channel.free = end;
-  return {.sent = end, .arrived = end, .cpu = cpu};
+  return {.sent = end, .arrived = end};
 }
 
 std::optional<MessageTimes> LedgerTransport::try_send(model::DeviceIndex /*to*/, MessageTag /*tag*/,
@@ -161,18 +150,14 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
                                       bool /*may_spin*/) {
   Way& channel = way(from_, from);
   Stamp stamp{};
-  std::chrono::nanoseconds cpu{0};
-  const auto before = thread_cpu();
   if (payload.size() <= channel.piece_bytes) {
     const std::span<std::byte> whole =
         std::span(channel.stamped).first(kStampBytes + payload.size());
     inner_->receive(from, tag, whole, deadline, false);
-    cpu = thread_cpu() - before;
     std::copy_n(whole.begin(), kStampBytes, stamp.begin());
     std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());
   } else {
     inner_->receive(from, tag, payload, deadline, false);
-    cpu = thread_cpu() - before;
     inner_->receive(from, stamp_tag(tag), stamp, deadline, false);
   }
   // Not before the message that was sent before it.
@@ -185,7 +170,7 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   }
   sleep_until(due);
   channel.free = due;
-  return {.sent = due, .arrived = due, .cpu = cpu};
+  return {.sent = due, .arrived = due};
 }
 
 bool LedgerTransport::receives_inline(model::DeviceIndex from, std::size_t bytes) const {

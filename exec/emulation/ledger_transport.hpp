@@ -28,6 +28,11 @@ class LedgerTransport final : public Transport {
                   double dilation = 1.0);
   ~LedgerTransport() override;
 
+  // Bytes that a sender on `route` reserves at once: what its narrowest link carries in 250 us,
+  // between a frame of 1500 bytes and 64 KiB.
+  [[nodiscard]] static std::size_t piece_bytes(const model::Cluster& cluster,
+                                               const model::Route& route, double dilation);
+
   // Returns when the emulated channel is free.
   MessageTimes send(model::DeviceIndex to, MessageTag tag,
                     std::span<const std::byte> payload) override {

@@ -126,7 +126,9 @@ Pacer::Interval Pacer::end_copy(const MessageCopy& copy) {
             .value() *
         options_.dilation);
   }
-  const double message_s = std::chrono::duration<double>(copy.message_cpu).count();
+  const double message_s = copy.computing_thread && options_.messages != nullptr
+                               ? options_.messages->cpu(copy.kind, copy.payload).value()
+                               : 0.0;
   return occupy((measured_s() + message_s) * options_.slowdown * options_.dilation);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/turn.hpp"
 #include "model/cost_model.hpp"
 #include "model/task_graph.hpp"
@@ -23,8 +24,6 @@ struct MessageCopy {
   model::DeviceIndex device = 0;  // whose it is
   model::Bytes payload{};
   bool computing_thread = false;  // sends or receives the message, too (model/program.hpp)
-  // measured: CPU time of that, where it was not spent between begin() and end_copy().
-  std::chrono::nanoseconds message_cpu{0};
   // real: when it began, if that was before begin().
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::time_point::max();
 };
@@ -49,6 +48,8 @@ struct PacerOptions {
   double disk_rate = 0.0;  // bytes a second of what cpu tasks read from the emulated disk
   double dilation = 1.0;   // emulated time passes so many times more slowly; not with Pace::real
   Turn* turn = nullptr;    // taken to compute; null: this lane has the machine. Outlives the pacer
+  // measured: what small messages take of the computing thread; null: nothing. Outlives the pacer
+  const MessageOverhead* messages = nullptr;
   bool whole_machine = false;  // measured: by wall time, as several threads compute
 };
 
@@ -58,7 +59,8 @@ struct PacerOptions {
 //          or dilation * the cost model's (nominal);
 //          of a fetch, its bytes / disk_rate besides, at measured pace instead, as what the calls
 //          take that read is the real disk's; 0 of a release
-// A capture or delivery counts as a task.
+// A capture or delivery counts as a task; at measured pace a small message takes what was measured
+// before the run, as it goes over this machine's loopback, which wakes other devices' threads.
 // and settle() waits for it before anything that others can see. So a late wake-up is caught up by
 // the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
 // With a turn, the lane computes only while it has it: from begin() on, until it waits (wait(),

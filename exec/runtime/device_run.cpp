@@ -57,6 +57,7 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           .dilation = options.run.dilation,
           // At nominal pace it does not matter who computes when.
           .turn = options.run.pace == Pace::measured ? options.turn : nullptr,
+          .messages = options.run.overhead ? &*options.run.overhead : nullptr,
           .whole_machine = options.threads > 1};
 }
 
@@ -244,7 +245,7 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
       compute_(plan.model, std::move(weights.shard), limits_of(plan, options)),
-      pacer_(pacer_options(plan, options, costs_)),
+      pacer_(pacer_options(plan, options_, costs_)),
       runtime_(compute_, transport, window_.get(), pacer_,
                {.device = options.self,
                 .may_spin = options.run.pace == Pace::real,

@@ -153,11 +153,10 @@ void OutgoingLane::carry() {
   if (position > 0) {
     times.start = std::max(ready, times_[static_cast<std::size_t>(position) - 1].sent);
   }
-  const bool by_computing_thread = schedule().by_computing_thread();
-  const MessageTimes sent = transport().send_since(peer(), tag(next), std::as_bytes(slot(next)),
-                                                   ready, by_computing_thread);
-  times.sent = sent.sent;
-  if (by_computing_thread) message_cpu_ns_.store(sent.cpu.count(), std::memory_order_relaxed);
+  times.sent = transport()
+                   .send_since(peer(), tag(next), std::as_bytes(slot(next)), ready,
+                               schedule().by_computing_thread())
+                   .sent;
   {
     const std::lock_guard lock(mutex());
     sent_ = position + 1;
@@ -221,9 +220,7 @@ void IncomingLane::receive(std::int32_t position) {
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
                           Clock::time_point::max(), options().may_spin && !threaded_);
-  arrivals_[static_cast<std::size_t>(position)] =
-      threaded_ ? Arrival{.when = times.arrived, .cpu = {}}
-                : Arrival{.when = times.sent, .cpu = times.cpu};
+  arrivals_[static_cast<std::size_t>(position)] = threaded_ ? times.arrived : times.sent;
   if (!threaded_) {
     received_ = position + 1;
     return;

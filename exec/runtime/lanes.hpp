@@ -125,11 +125,6 @@ class OutgoingLane final : public ChannelLane {
   [[nodiscard]] const Times& times(std::int32_t position) const {
     return times_[static_cast<std::size_t>(position)];
   }
-  // What the next message that a computing thread would send is taken to cost it, where an emulated
-  // link makes another thread send it: the CPU time that the last one took.
-  [[nodiscard]] std::chrono::nanoseconds message_cpu() const {
-    return std::chrono::nanoseconds(message_cpu_ns_.load(std::memory_order_relaxed));
-  }
 
  private:
   void carry() override;
@@ -143,7 +138,6 @@ class OutgoingLane final : public ChannelLane {
   std::int32_t captured_ = 0;
   std::int32_t sent_ = 0;
   std::vector<Times> times_;
-  std::atomic<std::int64_t> message_cpu_ns_{0};
 };
 
 // The receiving end: messages are received in order and delivered in any.
@@ -159,11 +153,7 @@ class IncomingLane final : public ChannelLane {
   // When it was there: before the work of taking it in if the computing thread does that, else
   // after it.
   [[nodiscard]] Clock::time_point arrival(std::int32_t position) const {
-    return arrivals_[static_cast<std::size_t>(position)].when;
-  }
-  // CPU time of receiving it, if the computing thread did and the link is emulated.
-  [[nodiscard]] std::chrono::nanoseconds message_cpu(std::int32_t position) const {
-    return arrivals_[static_cast<std::size_t>(position)].cpu;
+    return arrivals_[static_cast<std::size_t>(position)];
   }
   // Its slot may take another message.
   void delivered(std::int32_t position);
@@ -179,11 +169,7 @@ class IncomingLane final : public ChannelLane {
   bool threaded_ = false;  // in this step
   std::atomic<std::int32_t> received_{0};
   std::vector<char> delivered_;
-  struct Arrival {
-    Clock::time_point when;
-    std::chrono::nanoseconds cpu{0};
-  };
-  std::vector<Arrival> arrivals_;
+  std::vector<Clock::time_point> arrivals_;
 };
 
 }  // namespace tandem::exec

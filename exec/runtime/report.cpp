@@ -134,7 +134,9 @@ std::string to_json(const RunOptions& options) {
             {"overhead", nullptr}};
   if (options.overhead) {
     json["overhead"] = {{"threads", line_json(options.overhead->threads)},
-                        {"computing_thread", line_json(options.overhead->computing_thread)}};
+                        {"computing_thread", line_json(options.overhead->computing_thread)},
+                        {"send", line_json(options.overhead->send)},
+                        {"receive", line_json(options.overhead->receive)}};
   }
   return json.dump();
 }
@@ -154,7 +156,9 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
                       .sequences = root.at("sequences").integer(0, kMost)};
   if (const model::JsonValue overhead = root.at("overhead"); !overhead.is_null()) {
     options.overhead = {.threads = read_line(overhead.at("threads")),
-                        .computing_thread = read_line(overhead.at("computing_thread"))};
+                        .computing_thread = read_line(overhead.at("computing_thread")),
+                        .send = read_line(overhead.at("send")),
+                        .receive = read_line(overhead.at("receive"))};
   }
   const model::JsonValue given = root.at("pace");
   for (const Pace pace : {Pace::real, Pace::measured, Pace::nominal}) {

@@ -213,7 +213,6 @@ Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
     return pacer_->end_copy(copy);
   }
   // On an emulated link another thread sends, once this lane is due, sending included.
-  if (copy.computing_thread) copy.message_cpu = lane.message_cpu();
   const Pacer::Interval interval = pacer_->end_copy(copy);
   pacer_->settle();
   lane.send(position, pacer_->due());
@@ -229,8 +228,7 @@ Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
   MessageCopy copy{.kind = model::TaskKind::deliver,
                    .device = options_.device,
                    .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
-                   .computing_thread = channel.by_computing_thread(),
-                   .message_cpu = lane.message_cpu(position)};
+                   .computing_thread = channel.by_computing_thread()};
   if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));
   pacer_->begin();

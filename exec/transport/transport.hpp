@@ -29,8 +29,6 @@ struct MessageTimes {
   // of taking it in.
   Clock::time_point sent;
   Clock::time_point arrived;  // receiver: when the payload may be used; sender: equal to sent
-  // CPU time that sending or receiving took of the calling thread; emulated links only.
-  std::chrono::nanoseconds cpu{0};
 };
 
 // One process' view. Thread-safety: each channel's sending end and each channel's receiving end may

@@ -5,7 +5,8 @@
 
 namespace tandem::exec {
 
-// Page-aligned, zeroed memory straight from the kernel, with huge pages asked for. Move-only owner.
+// Zeroed memory straight from the kernel, aligned to a page, from 2 MiB on to a huge page; huge
+// pages are asked for. Move-only owner.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
