@@ -16,6 +16,7 @@
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "model/memory.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::bench {

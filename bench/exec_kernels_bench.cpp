@@ -17,6 +17,7 @@
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/weights/aligned_buffer.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::bench {

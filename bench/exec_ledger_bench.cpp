@@ -12,6 +12,7 @@
 
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/ledger_transport.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 #include "tests/exec_transport_pair.hpp"
 

@@ -22,6 +22,7 @@
 #include "exec/master.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/worker.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 #include "planner/search.hpp"
 

@@ -15,6 +15,7 @@
 #include "exec/transport/mesh.hpp"
 #include "exec/transport/tcp_transport.hpp"
 #include "model/error.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 #include "models.hpp"
 #include "planner/lowering.hpp"

@@ -32,6 +32,7 @@
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
+#include "model/statistics.hpp"
 #include "model/text_table.hpp"
 #include "model/trace.hpp"
 #include "planner/local_plan.hpp"

@@ -7,17 +7,12 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {
 
-std::string shortened(const std::string& text) {
-  std::string result = text.substr(0, 60);
-  for (char& c : result) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return "'" + result + "'";
-}
+std::string shown(const std::string& text) { return "'" + model::printable(text, 60) + "'"; }
 
 [[noreturn]] void fail(const std::string& where, const std::string& device, const char* fault) {
   throw Error(where + ": device '" + device + "' " + fault);
@@ -43,13 +38,13 @@ std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& sour
     if (!(words >> name)) continue;
     const bool two = (words >> address) && !(words >> more);
     if (!two) {
-      throw Error(where + ": " + shortened(line) +
+      throw Error(where + ": " + shown(line) +
                   ", expected 'device-name host:port'; give each device one line");
     }
     std::size_t d = 0;
     while (d < devices.size() && devices[d].name != name) ++d;
     if (d == devices.size()) {
-      throw Error(where + ": device " + shortened(name) + " is not in the plan, expected one of '" +
+      throw Error(where + ": device " + shown(name) + " is not in the plan, expected one of '" +
                   devices.front().name + "' to '" + devices.back().name +
                   "'; use the names that `tandem platform` prints");
     }

@@ -15,6 +15,7 @@
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/atomic_file.hpp"
 #include "model/error.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::exec {

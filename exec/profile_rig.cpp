@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "exec/synthetic_shard.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::exec {

@@ -40,7 +40,7 @@ std::vector<BlockFile> WeightIntake::take(const model::Transformer& transformer,
                   "; install the same tandem on every device");
     }
     std::vector<Wanted> wanted;
-    for (const std::vector<Digest>& digests : offer.blocks) {
+    for (const std::vector<model::Digest>& digests : offer.blocks) {
       const LayoutBlock& block = layout.blocks[taken.size() + wanted.size()];
       BlockPieces pieces = pieces_of(transformer, block);
       if (digests.size() != pieces.count) {

@@ -1,12 +1,13 @@
 #include "model/comparison.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 
+#include "model/csv.hpp"
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "model/statistics.hpp"
 
 namespace tandem::model {
 namespace {
@@ -208,20 +209,8 @@ void judge(Comparison& comparison) {
   }
 }
 
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string text = "\"";
-  for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + '"';
-}
-
-// The shortest text that reads back as the same double.
 std::string number(const std::optional<double>& value) {
-  if (!value || !std::isfinite(*value)) return "";
-  std::array<char, 32> text{};
-  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), *value);
-  require(fault == std::errc(), "32 characters hold any double");
-  return {text.data(), end};
+  return value && std::isfinite(*value) ? shortest_text(*value) : "";
 }
 
 }  // namespace
@@ -257,11 +246,11 @@ Comparison compare(const Result& predicted, const Result& measured) {
 }
 
 std::string to_csv(const Comparison& comparison) {
-  std::string text = "scope,name,metric,unit,predicted,measured,absolute,percent\n";
+  std::string text =
+      csv_line({"scope", "name", "metric", "unit", "predicted", "measured", "absolute", "percent"});
   for (const Deviation& row : comparison.rows) {
-    text += row.scope + ',' + quoted(row.name) + ',' + row.metric + ',' + row.unit + ',' +
-            number(row.predicted) + ',' + number(row.measured) + ',' + number(row.absolute()) +
-            ',' + number(row.percent()) + '\n';
+    text += csv_line({row.scope, row.name, row.metric, row.unit, number(row.predicted),
+                      number(row.measured), number(row.absolute()), number(row.percent())});
   }
   return text;
 }

@@ -1,8 +1,6 @@
 #include "model/csv.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "model/error.hpp"
 
@@ -75,6 +73,7 @@ Csv parse_csv(std::string_view text, std::string_view source) {
       throw Error(where + ": " + std::to_string(parsed.size()) + " fields, expected " +
                   std::to_string(csv.header.size()) + " as in the header");
     csv.rows.push_back(std::move(parsed));
+    csv.lines.push_back(number);
   }
   if (csv.header.empty())
     throw Error(std::string(source) + ": empty, expected a header and rows of a table");
@@ -96,13 +95,6 @@ std::string csv_line(const std::vector<std::string>& fields) {
     line += '"';
   }
   return line + '\n';
-}
-
-std::string csv_number(double value) {
-  std::array<char, 32> text{};
-  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), value);
-  require(fault == std::errc(), "32 characters hold any double");
-  return {text.data(), end};
 }
 
 }  // namespace tandem::model

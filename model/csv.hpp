@@ -13,8 +13,10 @@ namespace tandem::model {
 struct Csv {
   std::vector<std::string> header{};
   std::vector<std::vector<std::string>> rows{};  // as many fields as the header
+  std::vector<std::size_t> lines{};              // of the text, from 1: where each row stands
   // Position of a column. Throws logic_error if there is none.
   [[nodiscard]] std::size_t column(std::string_view name) const;
+  // The field of a row in a column. Throws logic_error or out_of_range if there is none.
   [[nodiscard]] const std::string& at(std::size_t row, std::string_view name) const;
 };
 
@@ -24,8 +26,5 @@ struct Csv {
 
 // One line, with its line break; fields are quoted where they must be.
 [[nodiscard]] std::string csv_line(const std::vector<std::string>& fields);
-
-// The shortest text that reads back as `value`.
-[[nodiscard]] std::string csv_number(double value);
 
 }  // namespace tandem::model

@@ -116,6 +116,17 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+std::string one_line(std::string_view text, std::size_t most) {
+  return text.size() <= most ? one_line(text) : one_line(text.substr(0, most)) + "...";
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out(text.substr(0, most));
+  std::ranges::replace_if(
+      out, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return out;
+}
+
 std::size_t not_utf8(std::string_view text) {
   std::size_t found = std::string_view::npos;
   for_characters(text, [&](utf::code_point c, std::string_view bytes) {

@@ -19,6 +19,13 @@ namespace tandem::model {
 
 // `text` on one line: what a name may not have, and bytes that are no UTF-8, as spaces or U+FFFD.
 [[nodiscard]] std::string one_line(std::string_view text);
+// The line of the first `most` bytes, with "..." behind it if there are more: a hostile name must
+// not fill the terminal.
+[[nodiscard]] std::string one_line(std::string_view text, std::size_t most);
+
+// The first `most` bytes of `text`, everything but printable ASCII replaced by '?': what a peer or
+// a file of addresses says must not command the terminal. "a\x1b[2Jb" becomes "a?[2Jb".
+[[nodiscard]] std::string printable(std::string_view text, std::size_t most);
 
 // Where the first byte is that is no part of a UTF-8 character; npos: nowhere.
 [[nodiscard]] std::size_t not_utf8(std::string_view text);

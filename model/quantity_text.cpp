@@ -127,4 +127,11 @@ std::string to_text(FlopsPerSecond value) {
   return format(value.value(), kShown);
 }
 
+std::string shortest_text(double value) {
+  std::array<char, 32> text{};
+  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), value);
+  require(fault == std::errc(), "32 characters hold any double");
+  return {text.data(), end};
+}
+
 }  // namespace tandem::model

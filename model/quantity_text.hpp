@@ -25,4 +25,7 @@ namespace tandem::model {
 [[nodiscard]] std::string to_text(BytesPerSecond value);
 [[nodiscard]] std::string to_text(FlopsPerSecond value);
 
+// The shortest text that reads back as the same double: "0.1", "3", "1e-09".
+[[nodiscard]] std::string shortest_text(double value);
+
 }  // namespace tandem::model

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "model/error.hpp"
+#include "model/statistics.hpp"
 
 namespace tandem::model {
 
@@ -19,26 +20,10 @@ std::vector<double> Metrics::token_latencies_s() const {
 }
 
 LatencyStats latency_stats(const std::vector<double>& gaps) {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  const double mean = gaps.empty() ? kUnknown
-                                   : std::accumulate(gaps.begin(), gaps.end(), 0.0) /
-                                         static_cast<double>(gaps.size());
-  return {.mean = mean,
+  return {.mean = mean(gaps),
           .p50 = quantile(gaps, 0.50),
           .p90 = quantile(gaps, 0.90),
           .p99 = quantile(gaps, 0.99)};
-}
-
-double quantile(std::vector<double> values, double q) {
-  require(q >= 0.0 && q <= 1.0, "quantile: expected 0 <= q <= 1");
-  const bool has_nan =
-      std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
-  if (values.empty() || has_nan) return std::numeric_limits<double>::quiet_NaN();
-  std::sort(values.begin(), values.end());
-  const double position = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return std::lerp(values[below], values[above], position - static_cast<double>(below));
 }
 
 std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices) {

@@ -130,9 +130,6 @@ struct ServedStep {
   double end_s = 0.0;               // of the last task of the master's cpu lane
 };
 
-// Value at quantile q of `values` (linear interpolation between order statistics; NaN if empty).
-[[nodiscard]] double quantile(std::vector<double> values, double q);
-
 class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);

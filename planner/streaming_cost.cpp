@@ -1,11 +1,11 @@
 #include "planner/streaming_cost.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "model/analytic.hpp"
 #include "model/quantity_text.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 #include "model/variation.hpp"
 #include "model/work.hpp"
@@ -34,7 +34,7 @@ double token_time(Plan plan) {
   model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   const std::vector<double> gaps = recorder.metrics().token_latencies_s();
   if (gaps.empty()) return recorder.metrics().ttft_s;
-  return std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size());
+  return model::mean(gaps);
 }
 
 // The same request on devices that lack no memory.

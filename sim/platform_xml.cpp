@@ -28,11 +28,7 @@ constexpr std::size_t kMaxNetpoints = 8192;  // beyond, SimGrid's own routing ta
 constexpr std::size_t kMaxFloyd = 2048;
 
 // Names and values in messages come from the file, and could hold anything.
-std::string one_line(const std::string& text) {
-  constexpr std::size_t kShown = 1000;
-  if (text.size() <= kShown) return model::one_line(text);
-  return model::one_line(text.substr(0, kShown)) + "...";
-}
+std::string shown(const std::string& text) { return model::one_line(text, 1000); }
 
 void read_link_props(const XmlDocument& document, xml_node node, model::Link& link) {
   std::set<std::string_view> given;
@@ -431,7 +427,7 @@ Platform parse_platform_xml(std::string_view text, const std::string& source) {
   try {
     return Reader(text, source).read();
   } catch (const Error& e) {
-    throw Error(one_line(e.what()));
+    throw Error(shown(e.what()));
   }
 }
 

@@ -29,11 +29,7 @@ std::string join(std::initializer_list<std::string_view> a,
   return text.empty() ? "none" : text;
 }
 
-// A hostile name must not fill the terminal.
-std::string shortened(std::string_view text) {
-  constexpr std::size_t kShown = 60;
-  return text.size() <= kShown ? std::string(text) : std::string(text.substr(0, kShown)) + "...";
-}
+std::string shortened(std::string_view text) { return model::one_line(text, 60); }
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");

@@ -4,11 +4,11 @@
 #include <iomanip>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <sstream>
 #include <utility>
 
 #include "model/analytic.hpp"
+#include "model/statistics.hpp"
 #include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
@@ -106,8 +106,7 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
 // "mean M p5 A p50 B p95 C p99 D".
 std::string spread(const std::vector<double>& values) {
   std::ostringstream text;
-  text << std::setprecision(9) << "mean "
-       << std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  text << std::setprecision(9) << "mean " << model::mean(values);
   for (const auto& [name, q] : {std::pair("p5", 0.05), std::pair("p50", 0.5),
                                 std::pair("p95", 0.95), std::pair("p99", 0.99)})
     text << ' ' << name << ' ' << model::quantile(values, q);
@@ -133,8 +132,7 @@ void repeat(const Plan& plan, const Repetitions& repetitions, Result& result) {
     values["time of all tokens, s"].push_back(metrics.token_times_s.back());
     const std::vector<double> gaps = metrics.token_latencies_s();
     if (gaps.empty()) return;
-    values["token latency, mean of a run, s"].push_back(
-        std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size()));
+    values["token latency, mean of a run, s"].push_back(model::mean(gaps));
     values["token latency, p99 of a run, s"].push_back(model::quantile(gaps, 0.99));
   };
   add(result.metrics);

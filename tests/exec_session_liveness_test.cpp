@@ -221,7 +221,7 @@ TEST_CASE(
   std::vector<BlockLabel> labels;
   for (const LayoutBlock& block : {layout.blocks[0], layout.blocks[1]}) {
     const BlockPieces pieces = pieces_of(plan.model, block);
-    labels.emplace_back(pieces, std::vector<Digest>(pieces.count));
+    labels.emplace_back(pieces, std::vector<model::Digest>(pieces.count));
   }
   const auto blocks = home.folder.path() / "cache-1" / "blocks";
   std::filesystem::create_directories(blocks);

@@ -28,14 +28,7 @@ using namespace std::chrono_literals;
 using model::Share;
 using model::Transformer;
 using model::WeightBlock;
-using testing::error_of;
-using testing::has;
-using testing::names_in;
-using testing::read_all;
-using testing::small_llama;
-using testing::TemporaryFolder;
-using testing::whole_share;
-using testing::write_text;
+using namespace testing;
 
 const std::atomic<bool> kGoOn{false};
 

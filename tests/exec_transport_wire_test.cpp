@@ -36,7 +36,7 @@ std::vector<Message> one_of_each() {
   return {hello,
           offer,
           PlanAnswer{.verdict = PlanVerdict::refused, .reason = "no room"},
-          BlocksOffer{.blocks = {{Digest{std::byte{1}}, Digest{std::byte{2}}}, {}}},
+          BlocksOffer{.blocks = {{model::Digest{std::byte{1}}, model::Digest{std::byte{2}}}, {}}},
           BlocksWanted{.blocks = {{}, {0, 3, 70}}},
           WeightChunk{.bytes = std::vector<std::byte>(33, std::byte{9})},
           Ready{},
@@ -207,7 +207,7 @@ TEST_CASE("transport/wire: offers of weights are limited, and wanted pieces asce
     CHECK_THROWS_AS(static_cast<void>(decode(encode(BlocksWanted{.blocks = {list}}))), Error);
   }
   BlocksOffer offer;
-  offer.blocks.assign(2, std::vector<Digest>(most / 2));
+  offer.blocks.assign(2, std::vector<model::Digest>(most / 2));
   CHECK(std::get<BlocksOffer>(decode(encode(offer))) == offer);
   offer.blocks.emplace_back(1);
   CHECK_THROWS_AS(static_cast<void>(encode(offer)), std::logic_error);

@@ -17,13 +17,7 @@ namespace {
 
 using model::Share;
 using model::Transformer;
-using testing::blocks_of;
-using testing::error_of;
-using testing::has;
-using testing::names_in;
-using testing::read_all;
-using testing::small_llama;
-using testing::TemporaryFolder;
+using namespace testing;
 
 // A master's store and a worker's.
 struct Pair {

@@ -26,11 +26,11 @@ Transformer wide() {
 }
 
 // The digests of all pieces of the weights of `share`, with how many bytes each has.
-std::map<Digest, std::uint64_t> pieces_of_share(const std::filesystem::path& weights,
-                                                const Transformer& t, const Share& share) {
+std::map<model::Digest, std::uint64_t> pieces_of_share(const std::filesystem::path& weights,
+                                                       const Transformer& t, const Share& share) {
   const TemporaryFolder folder;
   BlockStore store(folder.path());
-  std::map<Digest, std::uint64_t> pieces;
+  std::map<model::Digest, std::uint64_t> pieces;
   for (const MadeBlock& block : testing::blocks_of(weights, t, share, store)) {
     const auto sizes = block.label.pieces().piece_bytes();
     for (std::size_t i = 0; i < sizes.size(); ++i) pieces[block.label.digests()[i]] = sizes[i];
@@ -38,8 +38,8 @@ std::map<Digest, std::uint64_t> pieces_of_share(const std::filesystem::path& wei
   return pieces;
 }
 
-std::uint64_t bytes_missing(const std::map<Digest, std::uint64_t>& wanted,
-                            const std::map<Digest, std::uint64_t>& there) {
+std::uint64_t bytes_missing(const std::map<model::Digest, std::uint64_t>& wanted,
+                            const std::map<model::Digest, std::uint64_t>& there) {
   std::uint64_t bytes = 0;
   for (const auto& [digest, size] : wanted) bytes += there.contains(digest) ? 0 : size;
   return bytes;
@@ -127,7 +127,7 @@ TEST_CASE("exec/block label: comes back from its bytes, other bytes are none") {
   const Share share{{0, 1}, {1, 4}, {5, 150}, false, false};
   for (const LayoutBlock& block : layout_of(t, share).blocks) {
     const BlockPieces pieces = pieces_of(t, block);
-    const BlockLabel label(pieces, std::vector<Digest>(pieces.count));
+    const BlockLabel label(pieces, std::vector<model::Digest>(pieces.count));
     const std::vector<std::byte> bytes = label.serialize();
     CHECK(label.id() == model::sha256_hex(bytes));
     const auto again = BlockLabel::parse(bytes);
@@ -146,7 +146,7 @@ TEST_CASE("exec/block label: comes back from its bytes, other bytes are none") {
       const auto parsed = BlockLabel::parse(altered);
       if (parsed) CHECK(parsed->id() != label.id());
     }
-    std::vector<Digest> other(pieces.count);
+    std::vector<model::Digest> other(pieces.count);
     other.back()[31] = std::byte{1};
     CHECK(BlockLabel(pieces, other).id() != label.id());
   }

@@ -20,14 +20,7 @@ namespace {
 
 using model::Share;
 using model::Transformer;
-using testing::blocks_of;
-using testing::error_of;
-using testing::has;
-using testing::names_in;
-using testing::read_all;
-using testing::small_llama;
-using testing::TemporaryFolder;
-using testing::write_text;
+using namespace testing;
 
 namespace fs = std::filesystem;
 

@@ -10,3 +10,16 @@ TEST_CASE("model/digest: SHA-256 of FIPS 180-2's examples") {
   CHECK(sha256_hex(std::string(1000000, 'a')) ==
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
+
+TEST_CASE("model/digest: bytes in portions have the digest of all of them") {
+  const std::string text = "portions of any length, also none";
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  for (std::size_t first = 0; first <= bytes.size(); ++first) {
+    CAPTURE(first);
+    DigestStream stream;
+    stream.update(bytes.first(first));
+    stream.update({});
+    stream.update(bytes.subspan(first));
+    CHECK(to_hex(stream.digest()) == sha256_hex(text));
+  }
+}

@@ -23,18 +23,6 @@ Span transfer(DeviceIndex from, DeviceIndex to, double start, double end, double
 }
 }  // namespace
 
-TEST_CASE("model/trace: quantiles interpolate between order statistics") {
-  CHECK(quantile({3, 1, 2}, 0.5) == 2.0);
-  CHECK(quantile({4, 1, 3, 2}, 0.5) == 2.5);
-  CHECK(quantile({1, 2, 3, 4, 5}, 0.9) == doctest::Approx(4.6));
-  CHECK(quantile({7}, 0.99) == 7.0);
-  CHECK(quantile({1, 9}, 0.0) == 1.0);
-  CHECK(quantile({1, 9}, 1.0) == 9.0);
-  CHECK(std::isnan(quantile({}, 0.5)));
-  CHECK(std::isnan(quantile({1, std::nan(""), 3}, 0.5)));
-  CHECK_THROWS_AS((void)quantile({1}, 1.5), std::logic_error);
-}
-
 TEST_CASE("model/trace: first token from the master's first start to its first sample") {
   const Cluster cluster = test::star(2);
   RunRecorder recorder(cluster, 1, false);

@@ -13,6 +13,7 @@
 #include "planner/lowering.hpp"
 #include "planner/partition/split_clock.hpp"
 #include "planner/search.hpp"
+#include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 
 namespace tandem::test {
@@ -77,15 +78,12 @@ double tried_slack(const Plan& plan, const model::TaskGraph& graph, const model:
 // memory's bandwidth take.
 Plan random_plan(RandomClusters& draw, model::Family family, const std::string& allreduce) {
   const auto devices = static_cast<int>(draw.integer(2, 4));
-  planner::Request request{.model = {.name = "random",
-                                     .layers = 3,
-                                     .hidden = 64,
-                                     .heads = 8,
-                                     .kv_heads = 8,
-                                     .head_dim = 8,
-                                     .intermediate = 200,
-                                     .vocab = 100,
-                                     .max_context = 128},
+  planner::Request request{.model = small_model({.layers = 3,
+                                                 .heads = 8,
+                                                 .kv_heads = 8,
+                                                 .head_dim = 8,
+                                                 .intermediate = 200,
+                                                 .vocab = 100}),
                            .cluster = draw.cluster(devices, 1e12, 1e12),
                            .workload = {}};
   request.model.family = family;

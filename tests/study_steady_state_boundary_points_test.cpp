@@ -58,9 +58,9 @@ TEST_CASE("study/boundary points: columns in any order, more of them, lines of a
 }
 
 TEST_CASE("study/boundary points: whatever is wrong costs one line that names it") {
-  CHECK(mentions(fault(""), "is empty"));
+  CHECK(mentions(fault(""), "empty"));
   CHECK(mentions(fault("window,release,slack\n"), "predicted_stall_fraction"));
-  CHECK(mentions(fault(kHeader + "3,early,0.1,0.2\n"), "4 cells"));
+  CHECK(mentions(fault(kHeader + "3,early,0.1,0.2\n"), "4 fields"));
   CHECK(mentions(fault(kHeader + "0,early,0.1,0.2,0.3\n"), "line 2: window is '0'"));
   CHECK(mentions(fault(kHeader + "99999999999999999999,early,0.1,0.2,0.3\n"), "window"));
   CHECK(mentions(fault(kHeader + "3,soon,0.1,0.2,0.3\n"), "release is 'soon'"));

@@ -26,10 +26,10 @@ StreamingDevice device(std::size_t blocks, std::int64_t window) {
 }  // namespace
 
 TEST_CASE("study/residency: block sizes are those of TPI-LLM's table 4") {
-  CHECK(kGeometry.preprocess() == 800);
-  CHECK(kGeometry.attention() == 104);
-  CHECK(kGeometry.ffn() == 248);
-  CHECK(kGeometry.postprocess() == 808);
+  CHECK(kGeometry.blocks().preprocess() == 800);
+  CHECK(kGeometry.blocks().attention() == 104);
+  CHECK(kGeometry.blocks().ffn() == 248);
+  CHECK(kGeometry.blocks().postprocess() == 808);
 }
 
 TEST_CASE("study/residency: Proposition 5 is the largest window while pre and post are largest") {
@@ -37,11 +37,11 @@ TEST_CASE("study/residency: Proposition 5 is the largest window while pre and po
   const std::vector<std::int64_t> worker{104, 248, 104, 248, 104, 248};
   for (std::int64_t w = 1; w <= 8; ++w) {
     CAPTURE(w);
-    CHECK(proposition5_master(kGeometry, w) == window_peak(device(8, w), master));
+    CHECK(proposition5_master(kGeometry.blocks(), w) == window_peak(device(8, w), master));
   }
   for (std::int64_t w = 1; w <= 6; ++w) {
     CAPTURE(w);
-    CHECK(proposition5_worker(kGeometry, w) == window_peak(device(6, w), worker));
+    CHECK(proposition5_worker(kGeometry.blocks(), w) == window_peak(device(6, w), worker));
   }
 }
 
@@ -51,11 +51,11 @@ TEST_CASE("study/residency: with a small vocabulary the largest window is elsewh
   const std::vector<std::int64_t> master{80, 104, 248, 104, 248, 88};
   SUBCASE("w = 1: an FFN block, 248; Proposition 5 says 88") {
     CHECK(window_peak(device(6, 1), master) == 248);
-    CHECK(proposition5_master(small, 1) == 88);
+    CHECK(proposition5_master(small.blocks(), 1) == 88);
   }
   SUBCASE("w = 3: 248 + 104 + 248 = 600; Proposition 5 says 80 + 88 + 248 = 416") {
     CHECK(window_peak(device(6, 3), master) == 600);
-    CHECK(proposition5_master(small, 3) == 416);
+    CHECK(proposition5_master(small.blocks(), 3) == 416);
   }
 }
 

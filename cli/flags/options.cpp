@@ -10,6 +10,7 @@
 
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
+#include "model/quantity_text.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -71,13 +72,6 @@ std::string unknown_flag(const std::string& token, const std::vector<Flag>& flag
 }
 
 std::string whole_number(std::int64_t value) { return std::to_string(value); }
-
-std::string shortest(double value) {
-  std::array<char, 32> text{};
-  const auto [end, fault] = std::to_chars(text.data(), text.data() + text.size(), value);
-  require(fault == std::errc(), "32 characters hold any double");
-  return {text.data(), end};
-}
 
 }  // namespace
 
@@ -217,7 +211,7 @@ std::int64_t Options::integer_or(std::string_view flag, std::int64_t fallback, s
 
 double Options::number_or(std::string_view flag, double fallback, double least, double most) const {
   const std::optional<std::string> given = text(flag);
-  return given ? parse_number(flag, *given, least, most, shortest) : fallback;
+  return given ? parse_number(flag, *given, least, most, model::shortest_text) : fallback;
 }
 
 std::string Options::choice_or(std::string_view flag, std::string_view fallback,

@@ -2,10 +2,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <ostream>
 
 #include "model/quantity_text.hpp"
+#include "model/statistics.hpp"
 #include "model/text_table.hpp"
 
 namespace tandem::cli {
@@ -26,9 +26,7 @@ void print_times(const model::Result& result, std::ostream& out) {
                       to_text(Seconds{result.metrics.ttft_s})});
   const std::vector<double> latencies = result.metrics.token_latencies_s();
   if (!latencies.empty()) {
-    const double mean = std::accumulate(latencies.begin(), latencies.end(), 0.0) /
-                        static_cast<double>(latencies.size());
-    table.add({"token latency, mean", to_text(Seconds{mean})});
+    table.add({"token latency, mean", to_text(Seconds{model::mean(latencies)})});
     table.add({"token latency, p50", to_text(Seconds{model::quantile(latencies, 0.5)})});
     table.add({"token latency, p90", to_text(Seconds{model::quantile(latencies, 0.9)})});
     table.add({"token latency, p99", to_text(Seconds{model::quantile(latencies, 0.99)})});

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::exec {

@@ -14,6 +14,7 @@
 #include "exec/transport/mesh.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "model/memory.hpp"
+#include "model/statistics.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::exec {

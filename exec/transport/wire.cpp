@@ -102,11 +102,11 @@ void read_lists(Reader& r, std::vector<std::vector<Element>>& lists, std::size_t
 }
 
 void write(Writer& w, const BlocksOffer& m) {
-  write_lists(w, m.blocks, [&](const Digest& digest) { w.raw(digest); });
+  write_lists(w, m.blocks, [&](const model::Digest& digest) { w.raw(digest); });
 }
 void read(Reader& r, BlocksOffer& m) {
-  read_lists(r, m.blocks, sizeof(Digest), [&](const std::vector<Digest>&) {
-    Digest digest{};
+  read_lists(r, m.blocks, sizeof(model::Digest), [&](const std::vector<model::Digest>&) {
+    model::Digest digest{};
     std::ranges::copy(r.take(digest.size()), digest.begin());
     return digest;
   });
@@ -277,7 +277,7 @@ constexpr std::array<TypeInfo, std::variant_size_v<Message>> kTypes{{
     {"Hello", 64},
     {"PlanOffer", kMaxPlanBytes + kMaxOptionsBytes + 256},
     {"PlanAnswer", kMaxReasonBytes + 16},
-    {"BlocksOffer", kMaxOfferedPieces * sizeof(Digest) + kMaxOfferedBlocks * 4 + 4},
+    {"BlocksOffer", kMaxOfferedPieces * sizeof(model::Digest) + kMaxOfferedBlocks * 4 + 4},
     {"BlocksWanted", kMaxOfferedPieces * 4 + kMaxOfferedBlocks * 4 + 4},
     {"WeightChunk", kMaxChunkBytes},
     {"Ready", 0},

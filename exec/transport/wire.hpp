@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "exec/transport/transport.hpp"
-#include "exec/weights/digest_stream.hpp"
+#include "model/digest.hpp"
 #include "model/limits.hpp"
 #include "model/task_graph.hpp"
 
@@ -73,7 +73,7 @@ struct PlanAnswer {
 // The next weight blocks of the receiver's share, in the order of its layout, which both sides
 // know: of each the SHA-256 of its pieces (exec/weights/block_pieces.hpp).
 struct BlocksOffer {
-  std::vector<std::vector<Digest>> blocks{};
+  std::vector<std::vector<model::Digest>> blocks{};
   bool operator==(const BlocksOffer&) const = default;
 };
 // Of each offered block the pieces that are wanted, in ascending order. They are sent at once,

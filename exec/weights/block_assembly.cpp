@@ -17,7 +17,7 @@ constexpr std::size_t kPortion = std::size_t{1} << 20U;
 constexpr std::uint64_t kTellBytes = std::uint64_t{16} << 20U;
 constexpr std::array<std::byte, 4096> kZeros{};
 
-std::uint64_t first_of(const Digest& digest) {
+std::uint64_t first_of(const model::Digest& digest) {
   std::uint64_t value = 0;
   std::memcpy(&value, digest.data(), sizeof value);
   return value;
@@ -41,7 +41,7 @@ void PieceIndex::read() {
   std::ranges::sort(entries_, {}, &Entry::digest);
 }
 
-std::optional<PieceIndex::Place> PieceIndex::find(const Digest& digest) {
+std::optional<PieceIndex::Place> PieceIndex::find(const model::Digest& digest) {
   read();
   const std::uint64_t first = first_of(digest);
   auto entry = std::ranges::lower_bound(entries_, first, {}, &Entry::digest);
@@ -178,15 +178,15 @@ bool BlockAssembly::complete() const { return walk_.here().bytes == 0; }
 std::optional<BlockFile> BlockAssembly::finish() {
   require(writer_.has_value() && complete(),
           "BlockAssembly: all pieces that are sent were appended");
-  const std::vector<Digest> actual = writer_->digests();
+  const std::vector<model::Digest> actual = writer_->digests();
   bool sound = true;
   for (std::uint32_t piece = 0; piece < actual.size(); ++piece) {
     if (actual[piece] == label_->digests()[piece]) continue;
     const auto donor = donors_.find(piece);
     if (donor == donors_.end()) {
       throw Error("weights: a piece that arrived has SHA-256 " +
-                  to_hex(actual[piece]).substr(0, 12) + ", announced as " +
-                  to_hex(label_->digests()[piece]).substr(0, 12) +
+                  model::to_hex(actual[piece]).substr(0, 12) + ", announced as " +
+                  model::to_hex(label_->digests()[piece]).substr(0, 12) +
                   "; start again, the sender will check what it has cached");
     }
     if (donor->second) index_->discard(donor->second->block->file.id);

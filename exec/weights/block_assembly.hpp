@@ -29,7 +29,7 @@ class PieceIndex {
     std::string block;
     std::uint32_t piece = 0;
   };
-  [[nodiscard]] std::optional<Place> find(const Digest& digest);
+  [[nodiscard]] std::optional<Place> find(const model::Digest& digest);
   // The pieces of `label` that no block has, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> lacking(const BlockLabel& label);
   [[nodiscard]] BlockStore& store() { return *store_; }

@@ -43,8 +43,8 @@ class Numbers {
     const auto value = next();
     return value && *value <= most ? value : std::nullopt;
   }
-  std::optional<Digest> digest() {
-    Digest value{};
+  std::optional<model::Digest> digest() {
+    model::Digest value{};
     if (bytes_.size() < value.size()) return std::nullopt;
     std::ranges::copy(bytes_.first(value.size()), value.begin());
     bytes_ = bytes_.subspan(value.size());
@@ -93,7 +93,7 @@ bool in_order(const std::vector<PieceBand>& bands, std::uint64_t bytes) {
 
 }  // namespace
 
-BlockLabel::BlockLabel(BlockPieces pieces, std::vector<Digest> digests)
+BlockLabel::BlockLabel(BlockPieces pieces, std::vector<model::Digest> digests)
     : pieces_(std::move(pieces)), digests_(std::move(digests)) {
   require(digests_.size() == pieces_.count, "BlockLabel: a digest for each piece");
   id_ = model::sha256_hex(serialize());
@@ -106,7 +106,7 @@ std::vector<std::byte> BlockLabel::serialize() const {
   put(out, pieces_.bytes);
   put(out, pieces_.count);
   put(out, pieces_.bands.size());
-  for (const Digest& digest : digests_) out.insert(out.end(), digest.begin(), digest.end());
+  for (const model::Digest& digest : digests_) out.insert(out.end(), digest.begin(), digest.end());
   for (const PieceBand& band : pieces_.bands) {
     put(out, band.stride);
     put(out, band.rows);
@@ -131,7 +131,7 @@ std::optional<BlockLabel> BlockLabel::parse(std::span<const std::byte> bytes) {
   const auto count = numbers.next(kMostPieces);
   const auto bands = numbers.next(kMostBands);
   if (version != kVersion || !block_bytes || !count || !bands) return std::nullopt;
-  std::vector<Digest> digests;
+  std::vector<model::Digest> digests;
   for (std::uint64_t i = 0; i < *count; ++i) {
     const auto digest = numbers.digest();
     if (!digest) return std::nullopt;
@@ -165,10 +165,10 @@ void PieceDigests::update(std::span<const std::byte> bytes) {
   }
 }
 
-std::vector<Digest> PieceDigests::finish() {
-  std::vector<Digest> digests;
+std::vector<model::Digest> PieceDigests::finish() {
+  std::vector<model::Digest> digests;
   digests.reserve(streams_.size());
-  for (DigestStream& stream : streams_) digests.push_back(stream.digest());
+  for (model::DigestStream& stream : streams_) digests.push_back(stream.digest());
   return digests;
 }
 

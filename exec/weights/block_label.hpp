@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/weights/block_pieces.hpp"
-#include "exec/weights/digest_stream.hpp"
+#include "model/digest.hpp"
 
 namespace tandem::exec {
 
@@ -19,7 +19,7 @@ namespace tandem::exec {
 class BlockLabel {
  public:
   // Throws logic_error unless there is a digest for each piece.
-  BlockLabel(BlockPieces pieces, std::vector<Digest> digests);
+  BlockLabel(BlockPieces pieces, std::vector<model::Digest> digests);
 
   // The label that `bytes` are. Nothing if they are none: another version, truncated, or runs that
   // overlap or lie outside of the block.
@@ -27,12 +27,12 @@ class BlockLabel {
   [[nodiscard]] std::vector<std::byte> serialize() const;
 
   [[nodiscard]] const BlockPieces& pieces() const { return pieces_; }
-  [[nodiscard]] const std::vector<Digest>& digests() const { return digests_; }
+  [[nodiscard]] const std::vector<model::Digest>& digests() const { return digests_; }
   [[nodiscard]] const std::string& id() const { return id_; }  // 64 lower-case hexadecimal
 
  private:
   BlockPieces pieces_;
-  std::vector<Digest> digests_;
+  std::vector<model::Digest> digests_;
   std::string id_;
 };
 
@@ -46,11 +46,11 @@ class PieceDigests {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   // Whether the padding so far was zeros.
   [[nodiscard]] bool padding_is_clear() const { return clear_; }
-  [[nodiscard]] std::vector<Digest> finish();
+  [[nodiscard]] std::vector<model::Digest> finish();
 
  private:
   PieceWalk walk_;
-  std::vector<DigestStream> streams_;
+  std::vector<model::DigestStream> streams_;
   std::uint64_t bytes_ = 0;
   bool clear_ = true;
 };

@@ -303,7 +303,7 @@ void BlockWriter::flush() {
   settled_ = file_.written();
 }
 
-std::vector<Digest> BlockWriter::digests() {
+std::vector<model::Digest> BlockWriter::digests() {
   require(digests_.bytes() == pieces_->bytes, "BlockWriter: all bytes of the block");
   flush();
   return digests_.finish();

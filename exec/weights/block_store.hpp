@@ -108,7 +108,7 @@ class BlockWriter {
   void append(std::span<const std::byte> bytes);
   [[nodiscard]] std::uint64_t written() const { return digests_.bytes(); }
   // When all bytes are there.
-  [[nodiscard]] std::vector<Digest> digests();
+  [[nodiscard]] std::vector<model::Digest> digests();
   // Keeps the block; its bytes were seen to be what `label` says.
   [[nodiscard]] BlockFile commit(const BlockLabel& label);
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 
 namespace tandem::study {
@@ -31,7 +32,7 @@ std::string csv_reading(const Reading& reading) {
     case Reading::Kind::none:
       return "";
     case Reading::Kind::number:
-      return model::csv_number(reading.value);
+      return model::shortest_text(reading.value);
     case Reading::Kind::out_of_memory:
       return "OOM";
   }

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 
 #include "model/error.hpp"
 #include "model/memory.hpp"
+#include "model/statistics.hpp"
 #include "model/text_table.hpp"
 #include "model/work.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim/replay.hpp"
+#include "study/steady_state/residency.hpp"
 
 namespace tandem::study {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using model::Cluster;
 using model::Transformer;
 
-constexpr double kUnlimited = 1e15;  // bytes: whether it fits is not the planner's question here
+constexpr double kAnyMemory = 1e15;  // bytes: whether it fits is not the planner's question here
 // Latencies settle within a few tokens; the paper's default is 20.
 constexpr std::int64_t kNewTokens = 6;
 
@@ -31,23 +32,16 @@ std::size_t find_row(const model::Csv& csv, std::string_view model) {
               "; restore the file from the sources");
 }
 
-// Proposition 5, equations (7) and (8), in elements, with p = 1 / devices: the larger of master's
-// and workers'. model/steady_state/residency has it exactly, for devices that divide h only.
-//   attention 2 (1 + b/a) h^2 p + h,  FFN 3 h s p + h,  pre- and postprocess h v (+ h)
+// Proposition 5, in elements, of equal devices: the larger of master's and workers'.
 double proposition5(const Transformer& t, std::int64_t devices, std::int64_t window) {
-  const double h = static_cast<double>(t.hidden);
-  const double p = 1.0 / static_cast<double>(devices);
+  const auto h = static_cast<double>(t.hidden);
   const double group = static_cast<double>(t.kv_heads) / static_cast<double>(t.heads);
-  const double attention = 2.0 * (1.0 + group) * h * h * p + h;
-  const double ffn = 3.0 * h * static_cast<double>(t.intermediate) * p + h;
-  const double ends = h * static_cast<double>(t.vocab);
-  const auto half = [](std::int64_t blocks) {
-    const std::int64_t whole = blocks / 2;
-    return static_cast<double>(whole);
-  };
-  double master = (window == 1 ? ends : 2.0 * ends) + h;
-  if (window >= 3) master += half(window - 2) * attention + half(window - 1) * ffn;
-  return std::max(master, half(window) * attention + half(window + 1) * ffn);
+  const BlockElements<double> blocks{.hidden = h,
+                                     .kv_hidden = h * group,
+                                     .intermediate = static_cast<double>(t.intermediate),
+                                     .vocab = static_cast<double>(t.vocab),
+                                     .share = h * (1.0 / static_cast<double>(devices))};
+  return std::max(proposition5_master(blocks, window), proposition5_worker(blocks, window));
 }
 
 }  // namespace
@@ -69,7 +63,7 @@ RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
   planner::Request request{
       .model = transformer,
       .cluster = with_devices(testbed.cluster,
-                              [](model::Device& d) { d.memory = model::Bytes{kUnlimited}; }),
+                              [](model::Device& d) { d.memory = model::Bytes{kAnyMemory}; }),
       .strategy = strategy,
       .partition = "equal",
       .workload = {.prompt_tokens = testbed.prompt_tokens, .new_tokens = kNewTokens},
@@ -84,9 +78,7 @@ RunTimes simulated_run(const Testbed& testbed, const Transformer& transformer,
   sim::replay(plan.cluster, plan.cost_model(), steps, recorder);
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
-  return {.ttft_s = metrics.ttft_s,
-          .latency_s = std::accumulate(latencies.begin(), latencies.end(), 0.0) /
-                       static_cast<double>(latencies.size())};
+  return {.ttft_s = metrics.ttft_s, .latency_s = model::mean(latencies)};
 }
 
 double TpiMemory::whole(const Transformer& t, std::int64_t devices) const {

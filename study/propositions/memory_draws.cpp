@@ -42,19 +42,19 @@ MemoryDraw draw(DrawNumbers& numbers) {
   for (int i = 0; i < 4; ++i) drawn.compute.push_back(numbers.in(1, 39));
   // A fifth to five times (4 to 100 twentieths) what it takes to load a layer in 80 ticks, a
   // layer's mean time.
-  const std::int64_t layer = g.attention() + g.ffn();
+  const std::int64_t layer = g.blocks().attention() + g.blocks().ffn();
   drawn.elements_per_tick = std::max<std::int64_t>(1, layer * numbers.in(4, 100) / 1600);
   return drawn;
 }
 
 std::vector<std::int64_t> sizes_of(const MemoryDraw& drawn) {
   std::vector<std::int64_t> sizes;
-  if (drawn.master) sizes.push_back(drawn.geometry.preprocess());
+  if (drawn.master) sizes.push_back(drawn.geometry.blocks().preprocess());
   for (std::int64_t l = 0; l < drawn.layers; ++l) {
-    sizes.push_back(drawn.geometry.attention());
-    sizes.push_back(drawn.geometry.ffn());
+    sizes.push_back(drawn.geometry.blocks().attention());
+    sizes.push_back(drawn.geometry.blocks().ffn());
   }
-  if (drawn.master) sizes.push_back(drawn.geometry.postprocess());
+  if (drawn.master) sizes.push_back(drawn.geometry.blocks().postprocess());
   return sizes;
 }
 
@@ -78,8 +78,8 @@ Schedule schedule_of(const MemoryDraw& drawn) {
 }
 
 std::int64_t says(const MemoryDraw& drawn) {
-  return drawn.master ? proposition5_master(drawn.geometry, drawn.window)
-                      : proposition5_worker(drawn.geometry, drawn.window);
+  return drawn.master ? proposition5_master(drawn.geometry.blocks(), drawn.window)
+                      : proposition5_worker(drawn.geometry.blocks(), drawn.window);
 }
 
 std::int64_t has(const MemoryDraw& drawn) {
@@ -94,8 +94,8 @@ std::int64_t largest_window(const MemoryDraw& drawn) {
 // An FFN block at least as large as an attention block, and a vocabulary that makes embedding and
 // head at least as large as the FFN block.
 void restore_largest(WindowGeometry& g) {
-  while (g.ffn() < g.attention()) g.intermediate += g.hidden;
-  g.vocab = std::max(g.vocab, g.ffn() / g.hidden + 1);
+  while (g.blocks().ffn() < g.blocks().attention()) g.intermediate += g.hidden;
+  g.vocab = std::max(g.vocab, g.blocks().ffn() / g.hidden + 1);
 }
 
 bool agree(MemoryDraw drawn, Assumptions restored) {
@@ -108,9 +108,10 @@ bool agree(MemoryDraw drawn, Assumptions restored) {
 std::string to_text(const MemoryDraw& drawn) {
   const WindowGeometry& g = drawn.geometry;
   return std::string(drawn.master ? "master" : "worker") + ", L " + std::to_string(drawn.layers) +
-         ", pre " + std::to_string(g.preprocess()) + ", attn " + std::to_string(g.attention()) +
-         ", ffn " + std::to_string(g.ffn()) + ", post " + std::to_string(g.postprocess()) +
-         ": says " + std::to_string(says(drawn)) + ", has " + std::to_string(has(drawn));
+         ", pre " + std::to_string(g.blocks().preprocess()) + ", attn " +
+         std::to_string(g.blocks().attention()) + ", ffn " + std::to_string(g.blocks().ffn()) +
+         ", post " + std::to_string(g.blocks().postprocess()) + ": says " +
+         std::to_string(says(drawn)) + ", has " + std::to_string(has(drawn));
 }
 
 }  // namespace

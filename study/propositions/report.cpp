@@ -8,6 +8,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "model/csv.hpp"
 #include "model/text_table.hpp"
 #include "study/propositions/draw_numbers.hpp"
 
@@ -168,42 +169,40 @@ std::string to_json(const PropositionsReport& report) {
 }
 
 std::string classes_csv(const PropositionsReport& report) {
-  std::string csv = "condition,says,recurrence,breaks,window,release,devices,draws,example\n";
+  std::string csv = model::csv_line({"condition", "says", "recurrence", "breaks", "window",
+                                     "release", "devices", "draws", "example"});
   for (const Tally& tally : report.draws.tallies) {
     for (const auto& [key, entry] : tally.classes) {
-      const bool agrees = key.says == key.is;
-      csv += '"' + tally.name + "\"," + key.says + ',' + key.is + ",\"" +
-             (agrees ? "" : to_text(key.broken)) + "\"," + key.window + ',' + key.release + ',' +
-             key.devices + ',' + std::to_string(entry.count) + ",\"" + entry.example + "\"\n";
+      csv += model::csv_line(
+          {tally.name, key.says, key.is, key.says == key.is ? "" : to_text(key.broken), key.window,
+           key.release, key.devices, std::to_string(entry.count), entry.example});
     }
   }
   return csv;
 }
 
 std::string simulations_csv(const PropositionsReport& report) {
-  std::string csv =
-      "schedule,network,starts,recurrence_end_ticks,simulated_end_ticks,relative_difference,"
-      "breaks\n";
+  std::string csv = model::csv_line({"schedule", "network", "starts", "recurrence_end_ticks",
+                                     "simulated_end_ticks", "relative_difference", "breaks"});
   for (const auto* draws : {&report.simulations.apart, &report.simulations.shared}) {
     for (const SimulatedDraw& draw : *draws) {
       const bool equal = draw.difference <= kSimulationTolerance;
-      csv += draw.text + ',' + draw.network + ',' + std::to_string(draw.starts) + ',' +
-             number(draw.end_ticks) + ',' + number(draw.simulated_end_ticks) + ',' +
-             number(draw.difference) + ',' +
-             (equal                      ? ""
-              : draw.network == "shared" ? "contention"
-                                         : "unexplained") +
-             '\n';
+      csv += model::csv_line({draw.text, draw.network, std::to_string(draw.starts),
+                              number(draw.end_ticks), number(draw.simulated_end_ticks),
+                              number(draw.difference),
+                              equal                      ? ""
+                              : draw.network == "shared" ? "contention"
+                                                         : "unexplained"});
     }
   }
   return csv;
 }
 
 std::string boundary_csv(const PropositionsReport& report) {
-  std::string csv = "series,window,release,slack,stall_fraction\n";
+  std::string csv = model::csv_line({"series", "window", "release", "slack", "stall_fraction"});
   for (const SeriesPoint& point : report.boundary)
-    csv += point.series + ',' + window_text(point.window) + ',' + rule_text(point.release) + ',' +
-           number(point.slack) + ',' + number(point.stall_fraction) + '\n';
+    csv += model::csv_line({point.series, window_text(point.window), rule_text(point.release),
+                            number(point.slack), number(point.stall_fraction)});
   return csv;
 }
 

@@ -8,26 +8,6 @@
 
 namespace tandem::study {
 
-std::int64_t WindowGeometry::attention() const {
-  return 2 * (hidden + hidden / heads * kv_heads) * (hidden / shares) * share + hidden;
-}
-
-std::int64_t WindowGeometry::ffn() const {
-  return 3 * intermediate * (hidden / shares) * share + hidden;
-}
-
-std::int64_t proposition5_master(const WindowGeometry& geometry, std::int64_t window) {
-  const std::int64_t head = geometry.postprocess();
-  if (window == 1) return head;
-  const std::int64_t both = geometry.preprocess() + head;
-  if (window == 2) return both;
-  return both + (window - 2) / 2 * geometry.attention() + (window - 1) / 2 * geometry.ffn();
-}
-
-std::int64_t proposition5_worker(const WindowGeometry& geometry, std::int64_t window) {
-  return window / 2 * geometry.attention() + (window + 1) / 2 * geometry.ffn();
-}
-
 std::int64_t window_peak(const StreamingDevice& device, const std::vector<std::int64_t>& sizes) {
   require(sizes.size() == device.blocks.size(), "window_peak: a size is missing");
   std::int64_t retained = 0;

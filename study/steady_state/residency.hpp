@@ -10,6 +10,37 @@
 
 namespace tandem::study {
 
+// Elements of the blocks that a device loads (TPI-LLM, table 4). `Number` is std::int64_t where
+// heads and shares divide the model, so that nothing is rounded, and double where they need not.
+template <class Number>
+struct BlockElements {
+  Number hidden{};        // h
+  Number kv_hidden{};     // h b/a: as many columns as key and value projections have
+  Number intermediate{};  // s
+  Number vocab{};         // v
+  Number share{};         // h p: the device's part of the hidden columns
+
+  [[nodiscard]] Number preprocess() const { return hidden * vocab; }
+  [[nodiscard]] Number attention() const { return 2 * (hidden + kv_hidden) * share + hidden; }
+  [[nodiscard]] Number ffn() const { return 3 * intermediate * share + hidden; }
+  [[nodiscard]] Number postprocess() const { return hidden * vocab + hidden; }
+};
+
+// Proposition 5 as printed, in elements (its gamma = 1), of the master (7) and of a worker (8).
+template <class Number>
+[[nodiscard]] Number proposition5_master(const BlockElements<Number>& blocks, std::int64_t window) {
+  if (window == 1) return blocks.postprocess();
+  const Number both = blocks.preprocess() + blocks.postprocess();
+  if (window == 2) return both;
+  return both + static_cast<Number>((window - 2) / 2) * blocks.attention() +
+         static_cast<Number>((window - 1) / 2) * blocks.ffn();
+}
+template <class Number>
+[[nodiscard]] Number proposition5_worker(const BlockElements<Number>& blocks, std::int64_t window) {
+  return static_cast<Number>(window / 2) * blocks.attention() +
+         static_cast<Number>((window + 1) / 2) * blocks.ffn();
+}
+
 // A Llama-like model, and the share p = share / shares of it that a device has.
 struct WindowGeometry {
   std::int64_t hidden = 0;        // h, divisible by `shares`
@@ -20,16 +51,14 @@ struct WindowGeometry {
   std::int64_t share = 1;
   std::int64_t shares = 1;
 
-  // Elements of one block (TPI-LLM, table 4).
-  [[nodiscard]] std::int64_t preprocess() const { return hidden * vocab; }
-  [[nodiscard]] std::int64_t attention() const;  // 2 (1 + b/a) h^2 p + h
-  [[nodiscard]] std::int64_t ffn() const;        // 3 h s p + h
-  [[nodiscard]] std::int64_t postprocess() const { return hidden * vocab + hidden; }
+  [[nodiscard]] BlockElements<std::int64_t> blocks() const {
+    return {.hidden = hidden,
+            .kv_hidden = hidden / heads * kv_heads,
+            .intermediate = intermediate,
+            .vocab = vocab,
+            .share = hidden / shares * share};
+  }
 };
-
-// Proposition 5 as printed, in elements (its gamma = 1), of the master (7) and of a worker (8).
-[[nodiscard]] std::int64_t proposition5_master(const WindowGeometry& geometry, std::int64_t window);
-[[nodiscard]] std::int64_t proposition5_worker(const WindowGeometry& geometry, std::int64_t window);
 
 // The exact peak: what is retained, and the largest sum of `window` consecutive streamed blocks in
 // the cyclic order of a token; all of them if the window has room for all. `sizes`: of the device's

@@ -96,7 +96,7 @@ std::vector<Field> make_fields() {
       {"device.slowdown", Unit::number, "how many times longer computing takes",
        [](Setup& s, const std::string& selector, const Value& v) {
          if (!(v.number > 0.0))
-           throw Error("field 'device.slowdown': " + model::csv_number(v.number) +
+           throw Error("field 'device.slowdown': " + model::shortest_text(v.number) +
                        ", expected above 0");
          if (!selector.empty()) s.named_devices.push_back(selector);
          s.slowdowns.emplace_back(selector, v.number);
@@ -274,7 +274,7 @@ FieldUse find_field(const std::string& name) {
 
 Value make_value(FieldUnit unit, double number) {
   if (unit == FieldUnit::count) number = std::round(number);
-  return {model::csv_number(number), number};
+  return {model::shortest_text(number), number};
 }
 
 Value parse_value(FieldUnit unit, const std::string& text, const std::string& subject) {

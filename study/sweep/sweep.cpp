@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "model/analytic.hpp"
 #include "model/csv.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "model/statistics.hpp"
 #include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "sim/replay.hpp"
@@ -45,9 +46,6 @@ std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind eval
   }
   const model::Metrics metrics = recorder.metrics();
   const std::vector<double> latencies = metrics.token_latencies_s();
-  const double mean = latencies.empty() ? 0.0
-                                        : std::accumulate(latencies.begin(), latencies.end(), 0.0) /
-                                              static_cast<double>(latencies.size());
   double sent = 0.0;
   double loaded = 0.0;
   double peak = 0.0;
@@ -60,15 +58,15 @@ std::vector<std::string> predicted(const planner::Plan& plan, EvaluatorKind eval
   constexpr double kTolerance = 1e-9;  // as in `tandem simulate`
   const auto steady = recorder.steady(kTolerance);
   return {"ok",
-          model::csv_number(metrics.ttft_s),
-          latencies.empty() ? "" : model::csv_number(mean),
-          latencies.empty() ? "" : model::csv_number(model::quantile(latencies, 0.9)),
-          model::csv_number(metrics.token_times_s.empty() ? metrics.ttft_s
-                                                          : metrics.token_times_s.back()),
-          model::csv_number(peak),
-          model::csv_number(sent),
-          model::csv_number(loaded),
-          steady ? model::csv_number(steady->stall_fraction) : "",
+          model::shortest_text(metrics.ttft_s),
+          latencies.empty() ? "" : model::shortest_text(model::mean(latencies)),
+          latencies.empty() ? "" : model::shortest_text(model::quantile(latencies, 0.9)),
+          model::shortest_text(metrics.token_times_s.empty() ? metrics.ttft_s
+                                                             : metrics.token_times_s.back()),
+          model::shortest_text(peak),
+          model::shortest_text(sent),
+          model::shortest_text(loaded),
+          steady ? model::shortest_text(steady->stall_fraction) : "",
           std::to_string(plan.cluster.size()),
           ""};
 }

@@ -1,15 +1,23 @@
-// Another project's view of the installed package: a plan and its analytic prediction.
+// Another project's view of the installed package: a model, its plan on two devices, what the
+// evaluators predict, and a real run of it on this machine alone.
 #include <cstdio>
+#include <filesystem>
+#include <string>
 #include <variant>
 
-#include "model/analytic.hpp"
-#include "planner/lowering.hpp"
+#include "exec/execute.hpp"
+#include "exec/weights/random.hpp"
+#include "model/units.hpp"
+#include "planner/local_plan.hpp"
 #include "planner/search.hpp"
-#include "sim/replay.hpp"
+#include "study/prediction.hpp"
 
-int main() {
-  using namespace tandem;
-  using namespace tandem::model::literals;
+namespace {
+
+using namespace tandem;
+using namespace tandem::model::literals;
+
+model::Transformer tiny_llama() {
   model::Transformer llama;
   llama.name = "tiny";
   llama.layers = 2;
@@ -19,6 +27,10 @@ int main() {
   llama.intermediate = 128;
   llama.vocab = 256;
   llama.max_context = 128;
+  return llama;
+}
+
+model::Cluster pair() {
   const auto device = [](const char* name) {
     return model::Device{.name = name,
                          .cores = 1,
@@ -28,20 +40,52 @@ int main() {
                          .disk_bandwidth = model::BytesPerSecond{0.0},
                          .slowdown = 1.0};
   };
-  const model::Cluster cluster("pair", {device("a"), device("b")}, {},
-                               {{.name = "wire", .latency = 1_ms, .bandwidth = 100_Mbps}},
-                               {{.from = "a", .to = "b", .hops = {{0, model::Direction::up}}}});
+  return model::Cluster("pair", {device("a"), device("b")}, {},
+                        {{.name = "wire", .latency = 1_ms, .bandwidth = 100_Mbps}},
+                        {{.from = "a", .to = "b", .hops = {{0, model::Direction::up}}}});
+}
+
+bool predict(const model::Transformer& llama) {
   const auto made = planner::make_plan(
-      {.model = llama, .cluster = cluster, .workload = {.prompt_tokens = 8, .new_tokens = 4}});
+      {.model = llama, .cluster = pair(), .workload = {.prompt_tokens = 8, .new_tokens = 4}});
   const auto* plan = std::get_if<planner::Plan>(&made);
-  if (plan == nullptr) return 1;
-  model::RunRecorder predicted(plan->cluster, plan->master, false);
-  planner::GenerationSteps steps(*plan);
-  evaluate_analytic(plan->cluster, plan->cost_model(), steps, predicted);
-  model::RunRecorder simulated(plan->cluster, plan->master, false);
-  planner::GenerationSteps again(*plan);
-  sim::replay(plan->cluster, plan->cost_model(), again, simulated);
-  std::printf("TTFT %.6f s analytic, %.6f s on SimGrid\n", predicted.metrics().ttft_s,
-              simulated.metrics().ttft_s);
-  return predicted.metrics().ttft_s > 0.0 && simulated.metrics().ttft_s > 0.0 ? 0 : 1;
+  if (plan == nullptr) return false;
+  const auto ttft_s = [&](study::EvaluatorKind evaluator) {
+    return study::predict(*plan, {.evaluator = evaluator}).result.metrics.ttft_s;
+  };
+  const double analytic = ttft_s(study::EvaluatorKind::analytic);
+  const double simgrid = ttft_s(study::EvaluatorKind::simgrid);
+  std::printf("TTFT on two devices: %.6f s analytic, %.6f s on SimGrid\n", analytic, simgrid);
+  return analytic > 0.0 && simgrid > 0.0;
+}
+
+// Plan in, tokens out.
+bool run(const model::Transformer& llama, const std::filesystem::path& folder) {
+  const auto made =
+      planner::plan_here(llama, {.prompt_tokens = 12, .new_tokens = 5}, model::Bytes{1e9});
+  const auto* plan = std::get_if<planner::Plan>(&made);
+  if (plan == nullptr) return false;
+  exec::write_random_weights(llama, 1, model::DType::f32, folder / "tiny");
+  const auto tokenizer = exec::byte_tokenizer(llama.vocab);  // the folder has no tokenizer
+
+  exec::ExecuteOptions options;
+  options.weights = folder / "tiny";
+  options.prompt = "Hello, world";
+  options.cache_dir = folder / "cache";
+  options.tokenizer = tokenizer.get();
+  const exec::Execution done = exec::execute(*plan, options);
+
+  std::printf("%zu tokens:", done.tokens.size());
+  for (const std::int32_t token : done.tokens) std::printf(" %d", token);
+  std::printf(", the first after %.3f ms\n", done.result.metrics.ttft_s * 1e3);
+  return done.tokens.size() == 5 && done.prompt_tokens == 12 &&
+         done.texts.at(0).starts_with("Hello, world") && done.result.metrics.ttft_s > 0.0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const model::Transformer llama = tiny_llama();
+  return predict(llama) && run(llama, argv[1]) ? 0 : 1;
 }
