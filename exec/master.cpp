@@ -25,27 +25,6 @@ static_assert(planner::kMostSequences <= static_cast<std::int64_t>(kMaxSegments)
 
 }  // namespace
 
-void Interrupt::trip(const std::string& reason) noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    if (reason_.empty()) reason_ = reason;
-    if (cancel_) cancel_(reason_);
-  } catch (...) {
-    return;  // no memory for a short text: nothing is left to do
-  }
-}
-
-void Interrupt::watch(std::function<void(const std::string&)> cancel) {
-  const std::lock_guard lock(mutex_);
-  if (!reason_.empty()) throw Error(reason_);
-  cancel_ = std::move(cancel);
-}
-
-void Interrupt::leave() noexcept {
-  const std::lock_guard lock(mutex_);
-  cancel_ = nullptr;
-}
-
 // One session. Devices other than the master are `peers`.
 class MasterSession {
  public:

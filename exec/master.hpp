@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "exec/emulation/ledger.hpp"
 #include "exec/emulation/turn.hpp"
 #include "exec/evaluation/scores.hpp"
+#include "exec/interrupt.hpp"
 #include "exec/runtime/run_result.hpp"
 #include "exec/runtime/session.hpp"
 #include "exec/sampling.hpp"
@@ -82,21 +82,6 @@ struct Generation {
   std::vector<float> hidden;  // of an encoder instead: the last hidden states, [prompt, hidden]
   RunResult run;
   double drift = 0.0;  // of the reference kernel; measured pace only
-};
-
-// Ends a generation from outside: another thread, a signal.
-class Interrupt {
- public:
-  // Makes the present, or else the next, generation throw Error(reason). Any thread.
-  void trip(const std::string& reason) noexcept;
-
- private:
-  friend class MasterSession;
-  void watch(std::function<void(const std::string&)> cancel);
-  void leave() noexcept;
-  std::mutex mutex_;
-  std::string reason_;
-  std::function<void(const std::string&)> cancel_;
 };
 
 // By DeviceIndex: whether it exchanges anything with others, so that it needs a process of its own.

@@ -15,14 +15,14 @@ namespace tandem::exec {
 class ReportGathering {
  public:
   // At most `most_records`, by device, are believed; each piece of a report may take `patience`.
-  // Everything given outlives it.
+  // `control` and `plan` outlive this object.
   ReportGathering(Control& control, const planner::Plan& plan,
                   std::vector<std::size_t> most_records, std::chrono::milliseconds patience);
 
   // The device's report, its records, and its clock by the fastest of a few exchanges. Throws
   // Error.
   [[nodiscard]] DeviceAccount account_of(model::DeviceIndex d);
-  // Of the clocks that were compared, the most.
+  // How far one of the clocks that were compared may be off, the worst of them.
   [[nodiscard]] double clock_uncertainty_s() const { return clock_uncertainty_s_; }
 
  private:

@@ -20,7 +20,8 @@ namespace tandem::exec {
 // One weight block of a worker's share.
 struct Parcel {
   MadeBlock block;
-  // The same after its bytes were seen to be what the label says, sliced once more if need be.
+  // Reads the block and returns it once its bytes were seen to be what the label says; a damaged
+  // block is sliced once more first.
   std::function<MadeBlock()> checked;
 };
 
@@ -46,12 +47,12 @@ class Shipment {
   void open(model::DeviceIndex to, const std::string& name, PlanOffer offer);
   // The next block of the share of `to`: what it lacks of it is sent.
   void add(model::DeviceIndex to, Parcel parcel);
-  // There are no more.
+  // `to` gets no more blocks.
   void close(model::DeviceIndex to);
   // Returns when every worker has its weights. `show` is told now and then whom is waited for.
   // Throws Error if the session has failed.
   void finish(const std::function<void(const std::string& text)>& show);
-  // Of all workers, after finish().
+  // What was offered and sent to all workers; complete after finish().
   [[nodiscard]] const ShippedWeights& shipped() const { return shipped_; }
 
  private:

@@ -23,7 +23,8 @@ class CostModel {
   // an embed's, and its disk's beside, which is not part of this. Throws logic_error for other
   // lanes.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
-  // The same for work that no task of a graph states (planner estimates).
+  // Seconds that `work` takes as a task of `kind` on `device`, for estimates of work that is in no
+  // task graph (yet).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
 
   // What one transfer costs beyond its route and both ends' computing threads, from the sender's

@@ -105,7 +105,7 @@ class BlendRecorder {
  public:
   BlendRecorder(const Cluster& cluster, DeviceIndex master, RunRecorder& run)
       : cluster_(&cluster), master_(master), run_(&run) {}
-  // Of evaluated steps, whose numbers are their `step`.
+  // Takes spans of evaluated steps, whose numbers are their `step`.
   void record(std::span<const Span> spans);
   void add(const StepBlend& blend);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `tandem plan --profile` knows of disks.
+// Disks as `tandem plan --profile` has measured them.
 
 #include <string>
 #include <vector>

@@ -14,13 +14,13 @@ namespace tandem::model {
 // change the direction of text, and those that Unicode has no meaning for.
 [[nodiscard]] std::string fault_of_name(std::string_view name);
 
-// The same of a text of any length, or none: its first character that cannot be shown.
+// What is wrong with `text`, of any length or none: its first character that a name may not have.
 [[nodiscard]] std::string fault_of_text(std::string_view text);
 
 // `text` on one line: what a name may not have, and bytes that are no UTF-8, as spaces or U+FFFD.
 [[nodiscard]] std::string one_line(std::string_view text);
-// The line of the first `most` bytes, with "..." behind it if there are more: a hostile name must
-// not fill the terminal.
+// The first `most` bytes of `text` on one line, with "..." behind it if there are more: a hostile
+// name must not fill the terminal.
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t most);
 
 // The first `most` bytes of `text`, everything but printable ASCII replaced by '?': what a peer or

@@ -9,7 +9,7 @@
 
 namespace tandem::model {
 
-// One a device: the speeds that the platform states, and the program's stated memory.
+// One profile a device: the speeds that the platform states, and the program's stated memory.
 [[nodiscard]] std::vector<DeviceProfile> stated_profiles(const Cluster& cluster);
 
 }  // namespace tandem::model

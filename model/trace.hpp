@@ -77,7 +77,7 @@ struct DeviceTotals {
   double first_cpu_s = 0.0;
   double last_cpu_s = 0.0;
   std::vector<Sent> sent{};
-  // Of the second half of n steps, the steps from n / 2 on.
+  // Sums over the second half of n steps, the steps from n / 2 on.
   double late_stall_s = 0.0;
   double late_disk_s = 0.0;
   std::vector<double> sampled_s{};  // end of each step's last sample; empty: nothing is sampled
@@ -87,7 +87,7 @@ struct LinkMetrics {
   double bytes = 0.0;  // both directions
 };
 
-// Of gaps between tokens; NaN of none.
+// Mean and quantiles of the gaps between tokens; all NaN where there is no gap.
 struct LatencyStats {
   double mean = 0.0;
   double p50 = 0.0;
@@ -104,8 +104,8 @@ struct Metrics {
   // encoder's pass), to the end of the master's last task.
   double ttft_s = 0.0;
   std::vector<double> token_times_s{};  // when each token was sampled, from the same origin
-  // Of several requests: over the gaps within each of them. The times above are then absent (NaN,
-  // empty), as each request has its own.
+  // Statistics over the gaps within each of several requests; absent of one request. The times
+  // above are absent (NaN, empty) where this is present, as each request has its own.
   std::optional<LatencyStats> token_latency{};
   // Tokens a second, from the first arrival to the last token.
   std::optional<double> throughput_tokens_per_s{};
@@ -148,7 +148,7 @@ class RunRecorder {
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
 
   [[nodiscard]] DeviceIndex master() const { return master_; }
-  // Those that were submitted.
+  // The steps that were submitted, in their order.
   [[nodiscard]] const std::vector<ServedStep>& served() const { return served_; }
   [[nodiscard]] Metrics metrics() const;
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
@@ -191,7 +191,7 @@ class RunRecorder {
 // Chrome/Perfetto trace-event JSON: one process a device, one thread a lane, one complete event a
 // span with its id and sizes in `args`. `label` ("predicted", "measured") is in the process names.
 [[nodiscard]] std::string to_perfetto_json(const Trace& trace, std::string_view label);
-// Both side by side, device by device.
+// Prediction and measurement in one file, side by side, device by device.
 [[nodiscard]] std::string to_perfetto_json(const Trace& predicted, const Trace& measured);
 // Reads back what to_perfetto_json(trace, label) wrote. Throws Error naming `source` and the fault.
 [[nodiscard]] Trace parse_perfetto_json(std::string_view text, std::string_view source);

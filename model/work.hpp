@@ -34,8 +34,8 @@ struct Work {
 // The work of a capture or delivery: every byte is read once and written once.
 [[nodiscard]] Work copy_work(Bytes payload);
 
-// Of `task`'s work what a span of it tells: bytes from the disk (loads, and fetches, which a cpu
-// lane does), on the wire, or streamed.
+// The bytes of `task`'s work that its span tells: bytes from the disk (loads, and fetches, which a
+// cpu lane does), on the wire, or streamed.
 [[nodiscard]] double span_bytes(const Task& task, const Work& work);
 
 }  // namespace tandem::model

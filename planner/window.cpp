@@ -108,12 +108,12 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
   memory.attention.count = most_in_a_row(blocks, width, false);
   memory.ffn.count = most_in_a_row(blocks, width, true);
   for (const StreamedBlock& block : blocks) {
-    WindowSlots& slots = is_ffn_class(block) ? memory.ffn : memory.attention;
+    ClassSlots& slots = is_ffn_class(block) ? memory.ffn : memory.attention;
     const double slack = block.block == WeightBlock::head ? kWindowPage : 0.0;
     slots.bytes = std::max(slots.bytes, whole_pages(block.bytes) + slack);
   }
-  const WindowSlots alike{.count = window.blocks,
-                          .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
+  const ClassSlots alike{.count = window.blocks,
+                         .bytes = std::max(memory.attention.bytes, memory.ffn.bytes)};
   if (alike.total() < memory.attention.total() + memory.ffn.total()) {
     memory.attention = {};
     memory.ffn = alike;

@@ -49,7 +49,7 @@ struct StreamedBlock {
 // b waits for the release of block b - window, so the slot's last block is gone by then.
 // Classes are attention blocks and the rest; or all blocks are one class with `window` slots of the
 // largest block, where that takes less (w = 1: exactly the largest block, as Proposition 5 has it).
-struct WindowSlots {
+struct ClassSlots {
   std::int64_t count = 0;  // the most blocks of the class among any `window` in a row, cyclically
   double bytes = 0.0;      // of one slot: its largest block in whole pages
   [[nodiscard]] double total() const { return static_cast<double>(count) * bytes; }
@@ -57,8 +57,8 @@ struct WindowSlots {
 
 struct WindowMemory {
   double resident = 0.0;  // bytes of the weights that stay
-  WindowSlots attention;  // count 0: the attention blocks take the other slots, as all blocks do
-  WindowSlots ffn;        // and tiles of the head, which begin anywhere in a page
+  ClassSlots attention;   // count 0: the attention blocks take the other slots, as all blocks do
+  ClassSlots ffn;         // and tiles of the head, which begin anywhere in a page
   // Proposition 5 is the largest sum of `window` blocks in a row. For odd windows from 3 on, where
   // the windows with most attention and with most FFN blocks are not the same, this is more, by up
   // to the smaller block on a device that has layers only: blocks that stay where they are and do

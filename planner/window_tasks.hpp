@@ -21,7 +21,7 @@ namespace tandem::planner {
 // does not stream.
 class WindowTasks {
  public:
-  // Both outlive this.
+  // `graph` and `plan` outlive this object.
   WindowTasks(model::TaskGraph& graph, const Plan& plan);
 
   // Whether the device reads embedding rows from its disk.

@@ -30,8 +30,8 @@ namespace tandem::sim {
 // 5.4 and 5.5; Linux: smoothed round trip + at least TCP_RTO_MIN = 200 ms). Fast retransmission
 // (RFC 5681, 3.2), which needs three segments behind the lost one, is left out: messages of
 // decoding are short, so this errs to the slow side. What is sent again takes no bandwidth.
-// The same numbers for the same seed, channel and index, whatever else happens. 0 without jitter
-// and loss.
+// Equal seeds, channels and indices draw equal numbers, whatever else happens. 0 without jitter and
+// loss.
 [[nodiscard]] double extra_delay(const model::Cluster& cluster, model::DeviceIndex from,
                                  model::DeviceIndex to, double bytes, std::uint64_t seed,
                                  std::uint64_t index);

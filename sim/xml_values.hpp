@@ -31,7 +31,7 @@ void require_positive(const XmlDocument& document, pugi::xml_node node, std::str
 // Whether tandem gives this <prop> a meaning. Others belong to other programs.
 [[nodiscard]] bool is_ours(pugi::xml_node prop);
 
-// For elements other than <host>.
+// Throws Error if an element other than <host> has a <prop> of ours.
 void refuse_our_props(const XmlDocument& document, pugi::xml_node node);
 
 }  // namespace tandem::sim

@@ -152,11 +152,11 @@ Plan in_whole_seconds(Plan plan, double disk_floats_per_s) {
 
 // The recurrence of a plan of one device: blocks as the graph has them, what follows a block on
 // the device (the residual sum, the final norm, sampling) in place of its all-reduce.
-study::Schedule schedule_of(const Plan& plan) {
+study::MemorySchedule schedule_of(const Plan& plan) {
   const TaskGraph graph =
       planner::find_strategy("local").lower(plan, planner::prompt_batch(plan.workload));
   const model::CostModel costs = plan.cost_model();
-  study::Schedule schedule;
+  study::MemorySchedule schedule;
   study::StreamingDevice& device = schedule.devices.emplace_back();
   device.window = plan.devices[0].window.blocks;
   device.release = plan.release;

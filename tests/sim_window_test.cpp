@@ -79,7 +79,7 @@ std::vector<Plan> splits() {
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max({1e-3, a, b}); }
 
 // The recurrence of a plan in which only computing and loading take time.
-study::Schedule schedule_of(const Plan& plan) {
+study::MemorySchedule schedule_of(const Plan& plan) {
   const model::TaskGraph graph =
       planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(plan.workload));
   const model::CostModel costs = plan.cost_model();
@@ -95,7 +95,7 @@ study::Schedule schedule_of(const Plan& plan) {
   for (const model::Task& task : graph.tasks()) {
     if (task.kind == TaskKind::lm_head) tiles.emplace(task.columns.begin, blocks++);
   }
-  study::Schedule schedule;
+  study::MemorySchedule schedule;
   schedule.reduce.assign(blocks, 0);
   for (const planner::DevicePlan& device : plan.devices) {
     schedule.devices.push_back({.blocks = std::vector<study::BlockTimes>(

@@ -38,8 +38,8 @@ class ScheduleDice {
   }
 
   // Blocks of any lengths; each device its own window, rule and retained, streamed, absent blocks.
-  Schedule any(std::int64_t most_devices) {
-    Schedule made;
+  MemorySchedule any(std::int64_t most_devices) {
+    MemorySchedule made;
     for (std::int64_t b = in(1, 9); b > 0; --b) made.reduce.push_back(in(0, 19));
     for (std::int64_t d = in(1, most_devices); d > 0; --d) {
       StreamingDevice device{.window = window(), .release = rule()};

@@ -26,7 +26,7 @@ TEST_CASE("study/steady state: unlimited windows take max(C, D), whatever the bl
   ScheduleDice dice(2);
   int wrong = 0;
   for (int i = 0; i < 20000; ++i) {
-    Schedule schedule = dice.any(3);
+    MemorySchedule schedule = dice.any(3);
     for (StreamingDevice& device : schedule.devices) device.window = kUnlimited;
     const SteadyState found = find_steady_state(schedule);
     if (!found.periodic ||
@@ -41,7 +41,7 @@ TEST_CASE("study/steady state: devices alike, w = 1 and w = 2 late, are sums ove
   int wrong = 0;
   int applied = 0;
   for (int i = 0; i < 20000; ++i) {
-    Schedule schedule = dice.any(1);
+    MemorySchedule schedule = dice.any(1);
     schedule.devices[0].window = dice.in(1, 2);
     if (dice.in(0, 1) == 1) schedule.devices.push_back(schedule.devices[0]);
     const auto form = uniform_token_time(schedule);
@@ -61,7 +61,7 @@ TEST_CASE("study/steady state: keeps_up decides for any schedule, from a warm st
   int lost = 0;        // steady from a warm start only
   int lost_alone = 0;  // although no slower device could hide it, or no path is as long as C
   for (int i = 0; i < 40000; ++i) {
-    const Schedule schedule = dice.any(3);
+    const MemorySchedule schedule = dice.any(3);
     const bool truth = find_steady_state(schedule, Start::warm).steady();
     if (truth != keeps_up(schedule)) ++wrong;
     const SteadyState cold = find_steady_state(schedule, Start::cold);

@@ -13,7 +13,7 @@ TEST_CASE("study/steady state: the token time is the largest cycle mean, for any
   ScheduleDice dice(6);
   int wrong = 0;
   for (int i = 0; i < 4000; ++i) {
-    const Schedule schedule = dice.any(3);
+    const MemorySchedule schedule = dice.any(3);
     const SteadyState found = find_steady_state(schedule);
     const double mean = largest_cycle_mean(schedule);
     const double error = std::abs(mean - found.token_time());
@@ -23,8 +23,8 @@ TEST_CASE("study/steady state: the token time is the largest cycle mean, for any
 }
 
 TEST_CASE("study/steady state: one block, one device: t + max(t_ar, tau), t + t_ar + tau") {
-  Schedule schedule{.devices = {{.blocks = {{.compute = 5, .load = 11}}, .window = 1}},
-                    .reduce = {7}};
+  MemorySchedule schedule{.devices = {{.blocks = {{.compute = 5, .load = 11}}, .window = 1}},
+                          .reduce = {7}};
   CHECK(largest_cycle_mean(schedule) == doctest::Approx(5 + 11));
   schedule.devices[0].release = model::ReleaseRule::late;
   CHECK(largest_cycle_mean(schedule) == doctest::Approx(5 + 7 + 11));

@@ -21,7 +21,7 @@ LayeredSchedule worked_example() {
           .window = 4};
 }
 
-std::vector<BlockEvent> events(const Schedule& schedule, int tokens) {
+std::vector<BlockEvent> events(const MemorySchedule& schedule, int tokens) {
   std::vector<BlockEvent> all;
   Recurrence run(schedule);
   for (int i = 0; i < tokens; ++i) run.token([&](const BlockEvent& e) { all.push_back(e); });
@@ -76,7 +76,7 @@ TEST_CASE("study/steady state: never two loads at once, never more than w blocks
   ScheduleDice dice(7);
   int wrong = 0;
   for (int i = 0; i < 500; ++i) {
-    const Schedule schedule = dice.any(3);
+    const MemorySchedule schedule = dice.any(3);
     const std::vector<BlockEvent> all = events(schedule, 4);
     for (std::size_t d = 0; d < schedule.devices.size(); ++d) {
       const StreamingDevice& device = schedule.devices[d];
@@ -103,7 +103,7 @@ TEST_CASE("study/steady state: the period it finds goes on, token by token") {
   int wrong = 0;
   for (int i = 0; i < 1000; ++i) {
     CAPTURE(i);
-    const Schedule schedule = dice.any(3);
+    const MemorySchedule schedule = dice.any(3);
     const SteadyState found = find_steady_state(schedule);
     REQUIRE(found.periodic);
     Recurrence run(schedule);
@@ -144,7 +144,7 @@ TEST_CASE("study/steady state: the smaller window is never faster, early release
   ScheduleDice dice(9);
   int wrong = 0;
   for (int i = 0; i < 2000; ++i) {
-    Schedule schedule = dice.any(3);
+    MemorySchedule schedule = dice.any(3);
     double last = std::numeric_limits<double>::infinity();
     for (const std::int64_t window :
          {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{7}, kUnlimited}) {
@@ -163,7 +163,7 @@ TEST_CASE("study/steady state: the smaller window is never faster, early release
 }
 
 TEST_CASE("study/steady state: a device without streamed blocks never waits") {
-  const Schedule schedule{
+  const MemorySchedule schedule{
       .devices = {{.blocks = {{3, 0, Residence::none}, {4, 9, Residence::retained}}, .window = 1}},
       .reduce = {1, 1}};
   const SteadyState found = find_steady_state(schedule);

@@ -74,7 +74,7 @@ TEST_CASE("study/residency: a run never holds more than the largest window, a fa
   int more = 0;
   int less = 0;
   for (int i = 0; i < 1000; ++i) {
-    Schedule schedule = dice.any(2);
+    MemorySchedule schedule = dice.any(2);
     std::vector<std::int64_t> sizes;
     for (std::size_t b = 0; b < schedule.blocks(); ++b) sizes.push_back(dice.in(1, 1000));
     StreamingDevice& first = schedule.devices[0];

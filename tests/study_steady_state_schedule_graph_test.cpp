@@ -28,7 +28,7 @@ TEST_CASE("study/schedule graph: evaluated, it starts every block when the recur
   ScheduleDice dice(13);
   int wrong = 0;
   for (int i = 0; i < 300; ++i) {
-    const Schedule schedule = dice.any(4);
+    const MemorySchedule schedule = dice.any(4);
     const ScheduleGraph made =
         to_task_graph(schedule, 4, model::Seconds{kTick}, ScheduleNetwork::apart);
     std::vector<double> starts(static_cast<std::size_t>(made.graph.size()));
@@ -53,7 +53,8 @@ TEST_CASE("study/schedule graph: evaluated, it starts every block when the recur
 }
 
 TEST_CASE("study/schedule graph: on a shared link all-reduces of several devices take longer") {
-  const Schedule schedule{.devices = {{.blocks = {{4, 1}}}, {.blocks = {{4, 1}}}}, .reduce = {8}};
+  const MemorySchedule schedule{.devices = {{.blocks = {{4, 1}}}, {.blocks = {{4, 1}}}},
+                                .reduce = {8}};
   const auto last = [&](ScheduleNetwork network) {
     const ScheduleGraph made = to_task_graph(schedule, 3, model::Seconds{kTick}, network);
     return made.cluster.links().size();
@@ -63,7 +64,7 @@ TEST_CASE("study/schedule graph: on a shared link all-reduces of several devices
 }
 
 TEST_CASE("study/schedule graph: times beyond 2^30 ticks are the caller's error") {
-  const Schedule schedule{.devices = {{.blocks = {{Ticks{1} << 31, 1}}}}, .reduce = {8}};
+  const MemorySchedule schedule{.devices = {{.blocks = {{Ticks{1} << 31, 1}}}}, .reduce = {8}};
   CHECK_THROWS_AS(to_task_graph(schedule, 1, model::Seconds{kTick}, ScheduleNetwork::apart),
                   std::logic_error);
 }

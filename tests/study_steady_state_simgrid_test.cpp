@@ -15,7 +15,7 @@ constexpr double kTick = 1e-3;
 constexpr std::size_t kTokens = 4;
 
 // The largest relative difference of any block's start.
-double difference(const study::Schedule& schedule, study::ScheduleNetwork network) {
+double difference(const study::MemorySchedule& schedule, study::ScheduleNetwork network) {
   const study::ScheduleGraph made =
       study::to_task_graph(schedule, kTokens, model::Seconds{kTick}, network);
   GraphSteps steps({made.graph});
@@ -44,8 +44,9 @@ TEST_CASE("study/steady state: SimGrid starts every block when the recurrence do
 }
 
 TEST_CASE("study/steady state: on a shared link two devices' all-reduces contend") {
-  const study::Schedule two{.devices = {{.blocks = {{4, 1}}}, {.blocks = {{4, 1}}}}, .reduce = {8}};
-  const study::Schedule one{.devices = {{.blocks = {{4, 1}}}}, .reduce = {8}};
+  const study::MemorySchedule two{.devices = {{.blocks = {{4, 1}}}, {.blocks = {{4, 1}}}},
+                                  .reduce = {8}};
+  const study::MemorySchedule one{.devices = {{.blocks = {{4, 1}}}}, .reduce = {8}};
   CHECK(difference(two, study::ScheduleNetwork::apart) <= 1e-9);
   CHECK(difference(two, study::ScheduleNetwork::shared) > 0.1);
   CHECK(difference(one, study::ScheduleNetwork::shared) <= 1e-9);

@@ -53,9 +53,9 @@ class Options {
 
   // The names below must be in the syntax (logic_error otherwise).
   [[nodiscard]] bool has(std::string_view flag) const;
-  // Of a flag and all the others: given, but without effect `when` ("without '--emulate'", with a
-  // remedy behind a semicolon if it is another one than leaving the flag out). Throws
-  // Usage for the first of `flags` that is given. Every flag that the mode makes idle goes here.
+  // Throws Usage for the first of `flags` that is given: it has no effect `when` ("without
+  // '--emulate'", with a remedy behind a semicolon if it is another one than leaving the flag out).
+  // Every flag that the mode makes idle goes here.
   void refuse(std::initializer_list<std::string_view> flags, const std::string& when) const;
   // To be called when all that decides what is done has been read, and before it is done: throws
   // Usage for a flag that is given but has been asked for by nothing below, so has no effect. After

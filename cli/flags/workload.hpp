@@ -22,7 +22,7 @@ struct Served {
   std::int64_t chunk = 0;  // 0: prompts are read whole
 };
 
-// --workload, --policy, --chunk.
+// The flags --workload, --policy and --chunk.
 [[nodiscard]] std::vector<Flag> workload_flags();
 
 // What --workload says, its prompts counted by the tokenizer in `folder` (empty: prompts that are
@@ -36,7 +36,7 @@ struct Served {
 // "3 requests, continuous, in chunks of 16".
 [[nodiscard]] std::string to_text(const Served& served);
 
-// A line a request, and the throughput.
+// Prints a line a request, and the throughput.
 void print_requests(const model::Result& result, std::ostream& out);
 
 }  // namespace tandem::cli

@@ -14,11 +14,11 @@ namespace tandem::cli {
 [[nodiscard]] std::string trace_reference(const std::string& trace,
                                           const std::optional<std::string>& result);
 
-// Time to first token, token latency and total.
+// Prints time to first token, token latency and total.
 void print_times(const model::Result& result, std::ostream& out);
-// Memory, bytes, busy and stalled time by device.
+// Prints memory, bytes, busy and stalled time by device.
 void print_devices(const model::Result& result, std::ostream& out);
-// The network model's settings.
+// Prints the network model's settings.
 void print_network(const model::Result& result, std::ostream& out);
 
 }  // namespace tandem::cli

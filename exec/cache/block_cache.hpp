@@ -36,7 +36,7 @@ class BlockCache {
   // whose table().blocks() are given.
   [[nodiscard]] CachedHead head(std::span<const std::int32_t> blocks, std::int32_t layer,
                                 std::int32_t kv_head) const;
-  // Of all of a layer's heads and all blocks, whoever has them.
+  // Keys and values of all of a layer's heads in all blocks, whichever sequence has them.
   [[nodiscard]] std::span<float> layer(std::int32_t layer);
 
  private:

@@ -39,11 +39,13 @@ struct DocumentPassage {
   std::int64_t bytes = 0;  // of the text that scored tokens stand for
 };
 
-// Both throw Error (source, line, number of tokens, remedy) unless 2 tokens or more result, at
-// most `context`, and of an answer at least one.
+// The passage of a document: see DocumentPassage. Throws Error (source, line, number of tokens,
+// remedy) unless the document has 2 tokens or more and at most `context`.
 [[nodiscard]] DocumentPassage passage_of(const Document& document, const Tokenizer& tokenizer,
                                          std::int64_t context, std::string_view source);
-// Scored are the tokens of prompt + answer that follow those it has in common with the prompt.
+// The passage of a question: prompt + answer, of which the tokens are scored that follow those it
+// has in common with the prompt alone. Throws Error as for a document, and for an answer without a
+// token of its own.
 [[nodiscard]] Passage passage_of(const Question& question, const Tokenizer& tokenizer,
                                  std::int64_t context, std::string_view source);
 

@@ -62,12 +62,13 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
   [[nodiscard]] Shard read_resident(const LoadBlock& load) const;
 
   [[nodiscard]] std::size_t find(const model::Task& task) const override;
-  // Also throws Error if the file was cut short, or changed since it was opened.
+  // As BlockLoader says; also throws Error if the file was cut short, or changed since it was
+  // opened.
   [[nodiscard]] LoadedBlock load(std::size_t block, const std::atomic<bool>& stop) override;
-  // Of the embedding. For the computing thread.
+  // Reads one row of the embedding. For the computing thread.
   void read_row(std::int32_t token, std::span<float> row) override;
 
-  // Of the slots.
+  // Bytes of memory that the slots take.
   [[nodiscard]] double allocated_bytes() const { return static_cast<double>(memory_.size()); }
   // How the files are read, for results.
   [[nodiscard]] std::string method() const;

@@ -20,7 +20,7 @@ struct TokenSettings {
   std::optional<bool> add_eos;
   bool legacy = false;        // of LlamaTokenizer: text behind a special token begins a new word
   bool prefix_space = false;  // of GPT2Tokenizer: a text begins with a space
-  // Of BertTokenizer.
+  // The three below are BertTokenizer's.
   std::optional<bool> lower_case;
   std::optional<bool> strip_accents;
   bool chinese_alone = true;  // each Chinese character is a word
@@ -48,7 +48,7 @@ struct SettingsFile {
 // remedy) for one that is damaged or gives one token two ids.
 [[nodiscard]] TokenSettings parse_token_settings(std::span<const SettingsFile> files);
 
-// The same of the files in `folder`.
+// What parse_token_settings() makes of those of these files that `folder` has.
 [[nodiscard]] TokenSettings read_token_settings(const std::filesystem::path& folder);
 
 // A token as tokenizer_config.json and tokenizer.json write it: {"content": ..., "lstrip": ...}.

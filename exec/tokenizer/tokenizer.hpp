@@ -38,7 +38,7 @@ class Tokenizer {
   // Bytes that one id stands for within a text (not necessarily whole UTF-8 characters): nothing
   // for special tokens, "<id>" for those without text. Throws Error for ids outside the vocabulary.
   [[nodiscard]] virtual std::string piece(std::int32_t id) const = 0;
-  // The same where the text begins, as some tokenizers drop the space of its first word.
+  // The piece of `id` where the text begins, as some tokenizers drop the space of its first word.
   // `at_start` is true before the first token; it stays true while nothing has been said.
   [[nodiscard]] virtual std::string first_piece(std::int32_t id, bool& at_start) const;
   // Ids are below this: the model's vocabulary, which may be larger than the tokenizer's.

@@ -42,7 +42,7 @@ struct TokenizerJson {
 // or hold another kind of tokenizer.
 [[nodiscard]] TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& source);
 
-// The same of GPT-2's own two files: `vocabulary` (vocab.json) maps tokens to ids, `merges`
+// The tokenizer of GPT-2's own two files: `vocabulary` (vocab.json) maps tokens to ids, `merges`
 // (merges.txt) has one merge a line by rank, below a line "#version". The words are GPT-2's, with a
 // space in front of a text if `prefix_space`.
 [[nodiscard]] TokenizerJson parse_vocabulary_and_merges(std::string_view vocabulary,

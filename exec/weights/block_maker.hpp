@@ -21,9 +21,10 @@ struct MadeBlock {
 };
 
 struct BlockMakerOptions {
-  // Of a block that is found: reads it all and checks its digests. Without, only its size.
+  // A block that the store has already is read whole, and its digests are checked; without this,
+  // only its size.
   bool verify = false;
-  // Bytes of the block that are sliced, or read; now and then.
+  // Are told now and then how many bytes of a block have been sliced, or read.
   WeightProgress slicing{};
   WeightProgress verifying{};
   // Something in the cache was damaged and has been made again: which, and in what way.

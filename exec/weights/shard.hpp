@@ -38,7 +38,8 @@ class Shard {
   // or sharded with an index). Throws Error: file, tensor, value, expected, remedy.
   static Shard slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                      const model::Share& share);
-  // Of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each lies.
+  // A shard of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each
+  // lies.
   static Shard filled(const model::Transformer& transformer, const model::Share& share,
                       const std::function<void(const LayoutBlock&, std::span<float>)>& fill);
   struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
@@ -47,7 +48,8 @@ class Shard {
     std::shared_ptr<const AlignedBuffer> memory;
     std::uint64_t bytes = 0;
   };
-  // Of blocks that are in memory: one for each of layout_of(transformer, share), in order.
+  // A shard of blocks that are in memory already: one for each of layout_of(transformer, share), in
+  // order.
   static Shard of_blocks(const model::Transformer& transformer, const model::Share& share,
                          std::vector<Block> blocks);
   // Kernels find a streamed block there until it is bound again, or unbound.
@@ -61,7 +63,7 @@ class Shard {
 
   [[nodiscard]] const model::Transformer& transformer() const;
   [[nodiscard]] const model::Share& share() const;
-  // Of what is in memory: model::weight_bytes and the padding between blocks.
+  // Bytes of what is in memory: model::weight_bytes and the padding between blocks.
   [[nodiscard]] double bytes() const;
 
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }

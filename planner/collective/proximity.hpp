@@ -29,9 +29,10 @@ struct Proximity {
 // index; devices of one router are a group, and devices without a router another.
 [[nodiscard]] Proximity wiring(const model::Cluster& cluster, model::DeviceIndex master);
 
-// Those worth trying: by wiring, with its groups and with one group; by latency, parted at every
-// ratio of at least 2, the largest four first; up to 64 devices also in order of the latency to the
-// master, and with each device followed by the nearest that is left. No two are alike.
+// The layouts that are worth trying: by wiring, with its groups and with one group; by latency,
+// parted at every ratio of at least 2, the largest four first; up to 64 devices also in order of
+// the latency to the master, and with each device followed by the nearest that is left. No two are
+// alike.
 [[nodiscard]] std::vector<Proximity> layouts(const model::Cluster& cluster,
                                              model::DeviceIndex master);
 

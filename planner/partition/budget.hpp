@@ -35,7 +35,7 @@ class Budget {
   [[nodiscard]] std::size_t devices() const { return slots_.size(); }
   // Peak memory of a device with `share`: the prompt in one step, the cache at its longest.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share) const;
-  // The same with another window.
+  // Peak memory of a device with `share` if its window were `window`.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share,
                                      Window window) const;
   [[nodiscard]] double bytes(std::size_t device) const;  // the device's memory
@@ -52,7 +52,7 @@ class Budget {
   // One line a device of `split` that does not fit, and what the cluster as a whole lacks; empty if
   // it fits.
   [[nodiscard]] std::string shortage(const Split& split) const;
-  // The same for shares by DeviceIndex.
+  // The lines for shares that are given by DeviceIndex.
   [[nodiscard]] std::string shortage(const std::vector<model::Share>& shares) const;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }

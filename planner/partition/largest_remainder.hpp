@@ -18,7 +18,8 @@ namespace tandem::planner {
                                                           std::int64_t total,
                                                           std::span<const std::int64_t> caps = {});
 
-// The same for quotas total * weight / sum(weights), so that only the proportions matter.
+// Whole shares of `total` in proportion to `weights`: largest_remainder() with the quotas
+// total * weight / sum(weights). {1, 1, 2} of 10 are 3, 2 and 5.
 [[nodiscard]] std::vector<std::int64_t> proportional_shares(std::span<const double> weights,
                                                             std::int64_t total);
 

@@ -20,9 +20,9 @@ class SplitClock {
 
   [[nodiscard]] double time(const Split& split);
 
-  // The same, and by phase and device how long an attention (FFN) block might take without delaying
-  // the end, while nothing else changes. Where a device has no heads (columns), that follows from
-  // its columns (heads).
+  // What measure() says of a split: its time(), and by phase and device how long an attention (FFN)
+  // block might take without delaying the end, while nothing else changes. Where a device has no
+  // heads (columns), that follows from its columns (heads).
   struct Measured {
     double time = 0.0;
     std::vector<std::vector<double>> heads_limit;
@@ -30,10 +30,10 @@ class SplitClock {
   };
   [[nodiscard]] Measured measure(const Split& split);
 
-  // Of heads (columns), with the limits that were measured. The phases are the prompt and, if there
-  // are any, the other new tokens. A device with a window streams if its part of the heads
-  // (columns) is larger than the part of the model that its memory holds whole; then a block takes
-  // as long as loading it, if that is longer than computing it.
+  // The race for heads (columns), with the limits that were measured. The phases are the prompt
+  // and, if there are any, the other new tokens. A device with a window streams if its part of the
+  // heads (columns) is larger than the part of the model that its memory holds whole; then a block
+  // takes as long as loading it, if that is longer than computing it.
   [[nodiscard]] Race heads(const Measured& measured) const;
   [[nodiscard]] Race columns(const Measured& measured) const;
 

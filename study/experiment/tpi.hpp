@@ -51,7 +51,7 @@ struct TpiMemory {
   [[nodiscard]] double whole(const model::Transformer& transformer, std::int64_t devices) const;
   [[nodiscard]] double windowed(const model::Transformer& transformer, std::int64_t devices,
                                 std::int64_t window) const;
-  // Both constants from rows of Tables 1 and 2.
+  // The memory whose two constants come from rows of Tables 1 and 2.
   [[nodiscard]] static TpiMemory calibrated(const Scenarios& scenarios);
 };
 

@@ -33,13 +33,13 @@ LayeredSchedule at_slack(const Setting& setting, double slack) {
           .release = setting.release};
 }
 
-double slack_of(const Schedule& schedule) {
+double slack_of(const MemorySchedule& schedule) {
   const auto loads = static_cast<double>(load_time(schedule));
   return (static_cast<double>(path_time(schedule)) - loads) / loads;
 }
 
 // From the last two of enough tokens.
-double simulated_fraction(const Schedule& schedule) {
+double simulated_fraction(const MemorySchedule& schedule) {
   constexpr std::size_t kTokens = 12;
   const std::vector<double> starts = simulated_starts(schedule, kTokens, false);
   const std::size_t blocks = schedule.blocks();
@@ -57,7 +57,7 @@ std::vector<SeriesPoint> boundary_series(bool simulate,
   std::vector<SeriesPoint> points;
   for (const Setting& setting : kSettings) {
     const auto add = [&](const std::string& series, int step, int steps) {
-      const Schedule schedule =
+      const MemorySchedule schedule =
           to_schedule(at_slack(setting, -0.5 + static_cast<double>(step) / steps));
       points.push_back({.series = series,
                         .window = setting.window,

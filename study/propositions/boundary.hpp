@@ -17,9 +17,10 @@ struct SeriesPoint {
   double stall_fraction = 0.0;  // (token time - C) / token time, as SteadyState::stall_fraction
 };
 
-// Times like the worked example's (attention 10.5, FFN 17.5, all-reduce 14 ms), loads scaled so
-// that slack goes from -50% to +50%, for windows of 1 (early), 2 (late) and 3 (early): by the
-// recurrence in steps of 1%, and, if asked, by SimGrid in 25 steps. Then `measured`.
+// The points of the figure: times like the worked example's (attention 10.5, FFN 17.5, all-reduce
+// 14 ms), loads scaled so that slack goes from -50% to +50%, for windows of 1 (early), 2 (late) and
+// 3 (early): by the recurrence in steps of 1%, and, if asked, by SimGrid in 25 steps. Then
+// `measured`.
 [[nodiscard]] std::vector<SeriesPoint> boundary_series(bool simulate,
                                                        const std::vector<BoundaryPoint>& measured);
 

@@ -117,8 +117,8 @@ void judge(const Condition& condition, const LayeredSchedule& drawn, const Stead
 }
 
 // The exact condition has one thing left that it does not see: the start.
-void judge_exact(const LayeredSchedule& drawn, const Schedule& schedule, const SteadyState& found,
-                 Tally& tally) {
+void judge_exact(const LayeredSchedule& drawn, const MemorySchedule& schedule,
+                 const SteadyState& found, Tally& tally) {
   const bool says = keeps_up(schedule);
   ClassKey key = key_of(drawn, says, found.steady());
   if (says != found.steady()) {
@@ -134,7 +134,7 @@ void check(FormCheck& form, const SteadyState& found, Ticks token_time) {
   if (!found.periodic || found.period_time != found.period_tokens * token_time) ++form.different;
 }
 
-void check_mean(FormCheck& form, const SteadyState& found, const Schedule& schedule) {
+void check_mean(FormCheck& form, const SteadyState& found, const MemorySchedule& schedule) {
   ++form.draws;
   const double mean = largest_cycle_mean(schedule);
   if (!(std::abs(mean - found.token_time()) <= 1e-9 * mean)) ++form.different;
@@ -178,7 +178,7 @@ DrawsResult run_draws(const DrawsOptions& options) {
   DrawNumbers numbers(options.seed);
   for (std::int64_t i = 0; i < options.draws; ++i) {
     const LayeredSchedule drawn = draw_layers(numbers, false);
-    const Schedule schedule = to_schedule(drawn);
+    const MemorySchedule schedule = to_schedule(drawn);
     const SteadyState found = find_steady_state(schedule);
     judge(third, drawn, found, loose);
     judge(fourth, drawn, found, tight);
@@ -186,7 +186,7 @@ DrawsResult run_draws(const DrawsOptions& options) {
     check(layers, found, layered_token_time(drawn));
 
     const LayeredSchedule with_retention = draw_layers(numbers, true);
-    const Schedule streaming = to_schedule(with_retention);
+    const MemorySchedule streaming = to_schedule(with_retention);
     const SteadyState settled = find_steady_state(streaming);
     judge(sixth, with_retention, settled, retained);
     judge_exact(with_retention, streaming, settled, exact_retained);

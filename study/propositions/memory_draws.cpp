@@ -58,10 +58,10 @@ std::vector<std::int64_t> sizes_of(const MemoryDraw& drawn) {
   return sizes;
 }
 
-Schedule schedule_of(const MemoryDraw& drawn) {
+MemorySchedule schedule_of(const MemoryDraw& drawn) {
   // A window that has room for all is one of as many blocks as there are: none is loaded twice.
   const std::int64_t window = std::min(drawn.window, drawn.blocks());
-  Schedule schedule{.devices = {{.window = window, .release = drawn.release}}, .reduce = {}};
+  MemorySchedule schedule{.devices = {{.window = window, .release = drawn.release}}, .reduce = {}};
   const std::vector<std::int64_t> sizes = sizes_of(drawn);
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     const bool first = drawn.master && b == 0;

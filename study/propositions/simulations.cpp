@@ -30,7 +30,7 @@ LayeredSchedule draw(DrawNumbers& numbers) {
   return drawn;
 }
 
-std::vector<double> expected_starts(const Schedule& schedule) {
+std::vector<double> expected_starts(const MemorySchedule& schedule) {
   const std::size_t blocks = schedule.blocks();
   const std::size_t devices = schedule.devices.size();
   std::vector<double> starts(kTokens * devices * blocks);
@@ -45,7 +45,7 @@ std::vector<double> expected_starts(const Schedule& schedule) {
 }
 
 SimulatedDraw simulate(const LayeredSchedule& drawn, bool shared_link) {
-  const Schedule schedule = to_schedule(drawn);
+  const MemorySchedule schedule = to_schedule(drawn);
   const std::vector<double> expected = expected_starts(schedule);
   const std::vector<double> found = simulated_starts(schedule, kTokens, shared_link);
   SimulatedDraw result{.text = "devices " + std::to_string(drawn.devices.size()) + " L " +
@@ -66,7 +66,7 @@ SimulatedDraw simulate(const LayeredSchedule& drawn, bool shared_link) {
 
 }  // namespace
 
-std::vector<double> simulated_starts(const Schedule& schedule, std::size_t tokens,
+std::vector<double> simulated_starts(const MemorySchedule& schedule, std::size_t tokens,
                                      bool shared_link) {
   const ScheduleGraph made = to_task_graph(
       schedule, tokens, kTick, shared_link ? ScheduleNetwork::shared : ScheduleNetwork::apart);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -34,7 +34,7 @@ struct Simulations {
 [[nodiscard]] Simulations run_simulations(std::int64_t draws, std::uint64_t seed);
 
 // When SimGrid starts each block's computation, in ticks: [token][device][block].
-[[nodiscard]] std::vector<double> simulated_starts(const Schedule& schedule, std::size_t tokens,
-                                                   bool shared_link);
+[[nodiscard]] std::vector<double> simulated_starts(const MemorySchedule& schedule,
+                                                   std::size_t tokens, bool shared_link);
 
 }  // namespace tandem::study

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 

@@ -12,7 +12,7 @@ namespace {
 // When things happen if nobody ever waits, for block b of any token (b counts over all tokens).
 class Pace {
  public:
-  explicit Pace(const Schedule& schedule) : path_(path_time(schedule)) {
+  explicit Pace(const MemorySchedule& schedule) : path_(path_time(schedule)) {
     Ticks at = 0;
     for (std::size_t b = 0; b < schedule.blocks(); ++b) {
       begin_.push_back(at);
@@ -40,7 +40,7 @@ std::vector<std::size_t> streamed(const StreamingDevice& device) {
 
 }  // namespace
 
-bool keeps_up(const Schedule& schedule, std::size_t index) {
+bool keeps_up(const MemorySchedule& schedule, std::size_t index) {
   const StreamingDevice& device = schedule.devices.at(index);
   if (load_time(device) > path_time(schedule)) return false;
   const std::vector<std::size_t> blocks = streamed(device);
@@ -69,7 +69,7 @@ bool keeps_up(const Schedule& schedule, std::size_t index) {
   return true;
 }
 
-bool keeps_up(const Schedule& schedule) {
+bool keeps_up(const MemorySchedule& schedule) {
   for (std::size_t d = 0; d < schedule.devices.size(); ++d)
     if (!keeps_up(schedule, d)) return false;
   return true;
@@ -105,11 +105,11 @@ Ticks layered_token_time(const LayeredSchedule& layered) {
   return layered.layers * std::max(attention + ffn + 2 * reduce, disk);
 }
 
-Ticks unlimited_token_time(const Schedule& schedule) {
+Ticks unlimited_token_time(const MemorySchedule& schedule) {
   return std::max(path_time(schedule), load_time(schedule));
 }
 
-std::optional<Ticks> uniform_token_time(const Schedule& schedule) {
+std::optional<Ticks> uniform_token_time(const MemorySchedule& schedule) {
   const StreamingDevice& device = schedule.devices.front();
   for (const StreamingDevice& other : schedule.devices)
     if (!(other == device)) return std::nullopt;

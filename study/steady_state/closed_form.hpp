@@ -18,8 +18,8 @@ namespace tandem::study {
 // With an unlimited window the first is all. Where a D_i or a window's path equals C on a device
 // that is not the slowest, what it lost at the start may never be regained: then it stalls for
 // ever, unseen behind the slower devices, although the condition holds. A warm start avoids it.
-[[nodiscard]] bool keeps_up(const Schedule& schedule);
-[[nodiscard]] bool keeps_up(const Schedule& schedule, std::size_t device);
+[[nodiscard]] bool keeps_up(const MemorySchedule& schedule);
+[[nodiscard]] bool keeps_up(const MemorySchedule& schedule, std::size_t device);
 
 // Token time of layers that are all alike, all devices with the same window and rule, without
 // retention: layers * max(C1, B), where C1 = max t_attn + max t_ffn + 2 t_ar is a layer's path time
@@ -36,7 +36,7 @@ namespace tandem::study {
 
 // Token time of any schedule whose windows are all unlimited: max(C, largest D_i). A lower bound
 // for every other. Where D wins, a token takes what its device's disk needs to read its blocks.
-[[nodiscard]] Ticks unlimited_token_time(const Schedule& schedule);
+[[nodiscard]] Ticks unlimited_token_time(const MemorySchedule& schedule);
 
 // Token time of devices that are all alike and stream every block, of any lengths:
 //   w = 1, early   sum over b of t(b) + max(t_ar(b), tau(b + 1))
@@ -44,7 +44,7 @@ namespace tandem::study {
 //   w = 2, late    sum over b of max(t(b) + t_ar(b), tau(b + 1))
 //   unlimited      max(C, D)
 // Empty for other windows: there the largest cycle mean has no such sum (steady_state/cycle_mean).
-[[nodiscard]] std::optional<Ticks> uniform_token_time(const Schedule& schedule);
+[[nodiscard]] std::optional<Ticks> uniform_token_time(const MemorySchedule& schedule);
 
 // Proposition 6 for "after the start-up" and an unlimited window: only (9) at l = layers is needed,
 //   L (t_attn + t_ffn + 2 t_ar) >= L tau_attn + (L - ceil(L/T)) tau_ffn.

@@ -13,7 +13,7 @@ using Graph = boost::adjacency_list<
 // Nodes: the arrival of each block, and on each device its start and the end of its load.
 class Precedence {
  public:
-  explicit Precedence(const Schedule& schedule) : schedule_(schedule) {
+  explicit Precedence(const MemorySchedule& schedule) : schedule_(schedule) {
     for (std::size_t b = 0; b < schedule.blocks(); ++b) {
       for (std::size_t d = 0; d < schedule.devices.size(); ++d) {
         after(arrival((b + blocks() - 1) % blocks()), start(d, b), 0, b == 0 ? 1 : 0);
@@ -68,13 +68,13 @@ class Precedence {
     }
   }
 
-  const Schedule& schedule_;
+  const MemorySchedule& schedule_;
   Graph graph_;
 };
 
 }  // namespace
 
-double largest_cycle_mean(const Schedule& schedule) {
+double largest_cycle_mean(const MemorySchedule& schedule) {
   validate(schedule);
   const Precedence precedence(schedule);
   const Graph& graph = precedence.graph();

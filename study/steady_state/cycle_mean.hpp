@@ -3,7 +3,7 @@
 // An independent way to the token time: the recurrence is a max-plus linear system, so its times
 // grow by the largest cycle mean of its precedence graph.
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -11,6 +11,6 @@ namespace tandem::study {
 // over the token boundaries it crosses (Baccelli, Cohen, Olsder, Quadrat, Synchronization and
 // Linearity, 1992, theorem 3.23). Exact but for the rounding of one division; Howard's algorithm
 // (Boost.Graph). Throws logic_error for an invalid schedule.
-[[nodiscard]] double largest_cycle_mean(const Schedule& schedule);
+[[nodiscard]] double largest_cycle_mean(const MemorySchedule& schedule);
 
 }  // namespace tandem::study

@@ -8,9 +8,9 @@ std::int64_t retained_blocks(const LayeredSchedule& layered) {
   return layered.retain == 0 ? 0 : (layered.layers + layered.retain - 1) / layered.retain;
 }
 
-Schedule to_schedule(const LayeredSchedule& layered) {
+MemorySchedule to_schedule(const LayeredSchedule& layered) {
   require(layered.layers >= 1 && layered.retain >= 0, "layered schedule: layers or T out of range");
-  Schedule schedule;
+  MemorySchedule schedule;
   schedule.reduce.assign(static_cast<std::size_t>(2 * layered.layers), layered.reduce);
   for (const LayerTimes& times : layered.devices) {
     StreamingDevice device{.window = layered.window, .release = layered.release};

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -28,7 +28,7 @@ struct LayeredSchedule {
   bool operator==(const LayeredSchedule&) const = default;
 };
 
-[[nodiscard]] Schedule to_schedule(const LayeredSchedule& layered);
+[[nodiscard]] MemorySchedule to_schedule(const LayeredSchedule& layered);
 
 // FFN blocks that stay: ceil(layers / T).
 [[nodiscard]] std::int64_t retained_blocks(const LayeredSchedule& layered);

@@ -19,7 +19,7 @@ std::int64_t streamed_blocks(const StreamingDevice& device) {
 
 }  // namespace
 
-Recurrence::Recurrence(Schedule schedule, Start start) : schedule_(std::move(schedule)) {
+Recurrence::Recurrence(MemorySchedule schedule, Start start) : schedule_(std::move(schedule)) {
   validate(schedule_);
   for (const StreamingDevice& device : schedule_.devices) {
     Loader loader;
@@ -113,7 +113,8 @@ bool SteadyState::steady() const {
                      [](const DeviceSteadyState& device) { return device.stall_in_period == 0; });
 }
 
-SteadyState find_steady_state(const Schedule& schedule, Start start, std::int64_t most_tokens) {
+SteadyState find_steady_state(const MemorySchedule& schedule, Start start,
+                              std::int64_t most_tokens) {
   require(most_tokens >= 2, "find_steady_state: fewer than two tokens");
   Recurrence run(schedule, start);
   const std::size_t devices = schedule.devices.size();

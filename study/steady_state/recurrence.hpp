@@ -15,7 +15,7 @@
 #include <functional>
 #include <vector>
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -43,7 +43,7 @@ struct BlockEvent {
 // Runs the recurrence token by token.
 class Recurrence {
  public:
-  explicit Recurrence(Schedule schedule, Start start = Start::cold);
+  explicit Recurrence(MemorySchedule schedule, Start start = Start::cold);
 
   // One more token. `observe`, if given, is called for each block and device, in order.
   void token(const std::function<void(const BlockEvent&)>& observe = {});
@@ -52,7 +52,7 @@ class Recurrence {
   // Stall of each device in the last token; in the first token without that of the first block,
   // which nothing can hide.
   [[nodiscard]] const std::vector<Ticks>& stalls() const { return stalls_; }
-  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  [[nodiscard]] const MemorySchedule& schedule() const { return schedule_; }
 
   // All that the future depends on, relative to now(): equal states have equal futures, shifted.
   // The loader of an unlimited window is left out while it keeps ahead (`ahead`): its lead grows.
@@ -72,7 +72,7 @@ class Recurrence {
     std::int64_t preloaded = 0;  // loads that were done before the start
   };
 
-  Schedule schedule_;
+  MemorySchedule schedule_;
   std::vector<Loader> loaders_;
   std::vector<Ticks> stalls_;
   std::vector<BlockEvent> events_;  // of one block, by device
@@ -111,7 +111,8 @@ struct SteadyState {
 // Runs until the state repeats, at most `most_tokens` tokens. An unlimited loader that has kept
 // ahead for the whole period and whose load time is at most the token time keeps ahead for ever,
 // so the others' state repeating is enough. Throws logic_error for an invalid schedule.
-[[nodiscard]] SteadyState find_steady_state(const Schedule& schedule, Start start = Start::cold,
+[[nodiscard]] SteadyState find_steady_state(const MemorySchedule& schedule,
+                                            Start start = Start::cold,
                                             std::int64_t most_tokens = 1'000'000);
 
 }  // namespace tandem::study

@@ -28,7 +28,7 @@ std::int64_t window_peak(const StreamingDevice& device, const std::vector<std::i
   return retained + largest;
 }
 
-std::int64_t simulated_peak(const Schedule& schedule, std::size_t index,
+std::int64_t simulated_peak(const MemorySchedule& schedule, std::size_t index,
                             const std::vector<std::int64_t>& sizes, std::int64_t tokens) {
   require(sizes.size() == schedule.blocks(), "simulated_peak: a size is missing");
   const StreamingDevice& device = schedule.devices.at(index);

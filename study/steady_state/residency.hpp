@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -69,7 +69,7 @@ struct WindowGeometry {
 // What the recurrence has in memory at most during its first `tokens` tokens on device `index`: a
 // retained block always, another from the start of its load until its release. At most window_peak,
 // and equal to it if the window is ever full where it is largest.
-[[nodiscard]] std::int64_t simulated_peak(const Schedule& schedule, std::size_t index,
+[[nodiscard]] std::int64_t simulated_peak(const MemorySchedule& schedule, std::size_t index,
                                           const std::vector<std::int64_t>& sizes,
                                           std::int64_t tokens);
 

@@ -34,7 +34,7 @@ using model::WeightBlock;
 // An all-reduce's message takes t_ar / 2: a latency of a quarter of the shortest t_ar, and bytes.
 class ReduceLinks {
  public:
-  ReduceLinks(const Schedule& schedule, Seconds tick, ScheduleNetwork network)
+  ReduceLinks(const MemorySchedule& schedule, Seconds tick, ScheduleNetwork network)
       : shortest_(*std::min_element(schedule.reduce.begin(), schedule.reduce.end())),
         tick_(tick),
         network_(network) {}
@@ -71,7 +71,7 @@ class ReduceLinks {
 constexpr double kLoadBytes = 4.0;  // of one row of an embedding of width 1
 constexpr double kAddBytes = 12.0;  // of one column: two read, one written
 
-Cluster make_cluster(const Schedule& schedule, const ReduceLinks& links, Seconds tick) {
+Cluster make_cluster(const MemorySchedule& schedule, const ReduceLinks& links, Seconds tick) {
   std::vector<Device> devices;
   for (std::size_t d = 0; d <= schedule.devices.size(); ++d) {
     const bool hub = d == schedule.devices.size();
@@ -97,7 +97,7 @@ CostModel make_costs(std::size_t devices, Seconds tick) {
 
 class Builder {
  public:
-  Builder(const Schedule& schedule, const ReduceLinks& links, ScheduleGraph& made)
+  Builder(const MemorySchedule& schedule, const ReduceLinks& links, ScheduleGraph& made)
       : schedule_(schedule),
         links_(links),
         made_(made),
@@ -175,7 +175,7 @@ class Builder {
     return task;
   }
 
-  const Schedule& schedule_;
+  const MemorySchedule& schedule_;
   const ReduceLinks& links_;
   ScheduleGraph& made_;
   std::vector<std::vector<TaskIndex>> releases_;    // by device, of its streamed blocks
@@ -189,7 +189,7 @@ TaskIndex ScheduleGraph::compute(std::size_t token, std::size_t device, std::siz
   return computes.at((token * devices + device) * blocks + block);
 }
 
-ScheduleGraph to_task_graph(const Schedule& schedule, std::size_t tokens, Seconds tick,
+ScheduleGraph to_task_graph(const MemorySchedule& schedule, std::size_t tokens, Seconds tick,
                             ScheduleNetwork network) {
   validate(schedule);
   constexpr Ticks kMost = Ticks{1} << 30;

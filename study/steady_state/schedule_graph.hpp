@@ -4,7 +4,7 @@
 // recurrence: loads on the disk lanes, windows as edges from releases, all-reduces as messages.
 
 #include "model/analytic.hpp"
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 namespace tandem::study {
 
@@ -29,7 +29,7 @@ struct ScheduleGraph {
 // and, with links apart, communicating: an all-reduce is one message from each device to the hub
 // and one back, each t_ar / 2. Throws logic_error for an invalid schedule, or times beyond 2^30
 // ticks.
-[[nodiscard]] ScheduleGraph to_task_graph(const Schedule& schedule, std::size_t tokens,
+[[nodiscard]] ScheduleGraph to_task_graph(const MemorySchedule& schedule, std::size_t tokens,
                                           model::Seconds tick, ScheduleNetwork network);
 
 }  // namespace tandem::study

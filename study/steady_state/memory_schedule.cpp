@@ -1,4 +1,4 @@
-#include "study/steady_state/schedule.hpp"
+#include "study/steady_state/memory_schedule.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace tandem::study {
 
-void validate(const Schedule& schedule) {
+void validate(const MemorySchedule& schedule) {
   constexpr Ticks kMost = Ticks{1} << 53;
   require(!schedule.devices.empty() && schedule.blocks() > 0, "schedule: no device or no block");
   Ticks total = 0;
@@ -25,7 +25,7 @@ void validate(const Schedule& schedule) {
   }
 }
 
-Ticks path_time(const Schedule& schedule) {
+Ticks path_time(const MemorySchedule& schedule) {
   Ticks total = 0;
   for (std::size_t b = 0; b < schedule.blocks(); ++b) {
     Ticks slowest = 0;
@@ -43,7 +43,7 @@ Ticks load_time(const StreamingDevice& device) {
   return total;
 }
 
-Ticks load_time(const Schedule& schedule) {
+Ticks load_time(const MemorySchedule& schedule) {
   Ticks most = 0;
   for (const StreamingDevice& device : schedule.devices) most = std::max(most, load_time(device));
   return most;

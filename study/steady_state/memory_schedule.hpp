@@ -41,23 +41,23 @@ struct StreamingDevice {
 };
 
 // Token after token, every device computes block 0, 1, ..., and after each all exchange.
-struct Schedule {
+struct MemorySchedule {
   std::vector<StreamingDevice> devices{};
   std::vector<Ticks> reduce{};  // all-reduce after each block; 0: none
   [[nodiscard]] std::size_t blocks() const { return reduce.size(); }
-  bool operator==(const Schedule&) const = default;
+  bool operator==(const MemorySchedule&) const = default;
 };
 
 // Throws logic_error unless there is a device and a block, every device has every block, windows
 // are at least 1, times are at least 0, and one token's times add up to less than 2^53 ticks.
-void validate(const Schedule& schedule);
+void validate(const MemorySchedule& schedule);
 
 // The token time of computing and communicating alone: sum over blocks of
 //   max over devices t(b) + t_ar(b).
-[[nodiscard]] Ticks path_time(const Schedule& schedule);
+[[nodiscard]] Ticks path_time(const MemorySchedule& schedule);
 // What `device` reads for one token: the sum of tau over its streamed blocks.
 [[nodiscard]] Ticks load_time(const StreamingDevice& device);
 // The largest load_time: no token can be faster.
-[[nodiscard]] Ticks load_time(const Schedule& schedule);
+[[nodiscard]] Ticks load_time(const MemorySchedule& schedule);
 
 }  // namespace tandem::study
