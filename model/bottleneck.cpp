@@ -120,10 +120,7 @@ class CriticalPath {
     const Route& way = route(i);
     const double latency = std::min(seconds, way.latency.value());
     const double overhead = std::min(
-        seconds - latency,
-        run_.costs
-            .message_overhead(action(i).device, Bytes{span(i).bytes}, action(i).computing_thread)
-            .value());
+        seconds - latency, message_overhead(run_.costs, action(i), Bytes{span(i).bytes}).value());
     seconds_["latency of links"] += latency;
     if (overhead > 0.0) seconds_["message overhead of " + device] += overhead;
     const auto busiest = std::max_element(

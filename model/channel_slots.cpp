@@ -1,6 +1,7 @@
 #include "model/channel_slots.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <span>
 #include <tuple>
@@ -15,8 +16,9 @@ namespace {
 // time that anything after the message can be waited for, from a sender's by the time that the
 // message is captured.
 struct Stay {
-  TaskIndex needed;  // the slot, from here
-  TaskIndex gone;    // the message, by then
+  TaskIndex needed;   // the slot, from here
+  TaskIndex gone;     // the message, by then
+  bool waits = true;  // in a slot of this channel; a relay is sent from the slot that it arrived in
 };
 
 std::int32_t assign(std::span<SlottedMessage> messages, const std::vector<Stay>& stays) {
@@ -25,8 +27,10 @@ std::int32_t assign(std::span<SlottedMessage> messages, const std::vector<Stay>&
     std::int32_t last;
   };
   std::vector<Slot> slots;
-  const std::size_t least = std::min<std::size_t>(2, messages.size());
+  const std::ptrdiff_t waiting = std::ranges::count(stays, true, &Stay::waits);
+  const auto least = static_cast<std::size_t>(std::min<std::ptrdiff_t>(2, waiting));
   for (std::size_t m = 0; m < messages.size(); ++m) {
+    if (!stays[m].waits) continue;
     auto slot = std::min_element(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
       return std::tie(a.busy_until, a.last) < std::tie(b.busy_until, b.last);
     });
@@ -39,18 +43,31 @@ std::int32_t assign(std::span<SlottedMessage> messages, const std::vector<Stay>&
   return static_cast<std::int32_t>(slots.size());
 }
 
-std::vector<Stay> stays_of(const ChannelSlots& channel, const MessagePlaces& places) {
+// By message: when the last relay of it is gone; kBegin of others.
+using PassedOn = std::vector<TaskIndex>;
+
+std::vector<Stay> stays_of(const ChannelSlots& channel, const MessagePlaces& places,
+                           PassedOn& passed_on) {
   std::vector<Stay> stays;
   stays.reserve(channel.messages.size());
   for (const SlottedMessage& message : channel.messages) {
     const auto i = static_cast<std::size_t>(message.task);
-    stays.push_back({.needed = channel.outgoing ? places.capture[i] : message.task,
-                     .gone = places.delivery[i]});
+    stays.push_back(
+        {.needed = channel.outgoing ? places.capture[i] : message.task,
+         .gone = channel.outgoing ? places.delivery[i] : std::max(places.delivery[i], passed_on[i]),
+         .waits = !channel.outgoing || !places.is_relay(message.task)});
   }
+  if (!channel.outgoing) return stays;
   // The receiver has surely taken a message off the network when it, or one behind it, is
   // delivered.
-  for (std::size_t m = stays.size(); channel.outgoing && m-- > 1;)
+  for (std::size_t m = stays.size(); m-- > 1;)
     stays[m - 1].gone = std::min(stays[m - 1].gone, stays[m].gone);
+  for (std::size_t m = 0; m < stays.size(); ++m) {
+    const TaskIndex source = places.source[static_cast<std::size_t>(channel.messages[m].task)];
+    if (source == MessagePlaces::kCaptured) continue;
+    TaskIndex& last = passed_on[static_cast<std::size_t>(source)];
+    last = std::max(last, stays[m].gone);
+  }
   return stays;
 }
 
@@ -74,8 +91,9 @@ std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessagePla
   }
   std::vector<ChannelSlots> channels;
   channels.reserve(ends.size());
-  for (auto& [key, end] : ends) {
-    end.slots = steps_in_flight * assign(end.messages, stays_of(end, places));
+  PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessagePlaces::kBegin);
+  for (auto& [key, end] : ends) {  // outgoing ones first
+    end.slots = steps_in_flight * assign(end.messages, stays_of(end, places, passed_on));
     channels.push_back(std::move(end));
   }
   return channels;

@@ -1,7 +1,8 @@
 #pragma once
 
 // The slots that messages of a channel wait in at both ends: at the sender until they are sent, at
-// the receiver until they are delivered. The one rule that predicted memory, the executor's
+// the receiver until they are delivered and passed on. (A relay has none at its sender: it is sent
+// from the slot in which its source arrived.) The one rule that predicted memory, the executor's
 // allocation and its schedule share.
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace tandem::model {
 struct SlottedMessage {
   TaskIndex task = 0;  // the transfer
   std::int64_t elements = 0;
-  std::int32_t slot = 0;       // among those of its step
+  std::int32_t slot = -1;  // among those of its step; -1: it needs none, as relays at their sender
   std::int32_t previous = -1;  // the message, by position, that had the slot before; -1: none
 };
 
@@ -39,10 +40,11 @@ inline constexpr std::int32_t kStepsInFlight = 1;
 // Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
 // receiver takes a message only when it wants it or one behind it: a receiver has room for every
 // message that can arrive before the one being waited for; a sender captures into a slot whose last
-// message is surely taken once every task before the capture, on any device, is done. Channels with
-// more than one message have at least two: one on its way, one being filled or emptied. Steps in
-// flight share no slot.
-// Throws logic_error unless `steps_in_flight` is at least 1.
+// message is surely taken once every task before the capture, on any device, is done; a message
+// that is passed on leaves its receiver's slot when the relay's receiver has surely taken that.
+// Channels with more than one message that needs a slot have at least two: one on its way, one
+// being filled or emptied. Steps in flight share no slot. Throws logic_error unless
+// `steps_in_flight` is at least 1.
 [[nodiscard]] std::vector<ChannelSlots> channel_slots(
     const TaskGraph& graph, const MessagePlaces& places, DeviceIndex device,
     std::int32_t steps_in_flight = kStepsInFlight);

@@ -88,10 +88,16 @@ Seconds CostModel::copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
   const DeviceProfile& own = profile(device);
   double seconds = message_seconds(own.rate[static_cast<std::size_t>(kind)],
                                    Bytes{copy_work(payload).streamed_bytes});
-  if (computing_thread && own.inlined)
-    seconds += message_seconds(kind == TaskKind::capture ? own.inlined->send : own.inlined->receive,
-                               payload);
+  if (computing_thread) seconds += handling_time(device, kind, payload).value();
   return Seconds{seconds};
+}
+
+Seconds CostModel::handling_time(DeviceIndex device, TaskKind kind, Bytes payload) const {
+  require(is_copy(kind), "handling_time: neither a capture nor a delivery");
+  const DeviceProfile& own = profile(device);
+  if (!own.inlined) return Seconds{0.0};
+  return Seconds{message_seconds(
+      kind == TaskKind::capture ? own.inlined->send : own.inlined->receive, payload)};
 }
 
 const DeviceProfile& CostModel::profile(DeviceIndex device) const {

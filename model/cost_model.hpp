@@ -38,6 +38,10 @@ class CostModel {
   [[nodiscard]] Seconds copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
                                   bool computing_thread) const;
 
+  // What sending (capture) or receiving (deliver) a small message takes of whoever does it. 0 with
+  // profiles that do not know. Throws logic_error for other kinds.
+  [[nodiscard]] Seconds handling_time(DeviceIndex device, TaskKind kind, Bytes payload) const;
+
   [[nodiscard]] const Transformer& transformer() const { return transformer_; }
   [[nodiscard]] const std::vector<DeviceProfile>& profiles() const { return profiles_; }
 

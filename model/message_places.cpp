@@ -50,12 +50,13 @@ bool within(const Area& inner, const Area& outer) {
   return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
 }
 
-// When the parts of a buffer are complete.
+// When the parts of a buffer are complete, and who wrote them.
 class Made {
  public:
-  void add(const Area& area, TaskIndex when) {
+  // `by`: more than before.
+  void add(const Area& area, TaskIndex when, TaskIndex by) {
     std::erase_if(parts_, [&](const Part& p) { return p.when <= when && within(p.area, area); });
-    parts_.push_back({area, when});
+    parts_.push_back({area, when, by});
   }
   // All of `area`; kBegin: nothing of it has been made.
   [[nodiscard]] TaskIndex when(const Area& area) const {
@@ -65,11 +66,20 @@ class Made {
     }
     return last;
   }
+  // The last to write to some of `area`; -1: nobody has.
+  [[nodiscard]] TaskIndex writer(const Area& area) const {
+    TaskIndex last = -1;
+    for (const Part& p : parts_) {
+      if (meet(p.area, area)) last = std::max(last, p.by);
+    }
+    return last;
+  }
 
  private:
   struct Part {
     Area area;
     TaskIndex when;
+    TaskIndex by;
   };
   std::vector<Part> parts_;
 };
@@ -80,6 +90,7 @@ class Finder {
     const auto size = static_cast<std::size_t>(graph.size());
     places.capture.assign(size, 0);
     places.delivery.assign(size, 0);
+    places.source.assign(size, MessagePlaces::kCaptured);
     for (const Task& task : graph.tasks()) {
       if (task.lane == LaneKind::channel && task.input.kind != BufferKind::none)
         sent_ |= bit(task.input.kind);
@@ -144,19 +155,37 @@ class Finder {
       if (!outgoing(task)) {
         const TaskIndex when = incoming(task) ? delivery(i) : i;
         if ((sent_ & bit(task.output.kind)) != 0)
-          made[place_of(task.output, task.layer)].add(area_of(task), when);
+          made[place_of(task.output, task.layer)].add(area_of(task), when, i);
         for (const BufferKind kind : also_written(task.kind)) {
           if ((sent_ & bit(kind)) != 0)
-            made[place_of({.kind = kind}, task.layer)].add(area_of(task), when);
+            made[place_of({.kind = kind}, task.layer)].add(area_of(task), when, i);
         }
         continue;
       }
       TaskIndex& last = previous.try_emplace(task.peer, MessagePlaces::kBegin).first->second;
       const auto input = made.find(place_of(task.input, task.layer));
+      const TaskIndex source =
+          input == made.end() ? -1 : relayed(i, input->second.writer(area_of(task)));
+      if (source >= 0) {
+        places_.source[static_cast<std::size_t>(i)] = source;
+        capture(i) = last = std::max(last, source);
+        continue;
+      }
       if (input != made.end()) last = std::max(last, input->second.when(area_of(task)));
       for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, known(d));
       capture(i) = last;
     }
+  }
+
+  // `writer`, of some of what transfer `i` sends, if the transfer is a relay of it; else -1.
+  [[nodiscard]] TaskIndex relayed(TaskIndex i, TaskIndex writer) const {
+    if (writer < 0 || !incoming(at(writer)) || !graph_.carried_dependencies(i).empty()) return -1;
+    const auto dependencies = graph_.dependencies(i);
+    const bool alone = std::all_of(dependencies.begin(), dependencies.end(),
+                                   [writer](TaskIndex d) { return d == writer; });
+    const Task& message = at(writer);
+    const Task& task = at(i);
+    return alone && message.rows == task.rows && message.columns == task.columns ? writer : -1;
   }
 
   // Where the end of task `i` is known on this device.

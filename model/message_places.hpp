@@ -12,6 +12,7 @@
 //   touches its rows and columns, so that the device computes while the message travels, and not
 //   after a later arrival in the same buffer; at the end of the step if nothing uses it.
 
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <vector>
@@ -31,8 +32,15 @@ namespace tandem::model {
 struct MessagePlaces {
   static constexpr TaskIndex kBegin = -1;  // of the step
   static constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
-  std::vector<TaskIndex> capture{};   // after this task; at most the transfer's index
+  // After this task; at most the transfer's index. Of a relay: the message that it passes on, or a
+  // later task that something before it in its channel is captured after.
+  std::vector<TaskIndex> capture{};
   std::vector<TaskIndex> delivery{};  // before this task, or kEnd; more than the transfer's index
+  std::vector<TaskIndex> source{};    // of a relay: the message that it passes on; else kCaptured
+  static constexpr TaskIndex kCaptured = -1;
+  [[nodiscard]] bool is_relay(TaskIndex transfer) const {
+    return source[static_cast<std::size_t>(transfer)] != kCaptured;
+  }
 };
 
 [[nodiscard]] MessagePlaces message_places(const TaskGraph& graph);

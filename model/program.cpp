@@ -15,23 +15,41 @@ double payload_bytes(const Task& transfer) {
          static_cast<double>(transfer.columns.size());
 }
 
-// By task: whether computing threads carry it; that goes by the largest message of the channel.
-std::vector<bool> carried_by_computing_threads(const TaskGraph& graph) {
+struct Carriers {  // as in LaneAction
+  bool computing_thread = false;
+  bool lane_sends = false;
+  bool lane_receives = false;
+};
+
+// By task: who sends and receives it; that goes by all messages of its channel.
+std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessagePlaces& places) {
   const auto channel = [](const Task& task) {
     return (std::int64_t{task.device} << 32) + std::int64_t{task.peer};
   };
-  std::unordered_map<std::int64_t, double> largest;
-  for (const Task& task : graph.tasks()) {
+  struct Channel {
+    double largest = 0.0;
+    bool forwards = false;  // a message of it is passed on as it arrives
+  };
+  std::unordered_map<std::int64_t, Channel> channels;
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     if (task.lane != LaneKind::channel) continue;
-    double& bytes = largest[channel(task)];
+    double& bytes = channels[channel(task)].largest;
     bytes = std::max(bytes, payload_bytes(task));
+    if (!places.is_relay(i)) continue;
+    const auto source = static_cast<std::size_t>(places.source[static_cast<std::size_t>(i)]);
+    channels[channel(graph.tasks()[source])].forwards = true;
   }
-  std::vector<bool> carried;
-  carried.reserve(graph.tasks().size());
-  for (const Task& task : graph.tasks()) {
-    carried.push_back(task.lane == LaneKind::channel && largest.at(channel(task)) <= kInlineBytes);
+  std::vector<Carriers> carriers(graph.tasks().size());
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (graph.tasks()[at].lane != LaneKind::channel) continue;
+    const Channel& own = channels.at(channel(graph.tasks()[at]));
+    carriers[at] = {.computing_thread = own.largest <= kInlineBytes,
+                    .lane_sends = places.is_relay(i),
+                    .lane_receives = own.forwards};
   }
-  return carried;
+  return carriers;
 }
 
 // Transfers by place, in order of index: those of place p are [first[p + 1], first[p + 2]) of
@@ -65,6 +83,12 @@ struct ByPlace {
   }
 };
 
+// Whether a thread of the channel does what computing threads do of small messages, at the end of
+// this copy.
+bool by_lane(const LaneAction& copy) {
+  return copy.kind == TaskKind::capture ? copy.lane_sends : copy.lane_receives;
+}
+
 }  // namespace
 
 Program::Program(const TaskGraph& graph)
@@ -72,7 +96,7 @@ Program::Program(const TaskGraph& graph)
   const MessagePlaces places = message_places(graph);
   const ByPlace captures(graph, places.capture);
   const ByPlace deliveries(graph, places.delivery);
-  const std::vector<bool> computing_thread = carried_by_computing_threads(graph);
+  const std::vector<Carriers> carriers = carriers_of(graph, places);
   const std::size_t size = static_cast<std::size_t>(graph.size()) + 2 * captures.tasks.size();
   require(size <= static_cast<std::size_t>(std::numeric_limits<ActionIndex>::max()),
           "program: too many actions");
@@ -81,16 +105,14 @@ Program::Program(const TaskGraph& graph)
   first_mark_.reserve(size + 1);
   for (TaskIndex place = MessagePlaces::kBegin; place <= graph.size(); ++place) {
     if (place == graph.finish()) finish_ = this->size();
-    for (const TaskIndex i : deliveries.at(place))
-      add(graph, TaskKind::deliver, i, computing_thread[static_cast<std::size_t>(i)]);
+    for (const TaskIndex i : deliveries.at(place)) add(graph, TaskKind::deliver, i);
     if (place >= 0 && place < graph.size()) {
       const Task& task = graph.tasks()[static_cast<std::size_t>(place)];
-      if (task.lane != LaneKind::channel) add(graph, task.kind, place, false);
+      if (task.lane != LaneKind::channel) add(graph, task.kind, place);
     }
     for (const TaskIndex i : captures.at(place)) {
-      const bool by_thread = computing_thread[static_cast<std::size_t>(i)];
-      add(graph, TaskKind::capture, i, by_thread);
-      add(graph, TaskKind::transfer, i, by_thread);
+      if (!places.is_relay(i)) add(graph, TaskKind::capture, i);
+      add(graph, TaskKind::transfer, i, places.source[static_cast<std::size_t>(i)]);
     }
   }
   if (!graph.finishes()) finish_ = this->size();
@@ -100,18 +122,25 @@ Program::Program(const TaskGraph& graph)
                 action.device == actions_[static_cast<std::size_t>(finish_)].device,
             "program: a finish is actions of one cpu lane");
   }
+  for (LaneAction& action : actions_) {
+    const Carriers& own = carriers[static_cast<std::size_t>(action.task)];
+    action.computing_thread = own.computing_thread;
+    action.lane_sends = own.lane_sends;
+    action.lane_receives = own.lane_receives;
+  }
   carried_.reserve(graph.carried().size());
   for (const TaskIndex task : graph.carried()) carried_.push_back(of(task));
 }
 
-void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, bool computing_thread) {
+void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, TaskIndex source) {
   const Task& task = graph.tasks()[static_cast<std::size_t>(index)];
   const bool copy = kind == TaskKind::capture || kind == TaskKind::deliver;
   const ActionIndex own = size();
   if (kind == TaskKind::deliver) {
     dependencies_.push_back(of(index));
   } else if (kind == TaskKind::transfer) {
-    dependencies_.push_back(own - 1);  // its capture
+    // What it passes on, or its capture.
+    dependencies_.push_back(source != MessagePlaces::kCaptured ? of(source) : own - 1);
   } else {
     for (const TaskIndex d : graph.dependencies(index)) dependencies_.push_back(of(d));
     const auto marks = graph.carried_dependencies(index);
@@ -121,7 +150,6 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, bool c
     action_of_[static_cast<std::size_t>(index)] = own;
   actions_.push_back({.kind = kind,
                       .lane = copy ? LaneKind::cpu : task.lane,
-                      .computing_thread = computing_thread,
                       .task = index,
                       .device = kind == TaskKind::deliver ? task.peer : task.device,
                       .peer = copy ? -1 : task.peer,
@@ -145,6 +173,16 @@ ActionIndex outcome_of(const Program& program, DeviceIndex master) {
   return last;
 }
 
+Seconds message_overhead(const CostModel& costs, const LaneAction& message, Bytes payload) {
+  Seconds overhead = costs.message_overhead(message.device, payload, message.computing_thread);
+  if (!message.computing_thread) return overhead;
+  if (message.lane_sends)
+    overhead = overhead + costs.handling_time(message.device, TaskKind::capture, payload);
+  if (message.lane_receives)
+    overhead = overhead + costs.handling_time(message.peer, TaskKind::deliver, payload);
+  return overhead;
+}
+
 ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,
                        const LaneAction& action) {
   require(action.device < cluster.size() && action.peer < cluster.size(),
@@ -152,17 +190,17 @@ ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const Tas
   const Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
   if (action.kind == TaskKind::capture || action.kind == TaskKind::deliver) {
     const Bytes payload{payload_bytes(task)};
-    return {
-        .seconds =
-            costs.copy_time(action.device, action.kind, payload, action.computing_thread).value(),
-        .bytes = copy_work(payload).streamed_bytes};
+    return {.seconds = costs
+                           .copy_time(action.device, action.kind, payload,
+                                      action.computing_thread && !by_lane(action))
+                           .value(),
+            .bytes = copy_work(payload).streamed_bytes};
   }
   const Work work = work_of(costs.transformer(), graph.batch(), task);
   ActionCost cost{.bytes = span_bytes(task, work), .flops = work.flops};
   cost.seconds =
-      (action.lane == LaneKind::channel
-           ? costs.message_overhead(task.device, Bytes{work.bytes_wire}, action.computing_thread)
-           : lane_time(cluster, costs, task, work))
+      (action.lane == LaneKind::channel ? message_overhead(costs, action, Bytes{work.bytes_wire})
+                                        : lane_time(cluster, costs, task, work))
           .value();
   return cost;
 }

@@ -22,7 +22,12 @@ inline constexpr double kInlineBytes = 65536.0;
 struct LaneAction {
   TaskKind kind = TaskKind::add;
   LaneKind lane = LaneKind::cpu;
-  bool computing_thread = false;  // messages: the computing threads send and receive it
+  // Messages and their copies: it is small enough for computing threads to send and receive it,
+  bool computing_thread = false;
+  // but a relay is sent by a thread of the channel, and everything is received by one in a channel
+  // with messages that are passed on as they arrive.
+  bool lane_sends = false;
+  bool lane_receives = false;
   TaskIndex task = 0;
   DeviceIndex device = 0;  // whose lane; of a channel: the sender
   DeviceIndex peer = -1;   // of a channel: the receiver
@@ -46,6 +51,8 @@ using ActionIndex = std::int32_t;
 // every lane is part of it. Serves every step of the graph's shape. A transfer is three actions:
 //   a capture waits for the dependencies and marks of the transfer,
 //   the message itself for its capture, the delivery for the message.
+// Of a relay (model/message_places.hpp) there are two: the message waits for the message that it
+// passes on.
 // A task that depends on a transfer waits for the message: its device's delivery precedes it in its
 // lane anyway.
 class Program {
@@ -78,7 +85,8 @@ class Program {
     const auto at = static_cast<std::size_t>(i);
     return {all.data() + first[at], all.data() + first[at + 1]};
   }
-  void add(const TaskGraph& graph, TaskKind kind, TaskIndex task, bool computing_thread);
+  // `source`: of a message, what it passes on.
+  void add(const TaskGraph& graph, TaskKind kind, TaskIndex task, TaskIndex source = -1);
 
   std::vector<LaneAction> actions_;
   std::vector<ActionIndex> dependencies_;
@@ -94,6 +102,11 @@ class Program {
 // `master`, or where it samples nothing the last action of its cpu lane. Throws logic_error if that
 // lane is empty.
 [[nodiscard]] ActionIndex outcome_of(const Program& program, DeviceIndex master);
+
+// What a message costs beyond its route and both ends' computing threads: CostModel's
+// message_overhead and, of a small one, what threads of the channel do of it instead of those.
+[[nodiscard]] Seconds message_overhead(const CostModel& costs, const LaneAction& message,
+                                       Bytes payload);
 
 // What an action costs in a step of `graph`.
 struct ActionCost {

@@ -14,7 +14,8 @@
 //
 // Both ends' computing threads copy a message, between their own tasks: the cpu lane of the sender
 // captures it, then the channel takes it; the cpu lane of the receiver delivers it, which is what
-// the receiver's tasks that depend on the transfer really wait for. Graphs do not say when:
+// the receiver's tasks that depend on the transfer really wait for. What a device only passes on
+// leaves it as it arrives (a relay), without a capture. Graphs do not say when and which:
 // model/message_places.hpp has the rule, model/program.hpp a step with all that lanes do in it.
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait

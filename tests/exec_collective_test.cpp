@@ -185,10 +185,11 @@ TEST_CASE("exec/collective: buffers that a device allocates are within the predi
                               &transport);
           const double got = run.report().peak_memory.buffers;
           const double predicted = plan.devices[d].memory.buffers;
-          // Predictions are whole rows of the prompt; buffers are whole cache lines.
+          // Predictions are whole rows of the prompt, and the same for all ranks of a ring, some of
+          // which pass on less than others; buffers are whole cache lines.
           const double row = 4.0 * static_cast<double>(kPrompt.size()) * 44.0;
           CHECK(got <= predicted + 64.0);
-          CHECK(got > predicted - row);
+          CHECK(got > predicted - (allreduce == "ring" ? 2.0 : 1.0) * row);
         }
       }
     }

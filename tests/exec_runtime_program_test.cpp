@@ -12,6 +12,7 @@
 #include "exec/runtime/schedule.hpp"
 #include "model/program.hpp"
 #include "planner/search.hpp"
+#include "relay_support.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -145,6 +146,11 @@ TEST_CASE("exec/program: the same on 300 random graphs, with fewer dependencies 
         const model::Task& before = graph.tasks()[static_cast<std::size_t>(j)];
         if ((before.device == task.device || before.peer == task.device) && below(8) == 0)
           dependencies.push_back(j);
+      }
+      if (graph.size() > 0 && below(4) == 0) {
+        tandem::test::try_relay(
+            graph, static_cast<model::TaskIndex>(below(static_cast<std::size_t>(graph.size()))),
+            static_cast<model::DeviceIndex>(below(devices)), task, dependencies);
       }
       graph.add(task, dependencies);
     }

@@ -14,6 +14,8 @@
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_transport_pair.hpp"
+#include "model/message_places.hpp"
+#include "relay_support.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -95,9 +97,22 @@ TaskGraph random_graph(std::mt19937& random, int devices, int tasks, std::int32_
         dependencies.push_back(j);
       }
     }
+    if (i > 0 && devices > 1 && below(4) == 0) {
+      tandem::test::try_relay(
+          graph, static_cast<model::TaskIndex>(below(static_cast<std::size_t>(i))),
+          static_cast<model::DeviceIndex>(below(static_cast<std::size_t>(devices))), task,
+          dependencies);
+    }
     graph.add(task, dependencies);
   }
   return graph;
+}
+
+int relays_of(const TaskGraph& graph) {
+  const model::MessagePlaces places = model::message_places(graph);
+  int relays = 0;
+  for (model::TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
+  return relays;
 }
 
 void execute_serially(const TaskGraph& graph, std::vector<Compute>& devices) {
@@ -137,6 +152,7 @@ TEST_CASE(
       {.sends_inline = true, .max_delay = std::chrono::microseconds(300), .seed = 6},
       {.receives_inline = true, .max_delay = std::chrono::microseconds(300), .seed = 7}};
   constexpr int kSteps = 2;
+  int relays = 0;
   for (int trial = 0; trial < 150; ++trial) {
     const int count = 1 + trial % 7;
     const TaskGraph graph = random_graph(random, count, 10 + trial, hidden);
@@ -149,7 +165,9 @@ TEST_CASE(
              graph, devices, networks[static_cast<std::size_t>(trial) % networks.size()], kSteps))
       CHECK(error == "");
     CHECK(contents(devices, hidden) == expected);
+    relays += relays_of(graph);
   }
+  CHECK(relays > 500);
 }
 
 // The sender's buffer next to nothing. The receiver's window, 64 KiB, stays: with a smaller one the

@@ -91,12 +91,75 @@ TEST_CASE("exec/schedule: arrivals in one buffer are delivered in order") {
   CHECK(text_of(make_schedule(g, 0)) == "d0 d1 r2 r3");
 }
 
-TEST_CASE("exec/schedule: what arrives is forwarded") {
+TEST_CASE("exec/schedule: what arrives is passed on without a capture, from its slot") {
   TaskGraph g = graph();
   const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});
-  g.add(transfer(0, 2, kReceive, kReceive), {in});
+  const TaskIndex out = g.add(transfer(0, 2, kReceive, kReceive), {in});
   g.add(add(0, kHidden, kNormed), {});
-  CHECK(text_of(make_schedule(g, 0)) == "d0 c1 r2");
+  const Schedule schedule = make_schedule(g, 0);
+  CHECK(text_of(schedule) == "d0 r2");
+  CHECK(schedule.incoming.at(0).passes_on);
+  const ChannelMessage& relay = schedule.outgoing.at(0).messages.at(0);
+  CHECK(relay.task == out);
+  CHECK(relay.slot == -1);
+  CHECK(relay.source.channel == 0);
+  CHECK(relay.source.position == 0);
+  CHECK(schedule.outgoing[0].slots == 0);
+  CHECK(schedule.records == 4);  // both messages, one delivery, one run
+  CHECK(schedule.relayed_bytes == 32.0);
+}
+
+TEST_CASE("exec/schedule: only what one message has brought, unchanged, is passed on") {
+  TaskGraph g = graph();
+  const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});
+  const auto captured = [&] { return text_of(make_schedule(g, 0)); };
+  SUBCASE("not if a task has written to it") {
+    const TaskIndex summed = g.add(add(0, kHidden, kReceive), {in});
+    g.add(transfer(0, 2, kReceive, kReceive), {summed});
+    CHECK(captured() == "d0 r1 c2");
+  }
+  SUBCASE("not even if the transfer does not say so") {
+    g.add(add(0, kHidden, kReceive), {});
+    g.add(transfer(0, 2, kReceive, kReceive), {in});
+    CHECK(captured() == "d0 r1 c2");
+  }
+  SUBCASE("not if another message has arrived in it since") {
+    Task half = transfer(2, 0, kPartial, kReceive);
+    half.columns = {4, 8};
+    g.add(half, {});
+    g.add(transfer(0, 2, kReceive, kReceive), {in});
+    CHECK(captured() == "d0 d1 c2");
+  }
+  SUBCASE("not a part of it") {
+    Task half = transfer(0, 2, kReceive, kReceive);
+    half.columns = {4, 8};
+    g.add(half, {in});
+    CHECK(captured() == "d0 c1");
+  }
+  SUBCASE("not if it shall wait for something else, too") {
+    const TaskIndex other = g.add(add(0, kHidden, kNormed), {});
+    g.add(transfer(0, 2, kReceive, kReceive), {in, other});
+    CHECK(captured() == "r1 d0 c2");
+  }
+  SUBCASE("to several devices, and back, from the same slot") {
+    g.add(transfer(0, 2, kReceive, kReceive), {in});
+    g.add(transfer(0, 1, kReceive, kReceive), {in});
+    CHECK(captured() == "d0");
+    CHECK(make_schedule(g, 0).incoming.at(0).messages.at(0).relays.size() == 2);
+  }
+}
+
+TEST_CASE("exec/schedule: what is captured behind a relay goes behind it") {
+  TaskGraph g = graph();
+  g.add(add(0, kHidden, kPartial), {});                                // 0
+  g.add(add(0, kHidden, kNormed), {});                                 // 1
+  const TaskIndex in = g.add(transfer(1, 0, kPartial, kReceive), {});  // 2
+  g.add(transfer(0, 2, kReceive, kReceive), {in});                     // 3: a relay
+  g.add(transfer(0, 2, kPartial, kPartial), {0});                      // 4: ready long before
+  const Schedule schedule = make_schedule(g, 0);
+  CHECK(text_of(schedule) == "r0 r1 c4 d2");
+  CHECK(schedule.outgoing.at(0).messages.at(0).task == 3);
+  CHECK(schedule.outgoing.at(0).slots == 1);
 }
 
 TEST_CASE("exec/schedule: messages of a channel are captured in program order") {

@@ -10,6 +10,7 @@
 #include "model/analytic.hpp"
 #include "model/message_places.hpp"
 #include "tests/model_fixtures.hpp"
+#include "tests/relay_support.hpp"
 
 using namespace tandem::model;
 
@@ -289,11 +290,15 @@ std::vector<Entry> entries_of(const TaskGraph& graph) {
     }
     own.occupied = 4.0 * task.columns.size() / 8.0;
     own.flight = kFlight;
-    own.after = {3 * at};
-    entries[3 * at] = {.task = i, .kind = TaskKind::capture, .after = after, .occupied = kCapture};
+    const bool relay = places.is_relay(i);
+    own.after = {relay ? 3 * static_cast<std::size_t>(places.source[at]) + 1 : 3 * at};
+    if (!relay) {
+      entries[3 * at] = {
+          .task = i, .kind = TaskKind::capture, .after = after, .occupied = kCapture};
+      cpu[task.device][{places.capture[at], 2, i}] = 3 * at;
+    }
     entries[3 * at + 2] = {
         .task = i, .kind = TaskKind::deliver, .after = {3 * at + 1}, .occupied = kDelivery};
-    cpu[task.device][{places.capture[at], 2, i}] = 3 * at;
     cpu[task.peer][{places.delivery[at], 0, i}] = 3 * at + 2;
     channels[{task.device, task.peer}].push_back(3 * at + 1);
   }
@@ -330,6 +335,7 @@ TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dep
   constexpr std::array kBuffers{BufferKind::hidden, BufferKind::partial, BufferKind::receive};
   const Cluster cluster = test::star(4, Seconds{0.5}, BytesPerSecond{8.0});
   const CostModel costs = copying_model(4, kCapture, kDelivery);
+  int relays = 0;
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
     TaskGraph graph(Batch{{{}}});
@@ -346,8 +352,12 @@ TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dep
         task.input.kind = kBuffers.at(static_cast<std::size_t>(draw(3)));
         task.output.kind = kBuffers.at(static_cast<std::size_t>(draw(3)));
       }
+      if (i > 0 && draw(4) == 0)
+        tandem::test::try_relay(graph, draw(i), draw(4), task, dependencies);
       graph.add(task, dependencies);
     }
+    const MessagePlaces places = message_places(graph);
+    for (TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
     const std::vector<Span> spans = evaluate(cluster, costs, graph);
     const auto captures = copies(TaskKind::capture, cluster, costs, graph);
     const auto deliveries = copies(TaskKind::deliver, cluster, costs, graph);
@@ -361,6 +371,7 @@ TEST_CASE("model/analytic: random graphs equal a longest path over lanes and dep
       CHECK(span.end == entry.start + entry.occupied + entry.flight);
     }
   }
+  CHECK(relays > 100);
 }
 
 TEST_CASE("model/analytic: copies take the cpu lanes of both ends, in their order") {

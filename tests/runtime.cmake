@@ -13,6 +13,7 @@ tandem_tests(
     exec_runtime_pacer_test.cpp
     exec_runtime_program_test.cpp
     exec_runtime_random_graph_test.cpp
+    exec_runtime_relay_test.cpp
     exec_runtime_report_test.cpp
     exec_runtime_schedule_test.cpp
     exec_runtime_tally_test.cpp

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "model/error.hpp"
+#include "model/message_places.hpp"
+#include "relay_support.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
 #include "sim_random.hpp"
@@ -70,6 +72,8 @@ TaskGraph random_graph(Dice& dice, int devices, int step, int marks, int awaited
     if (dependencies.empty() && step > 1)
       task.kind = TaskKind::norm, task.lane = LaneKind::cpu, task.peer = -1,
       task.block = model::WeightBlock::none;
+    if (i > 0 && dice.in(0, 3) == 0)
+      test::try_relay(graph, dice.in(0, i - 1), dice.in(0, devices - 1), task, dependencies);
     std::vector<std::int32_t> waits;
     if (awaited > 0 && dice.in(0, 4) == 0) waits.push_back(dice.in(0, awaited - 1));
     graph.add(task, dependencies, waits);
@@ -82,6 +86,7 @@ TaskGraph random_graph(Dice& dice, int devices, int step, int marks, int awaited
 
 TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graphs and platforms") {
   std::size_t spans = 0;
+  int relays = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     Dice dice(seed);
@@ -98,8 +103,13 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graph
     CHECK(found.size() == expected.size());
     CHECK(differences(expected, found) == 0);
     spans += found.size();
+    for (const TaskGraph& graph : graphs) {
+      const model::MessagePlaces places = model::message_places(graph);
+      for (TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
+    }
   }
   CHECK(spans > 10000);
+  CHECK(relays > 300);
 }
 
 TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of a ring, 30000 s") {

@@ -115,6 +115,7 @@ MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
                                          std::span<const std::byte> payload,
                                          Clock::time_point ready, bool by_computing_thread) {
   Way& channel = way(to_, to);
+  sleep_until(ready);  // a relay may be asked for early: a link serves in the order of asking
   Clock::time_point end = std::max(ready, channel.free);
   if (overhead_) end += overhead_(payload.size(), by_computing_thread);
   if (payload.size() <= channel.piece_bytes) {

@@ -132,6 +132,23 @@ Pacer::Interval Pacer::end_copy(const MessageCopy& copy) {
   return occupy((measured_s() + message_s) * options_.slowdown * options_.dilation);
 }
 
+std::chrono::nanoseconds Pacer::message_time(model::DeviceIndex device, model::TaskKind kind,
+                                             model::Bytes payload) const {
+  double seconds = 0.0;
+  switch (options_.pace) {
+    case Pace::real:
+      break;
+    case Pace::measured:
+      if (options_.messages != nullptr)
+        seconds = options_.messages->cpu(kind, payload).value() * options_.slowdown;
+      break;
+    case Pace::nominal:
+      seconds = options_.costs->handling_time(device, kind, payload).value();
+      break;
+  }
+  return std::chrono::nanoseconds(std::llround(seconds * options_.dilation * 1e9));
+}
+
 double Pacer::measured_s() {
   const auto cpu = used() - cpu_started_ - cpu_overhead_;
   return std::max(0.0, std::chrono::duration<double>(cpu).count());

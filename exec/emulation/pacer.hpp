@@ -85,6 +85,12 @@ class Pacer {
   Interval end(const model::Batch& batch, const model::Task& task);
   // The same of a capture or delivery.
   Interval end_copy(const MessageCopy& copy);
+  // What sending (capture) or receiving (deliver) a small message takes of a thread of the paced
+  // device that does not compute, as that of a channel with relays. 0 without emulation. Any
+  // thread.
+  [[nodiscard]] std::chrono::nanoseconds message_time(model::DeviceIndex device,
+                                                      model::TaskKind kind,
+                                                      model::Bytes payload) const;
   // Returns when the tasks so far have ended on the paced device.
   void settle();
   // When they did: what this device has now, it has since then.

@@ -34,7 +34,7 @@ void ChannelLane::reserve(const ChannelSchedule& schedule) {
   // Slots of different shapes may lie differently: nothing is in flight between steps.
   const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
   if (storage_.size() < floats) storage_.resize(floats);
-  if (needs_thread(schedule.slot_floats * sizeof(float))) start();
+  if (needs_thread(schedule)) start();
 }
 
 void ChannelLane::start() {
@@ -85,7 +85,9 @@ std::span<float> ChannelLane::slot(const ChannelMessage& message) {
 
 template <class Ready>
 void ChannelLane::await(std::unique_lock<std::mutex>& lock, Ready ready) {
+  awaited_ = true;
   changed_.wait(lock, [&] { return cancelled_ || ready(); });
+  awaited_ = false;
   if (cancelled_) throw Error(reason_);
 }
 
@@ -105,10 +107,23 @@ void ChannelLane::work() {
   }
 }
 
+void OutgoingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
+                         std::span<IncomingLane* const> arriving) {
+  arriving_ = arriving;
+  ChannelLane::begin(step, schedule);
+}
+
 void OutgoingLane::reset() {
-  captured_ = 0;
+  ready_.assign(static_cast<std::size_t>(count()), 0);
+  sending_ = false;
   sent_ = 0;
   times_.resize(static_cast<std::size_t>(count()));
+}
+
+std::span<const std::byte> OutgoingLane::payload(const ChannelMessage& message) {
+  if (!message.source.exists()) return std::as_bytes(slot(message));
+  IncomingLane* const from = arriving_[static_cast<std::size_t>(message.source.channel)];
+  return std::as_bytes(from->arrived(message.source.position));
 }
 
 std::span<float> OutgoingLane::room(std::int32_t position) {
@@ -120,65 +135,97 @@ std::span<float> OutgoingLane::room(std::int32_t position) {
   return slot(next);
 }
 
-void OutgoingLane::send(std::int32_t position, Clock::time_point ready) {
-  times_[static_cast<std::size_t>(position)].start = ready;
-  bool first = false;
+void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool relayed) {
+  Times& times = times_[static_cast<std::size_t>(position)];
+  times.start = ready;
   {
     const std::lock_guard lock(mutex());
-    first = sent_ == position;
+    ready_[static_cast<std::size_t>(position)] = 1;
+    if (sent_ != position || sending_) return;  // whoever sends those before it sees to it
+    sending_ = true;
   }
-  if (first) {
-    const ChannelMessage& next = message(position);
-    if (const auto times = transport().try_send(peer(), tag(next), std::as_bytes(slot(next)))) {
-      // What the computing thread itself does is its own time, not the channel's.
-      times_[static_cast<std::size_t>(position)] = {.start = times->sent, .sent = times->sent};
-      const std::lock_guard lock(mutex());
-      captured_ = sent_ = position + 1;
-      return;
-    }
+  const ChannelMessage& next = message(position);
+  if (const auto done = transport().try_send(peer(), tag(next), payload(next))) {
+    // What the computing thread itself does is its own time, not the channel's.
+    times = {.start = relayed ? ready : done->sent, .sent = done->sent};
+    sent(position);
+    return;
   }
   {
     const std::lock_guard lock(mutex());
-    captured_ = position + 1;
+    sending_ = false;
   }
   changed().notify_all();
+}
+
+// By whoever was sending it.
+void OutgoingLane::sent(std::int32_t position) {
+  // Of the step, which may be over when the lock is released.
+  const MessageRef source = message(position).source;
+  IncomingLane* const from =
+      source.exists() ? arriving_[static_cast<std::size_t>(source.channel)] : nullptr;
+  bool tell = false;
+  {
+    const std::lock_guard lock(mutex());
+    sending_ = false;
+    sent_ = position + 1;
+    tell = awaited() || has_work();
+  }
+  if (tell) changed().notify_all();
+  if (from != nullptr) from->passed_on(source.position);
 }
 
 void OutgoingLane::carry() {
-  // It stays: the computing thread moves `sent_` only while nothing is captured beyond it.
+  {
+    const std::lock_guard lock(mutex());
+    if (!has_work()) return;  // another thread was faster
+    sending_ = true;
+  }
+  // It stays: nobody else moves it meanwhile.
   const std::int32_t position = sent_;
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];
-  const Clock::time_point ready = times.start;
   if (position > 0) {
-    times.start = std::max(ready, times_[static_cast<std::size_t>(position) - 1].sent);
+    times.start = std::max(times.start, times_[static_cast<std::size_t>(position) - 1].sent);
   }
-  times.sent = transport()
-                   .send_since(peer(), tag(next), std::as_bytes(slot(next)), ready,
-                               schedule().by_computing_thread())
-                   .sent;
-  {
-    const std::lock_guard lock(mutex());
-    sent_ = position + 1;
+  const std::span<const std::byte> bytes = payload(next);
+  const bool by_computing_thread = schedule().by_computing_thread();
+  Clock::time_point ready = times.start;
+  if (next.source.exists() && by_computing_thread && options().thread_time) {
+    ready += options().thread_time(model::TaskKind::capture, bytes.size());
   }
-  changed().notify_all();
+  times.sent = transport().send_since(peer(), tag(next), bytes, ready, by_computing_thread).sent;
+  sent(position);
+}
+
+void IncomingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
+                         std::span<OutgoingLane* const> leaving) {
+  leaving_ = leaving;
+  ChannelLane::begin(step, schedule);
 }
 
 void IncomingLane::reset() {
-  threaded_ = needs_thread(slot_bytes());
+  threaded_ = needs_thread(schedule());
   received_ = 0;
-  delivered_.assign(static_cast<std::size_t>(count()), 0);
+  to_pass_on_ = 0;
+  held_.clear();
+  for (const ChannelMessage& message : schedule().messages) {
+    const auto relays = static_cast<std::int32_t>(message.relays.size());
+    held_.push_back(1 + relays);
+    to_pass_on_ += relays;
+  }
   arrivals_.resize(static_cast<std::size_t>(count()));
 }
 
-bool IncomingLane::needs_thread(std::size_t bytes) const {
-  return !transport().receives_inline(peer(), bytes);
+bool IncomingLane::needs_thread(const ChannelSchedule& schedule) const {
+  return schedule.passes_on ||
+         !transport().receives_inline(peer(), schedule.slot_floats * sizeof(float));
 }
 
 bool IncomingLane::has_work() const {
   if (!threaded_ || received_ == count()) return false;
   const std::int32_t previous = message(received_).previous;
-  return previous < 0 || delivered_[static_cast<std::size_t>(previous)] != 0;
+  return previous < 0 || held_[static_cast<std::size_t>(previous)] == 0;
 }
 
 std::span<const float> IncomingLane::payload(std::int32_t position) {
@@ -200,36 +247,55 @@ std::span<const float> IncomingLane::payload(std::int32_t position) {
 
 void IncomingLane::delivered(std::int32_t position) {
   if (!threaded_) {
-    delivered_[static_cast<std::size_t>(position)] = 1;
+    --held_[static_cast<std::size_t>(position)];
     return;
   }
   {
     const std::lock_guard lock(mutex());
-    delivered_[static_cast<std::size_t>(position)] = 1;
+    --held_[static_cast<std::size_t>(position)];
   }
   changed().notify_all();
+}
+
+void IncomingLane::passed_on(std::int32_t position) {
+  bool tell = false;
+  {
+    const std::lock_guard lock(mutex());
+    --held_[static_cast<std::size_t>(position)];
+    --to_pass_on_;
+    tell = awaited() || has_work();
+  }
+  if (tell) changed().notify_all();
 }
 
 void IncomingLane::carry() { receive(received_); }
 
 void IncomingLane::receive(std::int32_t position) {
   const ChannelMessage& next = message(position);
-  require(
-      threaded_ || next.previous < 0 || delivered_[static_cast<std::size_t>(next.previous)] != 0,
-      "IncomingLane: slot still in use");
+  require(threaded_ || next.previous < 0 || held_[static_cast<std::size_t>(next.previous)] == 0,
+          "IncomingLane: slot still in use");
   const MessageTimes times =
       transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
                           Clock::time_point::max(), options().may_spin && !threaded_);
-  arrivals_[static_cast<std::size_t>(position)] = threaded_ ? times.arrived : times.sent;
   if (!threaded_) {
+    arrivals_[static_cast<std::size_t>(position)] = times.sent;
     received_ = position + 1;
     return;
   }
+  Clock::time_point when = times.arrived;
+  if (schedule().passes_on && schedule().by_computing_thread() && options().thread_time) {
+    // This thread does what the computing thread does elsewhere.
+    if (position > 0) when = std::max(when, arrivals_[static_cast<std::size_t>(position) - 1]);
+    when += options().thread_time(model::TaskKind::deliver, next.floats * sizeof(float));
+  }
+  arrivals_[static_cast<std::size_t>(position)] = when;
   {
     const std::lock_guard lock(mutex());
     received_ = position + 1;
   }
   changed().notify_all();
+  for (const MessageRef relay : next.relays)
+    leaving_[static_cast<std::size_t>(relay.channel)]->relay(relay.position, when);
 }
 
 }  // namespace tandem::exec

@@ -2,7 +2,8 @@
 
 // The channel lanes of one device: what stands between its computing thread and the transport. Each
 // is used by the computing thread and, where messages have to wait for the network, by one thread
-// of its own.
+// of its own. A relay is sent when the message that it passes on arrives: by the thread that
+// receives that, if the network takes it at once, else by the thread of the relay's own channel.
 
 #include <atomic>
 #include <chrono>
@@ -24,6 +25,9 @@ struct LaneOptions {
   bool may_spin = false;  // before blocking; never on an emulated or oversubscribed device
   // Called on a lane's own thread with the reason of its failure; cancel every lane here.
   std::function<void(const std::string& reason)> on_failure;
+  // What sending (capture) or receiving (deliver) a small message of so many bytes takes of an
+  // emulated device's threads; null: no more than it takes here. Any thread.
+  std::function<Clock::duration(model::TaskKind kind, std::size_t bytes)> thread_time{};
 };
 
 // What both ends share: slots for payloads, the step under way, the thread, and how it all ends.
@@ -41,8 +45,6 @@ class ChannelLane {
   // steps allocate nothing.
   void reserve(const ChannelSchedule& schedule);
   [[nodiscard]] double allocated_bytes() const;
-  // A step's messages; `schedule` was reserved and stays until finish() returns.
-  void begin(std::int32_t step, const ChannelSchedule& schedule);
   // Returns when the step's messages have all passed. Throws Error if cancelled.
   void finish();
   // Ends the thread, after its present message. A destructor's first act, as the thread calls
@@ -52,20 +54,21 @@ class ChannelLane {
   void cancel(const std::string& reason) noexcept;
 
  protected:
+  // A step's messages; `schedule` was reserved and stays until finish() returns.
+  void begin(std::int32_t step, const ChannelSchedule& schedule);
   // The thread's next message, when there is something for it to do. May wait for the network.
   virtual void carry() = 0;
   [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
   [[nodiscard]] virtual bool done() const = 0;      // with the step; under the mutex
   virtual void reset() = 0;                         // for a new step, under the mutex
-  // Whether messages of `bytes` may need the thread.
-  [[nodiscard]] virtual bool needs_thread(std::size_t bytes) const = 0;
+  // Whether the messages of `schedule` may need the thread.
+  [[nodiscard]] virtual bool needs_thread(const ChannelSchedule& schedule) const = 0;
   [[nodiscard]] const ChannelMessage& message(std::int32_t position) const {
     return schedule_->messages[static_cast<std::size_t>(position)];
   }
   [[nodiscard]] const ChannelSchedule& schedule() const { return *schedule_; }
   // Messages of the step.
   [[nodiscard]] std::int32_t count() const { return count_; }
-  [[nodiscard]] std::size_t slot_bytes() const { return slot_floats_ * sizeof(float); }
   [[nodiscard]] std::span<float> slot(const ChannelMessage& message);
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};
@@ -74,6 +77,8 @@ class ChannelLane {
   // one is silent. Throws Error if cancelled.
   template <class Ready>
   void await(std::unique_lock<std::mutex>& lock, Ready ready);
+  // Whether the computing thread waits here. Under the mutex.
+  [[nodiscard]] bool awaited() const { return awaited_; }
   [[nodiscard]] Transport& transport() { return *transport_; }
   [[nodiscard]] const Transport& transport() const { return *transport_; }
   [[nodiscard]] const LaneOptions& options() const { return options_; }
@@ -98,24 +103,34 @@ class ChannelLane {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool cancelled_ = false;
+  bool awaited_ = false;
   std::string reason_;
   std::thread thread_;
 };
 
-// The sending end: payloads are captured and sent in order. The computing thread sends what the
-// network takes at once; a message that has to wait, and those captured while it does, are the
-// thread's, so that the computing thread itself never waits for the network to take one.
+class IncomingLane;
+
+// The sending end: messages are sent in order, each when it is ready: captured by the computing
+// thread, or arrived if it is a relay. Whoever makes it ready sends it, if it is the next one and
+// the network takes it at once; a message that has to wait, and those that become ready while
+// others are sent, are the thread's, so that neither the computing thread nor one that receives
+// ever waits for the network to take one.
 class OutgoingLane final : public ChannelLane {
  public:
   using ChannelLane::ChannelLane;
   ~OutgoingLane() override { stop(); }
 
-  // Storage for the payload of message `position`, the next one; waits for room, which the schedule
-  // promises without this device's help (schedule.hpp).
+  // As ChannelLane::begin. `arriving`: the lanes of the step's incoming channels, which begin after
+  // this one and stay until both have finished.
+  void begin(std::int32_t step, const ChannelSchedule& schedule,
+             std::span<IncomingLane* const> arriving);
+  // Storage for the payload of message `position`, which is no relay; waits for room, which the
+  // schedule promises without this device's help (model/channel_slots.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
-  // That storage holds the payload, on this device's clock since `ready`: sends it, or leaves (the
-  // rest of) it to the thread.
-  void send(std::int32_t position, Clock::time_point ready);
+  // That storage holds the payload, on this device's clock since `ready`.
+  void send(std::int32_t position, Clock::time_point ready) { offer(position, ready, false); }
+  // The message that `position` passes on has arrived. By the thread that received it.
+  void relay(std::int32_t position, Clock::time_point arrival) { offer(position, arrival, true); }
 
   struct Times {
     Clock::time_point start;  // when it was ready and the one before it sent
@@ -127,25 +142,38 @@ class OutgoingLane final : public ChannelLane {
   }
 
  private:
+  void offer(std::int32_t position, Clock::time_point ready, bool relayed);
+  [[nodiscard]] std::span<const std::byte> payload(const ChannelMessage& message);
+  void sent(std::int32_t position);
   void carry() override;
-  [[nodiscard]] bool has_work() const override { return sent_ < captured_; }
+  [[nodiscard]] bool has_work() const override {
+    return !sending_ && sent_ < count() && ready_[static_cast<std::size_t>(sent_)] != 0;
+  }
   [[nodiscard]] bool done() const override { return sent_ == count(); }
   void reset() override;
-  [[nodiscard]] bool needs_thread(std::size_t /*bytes*/) const override { return true; }
+  [[nodiscard]] bool needs_thread(const ChannelSchedule& /*schedule*/) const override {
+    return true;
+  }
 
-  // Under the mutex. The one at `sent_` is the thread's if it is captured, else the computing
-  // thread's.
-  std::int32_t captured_ = 0;
+  std::span<IncomingLane* const> arriving_;
+  // Under the mutex.
+  std::vector<char> ready_;  // by position: it may be sent
+  bool sending_ = false;     // somebody sends the one at `sent_`
   std::int32_t sent_ = 0;
   std::vector<Times> times_;
 };
 
-// The receiving end: messages are received in order and delivered in any.
+// The receiving end: messages are received in order and delivered in any. Where some are passed on,
+// a thread receives all of the step, and tells the relays' lanes.
 class IncomingLane final : public ChannelLane {
  public:
   using ChannelLane::ChannelLane;
   ~IncomingLane() override { stop(); }
 
+  // As ChannelLane::begin. `leaving`: the lanes of the step's outgoing channels, which have begun
+  // and stay until both have finished.
+  void begin(std::int32_t step, const ChannelSchedule& schedule,
+             std::span<OutgoingLane* const> leaving);
   // The payload of message `position`; waits until it is there.
   [[nodiscard]] std::span<const float> payload(std::int32_t position);
   // Whether a thread of its own receives the step's messages, not the computing thread.
@@ -155,20 +183,30 @@ class IncomingLane final : public ChannelLane {
   [[nodiscard]] Clock::time_point arrival(std::int32_t position) const {
     return arrivals_[static_cast<std::size_t>(position)];
   }
-  // Its slot may take another message.
+  // Its slot may take another message, once all relays of it are sent.
   void delivered(std::int32_t position);
+  // The payload of a message that has arrived and is not passed on by all its relays. Any thread.
+  [[nodiscard]] std::span<const float> arrived(std::int32_t position) {
+    return slot(message(position));
+  }
+  // A relay of it is sent. Any thread.
+  void passed_on(std::int32_t position);
 
  private:
   void carry() override;
   [[nodiscard]] bool has_work() const override;
-  [[nodiscard]] bool done() const override { return !threaded_ || received_ == count(); }
+  [[nodiscard]] bool done() const override {
+    return !threaded_ || (received_ == count() && to_pass_on_ == 0);
+  }
   void reset() override;
-  [[nodiscard]] bool needs_thread(std::size_t bytes) const override;
+  [[nodiscard]] bool needs_thread(const ChannelSchedule& schedule) const override;
   void receive(std::int32_t position);
 
+  std::span<OutgoingLane* const> leaving_;
   bool threaded_ = false;  // in this step
   std::atomic<std::int32_t> received_{0};
-  std::vector<char> delivered_;
+  std::int32_t to_pass_on_ = 0;     // relays that are not sent; under the mutex
+  std::vector<std::int32_t> held_;  // by position: delivery and relays to come; under the mutex
   std::vector<Clock::time_point> arrivals_;
 };
 

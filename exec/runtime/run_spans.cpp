@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "model/error.hpp"
+#include "model/message_places.hpp"
 #include "model/program.hpp"
 #include "model/work.hpp"
 
@@ -155,8 +156,17 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
   auto next = times.begin();
   std::vector<char> seen;
   std::vector<char> copied;
+  std::map<std::shared_ptr<const char>, model::MessagePlaces> shapes;  // by TaskGraph::shape
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
+    const auto [shape, is_new] = shapes.try_emplace(graph.shape());
+    if (is_new) shape->second = model::message_places(graph);
+    const model::MessagePlaces& places = shape->second;
+    // Of a transfer each end records the message and its copy; nobody captures a relay.
+    const auto copies = [&](model::TaskIndex task) {
+      const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
+      return own.lane == model::LaneKind::channel && (own.peer == device || !places.is_relay(task));
+    };
     const auto name = [step](model::TaskIndex task) {
       return "step " + std::to_string(step) + " task " + std::to_string(task);
     };
@@ -165,7 +175,7 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
     for (; next != times.end() && next->step == step; ++next) {
       const auto i = static_cast<std::size_t>(next->of());
       const bool right = next->of() < graph.size() && sees(device, graph.tasks()[i]) &&
-                         (!next->copy() || graph.tasks()[i].lane == model::LaneKind::channel);
+                         (!next->copy() || copies(next->of()));
       if (!right || !is_possible(*next)) {
         fail(name(next->of()) + " is not a task of that device, or at an impossible time");
       }
@@ -173,11 +183,8 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
     }
     for (model::TaskIndex i = 0; i < graph.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
-      const model::Task& task = graph.tasks()[at];
-      if (!sees(device, task)) continue;
-      // Of a transfer each end records the message and its copy.
-      const bool copies = task.lane == model::LaneKind::channel;
-      if (seen[at] == 0 || (copies && copied[at] == 0)) fail(name(i) + " is missing");
+      if (!sees(device, graph.tasks()[at])) continue;
+      if (seen[at] == 0 || (copies(i) && copied[at] == 0)) fail(name(i) + " is missing");
     }
   }
   if (next != times.end()) fail("records out of order or beyond the last step");

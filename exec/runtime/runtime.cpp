@@ -76,6 +76,12 @@ void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
 template <class Lane>
 void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>& used,
                      std::map<model::DeviceIndex, std::unique_ptr<Lane>>& lanes) {
+  decltype(LaneOptions::thread_time) thread_time;
+  if (pacer_->emulates()) {
+    thread_time = [this](model::TaskKind kind, std::size_t bytes) {
+      return pacer_->message_time(options_.device, kind, model::Bytes{static_cast<double>(bytes)});
+    };
+  }
   for (const ChannelSchedule& channel : channels) {
     require(transport_ != nullptr, "Runtime: the graph has channels, but there is no transport");
     const std::lock_guard lock(mutex_);
@@ -85,7 +91,8 @@ void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>&
       lane = std::make_unique<Lane>(
           *transport_, channel.peer,
           LaneOptions{.may_spin = options_.may_spin,
-                      .on_failure = [this](const std::string& reason) { cancel(reason); }});
+                      .on_failure = [this](const std::string& reason) { cancel(reason); },
+                      .thread_time = thread_time});
     }
     lane->reserve(channel);
     used.push_back(lane.get());
@@ -127,10 +134,10 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
                           const SampleToken& sample, TimeLog& log) {
   const Schedule& schedule = shape.schedule;
   for (std::size_t c = 0; c < shape.outgoing.size(); ++c) {
-    shape.outgoing[c]->begin(step, schedule.outgoing[c]);
+    shape.outgoing[c]->begin(step, schedule.outgoing[c], shape.incoming);
   }
   for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
-    shape.incoming[c]->begin(step, schedule.incoming[c]);
+    shape.incoming[c]->begin(step, schedule.incoming[c], shape.outgoing);
   }
   compute_->begin(graph.batch());
   std::int32_t token = -1;
@@ -176,6 +183,7 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
     lane->finish();
   }
   for (IncomingLane* lane : shape.incoming) lane->finish();
+  bytes_sent_ += schedule.relayed_bytes;
   if (disk_) disk_->finish();
   append_transfers(step, shape, log);
   append_loads(step, schedule.disk, log);
@@ -228,7 +236,7 @@ Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
   MessageCopy copy{.kind = model::TaskKind::deliver,
                    .device = options_.device,
                    .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
-                   .computing_thread = channel.by_computing_thread()};
+                   .computing_thread = channel.by_computing_thread() && !channel.passes_on};
   if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));
   pacer_->begin();

@@ -39,8 +39,12 @@ class Builder {
     collect_loads(schedule.disk);
     order(schedule);
     schedule.records = own_.size();
-    for (const auto* channels : {&schedule.outgoing, &schedule.incoming}) {
-      for (const ChannelSchedule& channel : *channels) schedule.records += channel.messages.size();
+    for (const ChannelSchedule& channel : schedule.incoming)
+      schedule.records += channel.messages.size();
+    for (const ChannelSchedule& channel : schedule.outgoing) {
+      for (const ChannelMessage& message : channel.messages) {
+        if (!message.source.exists()) ++schedule.records;
+      }
     }
     return schedule;
   }
@@ -135,6 +139,29 @@ class Builder {
       }
       (end.outgoing ? schedule.outgoing : schedule.incoming).push_back(std::move(channel));
     }
+    connect_relays(schedule);
+  }
+
+  void connect_relays(Schedule& schedule) const {
+    std::map<TaskIndex, MessageRef> arrivals;
+    const auto for_each = [](std::vector<ChannelSchedule>& channels, const auto& use) {
+      for (std::size_t c = 0; c < channels.size(); ++c) {
+        for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
+          use(channels[c].messages[m], MessageRef{.channel = static_cast<std::int32_t>(c),
+                                                  .position = static_cast<std::int32_t>(m)});
+        }
+      }
+    };
+    for_each(schedule.incoming,
+             [&](ChannelMessage& message, MessageRef at) { arrivals.emplace(message.task, at); });
+    for_each(schedule.outgoing, [&](ChannelMessage& message, MessageRef at) {
+      if (!places_.is_relay(message.task)) return;
+      message.source = arrivals.at(places_.source[static_cast<std::size_t>(message.task)]);
+      schedule.relayed_bytes += model::kElementBytes * static_cast<double>(message.floats);
+      ChannelSchedule& from = schedule.incoming[static_cast<std::size_t>(message.source.channel)];
+      from.passes_on = true;
+      from.messages[static_cast<std::size_t>(message.source.position)].relays.push_back(at);
+    });
   }
 
   void order(Schedule& schedule) {
@@ -159,6 +186,7 @@ class Builder {
                          int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
+          if (channels[c].messages[m].source.exists()) continue;  // nobody captures a relay
           const TaskIndex i = channels[c].messages[m].task;
           keyed.emplace_back(place(i), rank, i,
                              Action{.kind = kind,

@@ -17,7 +17,7 @@ namespace tandem::exec {
 struct Action {
   enum class Kind : std::uint8_t {
     run,      // execute a cpu task
-    capture,  // take the payload of an outgoing transfer and hand it to its channel
+    capture,  // take the payload of an outgoing transfer and hand it to its channel (no relay's)
     deliver,  // wait for an incoming transfer and write it into its buffer
     await,    // wait for a load
   };
@@ -28,13 +28,22 @@ struct Action {
   std::int32_t event = -1;     // run: of the disk's events; -1: no load waits for it
 };
 
+// A message of a channel.
+struct MessageRef {
+  std::int32_t channel = -1;   // of `outgoing` or `incoming`
+  std::int32_t position = -1;  // in the channel's messages
+  [[nodiscard]] bool exists() const { return channel >= 0; }
+};
+
 // A transfer as one end sees it. Payloads wait in slots: the sender's until they are sent, the
-// receiver's until they are delivered.
+// receiver's until they are delivered and passed on.
 struct ChannelMessage {
   model::TaskIndex task = 0;
   std::size_t floats = 0;
   std::int32_t slot = 0;
-  std::int32_t previous = -1;  // the message that had the slot before; -1: none
+  std::int32_t previous = -1;        // the message that had the slot before; -1: none
+  MessageRef source{};               // of a relay: the incoming message that it passes on
+  std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };
 
 struct ChannelSchedule {
@@ -42,6 +51,7 @@ struct ChannelSchedule {
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
   std::size_t slot_floats = 0;  // the largest message
+  bool passes_on = false;       // incoming: some message of it is passed on as it arrives
 
   // Whether a device of its own would send and receive them on its computing thread.
   [[nodiscard]] bool by_computing_thread() const {
@@ -68,7 +78,8 @@ struct Schedule {
   std::vector<ChannelSchedule> outgoing;  // by peer, ascending
   std::vector<ChannelSchedule> incoming;
   DiskSchedule disk;
-  std::size_t records = 0;  // of TaskTime that a step makes
+  std::size_t records = 0;     // of TaskTime that a step makes
+  double relayed_bytes = 0.0;  // of payloads that are sent without being captured
 };
 
 // The schedule of `device`, equivalent to executing the whole graph serially in index order:
@@ -76,7 +87,8 @@ struct Schedule {
 //   captures and deliveries stand among them as model/message_places.hpp says, which is where the
 //   predictors charge them.
 // Payloads wait in slots as model/channel_slots.hpp says, so that no cyclic waiting can arise.
-// A task that depends on a transfer which this device sends may start when its payload is captured.
+// A task that depends on a transfer which this device sends may start when its payload is captured;
+// on a relay, when the message that it passes on is delivered.
 // A load starts as soon as the loads before it and the cpu tasks that it depends on are done; the
 // computing thread waits for it before the first task that depends on it, after everything else
 // that the task waits for.

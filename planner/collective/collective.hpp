@@ -34,6 +34,7 @@ struct ChannelUse {
   bool outgoing = false;
   std::int32_t messages = 0;  // of a step: 1, or 2 for two or more
   std::int32_t columns = 0;   // the widest of them
+  bool passed_on = false;     // some of them are, as they arrive (model/channel_slots.hpp)
 };
 
 struct Collective {

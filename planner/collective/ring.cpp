@@ -35,9 +35,12 @@ std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int
   const std::int32_t widest = (columns + ranks - 1) / ranks;
   const std::int32_t next = wrapped(rank + 1, ranks);
   const std::int32_t before = wrapped(rank - 1, ranks);
-  std::vector<ChannelUse> uses{
-      {.peer = next, .outgoing = true, .messages = 2, .columns = widest},
-      {.peer = before, .outgoing = false, .messages = 2, .columns = widest}};
+  std::vector<ChannelUse> uses{{.peer = next, .outgoing = true, .messages = 2, .columns = widest},
+                               {.peer = before,
+                                .outgoing = false,
+                                .messages = 2,
+                                .columns = widest,
+                                .passed_on = ranks > 2}};
   // Of the sums that go to the master alone.
   if (rank > 0 && next != 0)
     uses.push_back({.peer = 0, .outgoing = true, .messages = 1, .columns = widest});

@@ -115,8 +115,13 @@ std::vector<ChannelUse> tree_channels(const Parents& parents, std::int32_t rank,
                                       std::int32_t columns) {
   std::vector<ChannelUse> uses;
   const auto with = [&](std::int32_t peer) {
+    // All that goes down, but from the root, is passed on from where it arrived.
+    const bool relays = rank > 0 && peer > rank;
     for (const bool outgoing : {false, true})
-      uses.push_back({.peer = peer, .outgoing = outgoing, .messages = 2, .columns = columns});
+      uses.push_back({.peer = peer,
+                      .outgoing = outgoing,
+                      .messages = outgoing && relays ? 0 : 2,
+                      .columns = columns});
   };
   if (rank > 0) with(parent_of(parents, rank));
   for (std::int32_t child = rank + 1; child < static_cast<std::int32_t>(parents.size()); ++child) {

@@ -153,6 +153,7 @@ std::int64_t receive_slots(const Plan& plan, DeviceIndex /*device*/) {
 struct Load {
   std::int64_t messages = 0;
   std::int64_t columns = 0;  // of the widest
+  bool passed_on = false;
 };
 using Channels = std::map<std::pair<DeviceIndex, bool>, Load>;  // by (peer, outgoing)
 
@@ -176,13 +177,15 @@ Channels channels_of(const Plan& plan, DeviceIndex device, const std::string& al
   for (const ChannelUse& use : chosen.collective->channels(shape, rank, columns)) {
     Load& load = channels[{near.order[static_cast<std::size_t>(use.peer)], use.outgoing}];
     load.messages += use.messages;
+    load.passed_on = use.passed_on;
     load.columns = std::max<std::int64_t>(load.columns, use.columns);
   }
   return channels;
 }
 
 // The executor keeps room for two messages of a channel and direction, one where only one passes,
-// each as large as its largest; prompt and decoding use the same room.
+// one more where messages are passed on while others arrive, each as large as its largest; prompt
+// and decoding use the same room.
 std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
   if (plan.cluster.size() == 1) return 0;
   const Capacity reserved = plan.reserved();
@@ -191,7 +194,9 @@ std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
   const auto add = [&](const std::string& allreduce, std::int64_t rows_of_step) {
     for (const auto& [channel, load] : channels_of(plan, device, allreduce)) {
       std::int64_t& most = room[channel];
-      most = std::max(most, std::min<std::int64_t>(2, load.messages) * load.columns * rows_of_step);
+      const std::int64_t slots =
+          std::min<std::int64_t>(2, load.messages) + (load.passed_on ? 1 : 0);
+      most = std::max(most, slots * load.columns * rows_of_step);
     }
   };
   add(plan.allreduce.prompt, rows);
