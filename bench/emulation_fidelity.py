@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """How true emulation is where computing matters: predicted over measured, configuration by configuration.
 
+    emulation_fidelity.py --tandem build/release/bin/tandem --folder out/fidelity --rounds 3
     emulation_fidelity.py --tandem build/release/bin/tandem --folder out/fidelity --profile middle
     emulation_fidelity.py --tandem build/release/bin/tandem --folder out/fidelity pair-16 pipeline3-200
 
-The first call measures this machine with a model's matrices (about 20 s, on a quiet machine), the second plans, simulates
-and runs configurations by name (no name: all), at measured pace, nominal pace or both. Models have random weights. A line
+Plans, simulates and runs configurations by name (no name: all), at measured pace, nominal pace or both, on a quiet machine. With
+--profile it only measures this machine with a model's matrices; with --rounds it does that before each round, as machines that are
+shared drift within minutes, and reports medians over the rounds. Models have random weights. A line
 says predicted / measured for time to first token and for the median token latency, and what the run says of itself.
 """
 
@@ -133,16 +135,17 @@ class Fidelity:
                   "--out", out, *more)
         return json.loads(out.read_text()), time.monotonic() - began
 
-    def compare(self, name, pace, repeat, more):
-        """Deviations of TTFT and of the median latency, in percent of what was measured, medians over `repeat` runs."""
+    def deviations(self, name, pace, more):
+        """Of one run's TTFT and median latency, in percent of what was measured; what the run says of itself; its seconds."""
         predicted = self.predict(name)
-        deviations, said, took = [], {}, 0.0
-        for _ in range(repeat):
-            measured, seconds = self.measure(name, pace, more)
-            took += seconds
-            deviations.append([100.0 * (p / m - 1.0) for p, m in zip(times(predicted), times(measured))])
-            said = measured["environment"]
-        first, then = (statistics.median(d) for d in zip(*deviations))
+        measured, seconds = self.measure(name, pace, more)
+        return ([100.0 * (p / m - 1.0) for p, m in zip(times(predicted), times(measured))], measured["environment"], seconds)
+
+    def report(self, name, pace, runs):
+        """A line on the deviations of `runs`; their medians."""
+        predicted = json.loads((self.folder / f"{name}.predicted.json").read_text())
+        first, then = (statistics.median(d) for d in zip(*(run[0] for run in runs)))
+        said, took = runs[-1][1], sum(run[2] for run in runs)
         p = times(predicted)
         print(f"{name:15} {pace:9} {p[0] * 1e3:8.1f} {first:+7.1f}% {p[1] * 1e3:8.1f} {then:+7.1f}%"
               f"   late {float(said['pacing_late_mean_s']) * 1e3:.1f}/{float(said['pacing_late_max_s']) * 1e3:.1f} ms,"
@@ -163,7 +166,7 @@ def main():
     parser.add_argument("--profile", choices=sorted(MODELS), action="append", default=[])
     parser.add_argument("--seconds", type=float, default=20.0, help="of a profile [20]")
     parser.add_argument("--pace", choices=["measured", "nominal", "both"], default="measured")
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=0, help="measure the machine and run everything so often")
     parser.add_argument("--prepare", action="store_true", help="make models, plans and shards, report nothing")
     parser.add_argument("--dilate", help="passed to tandem run")
     arguments = parser.parse_args()
@@ -184,7 +187,15 @@ def main():
         return
     for pace in ["measured", "nominal"] if arguments.pace == "both" else [arguments.pace]:
         print(f"{'':15} {'pace':9} {'ttft ms':>8} {'p/m-1':>8} {'token ms':>8} {'p/m-1':>8}")
-        pairs = [fidelity.compare(name, pace, arguments.repeat, more) for name in names]
+        runs = {name: [] for name in names}
+        for _ in range(max(1, arguments.rounds)):
+            for model in MODELS:
+                chosen = [name for name in names if CONFIGURATIONS[name][0] == model]
+                if chosen and arguments.rounds:
+                    fidelity.profile(model, arguments.seconds)
+                for name in chosen:
+                    runs[name].append(fidelity.deviations(name, pace, more))
+        pairs = [fidelity.report(name, pace, runs[name]) for name in names]
         sizes = [abs(d) for pair in pairs for d in pair]
         print(f"{pace} pace, {len(pairs)} configurations, TTFT and token latency: "
               f"median {statistics.median(sizes):.1f}%, worst {max(sizes):.1f}%\n", flush=True)
