@@ -51,9 +51,9 @@ class OneStep : public Steps {
 //   cpu, disk: start = max(lane free, dependencies and awaited marks done)
 //              end = start + lane_time, of a capture or delivery copy_time
 //              stall = start - what it would have been without the loads it depends on
-//   message:   start = max(lane free, captured, or arrived if it is a relay); the channel is free
-//   at
-//              start + message_overhead + bytes / route bandwidth; done one route latency later
+//   message:   start = max(lane free, captured; of a relay: what it passes on has arrived)
+//              the channel is free at start + message_overhead + bytes / route bandwidth; done one
+//              route latency later
 // Exact where nothing contends for a link; a lower bound on the contended time otherwise.
 // Throws logic_error for a task that it has no time for.
 void evaluate_analytic(const Cluster& cluster, const CostModel& costs, Steps& steps,

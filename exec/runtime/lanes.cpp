@@ -289,12 +289,15 @@ void IncomingLane::receive(std::int32_t position) {
     when += options().thread_time(model::TaskKind::deliver, next.floats * sizeof(float));
   }
   arrivals_[static_cast<std::size_t>(position)] = when;
+  // With the last message received the step may be over, and its schedule gone; not before the last
+  // relay is sent.
+  const std::span<const MessageRef> relays = next.relays;
   {
     const std::lock_guard lock(mutex());
     received_ = position + 1;
   }
   changed().notify_all();
-  for (const MessageRef relay : next.relays)
+  for (const MessageRef relay : relays)
     leaving_[static_cast<std::size_t>(relay.channel)]->relay(relay.position, when);
 }
 
