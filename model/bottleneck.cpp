@@ -45,11 +45,15 @@ class CriticalPath {
   // Back to time `from`: a disk may have begun a step's loads long before.
   [[nodiscard]] std::vector<Waiting> walk(double from) {
     ActionIndex at = last_result();
-    while (at >= 0 && span(at).end > from) {
+    // A message may wait for its channel: then what comes before it ended for it when the bytes
+    // were out, a latency before the end of its span.
+    double until = at < 0 ? from : span(at).end;
+    while (at >= 0 && until > from) {
       const ActionIndex before = predecessor(at);
       // What passes between the end of the one and the end of the other belongs to the other.
       const double since = before < 0 ? span(at).start : span(at).start - gap(at, before);
-      charge(at, span(at).end - std::max(since, from));
+      charge(at, until - std::max(since, from), span(at).end - until);
+      until = since;
       at = before;
     }
     std::vector<Waiting> waiting;
@@ -105,7 +109,8 @@ class CriticalPath {
     return latest;
   }
 
-  void charge(ActionIndex i, double seconds) {
+  // `seconds` of action `i`, which end `early` seconds before its span does.
+  void charge(ActionIndex i, double seconds, double early) {
     const std::string& device =
         run_.cluster.devices()[static_cast<std::size_t>(action(i).device)].name;
     if (action(i).lane == LaneKind::cpu) {
@@ -117,7 +122,8 @@ class CriticalPath {
       seconds_["disk of " + device] += seconds;
       return;
     }
-    const Route& way = route(i);
+    Route way = route(i);
+    way.latency = Seconds{std::max(0.0, way.latency.value() - early)};
     const double latency = std::min(seconds, way.latency.value());
     const double overhead = std::min(
         seconds - latency, message_overhead(run_.costs, action(i), Bytes{span(i).bytes}).value());

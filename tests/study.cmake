@@ -1,6 +1,8 @@
 tandem_tests(
   study
   SOURCES
+    planner_fixture.cpp
+    study_prediction_test.cpp
     study_steady_state_boundary_points_test.cpp
     study_steady_state_closed_form_test.cpp
     study_steady_state_cycle_mean_test.cpp
