@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -20,7 +18,7 @@
 #include "cli/terminal/interruption.hpp"
 #include "cli/version.hpp"
 #include "exec/emulation/local_cluster.hpp"
-#include "exec/evaluation/questions.hpp"
+#include "exec/evaluation/examination.hpp"
 #include "exec/hosts.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -62,16 +60,12 @@ Syntax syntax() {
 }
 
 // A file of the command line, or of the model's folder if it is there.
-struct Source {
-  std::string path;
-  std::string contents;
-};
-std::optional<Source> source_of(const Options& options, const char* flag,
-                                const std::filesystem::path& usual) {
-  if (const auto path = options.text(flag)) return Source{*path, read_file(*path)};
+std::optional<exec::QuestionSource> source_of(const Options& options, const char* flag,
+                                              const std::filesystem::path& usual) {
+  if (const auto path = options.text(flag)) return exec::QuestionSource{*path, read_file(*path)};
   std::error_code ignored;
   if (!std::filesystem::exists(usual, ignored)) return std::nullopt;
-  return Source{usual.string(), read_file(usual)};
+  return exec::QuestionSource{usual.string(), read_file(usual)};
 }
 
 // The session compares what it needs with the memory that is available.
@@ -122,85 +116,7 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
   return run;
 }
 
-// What is asked: passages of documents, then of questions.
-struct Examination {
-  std::vector<exec::Passage> passages;
-  std::size_t documents = 0;
-  std::int64_t bytes = 0;
-  std::vector<std::int64_t> distances;  // of the questions, in order
-};
-
-Examination examination(const std::optional<Source>& text, const std::optional<Source>& recall,
-                        const exec::Tokenizer& tokenizer, std::int64_t context,
-                        std::int64_t limit) {
-  Examination exam;
-  if (text) {
-    for (const exec::Document& document : exec::parse_documents(text->contents, text->path)) {
-      if (static_cast<std::int64_t>(exam.documents) == limit) break;
-      exec::DocumentPassage made = exec::passage_of(document, tokenizer, context, text->path);
-      exam.passages.push_back(std::move(made.passage));
-      exam.bytes += made.bytes;
-      ++exam.documents;
-    }
-    if (exam.bytes <= 0) {
-      throw Error(text->path + ": no bytes to score, expected longer documents");
-    }
-  }
-  if (recall) {
-    std::map<std::int64_t, std::int64_t> asked;  // by distance
-    for (const exec::Question& question : exec::parse_questions(recall->contents, recall->path)) {
-      if (asked[question.distance]++ >= limit) continue;
-      exam.passages.push_back(exec::passage_of(question, tokenizer, context, recall->path));
-      exam.distances.push_back(question.distance);
-    }
-  }
-  return exam;
-}
-
-struct Recall {
-  std::int64_t questions = 0;
-  std::int64_t right = 0;
-  [[nodiscard]] double accuracy() const {
-    return static_cast<double>(right) / static_cast<double>(questions);
-  }
-};
-
-struct Scores {
-  std::size_t documents = 0;
-  std::int64_t bytes = 0;
-  std::int64_t tokens = 0;
-  double bits = 0.0;
-  std::map<std::int64_t, Recall> recall{};  // by distance
-  double elapsed_s = 0.0;
-
-  [[nodiscard]] double bits_per_byte() const { return bits / static_cast<double>(bytes); }
-  [[nodiscard]] double perplexity() const { return std::exp2(bits / static_cast<double>(tokens)); }
-  [[nodiscard]] Recall total() const {
-    Recall sum;
-    for (const auto& [distance, part] : recall) {
-      sum.questions += part.questions;
-      sum.right += part.right;
-    }
-    return sum;
-  }
-};
-
-Scores summary(const Examination& exam, const std::vector<exec::PassageScores>& scored) {
-  Scores scores{.documents = exam.documents, .bytes = exam.bytes};
-  for (std::size_t i = 0; i < scored.size(); ++i) {
-    if (i < exam.documents) {
-      scores.tokens += static_cast<std::int64_t>(scored[i].size());
-      scores.bits += exec::bits_of(scored[i]);
-    } else {
-      Recall& part = scores.recall[exam.distances[i - exam.documents]];
-      ++part.questions;
-      if (exec::all_first_choices(scored[i])) ++part.right;
-    }
-  }
-  return scores;
-}
-
-Json recall_json(const Recall& recall) {
+Json recall_json(const exec::Recall& recall) {
   const exec::Interval interval = exec::wilson_interval(recall.right, recall.questions);
   return {{"questions", recall.questions},
           {"right", recall.right},
@@ -209,12 +125,13 @@ Json recall_json(const Recall& recall) {
           {"accuracy_high", interval.high}};
 }
 
-Json source_json(const Source& source) {
+Json source_json(const exec::QuestionSource& source) {
   return {{"file", source.path}, {"sha256", model::sha256_hex(source.contents)}};
 }
 
-Json to_json(const Scores& scores, const planner::Plan& plan, const Options& options,
-             const std::optional<Source>& text, const std::optional<Source>& recall) {
+Json to_json(const exec::ExaminationScores& scores, double elapsed_s, const planner::Plan& plan,
+             const Options& options, const std::optional<exec::QuestionSource>& text,
+             const std::optional<exec::QuestionSource>& recall) {
   Json json{{"schema", "tandem.eval/1"}, {"model", plan.model.name}};
   json["plan"] = options.has("plan") ? Json{{"sha256", planner::plan_sha256(plan)},
                                             {"strategy", plan.strategy},
@@ -242,11 +159,11 @@ Json to_json(const Scores& scores, const planner::Plan& plan, const Options& opt
     }
   }
   json["environment"] = {{"tandem", std::string(version())}};
-  json["elapsed_s"] = scores.elapsed_s;
+  json["elapsed_s"] = elapsed_s;
   return json;
 }
 
-std::vector<std::string> recall_row(std::string name, const Recall& recall) {
+std::vector<std::string> recall_row(std::string name, const exec::Recall& recall) {
   const exec::Interval interval = exec::wilson_interval(recall.right, recall.questions);
   return {std::move(name), std::to_string(recall.questions), std::to_string(recall.right),
           model::fixed(100.0 * recall.accuracy(), 1) + " %",
@@ -254,7 +171,7 @@ std::vector<std::string> recall_row(std::string name, const Recall& recall) {
               " %"};
 }
 
-void print(const Scores& scores, std::ostream& out) {
+void print(const exec::ExaminationScores& scores, std::ostream& out) {
   if (scores.documents > 0) {
     model::Table table(
         {"held-out text", "documents", "bytes", "tokens", "bits per byte", "perplexity"});
@@ -302,7 +219,8 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
                 ": no eval/heldout.jsonl and no eval/recall.jsonl; give '--text' or '--recall'");
   }
   const auto tokenizer = exec::load_tokenizer(weights, plan.model);
-  const Examination exam = examination(text, recall, *tokenizer, plan.model.max_context, limit);
+  const exec::Examination exam =
+      exec::make_examination(text, recall, *tokenizer, plan.model.max_context, limit);
 
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
@@ -326,13 +244,14 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   run.on_passage = [&](std::size_t done) { view.stage(std::to_string(done) + of); };
 
   const auto start = std::chrono::steady_clock::now();
-  Scores scores = summary(exam, exec::score(plan, run, exam.passages, interrupt));
-  scores.elapsed_s =
+  const exec::ExaminationScores scores =
+      exec::summarize(exam, exec::score(plan, run, exam.passages, interrupt));
+  const double elapsed_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   view.finish();
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
-  const std::string json = to_json(scores, plan, options, text, recall).dump(2) + '\n';
+  const std::string json = to_json(scores, elapsed_s, plan, options, text, recall).dump(2) + '\n';
   deliver(show, json, out);
   if (show.json) {
     out << json;

@@ -1,6 +1,5 @@
 #include "sim/child.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio_ext.h>
 #include <sys/mman.h>
@@ -10,17 +9,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <vector>
 
+#include "model/child_process.hpp"
 #include "model/error.hpp"
 
 namespace tandem::sim {
@@ -37,44 +35,6 @@ struct Header {
 
 // The parent trusts no length that a dying child wrote.
 constexpr std::size_t kMaxFrame = std::size_t{1} << 24;
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), "simulation process");
-  }
-  ~File() { ::close(fd_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// Kills and reaps the child unless it has been waited for.
-class Process {
- public:
-  explicit Process(pid_t pid) : pid_(pid) {}
-  ~Process() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    wait();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-  void kill() const { ::kill(pid_, SIGKILL); }
-  int wait() {
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_;
-};
 
 void write_all(int fd, const void* data, std::size_t bytes) {
   const char* at = static_cast<const char*>(data);
@@ -198,20 +158,17 @@ std::string end_of(int status) {
 void run_in_child(const ChildOptions& options,
                   const std::function<void(const std::function<void(Bytes)>& send)>& body,
                   const std::function<void(Bytes)>& receive) {
-  const File said(::memfd_create("tandem-simgrid", MFD_CLOEXEC));
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw std::system_error(errno, std::generic_category(), "simulation process: pipe");
-  }
-  const File input(ends[0]);
-  auto output = std::make_unique<File>(ends[1]);
+  const model::Descriptor said(::memfd_create("tandem-simgrid", MFD_CLOEXEC));
+  if (said.number() < 0)
+    throw std::system_error(errno, std::generic_category(), "simulation process");
+  model::Pipe pipe = model::open_pipe("simulation process");
   const pid_t pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "simulation process: fork");
-  if (pid == 0) run_child(output->fd(), said.fd(), body);
-  Process child(pid);
-  output.reset();
+  if (pid == 0) run_child(pipe.writing.number(), said.number(), body);
+  model::ChildProcess child(pid);
+  pipe.writing.close();
 
-  Reader reader(input.fd(), options);
+  Reader reader(pipe.reading.number(), options);
   std::vector<std::byte> payload;
   Header header;
   while (reader.read(&header, sizeof header)) {
@@ -237,7 +194,7 @@ void run_in_child(const ChildOptions& options,
   child.kill();
   const int status = child.wait();
   throw Error(options.subject + ": SimGrid's process " + end_of(status) +
-              " and said: " + last_words(said.fd()));
+              " and said: " + last_words(said.number()));
 }
 
 }  // namespace tandem::sim

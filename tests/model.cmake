@@ -4,6 +4,7 @@ tandem_tests(
     model_analytic_test.cpp
     model_block_table_test.cpp
     model_channel_slots_test.cpp
+    model_child_process_test.cpp
     model_cluster_test.cpp
     model_config_json_test.cpp
     model_cost_model_test.cpp

@@ -1,6 +1,5 @@
 #include "cli/files/figure.hpp"
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "cli/files/files.hpp"
+#include "model/child_process.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -30,36 +30,31 @@ std::string reason(int code) { return std::system_category().message(code); }
 
 // Runs `words`, standard output and error together into `diagnostics`; waits for the end.
 Outcome run(std::vector<std::string> words) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("pipe: " + reason(errno));
+  model::Pipe pipe = model::open_pipe("figure");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, pipe.writing.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, pipe.writing.number(), STDERR_FILENO);
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  pid_t child = 0;
+  pid_t id = 0;
   const int failure =
-      ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), ::environ);
+      ::posix_spawn(&id, arguments[0], &actions, nullptr, arguments.data(), ::environ);
   posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (failure != 0) {
-    ::close(ends[0]);
-    throw Error(words[0] + ": " + reason(failure) + std::string(kRemedy));
-  }
+  if (failure != 0) throw Error(words[0] + ": " + reason(failure) + std::string(kRemedy));
+  model::ChildProcess child(id);
+  pipe.writing.close();
   Outcome outcome;
   std::array<char, 4096> chunk{};
   for (;;) {
-    const ssize_t got = ::read(ends[0], chunk.data(), chunk.size());
+    const ssize_t got = ::read(pipe.reading.number(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     outcome.diagnostics.append(chunk.data(), static_cast<std::size_t>(got));
   }
-  ::close(ends[0]);
-  while (::waitpid(child, &outcome.status, 0) < 0 && errno == EINTR) {
-  }
+  outcome.status = child.wait();
   return outcome;
 }
 

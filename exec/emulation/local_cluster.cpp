@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +17,7 @@
 #include <span>
 #include <thread>
 
+#include "model/child_process.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -97,8 +97,8 @@ LocalCluster::LocalCluster(const LocalClusterOptions& options)
     }
     const auto deadline = SteadyClock::now() + options.start_time;
     for (std::size_t d = 0; d < processes_.size(); ++d) {
-      if (processes_[d].pid < 0) continue;
-      const std::uint16_t port = read_port(processes_[d].port_fd, deadline);
+      if (!processes_[d].child.running()) continue;
+      const std::uint16_t port = read_port(processes_[d].port.number(), deadline);
       if (port == 0) {
         throw Error("emulated device " + std::to_string(d) + ": its worker " +
                     options.program.string() + " did not start; run `tandem worker` to see why");
@@ -116,11 +116,8 @@ LocalCluster::LocalCluster(const LocalClusterOptions& options)
 LocalCluster::~LocalCluster() { stop(); }
 
 void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process& process) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(std::string("emulation: no pipe: ") + std::strerror(errno) + "; raise `ulimit -n`");
-  }
-  process.port_fd = ends[0];
+  model::Pipe pipe = model::open_pipe("emulation");
+  process.port = std::move(pipe.reading);
   std::vector<std::string> words{options.program.string(),
                                  "worker",
                                  "--listen",
@@ -134,7 +131,7 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
                                  "--once",
                                  "--quiet",
                                  "--port-fd",
-                                 std::to_string(ends[1])};
+                                 std::to_string(pipe.writing.number())};
   if (options.cache_bytes) {
     words.insert(words.end(), {"--cache-size", std::to_string(*options.cache_bytes) + "B"});
   }
@@ -148,39 +145,30 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  const std::array<int, 4> inherited{key_fd, ends[1], options.ledger_fd, options.turn_fd};
+  const std::array<int, 4> inherited{key_fd, pipe.writing.number(), options.ledger_fd,
+                                     options.turn_fd};
   const pid_t parent = getpid();
-  process.pid = fork();
-  if (process.pid == 0) become(words[0].c_str(), arguments.data(), inherited, parent);
-  ::close(ends[1]);
-  if (process.pid < 0) {
+  const pid_t child = fork();
+  if (child == 0) become(words[0].c_str(), arguments.data(), inherited, parent);
+  if (child < 0) {
     throw Error(std::string("emulation: no new process: ") + std::strerror(errno) +
                 "; raise `ulimit -u`");
   }
+  process.child = model::ChildProcess(child);
 }
 
 void LocalCluster::wait(std::chrono::milliseconds patience) noexcept {
   const auto deadline = SteadyClock::now() + patience;
   for (Process& process : processes_) {
-    while (process.pid > 0) {
-      if (waitpid(process.pid, nullptr, WNOHANG) != 0) process.pid = -1;
-      if (process.pid < 0 || SteadyClock::now() >= deadline) break;
+    while (!process.child.ended() && SteadyClock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
 }
 
 void LocalCluster::stop() noexcept {
-  for (const Process& process : processes_) {
-    if (process.pid > 0) kill(process.pid, SIGKILL);
-  }
-  for (Process& process : processes_) {
-    while (process.pid > 0 && waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    process.pid = -1;
-    if (process.port_fd >= 0) ::close(process.port_fd);
-    process.port_fd = -1;
-  }
+  for (const Process& process : processes_) process.child.kill();  // all, before one is waited for
+  processes_.clear();
 }
 
 }  // namespace tandem::exec

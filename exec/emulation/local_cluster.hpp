@@ -2,8 +2,6 @@
 
 // Worker processes on this machine, one for every device of a plan but the master.
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +11,7 @@
 
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
+#include "model/child_process.hpp"
 
 namespace tandem::exec {
 
@@ -48,8 +47,8 @@ class LocalCluster {
 
  private:
   struct Process {
-    pid_t pid = -1;  // -1: none, or already gone
-    int port_fd = -1;
+    model::ChildProcess child;
+    model::Descriptor port;  // where it writes the number of its port
   };
   void start(const LocalClusterOptions& options, int key_fd, Process& process);
   void stop() noexcept;

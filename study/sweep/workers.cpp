@@ -1,6 +1,5 @@
 #include "study/sweep/workers.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,6 +20,7 @@
 #include <system_error>
 #include <vector>
 
+#include "model/child_process.hpp"
 #include "model/error.hpp"
 
 namespace tandem::study {
@@ -75,35 +75,28 @@ bool write_all(int descriptor, std::string_view text) {
 }
 
 struct Worker {
-  pid_t process = -1;
-  int answers = -1;
+  model::ChildProcess process;
+  model::Descriptor answers;
   std::string text{};  // what has come of a line
 };
 
 Worker start(const std::vector<std::size_t>& todo, SharedCounter& counter,
              const std::function<std::string(std::size_t)>& work) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("pipe: " + reason(errno));
+  model::Pipe pipe = model::open_pipe("sweep");
   std::fflush(nullptr);
   const pid_t process = ::fork();
-  if (process < 0) {
-    const int fault = errno;
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw Error("fork: " + reason(fault) + "; use fewer --jobs");
-  }
+  if (process < 0) throw Error("fork: " + reason(errno) + "; use fewer --jobs");
   if (process == 0) {
-    ::close(ends[0]);
-    work_until_done(todo, counter, ends[1], work);
+    pipe.reading.close();
+    work_until_done(todo, counter, pipe.writing.number(), work);
   }
-  ::close(ends[1]);
-  return {.process = process, .answers = ends[0]};
+  return {.process = model::ChildProcess(process), .answers = std::move(pipe.reading)};
 }
 
 // False at the end of its answers.
 bool take(Worker& worker, const std::function<void(std::size_t, const std::string&)>& receive) {
   std::array<char, 65536> chunk{};
-  const ssize_t got = ::read(worker.answers, chunk.data(), chunk.size());
+  const ssize_t got = ::read(worker.answers.number(), chunk.data(), chunk.size());
   if (got < 0 && errno == EINTR) return true;
   if (got <= 0) return false;
   worker.text.append(chunk.data(), static_cast<std::size_t>(got));
@@ -121,16 +114,6 @@ bool take(Worker& worker, const std::function<void(std::size_t, const std::strin
 
 class Workers {
  public:
-  Workers() = default;
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
-  ~Workers() {
-    for (const Worker& worker : workers_) {
-      ::close(worker.answers);
-      ::kill(worker.process, SIGKILL);
-      wait(worker.process);
-    }
-  }
   void add(Worker worker) { workers_.push_back(std::move(worker)); }
 
   // Returns how many processes died.
@@ -138,13 +121,12 @@ class Workers {
     std::size_t died = 0;
     while (!workers_.empty()) {
       std::vector<pollfd> ready;
-      for (const Worker& worker : workers_) ready.push_back({worker.answers, POLLIN, 0});
+      for (const Worker& worker : workers_) ready.push_back({worker.answers.number(), POLLIN, 0});
       if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR)
         throw Error("poll: " + reason(errno));
       for (std::size_t i = workers_.size(); i-- > 0;) {
         if (ready[i].revents == 0 || take(workers_[i], receive)) continue;
-        ::close(workers_[i].answers);
-        const int status = wait(workers_[i].process);
+        const int status = workers_[i].process.wait();
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++died;
         workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
       }
@@ -153,13 +135,6 @@ class Workers {
   }
 
  private:
-  static int wait(pid_t process) {
-    int status = 0;
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-  }
-
   std::vector<Worker> workers_;
 };
 

@@ -1,0 +1,73 @@
+#include "model/child_process.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "model/error.hpp"
+
+namespace tandem::model {
+namespace {
+
+int reap(pid_t id) noexcept {
+  int status = 0;
+  while (::waitpid(id, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  number_ = std::exchange(other.number_, -1);
+  return *this;
+}
+
+void Descriptor::close() noexcept {
+  if (number_ >= 0) ::close(number_);
+  number_ = -1;
+}
+
+Pipe open_pipe(const std::string& subject) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(subject + ": no pipe: " + std::system_category().message(errno) +
+                "; raise `ulimit -n`");
+  }
+  return {.reading = Descriptor(ends[0]), .writing = Descriptor(ends[1])};
+}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  id_ = std::exchange(other.id_, -1);
+  return *this;
+}
+
+void ChildProcess::kill() const noexcept {
+  if (running()) ::kill(id_, SIGKILL);
+}
+
+int ChildProcess::wait() {
+  require(running(), "ChildProcess: no child to wait for");
+  return reap(std::exchange(id_, -1));
+}
+
+bool ChildProcess::ended() noexcept {
+  if (running() && ::waitpid(id_, nullptr, WNOHANG) != 0) id_ = -1;
+  return !running();
+}
+
+void ChildProcess::end() noexcept {
+  kill();
+  if (running()) reap(std::exchange(id_, -1));
+}
+
+}  // namespace tandem::model
