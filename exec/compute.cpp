@@ -16,16 +16,9 @@ namespace {
 using model::BufferKind;
 using model::Range;
 
-constexpr std::int64_t kAlignment = 16;  // floats: a cache line, and the widest vector
-
-std::int64_t aligned(std::int64_t floats) {
-  return (floats + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 const ComputeLimits& checked(const model::Transformer& transformer, const model::Share& share,
                              const ComputeLimits& limits) {
-  require(limits.max_rows >= 1 && limits.cache_positions >= 1 && limits.sequences >= 1 &&
-              limits.receive_slots >= 0,
+  require(limits.max_rows >= 1 && limits.cache_positions >= 1 && limits.sequences >= 1,
           "compute limits are positive");
   if (transformer.head_dim > kMaxHeadDim) {
     throw Error("model " + transformer.name + ": head_dim " + std::to_string(transformer.head_dim) +
@@ -46,79 +39,59 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       limits(checked(transformer, share, limit)),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
-      cache(transformer, share, limit.cache_positions),
-      tokens(static_cast<std::size_t>(std::max(limit.max_rows, 1))) {
+      cache(transformer, share, limit.cache_positions) {
   kv_share = share.heads.empty() ? Range{} : transformer.kv_heads_for(share.heads);
 
-  const std::int64_t rows = limits.max_rows;
-  const std::int64_t heads_width = share.heads.size() * transformer.head_dim;
-  const model::Architecture& architecture = transformer.architecture();
-  const bool rotary = !architecture.learned();
-  Buffer angles;
-  struct Wanted {
-    Buffer* buffer;
-    std::int64_t rows;
-    std::int64_t width;
-  };
-  const Wanted wanted[] = {
-      {&hidden, rows, transformer.hidden},
-      {&normed, rows, transformer.hidden},
-      {&query, rows, heads_width},
-      {&attention, rows, heads_width},
-      {&activation, rows, share.columns.size()},
-      {&ups, rows, architecture.gated ? share.columns.size() : 0},
-      {&partial, rows, transformer.hidden},
-      {&angles, rows, rotary ? transformer.head_dim : 0},
-      {&logit_rows, std::max(limits.sequences, limits.logit_rows),
-       share.head ? transformer.head_rows() : 0},
-  };
-  std::int64_t floats = 0;
-  for (const Wanted& w : wanted) floats += aligned(w.rows * w.width);
-  activation_memory = AlignedBuffer(static_cast<std::size_t>(floats) * sizeof(float));
-  float* next = activation_memory.floats().data();
-  for (const Wanted& w : wanted) {
-    *w.buffer = Buffer{next, w.rows, w.width};
-    next += aligned(w.rows * w.width);
+  if (limits.buffers.empty())
+    limits.buffers = model::share_buffers(transformer, share, limits.logit_rows > limits.sequences);
+  const model::Extents extents = limits.extents();
+  const model::MemoryUse declared = model::memory_use({.buffers = limits.buffers}, extents);
+  require(declared.kv_cache == cache.bytes(), "the cache has the size that is declared");
+  step_memory = AlignedBuffer(static_cast<std::size_t>(declared.activations));
+  receive_memory = AlignedBuffer(static_cast<std::size_t>(declared.buffers));
+  std::byte* next_step = step_memory.data();
+  std::byte* next_receive = receive_memory.data();
+  for (const model::BufferDeclaration& one : limits.buffers) {
+    if (one.lifetime == model::Lifetime::sequence) continue;
+    std::byte*& next = one.name.kind == BufferKind::receive ? next_receive : next_step;
+    place(one, extents, next);
+    next += one.bytes(extents);
   }
+  for (AlignedBuffer* memory : {&step_memory, &receive_memory}) memory->populate();
+  query = named(BufferKind::query);
+  attention = named(BufferKind::attention);
+  activation = named(BufferKind::activation);
+  gated = named(BufferKind::gated);
+  logit_rows = named(BufferKind::logits);
+  require(query.width == share.heads.size() * transformer.head_dim &&
+              activation.width == share.columns.size(),
+          "the buffers that are declared are those of the shard's share");
+  if (const Buffer angles = named(BufferKind::angles); angles.width > 0)
+    rope.emplace(transformer, limits.max_rows, angles.data);
+}
 
-  if (rotary) rope.emplace(transformer, limits.max_rows, angles.data);
-
-  const std::int64_t slot = aligned(rows * transformer.hidden);
-  receive_memory =
-      AlignedBuffer(static_cast<std::size_t>(slot * limits.receive_slots) * sizeof(float));
-  for (std::int32_t i = 0; i < limits.receive_slots; ++i) {
-    receive.push_back({receive_memory.floats().data() + i * slot, rows, transformer.hidden});
+void Compute::State::place(const model::BufferDeclaration& one, const model::Extents& extents,
+                           std::byte* memory) {
+  const std::int64_t rows = extents.of(one.rows);
+  if (one.name.kind == BufferKind::tokens) {
+    require(one.format == model::ElementFormat::i32, "tokens are whole numbers");
+    tokens = {reinterpret_cast<std::int32_t*>(memory), static_cast<std::size_t>(rows)};
+    return;
   }
-
-  for (AlignedBuffer* memory : {&activation_memory, &receive_memory}) memory->populate();
+  require(one.format == model::ElementFormat::f32 && one.layers.size() == 1,
+          "a buffer of a step is f32, and one");
+  buffers.emplace_back(one.name, Buffer{reinterpret_cast<float*>(memory), rows, one.columns});
 }
 
 Compute::State::Buffer Compute::State::buffer(model::BufferRef ref) const {
-  switch (ref.kind) {
-    case BufferKind::hidden:
-      return hidden;
-    case BufferKind::normed:
-      return normed;
-    case BufferKind::query:
-      return query;
-    case BufferKind::attention:
-      return attention;
-    case BufferKind::activation:
-      return activation;
-    case BufferKind::partial:
-      return partial;
-    case BufferKind::logits:
-      return logit_rows;
-    case BufferKind::receive:
-      require(ref.slot >= 0 && static_cast<std::size_t>(ref.slot) < receive.size(),
-              "receive slot within the limits");
-      return receive[static_cast<std::size_t>(ref.slot)];
-    case BufferKind::none:
-    case BufferKind::key_value:
-      break;
-  }
-  throw std::logic_error("a buffer with rows is needed, not " +
-                         std::string(model::to_string(ref.kind)));
+  const auto found = std::ranges::find(buffers, ref, [](const auto& entry) { return entry.first; });
+  if (found != buffers.end()) return found->second;
+  throw std::logic_error("no buffer " + std::string(model::to_string(ref.kind)) + " " +
+                         std::to_string(ref.slot) + " with rows is declared");
+}
+
+Compute::State::Buffer Compute::State::named(BufferKind kind) const {
+  return model::find_buffer(limits.buffers, {kind}) == nullptr ? Buffer{} : buffer({kind});
 }
 
 Compute::Compute(const model::Transformer& transformer, Shard shard, const ComputeLimits& limits)
@@ -138,7 +111,8 @@ void Compute::unbind(const model::Task& release) {
 void Compute::set_embedding_rows(EmbeddingRows& rows) { state_->embedding_rows = &rows; }
 
 void Compute::set_tokens(std::span<const std::int32_t> ids) {
-  require(ids.size() <= state_->tokens.size(), "no more tokens than rows in the largest step");
+  require(ids.size() <= state_->tokens.size(),
+          "no more tokens than rows in the largest step, on a device that embeds");
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= state_->transformer.vocab) {
       throw Error("token " + std::to_string(id) + ": expected 0 to " +
@@ -210,7 +184,7 @@ model::MemoryUse Compute::allocated() const {
   model::MemoryUse use;
   use.weights = state_->shard.bytes();
   use.kv_cache = state_->cache.bytes();
-  use.activations = static_cast<double>(state_->activation_memory.size());
+  use.activations = static_cast<double>(state_->step_memory.size());
   use.buffers = static_cast<double>(state_->receive_memory.size());
   return use;
 }

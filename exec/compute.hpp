@@ -3,10 +3,12 @@
 // One device's memory and arithmetic: buffers, key/value caches, weights, and the kernels that
 // execute compute tasks on them. Knows nothing of other devices, lanes or time.
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
@@ -24,16 +26,23 @@ struct ComputeLimits {
   // Rows of logits: one a sequence, of its last row sampled; more (the most sampled rows of a
   // step): one for each sampled row, as a streamed LM head needs, which passes by once.
   std::int32_t logit_rows = 0;  // at least as many as sequences are made
-  std::int32_t receive_slots = 0;
+  // As the graphs of the run declare them; none: model::share_buffers of the shard's share.
+  std::vector<model::BufferDeclaration> buffers{};
   int threads = 1;
   bool may_spin = true;  // false: threads of this device sleep at once (a core it must share)
+  [[nodiscard]] model::Extents extents() const {
+    return {.rows = max_rows,
+            .positions = cache_positions,
+            .sequences = sequences,
+            .sampled = std::max(sequences, logit_rows)};
+  }
 };
 
 // Not thread-safe, except that `read_rows` of one buffer and tasks that do not write that buffer
 // may run at the same time.
 class Compute {
  public:
-  // Takes the weights. All memory is allocated here; none by execute().
+  // Takes the weights. All memory is allocated here, exactly as declared; none by execute().
   Compute(const model::Transformer& transformer, Shard shard, const ComputeLimits& limits);
   ~Compute();
   Compute(Compute&&) noexcept;

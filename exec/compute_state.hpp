@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/cache/block_cache.hpp"
@@ -45,7 +47,12 @@ struct Compute::State {
   State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit);
 
   void execute(const model::Batch& batch, const model::Task& task);
+  // Throws logic_error for one without rows, or that was not declared.
   [[nodiscard]] Buffer buffer(model::BufferRef ref) const;
+  // Without memory if the device has none.
+  [[nodiscard]] Buffer named(model::BufferKind kind) const;
+  // At its place in memory.
+  void place(const model::BufferDeclaration& one, const model::Extents& extents, std::byte* memory);
 
   // One a kind; the batch is checked already.
   void embed(const model::Batch& batch, const model::Task& task);
@@ -98,14 +105,13 @@ struct Compute::State {
   model::Range kv_share;  // key/value heads of share.heads
   ComputeLimits limits;
   ThreadPool pool;
-  AlignedBuffer activation_memory;
+  AlignedBuffer step_memory;
   AlignedBuffer receive_memory;
   BlockCache cache;
-  Buffer hidden, normed, query, attention, activation, partial, logit_rows;
-  std::optional<RopeTable> rope;  // if positions are rotary
-  Buffer ups;                     // like activation: the second operand of a gated FFN
-  std::vector<Buffer> receive;
-  std::vector<std::int32_t> tokens;
+  std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
+  Buffer query, attention, activation, gated, logit_rows;    // of these, those that kernels name
+  std::optional<RopeTable> rope;                             // if positions are rotary
+  std::span<std::int32_t> tokens;
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`
 };

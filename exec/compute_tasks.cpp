@@ -392,7 +392,7 @@ void Compute::State::ffn_up(const Task& task) {
     if (mine.tokens <= kGatedRows) return few_row_gated_product(mine, mine.w + to_up);
     Product up = mine;
     up.w += to_up;
-    up.y = ups.at(task.rows.begin, column + begin);
+    up.y = gated.at(task.rows.begin, column + begin);
     product(mine);
     product(up);
     for (std::int64_t row = 0; row < mine.tokens; ++row) {

@@ -36,7 +36,7 @@ class MasterSession {
         voice_(options),
         id_(random_session()),
         run_(run),
-        graphs_(plan, run_.workload, run_.scored_rows) {
+        graphs_(plan, run_) {
     const std::vector<bool> workers = workers_of(plan);
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
       if (workers[static_cast<std::size_t>(d)]) peers_.push_back(d);

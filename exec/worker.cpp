@@ -130,7 +130,7 @@ class WorkerSession {
     run_.workload.validate(plan_->model);
     check_memory(*plan_, self_, run_, weights_.memory.bytes());
     layout_ = layout_of(plan_->model, device().share);
-    graphs_ = std::make_unique<StepGraphs>(*plan_, run_.workload, run_.scored_rows);
+    graphs_ = std::make_unique<StepGraphs>(*plan_, run_);
     check_record_memory(*plan_, *graphs_, std::span(&self_, 1), run_, weights_.memory.bytes());
   }
 

@@ -1,6 +1,10 @@
 #include "model/memory.hpp"
 
+#include <algorithm>
+
+#include "model/channel_slots.hpp"
 #include "model/error.hpp"
+#include "model/message_places.hpp"
 #include "model/work.hpp"
 
 namespace tandem::model {
@@ -27,33 +31,106 @@ double weight_bytes(const Transformer& t, const Share& share) {
   return kElementBytes * static_cast<double>(elements);
 }
 
-//   kv_cache     2 e L K d (positions rounded up to whole blocks)
-//   activations  e rows (3 h        hidden, normed, partial
-//                      + 2 H d      query, attention
-//                      + m C)       gate and up side by side (m = 2), or up alone (m = 1)
-//              + e sampled V        logits, with an LM head only
-//              + e rows d           cosines and sines of the rows' positions, if they are rotary
-//   buffers      e row_buffers rows h
-// The executor allocates these, each of the activations and buffers aligned to 64 bytes.
-MemoryUse memory_use(const Transformer& t, const Share& share, std::int64_t rows,
-                     std::int64_t positions, std::int64_t row_buffers, double program,
-                     std::int64_t sampled) {
-  require(rows >= 0 && positions >= 0 && row_buffers >= 0 && sampled >= 0,
-          "memory_use: negative count");
-  const auto n = [](std::int64_t value) { return static_cast<double>(value); };
-  const double h = n(t.hidden);
-  const double d = n(t.head_dim);
-  const double heads = share.heads.size();
-  const double up = n(t.ffn_matrices() - 1) * share.columns.size();
-  const double angles = t.architecture().learned() ? 0.0 : d;
+// In elements: rows (3 h            hidden, normed, partial
+//                    + 2 H d        query, attention
+//                    + m C          gate and up side by side (m = 2), or up alone (m = 1)
+//                    + d            cosines and sines of the rows' positions, if they are rotary
+//                    + 1)           token ids, with the embedding only
+//              + sequences V        logits, with an LM head only
+//              + positions 2 L K d  keys and values
+// A residual stream that is normed in place (post-norm) needs no normed rows beside it.
+std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& share,
+                                             bool streams_head) {
+  std::vector<BufferDeclaration> buffers;
+  const auto add = [&](BufferKind kind, RowCount rows, std::int64_t columns) {
+    if (columns > 0) buffers.push_back({.name = {kind}, .rows = rows, .columns = columns});
+  };
+  const bool computes = !share.layers.empty() && (!share.heads.empty() || !share.columns.empty());
+  if (!computes && !share.embedding && !share.head) return buffers;
+  constexpr std::size_t kMost = 12;
+  buffers.reserve(kMost);
+  const Architecture& architecture = t.architecture();
+  const std::int64_t heads = std::int64_t{share.heads.size()} * t.head_dim;
+  const std::int64_t columns = share.columns.size();
+  add(BufferKind::hidden, RowCount::rows, t.hidden);
+  if (!architecture.post_norm()) add(BufferKind::normed, RowCount::rows, t.hidden);
+  if (computes) {
+    add(BufferKind::query, RowCount::rows, heads);
+    add(BufferKind::attention, RowCount::rows, heads);
+    add(BufferKind::activation, RowCount::rows, columns);
+    add(BufferKind::gated, RowCount::rows, architecture.gated ? columns : 0);
+    add(BufferKind::partial, RowCount::rows, t.hidden);
+    add(BufferKind::angles, RowCount::rows, heads > 0 && !architecture.learned() ? t.head_dim : 0);
+    if (heads > 0) {
+      buffers.push_back({.name = {BufferKind::key_value},
+                         .rows = RowCount::positions,
+                         .columns = 2 * t.kv_heads_for(share.heads).size() * t.head_dim,
+                         .layers = share.layers,
+                         .lifetime = Lifetime::sequence});
+    }
+  }
+  if (share.embedding) {
+    buffers.push_back({.name = {BufferKind::tokens}, .columns = 1, .format = ElementFormat::i32});
+  }
+  if (share.head) {
+    add(BufferKind::logits, streams_head ? RowCount::sampled : RowCount::sequences, t.head_rows());
+  }
+  return buffers;
+}
 
+std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t devices) {
+  const MessagePlaces places = message_places(graph);
+  std::vector<DeviceStorage> storage(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    const auto device = static_cast<DeviceIndex>(d);
+    const std::span<const BufferDeclaration> declared = graph.declared(device);
+    storage[d].buffers.assign(declared.begin(), declared.end());
+    for (const ChannelSlots& end : channel_slots(graph, places, device)) {
+      storage[d].channels.push_back(
+          {.peer = end.peer, .outgoing = end.outgoing, .elements = end.elements()});
+    }
+  }
+  return storage;
+}
+
+void widen(DeviceStorage& storage, const DeviceStorage& more) {
+  for (const BufferDeclaration& buffer : more.buffers) {
+    const BufferDeclaration* const known = find_buffer(storage.buffers, buffer.name);
+    if (known == nullptr) {
+      storage.buffers.push_back(buffer);
+    } else {
+      require(*known == buffer, "storage: a buffer has one declaration");
+    }
+  }
+  for (const ChannelRoom& room : more.channels) {
+    const auto known = std::ranges::find_if(storage.channels, [&](const ChannelRoom& other) {
+      return other.peer == room.peer && other.outgoing == room.outgoing;
+    });
+    if (known == storage.channels.end()) {
+      storage.channels.push_back(room);
+    } else {
+      known->elements = std::max(known->elements, room.elements);
+    }
+  }
+}
+
+MemoryUse memory_use(const DeviceStorage& storage, const Extents& extents) {
+  require(
+      extents.rows >= 0 && extents.positions >= 0 && extents.sequences >= 0 && extents.sampled >= 0,
+      "memory_use: negative extent");
   MemoryUse use;
-  use.weights = weight_bytes(t, share);
-  use.kv_cache = n(cache_blocks(positions)) * n(cache_block_bytes(t, share));
-  use.activations = kElementBytes * (n(rows) * (3.0 * h + 2.0 * heads * d + up + angles) +
-                                     (share.head ? n(sampled * t.head_rows()) : 0.0));
-  use.buffers = kElementBytes * n(row_buffers) * n(rows) * h;
-  use.program = program;
+  for (const BufferDeclaration& buffer : storage.buffers) {
+    const auto bytes = static_cast<double>(buffer.bytes(extents));
+    if (buffer.name.kind == BufferKind::receive) {
+      use.buffers += bytes;
+    } else if (buffer.lifetime == Lifetime::sequence) {
+      use.kv_cache += bytes;
+    } else {
+      use.activations += bytes;
+    }
+  }
+  for (const ChannelRoom& room : storage.channels)
+    use.buffers += kElementBytes * static_cast<double>(room.elements);
   return use;
 }
 

@@ -2,6 +2,11 @@
 
 // Peak memory of a device, by category, from what the device holds.
 
+#include <span>
+#include <vector>
+
+#include "model/storage.hpp"
+#include "model/task_graph.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::model {
@@ -19,8 +24,8 @@ struct Share {
 struct MemoryUse {  // bytes
   double weights = 0.0;
   double kv_cache = 0.0;
-  double activations = 0.0;  // hidden, normed, query, attention, activation, partial, logits
-  double buffers = 0.0;      // receive buffers, and messages in flight
+  double activations = 0.0;  // buffers of one step that hold no messages
+  double buffers = 0.0;      // receive buffers, and slots of messages in flight
   double program = 0.0;      // code, libraries, and what a session takes besides: a profile's
   [[nodiscard]] double total() const {
     return weights + kv_cache + activations + buffers + program;
@@ -50,13 +55,36 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 // its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
 
-// Peak bytes with `rows` tokens in the largest step, `positions` in the key/value cache at the end
-// (of one sequence; of several, the sum of each one's rounded up to whole blocks),
-// and `row_buffers` receive buffers and messages in flight; `program` is passed through; at most
-// `sampled` rows of a step have logits.
-[[nodiscard]] MemoryUse memory_use(const Transformer& transformer, const Share& share,
-                                   std::int64_t rows, std::int64_t positions,
-                                   std::int64_t row_buffers, double program,
-                                   std::int64_t sampled = 1);
+// The buffers of a device with `share`, for tasks on all of it: those of every strategy, without
+// receive buffers, which are the collectives'. `streams_head`: its LM head passes by in tiles, once
+// for all sampled rows, so that each row keeps its logits. None for a device without a share.
+[[nodiscard]] std::vector<BufferDeclaration> share_buffers(const Transformer& transformer,
+                                                           const Share& share,
+                                                           bool streams_head = false);
+
+// Room for the messages of one end of a channel.
+struct ChannelRoom {
+  DeviceIndex peer = 0;
+  bool outgoing = false;
+  std::int64_t elements = 0;  // f32
+  bool operator==(const ChannelRoom&) const = default;
+};
+
+// All storage of a device but its weights.
+struct DeviceStorage {
+  std::vector<BufferDeclaration> buffers{};
+  std::vector<ChannelRoom> channels{};
+  bool operator==(const DeviceStorage&) const = default;
+};
+
+// What `graph` declares of each of `devices` devices, and the room that its messages take.
+[[nodiscard]] std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t devices);
+// Makes `storage` serve what `more` is for as well. Throws logic_error if they declare a buffer
+// differently.
+void widen(DeviceStorage& storage, const DeviceStorage& more);
+
+// The bytes of a device's storage: its cache, activations and buffers. Throws logic_error for a
+// negative extent.
+[[nodiscard]] MemoryUse memory_use(const DeviceStorage& storage, const Extents& extents);
 
 }  // namespace tandem::model

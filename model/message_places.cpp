@@ -204,14 +204,19 @@ class Finder {
 
 std::span<const BufferKind> also_read(TaskKind kind) {
   static constexpr std::array kCache{BufferKind::key_value};
+  static constexpr std::array kTokens{BufferKind::tokens};
   if (kind == TaskKind::attend) return kCache;
+  if (kind == TaskKind::embed || kind == TaskKind::fetch) return kTokens;
   return {};
 }
 
 std::span<const BufferKind> also_written(TaskKind kind) {
   // Keys, and values of several sequences, wait in the attention buffer for their places.
-  static constexpr std::array kStaged{BufferKind::key_value, BufferKind::attention};
+  static constexpr std::array kStaged{BufferKind::key_value, BufferKind::attention,
+                                      BufferKind::angles};
+  static constexpr std::array kGated{BufferKind::gated};
   if (kind == TaskKind::project_qkv) return kStaged;
+  if (kind == TaskKind::ffn_up) return kGated;
   return {};
 }
 

@@ -73,32 +73,6 @@ std::string_view to_string(WeightBlock block) {
   throw std::logic_error("weight block out of range");
 }
 
-std::string_view to_string(BufferKind buffer) {
-  switch (buffer) {
-    case BufferKind::none:
-      return "none";
-    case BufferKind::hidden:
-      return "hidden";
-    case BufferKind::normed:
-      return "normed";
-    case BufferKind::query:
-      return "query";
-    case BufferKind::key_value:
-      return "key_value";
-    case BufferKind::attention:
-      return "attention";
-    case BufferKind::activation:
-      return "activation";
-    case BufferKind::partial:
-      return "partial";
-    case BufferKind::receive:
-      return "receive";
-    case BufferKind::logits:
-      return "logits";
-  }
-  throw std::logic_error("buffer kind out of range");
-}
-
 std::int32_t Batch::rows() const {
   std::int64_t rows = 0;
   for (const Segment& segment : segments) rows += segment.rows;
@@ -189,6 +163,24 @@ void TaskGraph::begin_finish() {
   require(finish_ < 0, "begin_finish: a graph has one finish");
   if (shape_.use_count() != 1) shape_ = fresh_shape();
   finish_ = size();
+}
+
+void TaskGraph::declare(DeviceIndex device, const BufferDeclaration& buffer) {
+  require(device >= 0, "declare: negative device");
+  const auto d = static_cast<std::size_t>(device);
+  if (declared_.size() <= d) declared_.resize(d + 1);
+  if (const BufferDeclaration* const known = find_buffer(declared_[d], buffer.name)) {
+    require(*known == buffer, "declare: a buffer has one declaration");
+    return;
+  }
+  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  declared_[d].push_back(buffer);
+}
+
+std::span<const BufferDeclaration> TaskGraph::declared(DeviceIndex device) const {
+  const auto d = static_cast<std::size_t>(device);
+  if (device < 0 || d >= declared_.size()) return {};
+  return declared_[d];
 }
 
 void TaskGraph::advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache) {

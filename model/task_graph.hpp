@@ -18,6 +18,10 @@
 // leaves it as it arrives (a relay), without a capture. Graphs do not say when and which:
 // model/message_places.hpp has the rule, model/program.hpp a step with all that lanes do in it.
 //
+// A graph declares the storage of every device (model/storage.hpp): which buffers there are, how
+// large, in which format. Tasks name what they touch by their operands; model/message_places.hpp
+// knows what they touch besides.
+//
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
 // for besides, a graph carries out: its `marks`, by number, as indices differ from graph to graph.
 //
@@ -38,6 +42,7 @@
 
 #include "model/cluster.hpp"
 #include "model/range.hpp"
+#include "model/storage.hpp"
 
 namespace tandem::model {
 
@@ -74,27 +79,6 @@ enum class LaneKind : std::uint8_t { cpu, disk, channel };
 // (attention: before attention; ffn: before the FFN; head: the final norm).
 enum class WeightBlock : std::uint8_t { none, embedding, attention, ffn, head };
 [[nodiscard]] std::string_view to_string(WeightBlock block);
-
-// A device's named storage. All f32, row-major, rows of the batch.
-enum class BufferKind : std::uint8_t {
-  none,
-  hidden,      // [rows, hidden]              residual stream
-  normed,      // [rows, hidden]
-  query,       // [rows, heads * head_dim]    this device's heads
-  key_value,   // [positions, 2, kv_heads * head_dim] of task.layer    the cache
-  attention,   // [rows, heads * head_dim]    this device's heads
-  activation,  // [rows, ffn columns]         this device's columns
-  partial,     // [rows, hidden]              partial sum to be reduced
-  receive,     // [rows, hidden]              one for each slot
-  logits,      // [rows with logits, vocab columns]
-};
-[[nodiscard]] std::string_view to_string(BufferKind buffer);
-
-struct BufferRef {
-  BufferKind kind = BufferKind::none;
-  std::int16_t slot = 0;  // receive only: which of several
-  friend constexpr bool operator==(BufferRef, BufferRef) = default;
-};
 
 // Rows of one step. Rows are numbered over the segments in order.
 struct Segment {
@@ -181,6 +165,12 @@ class TaskGraph {
   // The finish's first task, or size().
   [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
 
+  // The device has this buffer. Saying so again changes nothing; throws logic_error for another
+  // declaration of the same name, and for a negative device.
+  void declare(DeviceIndex device, const BufferDeclaration& buffer);
+  // What was declared of a device, in that order.
+  [[nodiscard]] std::span<const BufferDeclaration> declared(DeviceIndex device) const;
+
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] const std::vector<Task>& tasks() const { return tasks_; }
   [[nodiscard]] TaskIndex size() const { return static_cast<TaskIndex>(tasks_.size()); }
@@ -214,6 +204,7 @@ class TaskGraph {
   Batch batch_;
   std::int32_t rows_ = 0;  // of the batch
   std::vector<Task> tasks_;
+  std::vector<std::vector<BufferDeclaration>> declared_;  // by device
   std::vector<TaskIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
   std::vector<TaskIndex> carried_;

@@ -27,16 +27,6 @@ struct Strategy {
   model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
-  // Receive buffers that `device` needs.
-  std::int64_t (*receive_slots)(const Plan& plan, model::DeviceIndex device);
-  // Messages of the prompt's rows that can wait at `device` to be sent or delivered (memory
-  // prediction): as many as the executor keeps room for, which is two a channel and direction in
-  // use, or one if only one message ever passes.
-  std::int64_t (*message_slots)(const Plan& plan, model::DeviceIndex device);
-  // What memory_use calls row buffers.
-  [[nodiscard]] std::int64_t row_buffers(const Plan& plan, model::DeviceIndex device) const {
-    return receive_slots(plan, device) + message_slots(plan, device);
-  }
 };
 
 [[nodiscard]] const std::vector<Strategy>& strategies();

@@ -12,6 +12,7 @@
 #include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
+#include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
 
 namespace tandem::planner {
@@ -221,6 +222,23 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
   return std::nullopt;
 }
 
+// Bytes by device for receive buffers and messages if every device takes part in everything: about
+// what any shares need. Shares are sought within that, before their own graphs can tell.
+std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
+  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  const std::vector<model::Share> shares =
+      strategy.splits_layers
+          ? layer_shares(plan.model, stage_order(plan), plan.master,
+                         proportional_shares(alike, plan.model.layers))
+          : to_shares(plan.model, plan.master,
+                      strategy.splits ? proportional_split(plan.model, alike) : master_alone(plan));
+  plan.devices.clear();
+  for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
+  std::vector<double> bytes;
+  for (const model::MemoryUse& use : predicted_memory(plan)) bytes.push_back(use.buffers);
+  return bytes;
+}
+
 // The search for a plan: what it is for, and the fastest so far.
 class Search {
  public:
@@ -230,8 +248,7 @@ class Search {
   Answer run() && {
     if (std::optional<Infeasible> no = too_many_devices(outline_, *strategy_))
       return std::move(*no);
-    for (model::DeviceIndex d = 0; d < outline_.cluster.size(); ++d)
-      slots_.push_back(strategy_->row_buffers(outline_, d));
+    exchange_ = exchange_bytes(outline_, *strategy_);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
     if (!streams) {
@@ -247,7 +264,16 @@ class Search {
   // Tries the shares that fit beside `windows`; whether there might be more, or faster ones, with
   // less of the weights in memory.
   bool try_windows(const std::vector<Window>& windows) {
-    const Budget budget(outline_, slots_, windows);
+    while (true) {
+      const std::vector<double> before = exchange_;
+      const bool wants_room = try_shares(windows);
+      // Shares that need more for messages than was thought are sought again, with that.
+      if (best_ || exchange_ == before) return wants_room;
+    }
+  }
+
+  bool try_shares(const std::vector<Window>& windows) {
+    const Budget budget(outline_, exchange_, windows);
     SplitTime streamed;
     if (std::any_of(windows.begin(), windows.end(), [](Window w) { return w.streams(); })) {
       streamed = [&](const Split& split) {
@@ -267,8 +293,14 @@ class Search {
       } else if (strategy_->splits || strategy_->splits_layers) {
         no = idle_devices(outline_, *strategy_, shares);
       }
+      std::optional<Plan> plan;
       if (no.empty()) {
-        take(with_shares(shares, budget), found.shares.size() == 1);
+        plan = with_shares(shares, budget);
+        no = beyond_budget(*plan);
+        lacks = lacks || !no.empty();
+      }
+      if (no.empty()) {
+        take(std::move(*plan), found.shares.size() == 1);
       } else if (&shares == &found.shares.front()) {
         refusal_ = {std::move(no)};
       }
@@ -301,9 +333,25 @@ class Search {
     for (std::size_t d = 0; d < shares.size() && streams; ++d)
       check_disk(plan, d, choices[d].front());
     choose_windows(plan, choices);
-    for (std::size_t d = 0; d < shares.size(); ++d)
-      plan.devices[d].memory = budget.use(d, shares[d], plan.devices[d].window);
+    const std::vector<model::MemoryUse> memory = predicted_memory(plan);
+    for (std::size_t d = 0; d < shares.size(); ++d) plan.devices[d].memory = memory[d];
     return plan;
+  }
+
+  // Why a plan whose messages need more than was thought does not fit after all; empty if it does.
+  std::string beyond_budget(const Plan& plan) {
+    std::vector<double> exchange = exchange_;
+    std::vector<Window> windows;
+    Shares shares;
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+      exchange[d] = plan.devices[d].memory.buffers;
+      exchange_[d] = std::max(exchange_[d], exchange[d]);
+      windows.push_back(plan.devices[d].window);
+      shares.push_back(plan.devices[d].share);
+    }
+    std::string no = Budget(outline_, std::move(exchange), std::move(windows)).shortage(shares);
+    if (!no.empty()) no += kMoreMemory;
+    return no;
   }
 
   // Keeps `plan` if it is the fastest, or the only one.
@@ -322,8 +370,8 @@ class Search {
 
   const Request* request_;
   const Strategy* strategy_;
-  Plan outline_;  // without shares
-  std::vector<std::int64_t> slots_;
+  Plan outline_;                  // without shares
+  std::vector<double> exchange_;  // by device
   std::optional<Plan> best_;
   double best_time_ = -1.0;  // of best_; negative: not known
   Infeasible refusal_;

@@ -10,6 +10,7 @@
 #include "compute_fixture.hpp"
 #include "exec/cache/block_cache.hpp"
 #include "model/error.hpp"
+#include "tests/storage_fixture.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -205,7 +206,7 @@ TEST_CASE("exec/block cache: has the bytes that are predicted, for shares withou
   for (const model::Share& share :
        {whole(t), model::Share{{1, 2}, {4, 6}, {0, 1}}, model::Share{{0, 2}, {3, 3}, {0, 5}}}) {
     const BlockCache cache(t, share, kBlock + 1);
-    CHECK(cache.bytes() == model::memory_use(t, share, 1, kBlock + 1, 0, 0.0).kv_cache);
+    CHECK(cache.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
     CHECK(cache.table().size() == 2);
   }
 }

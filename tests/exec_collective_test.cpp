@@ -13,6 +13,7 @@
 #include "memory_transport.hpp"
 #include "planner/search.hpp"
 #include "serial_executor.hpp"
+#include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -36,7 +37,9 @@ std::vector<Compute> devices_of(const model::Transformer& t, const std::filesyst
   for (const Participant& p : participants) {
     devices.emplace_back(
         t, Shard::slice(weights, t, testing::whole_share(t)),
-        ComputeLimits{.max_rows = test::kSumRows, .cache_positions = 4, .receive_slots = 1});
+        ComputeLimits{.max_rows = test::kSumRows,
+                      .cache_positions = 4,
+                      .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 1)});
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = p.contributes ? term(p.device, i) : 0.5F;  // that no sum may have
     devices.back().write_rows(kPartial, {0, test::kSumRows}, {0, columns}, values);

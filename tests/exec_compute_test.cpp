@@ -6,6 +6,7 @@
 #include "compute_fixture.hpp"
 #include "exec/kernels/attention.hpp"
 #include "model/error.hpp"
+#include "tests/storage_fixture.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -40,10 +41,13 @@ struct Tiling {
 // embeds, has the head and sums the others' partial results.
 class Ensemble {
  public:
-  Ensemble(const Transformer& t, const std::vector<Share>& shares, const ComputeLimits& limits,
+  Ensemble(const Transformer& t, const std::vector<Share>& shares, ComputeLimits limits,
            Tiling tiling = {})
       : t_(t), shares_(shares), tiling_(tiling) {
-    for (const Share& share : shares) devices_.push_back(make(t, share, limits));
+    for (const Share& share : shares) {
+      limits.buffers = tandem::test::buffers_of(t, share, 1);
+      devices_.push_back(make(t, share, limits));
+    }
   }
 
   // Runs one step; returns the logits of each segment's last row.
@@ -281,8 +285,7 @@ TEST_CASE("compute: shares of several devices sum to the whole, key/value heads 
   for (const auto& shares : splits) {
     CAPTURE(shares.size());
     for (const Tiling tiling : {Tiling{}, Tiling{9, 1, 7}}) {
-      Ensemble devices(t, shares, {.max_rows = 17, .cache_positions = 20, .receive_slots = 1},
-                       tiling);
+      Ensemble devices(t, shares, {.max_rows = 17, .cache_positions = 20}, tiling);
       check_generation(devices, t, 17, 3);
     }
   }

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "exec/compute_state.hpp"
 #include "exec/weights/random.hpp"
 #include "model/message_places.hpp"
+#include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -42,8 +44,8 @@ struct Device {
               {.max_rows = kRows,
                .cache_positions = std::int64_t{2} * kPositions,
                .sequences = 2,
-               .receive_slots = 2}) {
-    state.tokens = {1, 2, 3, 4};
+               .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 2)}) {
+    std::iota(state.tokens.begin(), state.tokens.end(), 1);
     state.token_count = kRows;
   }
   [[nodiscard]] std::span<float> buffer(BufferRef ref) const {

@@ -248,8 +248,7 @@ TEST_CASE("exec/runtime: a graph whose preparation failed is not prepared, and c
                     {.max_rows = static_cast<std::int32_t>(kPrompt.size()),
                      .cache_positions = plan.workload.positions(),
                      .sequences = 1,
-                     .logit_rows = 1,
-                     .receive_slots = 0});
+                     .logit_rows = 1});
     compute.set_embedding_rows(*weights.window);
     Ailing loader(*weights.window, good);
     Pacer pacer({});

@@ -16,6 +16,7 @@
 #include "exec_transport_pair.hpp"
 #include "model/message_places.hpp"
 #include "relay_support.hpp"
+#include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -41,7 +42,9 @@ std::vector<Compute> make_devices(const model::Transformer& t, const std::filesy
   for (int d = 0; d < count; ++d) {
     devices.emplace_back(
         t, Shard::slice(weights, t, testing::whole_share(t)),
-        ComputeLimits{.max_rows = kRows, .cache_positions = 4, .receive_slots = 3});
+        ComputeLimits{.max_rows = kRows,
+                      .cache_positions = 4,
+                      .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 3)});
     std::mt19937 random(static_cast<unsigned>(d) + 1);
     std::vector<float> values(static_cast<std::size_t>(kRows) * static_cast<std::size_t>(t.hidden));
     for (const BufferRef buffer : kBuffers) {

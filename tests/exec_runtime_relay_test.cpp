@@ -19,6 +19,7 @@
 #include "exec/runtime/runtime.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_transport_pair.hpp"
+#include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -70,8 +71,11 @@ std::vector<Compute> four_devices(const model::Transformer& t,
                                   const std::filesystem::path& weights) {
   std::vector<Compute> devices;
   for (int d = 0; d < 4; ++d) {
-    devices.emplace_back(t, Shard::slice(weights, t, testing::whole_share(t)),
-                         ComputeLimits{.max_rows = 1, .cache_positions = 1, .receive_slots = 1});
+    devices.emplace_back(
+        t, Shard::slice(weights, t, testing::whole_share(t)),
+        ComputeLimits{.max_rows = 1,
+                      .cache_positions = 1,
+                      .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 1)});
     std::vector<float> values(static_cast<std::size_t>(t.hidden), static_cast<float>(d));
     devices.back().write_rows({BufferKind::hidden}, {0, 1},
                               {0, static_cast<std::int32_t>(t.hidden)}, values);

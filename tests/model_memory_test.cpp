@@ -2,6 +2,7 @@
 
 #include "model/memory.hpp"
 #include "tests/model_fixtures.hpp"
+#include "tests/storage_fixture.hpp"
 
 using namespace tandem::model;
 
@@ -24,20 +25,20 @@ TEST_CASE("model/memory: Llama 2-70B over 8 devices") {
     CHECK(sum == 4.0 * static_cast<double>(t.parameters()) + 7 * 4.0 * 80 * 2 * 8192);
   }
   SUBCASE("prompt of 64, 164 positions, 2 slots") {
-    const MemoryUse use = memory_use(t, share, 64, 164, 2, 12e6);
+    const MemoryUse use = tandem::test::memory_of(t, share, 64, 164, 2);
     CHECK(use.kv_cache == 80.0 * 2 * 192 * 128 * 4);  // 3 blocks of 64 positions
     CHECK(use.activations == 4.0 * 64 * (3 * 8192 + 2 * 1024 + 2 * 3584 + 128));
     CHECK(use.buffers == 2.0 * 64 * 8192 * 4);
-    CHECK(use.program == 12e6);
+    CHECK(use.program == 0.0);
     CHECK(use.total() == use.weights + use.kv_cache + use.activations + use.buffers + use.program);
   }
-  SUBCASE("the master adds the embedding, the head and a row of logits") {
+  SUBCASE("the master adds the embedding, the head, token ids (16 in a line) and a row of logits") {
     Share master = share;
     master.embedding = master.head = true;
     CHECK(weight_bytes(t, master) - weight_bytes(t, share) == 4.0 * (2.0 * 32000 * 8192 + 8192));
-    CHECK(memory_use(t, master, 1, 1, 0, 0).activations -
-              memory_use(t, share, 1, 1, 0, 0).activations ==
-          4.0 * 32000);
+    CHECK(tandem::test::memory_of(t, master, 1, 1).activations -
+              tandem::test::memory_of(t, share, 1, 1).activations ==
+          4.0 * (32000 + 16));
   }
 }
 
@@ -45,9 +46,10 @@ TEST_CASE("model/memory: more devices than key/value heads hold copies") {
   const Transformer t = test::small_llama();  // 6 heads, 3 key/value heads
   double kv = 0.0;
   for (std::int32_t d = 0; d < 6; ++d) {
-    kv += memory_use(t, {.layers = {0, 2}, .heads = {d, d + 1}}, 1, 10, 0, 0).kv_cache;
+    kv += tandem::test::memory_of(t, {.layers = {0, 2}, .heads = {d, d + 1}}, 1, 10).kv_cache;
   }
-  CHECK(kv == 2.0 * memory_use(t, {.layers = {0, 2}, .heads = {0, 6}}, 1, 10, 0, 0).kv_cache);
+  CHECK(kv ==
+        2.0 * tandem::test::memory_of(t, {.layers = {0, 2}, .heads = {0, 6}}, 1, 10).kv_cache);
 }
 
 TEST_CASE("model/memory: a tied matrix is held once") {
@@ -67,11 +69,25 @@ TEST_CASE(
   Transformer t = test::small_llama();
   CHECK(weight_bytes(t, {}) == 0.0);
   CHECK(weight_bytes(t, {.layers = {0, 2}}) == 0.0);
-  CHECK_THROWS_AS((void)memory_use(t, {}, -1, 0, 0, 0), std::logic_error);
+  CHECK(tandem::test::memory_of(t, {}, 5, 7) == MemoryUse{});
+  CHECK_THROWS_AS((void)tandem::test::memory_of(t, {}, -1, 0), std::logic_error);
   const Share ffn{.layers = {0, 2}, .columns = {0, 40}};
-  const double gated = memory_use(t, ffn, 3, 0, 0, 0).activations;
+  const auto of = [&t](const Share& share, BufferKind kind) {
+    const std::vector<BufferDeclaration> buffers = share_buffers(t, share);
+    const BufferDeclaration* const found = find_buffer(buffers, {kind});
+    return found == nullptr ? 0 : found->columns;
+  };
+  CHECK(of(ffn, BufferKind::activation) == 40);
+  CHECK(of(ffn, BufferKind::gated) == 40);
+  CHECK(of(ffn, BufferKind::key_value) == 0);
+  CHECK(of(ffn, BufferKind::angles) == 0);
+  const Share heads{.layers = {0, 2}, .heads = {0, 6}};
+  CHECK(of(heads, BufferKind::angles) == t.head_dim);
   t.family = Family::gpt2;
-  // And no cosines and sines, as its positions are learned.
-  CHECK(gated - memory_use(t, ffn, 3, 0, 0, 0).activations ==
-        4.0 * 3 * (40 + static_cast<double>(t.head_dim)));
+  CHECK(of(ffn, BufferKind::activation) == 40);
+  CHECK(of(ffn, BufferKind::gated) == 0);
+  CHECK(of(heads, BufferKind::angles) == 0);
+  CHECK(of(heads, BufferKind::normed) == t.hidden);
+  t.family = Family::bert;  // normed in place
+  CHECK(of(heads, BufferKind::normed) == 0);
 }

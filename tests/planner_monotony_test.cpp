@@ -9,6 +9,7 @@
 #include "model/analytic.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
+#include "planner/storage.hpp"
 #include "planner/window_search.hpp"
 #include "random_clusters.hpp"
 
@@ -299,12 +300,14 @@ TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
                   .profiles = {}};
         for (const model::Device& device : plan.cluster.devices())
           plan.profiles.push_back(model::nominal_profile(device));
-        std::vector<std::int64_t> slots;
-        for (model::DeviceIndex d = 0; d < 2; ++d)
-          slots.push_back(planner::find_strategy("tensor").row_buffers(plan, d));
+        for (const model::Share& share : planner::to_shares(plan.model, 0, split))
+          plan.devices.push_back({.share = share, .memory = {}});
         const bool idle = heads + columns == 0 ||
                           heads + columns == request.model.heads + request.model.intermediate;
-        any = !idle && planner::Budget(plan, slots).fits(split);
+        if (idle) continue;
+        const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
+        any = memory[0].total() <= plan.cluster.devices()[0].memory.value() &&
+              memory[1].total() <= plan.cluster.devices()[1].memory.value();
       }
     }
     CHECK(std::holds_alternative<Plan>(make_plan(request)) == any);

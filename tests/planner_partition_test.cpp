@@ -78,9 +78,10 @@ planner::Plan outline(const Shape& shape, const std::vector<DeviceSpec>& devices
   return plan;
 }
 
-Counts slots(std::size_t devices) {
-  Counts result(devices);
-  result[0] = static_cast<std::int64_t>(devices) - 1;
+// Bytes for messages.
+std::vector<double> exchange(std::size_t devices) {
+  std::vector<double> result(devices);
+  result[0] = 4.0 * 3 * 8 * (static_cast<double>(devices) - 1.0);
   return result;
 }
 
@@ -90,7 +91,7 @@ double bytes_of(const planner::Plan& plan, std::size_t device, std::int32_t head
   split.heads[device] = heads;
   split.columns[device] = columns;
   const auto shares = to_shares(plan.model, plan.master, split);
-  return Budget(plan, slots(plan.profiles.size())).use(device, shares[device]).total();
+  return Budget(plan, exchange(plan.profiles.size())).use(device, shares[device]).total();
 }
 
 TEST_CASE("planner/capacities: twice the rates, twice the capacity") {
@@ -108,7 +109,7 @@ TEST_CASE("planner/galaxy: with ample memory it is the proportional split") {
     for (double& x : v) x = std::uniform_real_distribution<double>(0.1, 4.0)(random);
     const Shape shape{.heads = 8, .kv_heads = 4, .intermediate = 37};
     const planner::Plan plan = outline(shape, std::vector<DeviceSpec>(v.size()));
-    const Split split = galaxy_split(Budget(plan, slots(v.size())), v);
+    const Split split = galaxy_split(Budget(plan, exchange(v.size())), v);
     CHECK(split == planner::proportional_split(plan.model, v));
   }
 }
@@ -122,7 +123,7 @@ TEST_CASE("planner/galaxy: what one device cannot hold moves to the others, colu
   const auto split_with = [&](double bytes) {
     specs[2].memory_bytes = bytes;
     plan = outline(shape, specs);
-    return galaxy_split(Budget(plan, slots(3)), v);
+    return galaxy_split(Budget(plan, exchange(3)), v);
   };
   SUBCASE("room for 4 heads and 14 columns: 6 columns go, 3 to each of the equal others") {
     CHECK(split_with(bytes_of(plan, 2, 4, 14)) == Split{{2, 2, 4}, {13, 13, 14}});
@@ -143,7 +144,7 @@ TEST_CASE("planner/galaxy: what the first cannot take goes on to the next") {
   specs[1].memory_bytes = bytes_of(plan, 1, 2, 11);
   specs[2].memory_bytes = bytes_of(plan, 2, 4, 14);
   plan = outline(shape, specs);
-  const Split split = galaxy_split(Budget(plan, slots(3)), std::vector{1.0, 1.0, 2.0});
+  const Split split = galaxy_split(Budget(plan, exchange(3)), std::vector{1.0, 1.0, 2.0});
   CHECK(split == Split{{2, 2, 4}, {15, 11, 14}});
 }
 
@@ -188,7 +189,7 @@ TEST_CASE("planner/galaxy: shares sum to the model and respect every budget") {
       specs[d].memory_bytes = all * scale;
     }
     plan = outline(shape, specs);
-    const Budget budget(plan, slots(devices));
+    const Budget budget(plan, exchange(devices));
     const Split split = galaxy_split(budget, v);
     CHECK(sum(split.heads) == 4);
     CHECK(sum(split.columns) == 7);

@@ -8,6 +8,7 @@
 #include "model/error.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
+#include "tests/storage_fixture.hpp"
 
 namespace tandem::test {
 namespace {
@@ -80,16 +81,21 @@ TEST_CASE("planner/search: given proportions 3:1 split 4 heads and 6 columns 3 1
   CHECK(plan.devices[1].share.columns == model::Range{5, 6});
 }
 
-TEST_CASE("planner/search: memory is predicted from share, workload and row buffers") {
+TEST_CASE("planner/search: memory is predicted from what the graphs declare and send") {
   Request request = request_for({{}, {}, {}});
   request.partition = "equal";
   const Plan plan = std::get<Plan>(make_plan(request));
-  // Prompt 5 rows; 5 + 3 - 1 positions; one term waits to be added. Two messages
+  // Prompt 5 rows; 5 + 3 - 1 positions; one term waits at the master to be added. Two messages
   // wait in each direction between the master and each of the 2 workers.
-  CHECK(plan.devices[0].memory ==
-        model::memory_use(plan.model, plan.devices[0].share, 5, 7, 1 + 8, 0.0));
-  CHECK(plan.devices[1].memory ==
-        model::memory_use(plan.model, plan.devices[1].share, 5, 7, 1 + 4, 0.0));
+  const double row = 4.0 * static_cast<double>(plan.model.hidden);
+  for (std::size_t d = 0; d < 3; ++d) {
+    CAPTURE(d);
+    const bool master = d == 0;
+    model::MemoryUse want = memory_of(plan.model, plan.devices[d].share, 5, 7, master ? 1 : 0);
+    want.weights = model::weight_bytes(plan.model, plan.devices[d].share);
+    want.buffers += (master ? 8 : 4) * 5 * row;
+    CHECK(plan.devices[d].memory == want);
+  }
 }
 
 TEST_CASE("planner/search: an infeasible cluster is told which device lacks how much") {

@@ -108,7 +108,7 @@ TEST_CASE(
                 .columns = std::vector<std::int64_t>(devices, 10)};
     split.heads[0] += plan.model.heads - static_cast<std::int64_t>(devices);
     split.columns.back() += plan.model.intermediate - 10 * static_cast<std::int64_t>(devices);
-    const planner::Budget budget(plan, std::vector<std::int64_t>(devices, 4));
+    const planner::Budget budget(plan, std::vector<double>(devices, 4e3));
     SplitClock clock(budget);
     const SplitClock::Measured measured = clock.measure(split);
     CHECK(std::isfinite(measured.time));

@@ -20,6 +20,7 @@
 #include "planner/lowering.hpp"
 #include "planner/plan.hpp"
 #include "planner/search.hpp"
+#include "planner/storage.hpp"
 
 namespace tandem::testing {
 
@@ -64,15 +65,15 @@ class SerialExecutor {
  public:
   // Slices every device's shard out of the folder `weights`. `plan` must outlive this.
   SerialExecutor(const planner::Plan& plan, const std::filesystem::path& weights) : plan_(&plan) {
-    const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
     const auto tokens =
         static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens);
+    const std::vector<model::DeviceStorage> storage = planner::storage_of(
+        plan, planner::extents_of({.rows = tokens, .positions = tokens, .sequences = 1}));
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-      const exec::ComputeLimits limits{
-          .max_rows = tokens,
-          .cache_positions = tokens,
-          .receive_slots = static_cast<std::int32_t>(strategy.receive_slots(plan, d)),
-          .threads = 1};
+      const exec::ComputeLimits limits{.max_rows = tokens,
+                                       .cache_positions = tokens,
+                                       .buffers = storage[static_cast<std::size_t>(d)].buffers,
+                                       .threads = 1};
       devices_.emplace_back(
           plan.model,
           exec::Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(d)].share),

@@ -13,6 +13,7 @@
 #include "model/quantity_text.hpp"
 #include "model/work.hpp"
 #include "planner/lowering.hpp"
+#include "planner/storage.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -21,23 +22,17 @@ const model::Device& device_of(const planner::Plan& plan, model::DeviceIndex sel
   return plan.cluster.devices()[static_cast<std::size_t>(self)];
 }
 
-// Rows of logits that the LM head of device `d` needs at once, beyond one: of a text that is scored
-// all, if the head passes by in tiles.
-std::int32_t more_logit_rows(const planner::Plan& plan, model::DeviceIndex d,
-                             std::int32_t scored_rows) {
-  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
-  return device.share.head && device.window.streams() ? std::max(0, scored_rows - 1) : 0;
+model::Extents extents_of(const RunOptions& run) {
+  return planner::extents_of(run.needs(), run.scored_rows);
 }
 
-ComputeLimits limits_of(const planner::Plan& plan, const DeviceRunOptions& options) {
-  const planner::Capacity needs = options.run.needs();
-  const auto sequences = static_cast<std::int32_t>(needs.sequences);
-  return {.max_rows = static_cast<std::int32_t>(needs.rows),
-          .cache_positions = needs.positions,
-          .sequences = sequences,
-          .logit_rows = sequences + more_logit_rows(plan, options.self, options.run.scored_rows),
-          .receive_slots = static_cast<std::int32_t>(
-              planner::find_strategy(plan.strategy).receive_slots(plan, options.self)),
+ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStorage& storage) {
+  const model::Extents extents = extents_of(options.run);
+  return {.max_rows = static_cast<std::int32_t>(extents.rows),
+          .cache_positions = extents.positions,
+          .sequences = static_cast<std::int32_t>(extents.sequences),
+          .logit_rows = static_cast<std::int32_t>(extents.sampled),
+          .buffers = storage.buffers,
           .threads = options.threads,
           .may_spin = options.run.pace == Pace::real};
 }
@@ -61,39 +56,35 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           .whole_machine = options.threads > 1};
 }
 
-// What device `d` needs for so much, with `program` bytes of program.
-double need_of(const planner::Plan& plan, model::DeviceIndex d, const planner::Capacity& needs,
-               std::int32_t scored_rows, double program) {
-  const planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
-  model::MemoryUse use = model::memory_use(
-      plan.model, device.share, needs.rows, needs.positions,
-      planner::find_strategy(plan.strategy).row_buffers(plan, d), program, needs.sequences);
-  use.weights = planner::weight_bytes(plan.model, device.share, device.window);
-  use.activations += model::kElementBytes * more_logit_rows(plan, d, scored_rows) *
-                     static_cast<double>(plan.model.vocab);
-  return use.total();
+// What a run is, in a message.
+std::string subject_of(const RunOptions& run) {
+  const planner::Capacity needs = run.needs();
+  if (run.serves()) {
+    return "steps of " + std::to_string(needs.rows) + " rows, of " +
+           std::to_string(needs.sequences) + " sequences with " + std::to_string(needs.positions) +
+           " positions,";
+  }
+  return std::to_string(run.workload.prompt_tokens) + " prompt and " +
+         std::to_string(run.workload.new_tokens) + " new tokens";
 }
 
 // A run may be shorter or longer than what was planned, as long as every device can hold it; and a
 // plan whose devices never could was not made by the planner.
-planner::Workload checked(const planner::Plan& plan, const planner::Workload& workload,
-                          std::int32_t scored_rows) {
-  workload.validate(plan.model);
+RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
+  run.workload.validate(plan.model);
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents_of(run));
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const double need = need_of(plan, d, workload.capacity(), scored_rows,
-                                plan.devices[static_cast<std::size_t>(d)].memory.program);
+    const model::MemoryUse& use = memory[static_cast<std::size_t>(d)];
     const model::Bytes budget = device_of(plan, d).memory;
-    if (need > budget.value()) {
-      throw Error(
-          "run: " + std::to_string(workload.prompt_tokens) + " prompt and " +
-          std::to_string(workload.new_tokens) + " new tokens need " +
-          model::to_text(model::Bytes{need}) + ", the program's " +
-          model::to_text(model::Bytes{plan.devices[static_cast<std::size_t>(d)].memory.program}) +
-          " included, on device " + device_of(plan, d).name + ", expected at most its budget of " +
-          model::to_text(budget) + "; use a shorter prompt, or plan for this length");
-    }
+    if (use.total() <= budget.value()) continue;
+    throw Error("run: " + subject_of(run) + " need " + model::to_text(model::Bytes{use.total()}) +
+                ", the program's " + model::to_text(model::Bytes{use.program}) +
+                " included, on device " + device_of(plan, d).name +
+                ", expected at most its budget of " + model::to_text(budget) + "; use " +
+                (run.serves() ? "a smaller capacity, or plan for these requests"
+                              : "a shorter prompt, or plan for this length"));
   }
-  return workload;
+  return run;
 }
 
 }  // namespace
@@ -105,9 +96,11 @@ void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunO
 
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
                   const RunOptions& run, double more, double held) {
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents_of(run));
   double need = more - held;
   for (const model::DeviceIndex d : devices) {
-    need += need_of(plan, d, run.needs(), run.scored_rows, /*program=*/0.0);
+    const model::MemoryUse& use = memory[static_cast<std::size_t>(d)];
+    need += use.total() - use.program;
   }
   const AvailableMemory available = available_memory();
   if (need <= available.bytes) return;
@@ -120,13 +113,15 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
               (one ? ", or plan with a smaller budget for it" : ", or emulate a smaller model"));
 }
 
-StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload,
-                       std::int32_t scored_rows)
-    : workload_(checked(plan, workload, scored_rows)),
-      prompt_(planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(workload))),
+StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload)
+    : StepGraphs(plan, RunOptions{.workload = workload}) {}
+
+StepGraphs::StepGraphs(const planner::Plan& plan, const RunOptions& run)
+    : workload_(checked(plan, run).workload),
+      prompt_(planner::find_strategy(plan.strategy).lower(plan, planner::prompt_batch(workload_))),
       decode_(planner::find_strategy(plan.strategy)
                   .lower(plan, planner::decode_batch(
-                                   static_cast<std::int32_t>(workload.prompt_tokens)))) {}
+                                   static_cast<std::int32_t>(workload_.prompt_tokens)))) {}
 
 std::int32_t StepGraphs::count() const { return static_cast<std::int32_t>(workload_.steps()); }
 
@@ -163,12 +158,12 @@ void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
   const double all = std::accumulate(own.begin(), own.end(), 0.0);
   // A span is made of one record, or of the two of a message's ends.
   const double spans = all / model::kRecordBytes * sizeof(model::Span);
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents_of(run));
   double more = 0.0;
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     const double records = d == plan.master ? all + spans : own[static_cast<std::size_t>(d)];
     if (std::ranges::find(here, d) != here.end()) more += records;
-    const double need = records + need_of(plan, d, run.needs(), run.scored_rows,
-                                          plan.devices[static_cast<std::size_t>(d)].memory.program);
+    const double need = records + memory[static_cast<std::size_t>(d)].total();
     const model::Bytes budget = device_of(plan, d).memory;
     if (need <= budget.value()) continue;
     throw Error("run: a timeline of " + std::to_string(run.workload.new_tokens) +
@@ -241,15 +236,18 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                      DeviceWeights weights, Transport* transport)
     : plan_(&plan),
       options_(options),
-      graphs_(plan, options.run.workload, options.run.scored_rows),
+      graphs_(plan, options.run),
+      storage_(std::move(planner::storage_of(plan, extents_of(options.run))
+                             .at(static_cast<std::size_t>(options.self)))),
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
-      compute_(plan.model, std::move(weights.shard), limits_of(plan, options)),
+      compute_(plan.model, std::move(weights.shard), limits_of(options, storage_)),
       pacer_(pacer_options(plan, options_, costs_)),
       runtime_(compute_, transport, window_.get(), pacer_,
                {.device = options.self,
                 .may_spin = options.run.pace == Pace::real,
                 .disk_rate = disk_rate(plan, options),
+                .storage = &storage_,
                 .activity = options.activity}),
       shapes_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {

@@ -67,10 +67,10 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
  public:
-  // Throws Error unless the workload fits the model and every device's memory in the plan.
-  // `scored_rows`: see RunOptions.
-  StepGraphs(const planner::Plan& plan, const planner::Workload& workload,
-             std::int32_t scored_rows = 0);
+  // Throws Error unless the workload fits the model, and all that `run` needs every device's budget
+  // in the plan.
+  StepGraphs(const planner::Plan& plan, const RunOptions& run);
+  StepGraphs(const planner::Plan& plan, const planner::Workload& workload);
   [[nodiscard]] std::int32_t count() const;
   // Of step `i`: 0 the prompt, then one token each. Valid until the next call.
   [[nodiscard]] const model::TaskGraph& at(std::int32_t i);
@@ -186,6 +186,7 @@ class DeviceRun {
   const planner::Plan* plan_;
   DeviceRunOptions options_;
   StepGraphs graphs_;
+  model::DeviceStorage storage_;
   model::CostModel costs_;
   std::unique_ptr<WeightWindow> window_;
   Compute compute_;

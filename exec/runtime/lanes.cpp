@@ -28,11 +28,18 @@ void ChannelLane::stop() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
+void ChannelLane::declare(std::int64_t elements) {
+  storage_.resize(static_cast<std::size_t>(elements));
+  declared_ = true;
+}
+
 void ChannelLane::reserve(const ChannelSchedule& schedule) {
   require(schedule.peer == peer_, "ChannelLane: schedule of another channel");
   slot_floats_ = std::max(slot_floats_, schedule.slot_floats);
   // Slots of different shapes may lie differently: nothing is in flight between steps.
   const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
+  require(!declared_ || floats <= storage_.size(),
+          "ChannelLane: messages take no more room than was declared");
   if (storage_.size() < floats) storage_.resize(floats);
   if (needs_thread(schedule)) start();
 }

@@ -41,8 +41,10 @@ class ChannelLane {
   ChannelLane& operator=(const ChannelLane&) = delete;
 
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
+  // Room for so many elements and no more, whatever is reserved afterwards.
+  void declare(std::int64_t elements);
   // Room for the messages of `schedule`, and the thread if they need one: at start-up, so that
-  // steps allocate nothing.
+  // steps allocate nothing. Throws logic_error if that is more than was declared.
   void reserve(const ChannelSchedule& schedule);
   [[nodiscard]] double allocated_bytes() const;
   // Returns when the step's messages have all passed. Throws Error if cancelled.
@@ -94,6 +96,7 @@ class ChannelLane {
   LaneOptions options_;
   std::vector<float> storage_;
   std::size_t slot_floats_ = 0;
+  bool declared_ = false;
 
   const ChannelSchedule* schedule_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;

@@ -1,6 +1,7 @@
 #include "exec/runtime/runtime.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "model/error.hpp"
@@ -93,6 +94,14 @@ void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>&
           LaneOptions{.may_spin = options_.may_spin,
                       .on_failure = [this](const std::string& reason) { cancel(reason); },
                       .thread_time = thread_time});
+      if (options_.storage != nullptr) {
+        const auto room =
+            std::ranges::find_if(options_.storage->channels, [&](const model::ChannelRoom& one) {
+              return one.peer == channel.peer && one.outgoing == std::is_same_v<Lane, OutgoingLane>;
+            });
+        require(room != options_.storage->channels.end(), "Runtime: the channel was declared");
+        lane->declare(room->elements);
+      }
     }
     lane->reserve(channel);
     used.push_back(lane.get());

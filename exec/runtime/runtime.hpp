@@ -20,14 +20,18 @@
 #include "exec/streaming/disk_lane.hpp"
 #include "exec/transport/activity.hpp"
 #include "exec/transport/transport.hpp"
+#include "model/memory.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::exec {
 
 struct RuntimeOptions {
   model::DeviceIndex device = 0;
-  bool may_spin = false;         // before blocking in a wait; never on an emulated device
-  double disk_rate = 0.0;        // bytes a second of an emulated disk; 0: real
+  bool may_spin = false;   // before blocking in a wait; never on an emulated device
+  double disk_rate = 0.0;  // bytes a second of an emulated disk; 0: real
+  // What all graphs declare: channels get their room from it at once; null: from each graph as it
+  // is prepared. Outlives the runtime.
+  const model::DeviceStorage* storage = nullptr;
   Activity* activity = nullptr;  // told what the steps do; outlives the runtime, may be null
 };
 

@@ -28,27 +28,15 @@ struct Shape {
   std::vector<std::int32_t> group;  // by rank
 };
 
-// A channel between a rank and `peer` (a rank).
-struct ChannelUse {
-  std::int32_t peer = 0;
-  bool outgoing = false;
-  std::int32_t messages = 0;  // of a step: 1, or 2 for two or more
-  std::int32_t columns = 0;   // the widest of them
-  bool passed_on = false;     // some of them are, as they arrive (model/channel_slots.hpp)
-};
-
 struct Collective {
   std::string name;     // as in `tandem plan --allreduce`
   std::string summary;  // one line for --help
   bool has_depth = false;
   std::int32_t (*parts)(std::int32_t ranks);  // that an Exchange for it has
-  // The sum of all terms, at every rank that receives. Needs one receive slot.
+  // The sum of all terms, at every rank that receives.
   void (*sum)(Exchange& exchange, const Shape& shape);
   // At least the tasks of one sum.
   std::int64_t (*tasks)(std::int64_t ranks);
-  // Channels of `rank` in a step whose sums all ranks need, but the last, which the master needs.
-  // Each channel once.
-  std::vector<ChannelUse> (*channels)(const Shape& shape, std::int32_t rank, std::int32_t columns);
   // Of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
   model::Seconds (*time)(const Shape& shape, model::Bytes bytes, const Uniform& net);
 };

@@ -91,6 +91,9 @@ TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range parts, Buffer
   transfer.peer = ranks_[static_cast<std::size_t>(to)].device;
   transfer.input = kPartial;
   transfer.output = output;
+  // Columns keep their places, so it is as wide as what is summed.
+  if (output.kind == BufferKind::receive)
+    graph_->declare(transfer.peer, {.name = output, .columns = sum_.columns.end});
   return graph_->add(transfer, made_by(from, parts));
 }
 

@@ -37,37 +37,6 @@ std::int64_t tasks(std::int64_t ranks) {
   return 3 * ranks * steps;
 }
 
-std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
-  const auto ranks = static_cast<std::int32_t>(shape.group.size());
-  const std::int32_t p = power_of_two(ranks);
-  std::vector<ChannelUse> uses;
-  const auto both_ways = [&](std::int32_t peer, std::int32_t widest) {
-    for (const bool outgoing : {false, true})
-      uses.push_back({.peer = peer, .outgoing = outgoing, .messages = 2, .columns = widest});
-  };
-  if (rank >= p) {
-    both_ways(rank - p, columns);
-    return uses;
-  }
-  if (rank + p < ranks) both_ways(rank + p, columns);
-  std::int32_t widest = columns;
-  for (std::int32_t bit = 1; bit < p; bit <<= 1) {
-    widest = (widest + 1) / 2;
-    both_ways(rank ^ bit, widest);
-  }
-  // Of the sums that go to the master alone.
-  const auto exchanges_with_master = [](std::int32_t r) {
-    return std::has_single_bit(static_cast<std::uint32_t>(r));
-  };
-  if (rank > 0 && !exchanges_with_master(rank))
-    uses.push_back({.peer = 0, .outgoing = true, .messages = 1, .columns = widest});
-  for (std::int32_t peer = 1; rank == 0 && peer < p; ++peer) {
-    if (!exchanges_with_master(peer))
-      uses.push_back({.peer = peer, .outgoing = false, .messages = 1, .columns = widest});
-  }
-  return uses;
-}
-
 model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
   return halving_time(static_cast<std::int32_t>(shape.group.size()), bytes, net);
 }
@@ -117,7 +86,6 @@ Collective halving_collective() {
       .parts = power_of_two,
       .sum = sum,
       .tasks = tasks,
-      .channels = channels,
       .time = time};
 }
 

@@ -13,10 +13,6 @@ std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
-  return tree_channels(hierarchical_parents(shape.group), rank, columns);
-}
-
 model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
   return tree_time(levels(hierarchical_parents(shape.group)), bytes, net);
 }
@@ -40,7 +36,6 @@ Collective hierarchical_collective() {
           .parts = one_part,
           .sum = sum,
           .tasks = tasks,
-          .channels = channels,
           .time = time};
 }
 

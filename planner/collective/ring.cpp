@@ -30,25 +30,6 @@ std::int32_t part_a_rank(std::int32_t ranks) { return ranks; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * ranks * (ranks - 1); }
 
-std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
-  const auto ranks = static_cast<std::int32_t>(shape.group.size());
-  const std::int32_t widest = (columns + ranks - 1) / ranks;
-  const std::int32_t next = wrapped(rank + 1, ranks);
-  const std::int32_t before = wrapped(rank - 1, ranks);
-  std::vector<ChannelUse> uses{{.peer = next, .outgoing = true, .messages = 2, .columns = widest},
-                               {.peer = before,
-                                .outgoing = false,
-                                .messages = 2,
-                                .columns = widest,
-                                .passed_on = ranks > 2}};
-  // Of the sums that go to the master alone.
-  if (rank > 0 && next != 0)
-    uses.push_back({.peer = 0, .outgoing = true, .messages = 1, .columns = widest});
-  for (std::int32_t peer = 1; rank == 0 && peer < before; ++peer)
-    uses.push_back({.peer = peer, .outgoing = false, .messages = 1, .columns = widest});
-  return uses;
-}
-
 model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
   return ring_time(static_cast<std::int32_t>(shape.group.size()), bytes, net);
 }
@@ -93,7 +74,6 @@ Collective ring_collective() {
           .parts = part_a_rank,
           .sum = sum,
           .tasks = tasks,
-          .channels = channels,
           .time = time};
 }
 

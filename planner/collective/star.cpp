@@ -15,10 +15,6 @@ std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
-  return tree_channels(parents_of(static_cast<std::int32_t>(shape.group.size())), rank, columns);
-}
-
 model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
   return shape.group.size() == 1 ? model::Seconds{} : star_time(bytes, net);
 }
@@ -39,7 +35,6 @@ Collective star_collective() {
           .parts = one_part,
           .sum = sum,
           .tasks = tasks,
-          .channels = channels,
           .time = time};
 }
 

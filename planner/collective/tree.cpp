@@ -40,11 +40,6 @@ std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-std::vector<ChannelUse> channels(const Shape& shape, std::int32_t rank, std::int32_t columns) {
-  const auto ranks = static_cast<std::int32_t>(shape.group.size());
-  return tree_channels(tree_parents(ranks, shape.depth), rank, columns);
-}
-
 model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
   const auto ranks = static_cast<std::int32_t>(shape.group.size());
   return tree_time(levels(tree_parents(ranks, shape.depth)), bytes, net);
@@ -111,25 +106,6 @@ void tree_sum(Exchange& exchange, const Parents& parents) {
   tree_broadcast(exchange, parents);
 }
 
-std::vector<ChannelUse> tree_channels(const Parents& parents, std::int32_t rank,
-                                      std::int32_t columns) {
-  std::vector<ChannelUse> uses;
-  const auto with = [&](std::int32_t peer) {
-    // All that goes down, but from the root, is passed on from where it arrived.
-    const bool relays = rank > 0 && peer > rank;
-    for (const bool outgoing : {false, true})
-      uses.push_back({.peer = peer,
-                      .outgoing = outgoing,
-                      .messages = outgoing && relays ? 0 : 2,
-                      .columns = columns});
-  };
-  if (rank > 0) with(parent_of(parents, rank));
-  for (std::int32_t child = rank + 1; child < static_cast<std::int32_t>(parents.size()); ++child) {
-    if (parent_of(parents, child) == rank) with(child);
-  }
-  return uses;
-}
-
 Collective tree_collective() {
   return {.name = "tree",
           .summary = "sums along a tree of DEPTH levels below the master, and back",
@@ -137,7 +113,6 @@ Collective tree_collective() {
           .parts = one_part,
           .sum = sum,
           .tasks = tasks,
-          .channels = channels,
           .time = time};
 }
 

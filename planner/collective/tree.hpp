@@ -31,9 +31,7 @@ void tree_broadcast(Exchange& exchange, const Parents& parents);
 [[nodiscard]] model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform& net);
 
 [[nodiscard]] Collective tree_collective();
-// What trees have in common: the sum along `parents`, and the channels in use.
+// What trees have in common: the sum along `parents`.
 void tree_sum(Exchange& exchange, const Parents& parents);
-[[nodiscard]] std::vector<ChannelUse> tree_channels(const Parents& parents, std::int32_t rank,
-                                                    std::int32_t columns);
 
 }  // namespace tandem::planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/quantity_text.hpp"
+#include "planner/storage.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -55,9 +56,12 @@ std::vector<Share> to_shares(const model::Transformer& transformer, model::Devic
   return shares;
 }
 
-Budget::Budget(const Plan& plan, std::vector<std::int64_t> slots, std::vector<Window> windows)
-    : plan_(&plan), slots_(std::move(slots)), windows_(std::move(windows)) {
-  windows_.resize(slots_.size());
+Budget::Budget(const Plan& plan, std::vector<double> exchange, std::vector<Window> windows)
+    : plan_(&plan),
+      extents_(extents_of(plan.reserved())),
+      exchange_(std::move(exchange)),
+      windows_(std::move(windows)) {
+  windows_.resize(exchange_.size());
 }
 
 model::MemoryUse Budget::use(std::size_t device, const Share& share) const {
@@ -68,11 +72,11 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share, Window wind
   const double program = plan_->profiles[device].program_bytes;
   const bool idle = share.layers.empty() && !share.embedding && !share.head;
   if (idle) return {.program = program};
-  const Capacity reserved = plan_->reserved();
-  model::MemoryUse memory =
-      model::memory_use(plan_->model, share, reserved.rows, reserved.positions, slots_[device],
-                        program, reserved.sequences);
+  model::MemoryUse memory = model::memory_use(
+      {.buffers = model::share_buffers(plan_->model, share, window.streams())}, extents_);
   memory.weights = weight_bytes(plan_->model, share, window);
+  memory.buffers = exchange_[device];
+  memory.program = program;
   return memory;
 }
 

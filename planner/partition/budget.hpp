@@ -29,10 +29,11 @@ enum class GroupCut { none, worst };
 class Budget {
  public:
   // `plan`: model, cluster, master, workload and profiles are read, shares are not; it outlives the
-  // budget. `slots`: row buffers by device. `windows`: by device; empty: weights are held whole.
-  Budget(const Plan& plan, std::vector<std::int64_t> slots, std::vector<Window> windows = {});
+  // budget. `exchange`: bytes by device for receive buffers and messages, whatever its share.
+  // `windows`: by device; empty: weights are held whole.
+  Budget(const Plan& plan, std::vector<double> exchange, std::vector<Window> windows = {});
 
-  [[nodiscard]] std::size_t devices() const { return slots_.size(); }
+  [[nodiscard]] std::size_t devices() const { return exchange_.size(); }
   // Peak memory of a device with `share`: the prompt in one step, the cache at its longest.
   [[nodiscard]] model::MemoryUse use(std::size_t device, const model::Share& share) const;
   // Peak memory of a device with `share` if its window were `window`.
@@ -63,7 +64,8 @@ class Budget {
   [[nodiscard]] model::Range placed(std::int64_t heads, GroupCut cut) const;
 
   const Plan* plan_;
-  std::vector<std::int64_t> slots_;
+  model::Extents extents_;
+  std::vector<double> exchange_;
   std::vector<Window> windows_;
 };
 

@@ -65,6 +65,15 @@ Range hidden_columns(const model::Transformer& transformer) {
   return {0, static_cast<std::int32_t>(transformer.hidden)};
 }
 
+void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DevicePlan& device = plan.devices[d];
+    for (const model::BufferDeclaration& buffer :
+         model::share_buffers(plan.model, device.share, device.window.streams()))
+      graph.declare(static_cast<model::DeviceIndex>(d), buffer);
+  }
+}
+
 DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& transformer,
                          model::DeviceIndex device, WindowTasks* window)
     : graph_(&graph),

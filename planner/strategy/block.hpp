@@ -54,6 +54,9 @@ class DeviceTasks {
   model::BufferRef normed_;  // what norms write; hidden itself, if the stream continues from there
 };
 
+// Declares what each device of `plan` with a share of the model has, but for receive buffers.
+void declare_buffers(model::TaskGraph& graph, const Plan& plan);
+
 // All columns of the residual stream.
 [[nodiscard]] model::Range hidden_columns(const model::Transformer& transformer);
 

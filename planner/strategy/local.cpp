@@ -8,6 +8,7 @@ namespace {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch);
+  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
   const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
@@ -26,17 +27,10 @@ void check(const Plan& plan) {
   check_cover(plan, {plan.master});
 }
 
-std::int64_t no_slots(const Plan& /*plan*/, model::DeviceIndex /*device*/) { return 0; }
-
 }  // namespace
 
 Strategy local_strategy() {
-  return {.name = "local",
-          .summary = "the master computes alone",
-          .lower = lower,
-          .check = check,
-          .receive_slots = no_slots,
-          .message_slots = no_slots};
+  return {.name = "local", .summary = "the master computes alone", .lower = lower, .check = check};
 }
 
 }  // namespace tandem::planner

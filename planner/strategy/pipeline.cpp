@@ -38,6 +38,7 @@ bool streams(const Plan& plan) {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch);
+  declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceIndex at = plan.master;
   TaskIndex last = DeviceTasks(graph, plan.model, at, &window).embed();
@@ -66,13 +67,6 @@ void check(const Plan& plan) {
   check_layers(plan, stage_order(plan));
 }
 
-std::int64_t no_slots(const Plan& /*plan*/, DeviceIndex /*device*/) { return 0; }
-
-// One message in and one out a step.
-std::int64_t message_slots(const Plan& plan, DeviceIndex /*device*/) {
-  return plan.cluster.size() == 1 ? 0 : 1 + 1;
-}
-
 }  // namespace
 
 std::vector<DeviceIndex> stage_order(const Plan& plan) {
@@ -88,9 +82,7 @@ Strategy pipeline_strategy() {
           .summary = "whole layers on each device, one after the other (model parallelism)",
           .splits_layers = true,
           .lower = lower,
-          .check = check,
-          .receive_slots = no_slots,
-          .message_slots = message_slots};
+          .check = check};
 }
 
 }  // namespace tandem::planner

@@ -1,7 +1,6 @@
 #include "planner/strategy/tensor.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "planner/collective/collective.hpp"
@@ -41,6 +40,7 @@ class Lowering {
   Lowering& operator=(const Lowering&) = delete;
 
   model::TaskGraph run() && {
+    declare_buffers(graph_, *plan_);
     begin();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) {
@@ -145,68 +145,6 @@ void check(const Plan& plan) {
   check_cover(plan, devices);
 }
 
-std::int64_t receive_slots(const Plan& plan, DeviceIndex /*device*/) {
-  return plan.cluster.size() == 1 ? 0 : 1;
-}
-
-// What a channel of one device carries in a step, in columns of one row.
-struct Load {
-  std::int64_t messages = 0;
-  std::int64_t columns = 0;  // of the widest
-  bool passed_on = false;
-};
-using Channels = std::map<std::pair<DeviceIndex, bool>, Load>;  // by (peer, outgoing)
-
-// All devices take part: with what is left of a sum when some do not, no more is needed.
-Channels channels_of(const Plan& plan, DeviceIndex device, const std::string& allreduce) {
-  const Allreduce chosen = parse_allreduce(allreduce);
-  const Proximity& near = plan.layout;
-  const auto columns = static_cast<std::int32_t>(plan.model.hidden);
-  Shape shape{.depth = chosen.depth, .group = {}};
-  std::int32_t rank = 0;
-  for (const DeviceIndex d : near.order) {
-    if (d == device) rank = static_cast<std::int32_t>(shape.group.size());
-    shape.group.push_back(near.group[static_cast<std::size_t>(d)]);
-  }
-  Channels channels;
-  // The residual stream at the beginning.
-  for (DeviceIndex peer = 0; peer < plan.cluster.size(); ++peer) {
-    if (peer != device && (peer == plan.master || device == plan.master))
-      channels[{peer, device == plan.master}] = {1, columns};
-  }
-  for (const ChannelUse& use : chosen.collective->channels(shape, rank, columns)) {
-    Load& load = channels[{near.order[static_cast<std::size_t>(use.peer)], use.outgoing}];
-    load.messages += use.messages;
-    load.passed_on = use.passed_on;
-    load.columns = std::max<std::int64_t>(load.columns, use.columns);
-  }
-  return channels;
-}
-
-// The executor keeps room for two messages of a channel and direction, one where only one passes,
-// one more where messages are passed on while others arrive, each as large as its largest; prompt
-// and decoding use the same room.
-std::int64_t message_slots(const Plan& plan, DeviceIndex device) {
-  if (plan.cluster.size() == 1) return 0;
-  const Capacity reserved = plan.reserved();
-  const std::int64_t rows = reserved.rows;
-  std::map<std::pair<DeviceIndex, bool>, std::int64_t> room;  // columns of rows
-  const auto add = [&](const std::string& allreduce, std::int64_t rows_of_step) {
-    for (const auto& [channel, load] : channels_of(plan, device, allreduce)) {
-      std::int64_t& most = room[channel];
-      const std::int64_t slots =
-          std::min<std::int64_t>(2, load.messages) + (load.passed_on ? 1 : 0);
-      most = std::max(most, slots * load.columns * rows_of_step);
-    }
-  };
-  add(plan.allreduce.prompt, rows);
-  add(plan.allreduce.decode, reserved.sequences);
-  std::int64_t columns = 0;
-  for (const auto& [channel, most] : room) columns += most;
-  const std::int64_t slot = rows * plan.model.hidden;
-  return (columns + slot - 1) / slot;
-}
-
 }  // namespace
 
 Strategy tensor_strategy() {
@@ -214,9 +152,7 @@ Strategy tensor_strategy() {
           .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
           .splits = true,
           .lower = lower,
-          .check = check,
-          .receive_slots = receive_slots,
-          .message_slots = message_slots};
+          .check = check};
 }
 
 }  // namespace tandem::planner

@@ -1,0 +1,85 @@
+#pragma once
+
+// What a device must have room for, as a graph declares it: named buffers with their extents,
+// element format and lifetime. Predicted memory, what the executor allocates and what conflicts are
+// all read from these declarations.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/range.hpp"
+
+namespace tandem::model {
+
+// A device's named storage, row-major. Rows are those of the batch unless said.
+enum class BufferKind : std::uint8_t {
+  none,
+  hidden,      // [rows, hidden]              residual stream
+  normed,      // [rows, hidden]
+  query,       // [rows, heads * head_dim]    this device's heads
+  key_value,   // [positions, 2, kv_heads * head_dim] of task.layer    the cache
+  attention,   // [rows, heads * head_dim]    this device's heads
+  activation,  // [rows, ffn columns]         this device's columns
+  partial,     // [rows, hidden]              partial sum to be reduced
+  receive,     // [rows, hidden]              one for each slot
+  logits,      // [rows with logits, vocab columns]
+  // What tasks use beside their operands; no task names these.
+  tokens,  // [rows]                      token ids
+  gated,   // [rows, ffn columns]         second operand of a gated FFN
+  angles,  // [rows, head_dim]            cosines and sines of rotary positions
+};
+[[nodiscard]] std::string_view to_string(BufferKind buffer);
+
+struct BufferRef {
+  BufferKind kind = BufferKind::none;
+  std::int16_t slot = 0;  // receive only: which of several
+  friend constexpr bool operator==(BufferRef, BufferRef) = default;
+};
+
+enum class ElementFormat : std::uint8_t { f32, i32 };
+[[nodiscard]] std::int64_t element_bytes(ElementFormat format);
+
+// How long values are kept: until the step's last task, or as long as their sequence.
+enum class Lifetime : std::uint8_t { step, sequence };
+
+// What the rows of a buffer are counted by.
+enum class RowCount : std::uint8_t {
+  rows,       // of the batch
+  positions,  // of all sequences, each one's rounded up to whole blocks
+  sequences,  // of the batch
+  sampled,    // rows of the batch that are sampled from
+};
+
+// So much at once, at most.
+struct Extents {
+  std::int64_t rows = 0;       // tokens of one step
+  std::int64_t positions = 0;  // in the key/value caches of all sequences
+  std::int64_t sequences = 0;
+  std::int64_t sampled = 0;  // rows of one step
+  [[nodiscard]] std::int64_t of(RowCount count) const;
+  bool operator==(const Extents&) const = default;
+};
+
+// One buffer of a device, or one in each of `layers`.
+struct BufferDeclaration {
+  BufferRef name{};
+  RowCount rows = RowCount::rows;
+  std::int64_t columns = 0;
+  Range layers{0, 1};
+  ElementFormat format = ElementFormat::f32;
+  Lifetime lifetime = Lifetime::step;
+  // Elements in one layer.
+  [[nodiscard]] std::int64_t elements(const Extents& extents) const;
+  // Of all layers, with what aligns it: buffers begin at cache lines of 64 bytes.
+  [[nodiscard]] std::int64_t bytes(const Extents& extents) const;
+  bool operator==(const BufferDeclaration&) const = default;
+};
+inline constexpr std::int64_t kBufferAlignment = 64;
+
+// The declaration of `name`; null: there is none.
+[[nodiscard]] const BufferDeclaration* find_buffer(std::span<const BufferDeclaration> buffers,
+                                                   BufferRef name);
+
+}  // namespace tandem::model
