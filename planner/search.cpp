@@ -267,8 +267,8 @@ class Search {
     while (true) {
       const std::vector<double> before = exchange_;
       const bool wants_room = try_shares(windows);
-      // Shares that need more for messages than was thought are sought again, with that.
-      if (best_ || exchange_ == before) return wants_room;
+      // Where some needed more for messages than was thought, others are sought with that.
+      if (exchange_ == before) return wants_room;
     }
   }
 
@@ -345,13 +345,14 @@ class Search {
     Shares shares;
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
       exchange[d] = plan.devices[d].memory.buffers;
-      exchange_[d] = std::max(exchange_[d], exchange[d]);
       windows.push_back(plan.devices[d].window);
       shares.push_back(plan.devices[d].share);
     }
-    std::string no = Budget(outline_, std::move(exchange), std::move(windows)).shortage(shares);
-    if (!no.empty()) no += kMoreMemory;
-    return no;
+    std::string no = Budget(outline_, exchange, std::move(windows)).shortage(shares);
+    if (no.empty()) return no;
+    for (std::size_t d = 0; d < exchange.size(); ++d)
+      exchange_[d] = std::max(exchange_[d], exchange[d]);
+    return no + kMoreMemory;
   }
 
   // Keeps `plan` if it is the fastest, or the only one.
