@@ -2,6 +2,8 @@
 // weights lie in memory, and used for all tokens while it is near.
 // docs/decisions/0004-kernels.md has the measurements behind the choices.
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "exec/kernels/product.hpp"
@@ -34,6 +36,15 @@ constexpr int kPairRows = kManyRegisters ? 8 : 4;
 constexpr int kGroupRows = kManyRegisters ? 6 : 3;
 // Tokens whose weights come in as many streams.
 constexpr std::int64_t kMostStreamed = 8;
+
+// Floats of the inputs that stay there: half of the second-level cache, as the weights pass through
+// it; a small one's where the system does not say.
+std::int64_t inputs_in_cache() {
+  constexpr std::int64_t kLeast = std::int64_t{64} * 1024;
+  const auto floats = static_cast<std::int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE)) / 2 /
+                      static_cast<std::int64_t>(sizeof(float));
+  return HWY_MIN(HWY_MAX(kLeast, floats), 8 * kLeast);
+}
 
 // Into the second-level cache: the first would lose what is in use.
 HWY_INLINE void prefetch(const float* p) { __builtin_prefetch(p, 0, 2); }
@@ -330,10 +341,10 @@ void few_row_product(const Product& p) {
   if (p.tokens <= 2) return blocks<kPairRows>(p, false);
   if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
   // Pieces whose inputs stay in the second-level cache while all weights pass.
-  constexpr std::int64_t kInputs = std::int64_t{64} * 1024;
+  static const std::int64_t inputs = inputs_in_cache();
   const std::int64_t depth = p.tokens > 8 && p.depth > kLongRow ? 2048 : p.depth;
   const std::int64_t tokens =
-      HWY_MAX(std::int64_t{8}, kInputs / HWY_MAX(depth, std::int64_t{1}) / 4 * 4);
+      HWY_MAX(std::int64_t{8}, inputs / HWY_MAX(depth, std::int64_t{1}) / 4 * 4);
   for (std::int64_t t = 0; t < p.tokens; t += tokens) {
     std::int64_t k = 0;
     do {

@@ -24,7 +24,7 @@ constexpr std::size_t kSmall = 64;
 constexpr std::size_t kMiddle = std::size_t{32} << 10;  // the computing thread's, as kSmall
 constexpr std::size_t kLarge = std::size_t{256} << 10;
 constexpr std::array kSizes{kSmall, kMiddle, kLarge};
-constexpr int kMessages = 450;
+constexpr int kMessages = 240;
 constexpr int kWarmUp = 60;
 constexpr double kMostWalked = 16.0 * 1024 * 1024;
 constexpr double kUsual = 0.95;  // quantile of CPU times up to which they are believed

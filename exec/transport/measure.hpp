@@ -22,7 +22,7 @@ struct MessageCosts {
 //     the message came, as waking another thread of this machine is no device's work: means of two
 //     sizes up to model::kInlineBytes without the greatest twentieth; transfer what is left of the
 //     median time between where it was asleep
-// Takes about half a second, and the time of reading `walked` bytes 2000 times.
+// Takes about half a second, and the time of reading `walked` bytes 1100 times.
 [[nodiscard]] MessageCosts measure_message_cost(model::Bytes walked);
 
 // What a device that computes reads between two messages: the weights of half a layer, at most
