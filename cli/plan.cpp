@@ -124,7 +124,10 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
   if (plan.capacity.sequences > 1) {
     out << "memory for " << plan.capacity.sequences << " sequences at once, of "
         << plan.capacity.positions << " positions together, in steps of at most "
-        << plan.capacity.rows << " rows; lengths are those of a typical request\n\n";
+        << plan.capacity.rows << " rows"
+        << (plan.capacity.steps > 1 ? ", " + std::to_string(plan.capacity.steps) + " in flight"
+                                    : "")
+        << "; lengths are those of a typical request\n\n";
   }
   model::Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
                       "activations", "buffers", "program", "total", "budget"});
@@ -284,6 +287,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::optional<Served> served =
       served_workload(options, transformer, tokenizer_folder(model_name),
                       "give prompt_tokens, or '--model' a folder with a tokenizer");
+  if (served && served->steps > 1 && !chosen.splits_layers)
+    throw Usage("flag '--in-flight': with strategy '" + strategy +
+                "' all devices work on one step; expected 1, or strategy pipeline");
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,
@@ -298,6 +304,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"
                      ? model::ReleaseRule::late
                      : model::ReleaseRule::early};
+  if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
+    throw Usage(
+        "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
+        "expected '--in-flight 1', or '--window all'");
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
@@ -305,9 +315,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
-  const auto answer =
-      served ? planner::make_serving_plan(request, served->requests, *served->policy, served->chunk)
-             : planner::make_plan(request);
+  const auto answer = served
+                          ? planner::make_serving_plan(request, served->requests, *served->policy,
+                                                       served->chunk, served->steps)
+                          : planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;

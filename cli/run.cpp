@@ -185,7 +185,7 @@ model::Bytes memory_here() {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const Mode mode = mode_of(options, nullptr);
-  options.refuse({"workload", "policy", "chunk"},
+  options.refuse({"workload", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
   if (!std::filesystem::is_directory(weights, ignored))
@@ -245,6 +245,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
     run.serve = exec::ServeOptions{.requests = job.served->requests,
                                    .policy = job.served->policy,
                                    .chunk = job.served->chunk,
+                                   .steps = job.served->steps,
                                    .on_token = {}};
   } else if (job.plan.model.architecture().generates()) {
     run.sampling = sampling_of(options);

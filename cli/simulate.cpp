@@ -56,10 +56,12 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
         served_workload(options, plan.model, folder ? find_weights(*folder) : "",
                         "give prompt_tokens, or '--tokenizer' a model folder");
     if (!served) return std::nullopt;
-    return study::ServedWorkload{
-        .requests = std::move(served->requests), .policy = served->policy, .chunk = served->chunk};
+    return study::ServedWorkload{.requests = std::move(served->requests),
+                                 .policy = served->policy,
+                                 .chunk = served->chunk,
+                                 .steps = served->steps};
   }
-  options.refuse({"workload", "policy", "chunk", "tokenizer", "raw-prompt"},
+  options.refuse({"workload", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
                  "with '--schedule', which has the requests and their steps");
   const Result measured = model::parse_result_json(read_file(*path), *path);
   const std::string expected = planner::plan_sha256(plan);
@@ -131,8 +133,9 @@ void print_result(const Plan& plan, const Result& result, const model::Bottlenec
 void print_served(const study::ServedWorkload& served, const Result& result, std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
       << result.plan.strategy << ", "
-      << (served.policy != nullptr ? to_text(Served{served.requests, served.policy, served.chunk})
-                                   : std::string("the steps of a measured run"))
+      << (served.policy != nullptr
+              ? to_text(Served{served.requests, served.policy, served.chunk, served.steps})
+              : std::string("the steps of a measured run"))
       << ", " << result.evaluator << "\n\n";
   print_requests(result, out);
   out << '\n';

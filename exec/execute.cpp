@@ -11,6 +11,7 @@
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/text_table.hpp"
+#include "planner/serving/serving_plan.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -128,6 +129,8 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
     if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
+    const std::int64_t steps = planner::serving_capacity(plan, run.serve->steps).steps;
+    if (steps > 1) environment["in_flight"] = std::to_string(steps);
   } else {
     environment["prompt_tokens"] = std::to_string(run.prompt.size());
     model::set_only_request(done.result);

@@ -14,6 +14,7 @@
 #include "exec/runtime/wait_notice.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
+#include "planner/serving/serving_plan.hpp"
 #include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
@@ -268,6 +269,13 @@ class MasterSession {
                     const SampleToken& sample, Clock::time_point not_before) {
                return device_run_->serve(i, batch, rows, sample, not_before);
              },
+         .await_finish =
+             [this](Clock::time_point deadline) { return device_run_->await_finish(deadline); },
+         .finish =
+             [this](const SampleToken& sample) {
+               session_->check();
+               return device_run_->finish(sample);
+             },
          .on_token =
              [&](std::size_t request, std::int32_t token, bool last) {
                if (!options.serve->on_token) return;
@@ -277,6 +285,7 @@ class MasterSession {
              [&](std::int32_t i) {
                if (drift && i % kDriftEvery == 0) drift->sample();
              }});
+    device_run_->settle();
     if (drift) generation.drift = drift->finish();
     return generation;
   }
@@ -440,7 +449,7 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
   if (options.serve) {
     // Of the largest step of a prompt; room is made for it before the first request.
-    const planner::Capacity capacity = plan.reserved();
+    const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
     const RunOptions run{.workload = {.prompt_tokens = rows, .new_tokens = 1},
                          .pace = options.pace,

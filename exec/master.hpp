@@ -52,6 +52,7 @@ struct ServeOptions {
   std::vector<planner::InferenceRequest> requests;  // by arrival, with the ids of their prompts
   const planner::Policy* policy = nullptr;
   std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
+  std::int64_t steps = 0;  // in flight at most; 0: as many as the plan reserves memory for
   // Each token of a request as it is chosen; `last`: the request has ended.
   std::function<void(std::size_t request, std::int32_t token, bool last)> on_token;
 };

@@ -43,7 +43,13 @@ bool RequestServing::ends(std::size_t request, std::int32_t token) const {
          std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
 }
 
+Clock::time_point RequestServing::at(double seconds) const {
+  return begin_ + std::chrono::duration_cast<Clock::duration>(
+                      std::chrono::duration<double>(seconds * dilation_));
+}
+
 void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
+  begin_ = begin;
   begin_ns_ =
       std::chrono::duration_cast<std::chrono::nanoseconds>(begin.time_since_epoch()).count();
   planner::RequestScheduler scheduler(
@@ -51,60 +57,112 @@ void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {
       {.chunk = options_->chunk,
        .capacity = capacity_,
        .ends = [this](std::size_t request, std::int32_t token) { return ends(request, token); }});
-  std::vector<model::StepOutcome> ended;
+  scheduler_ = &scheduler;
+  hands_ = &hands;
   double now = 0.0;
-  std::int32_t number = 0;
-  const auto at = [&](double seconds) {
-    return begin + std::chrono::duration_cast<Clock::duration>(
-                       std::chrono::duration<double>(seconds * dilation_));
-  };
-  while (true) {
-    const model::Decision next = scheduler.next(now, ended);
-    ended.clear();
-    if (!next.step) {
-      if (!std::isfinite(next.until_s)) return;
-      now = next.until_s;
+  ask(now, {});
+  while (!flying_.empty() || std::isfinite(until_s_)) {
+    if (flying_.empty()) {
+      now = until_s_;
       hands.wait_until(at(now));
-      continue;
+      ask(now, {});
+    } else if (act()) {
+      const model::ServedStep& done = served_[static_cast<std::size_t>(flying_.front().number)];
+      const double time = done.sampled_s.empty() ? done.end_s : done.sampled_s.back();
+      // What it wanted to be asked for before that.
+      for (; until_s_ < time; ask(now, {})) now = std::max(now, until_s_);
+      now = std::max(now, time);
+      const model::StepOutcome outcome = deliver();
+      ask(now, {&outcome, 1});
+      hands.after_step(outcome.step);
+    } else if (std::isfinite(until_s_) && Clock::now() >= at(until_s_)) {
+      now = std::max(now, until_s_);
+      ask(now, {});
     }
-    ended.push_back({.step = number,
-                     .tokens = step(number, *next.step, scheduler.row_tokens(),
-                                    at(next.step->not_before_s), hands)});
-    const model::ServedStep& done = served_.back();
-    now = std::max(now, done.sampled_s.empty() ? done.end_s : done.sampled_s.back());
-    hands.after_step(number++);
   }
 }
 
-std::vector<std::int32_t> RequestServing::step(std::int32_t number,
-                                               const model::ScheduledStep& step,
-                                               const std::vector<std::int32_t>& rows,
-                                               Clock::time_point not_before,
-                                               const ServingHands& hands) {
-  const std::vector<std::size_t> sampled = sampled_requests(step.batch);
-  hands.announce(number, step.batch, rows);
-  std::vector<std::int32_t> tokens;
-  tokens.reserve(sampled.size());
-  const SampleToken sample = [&](std::span<const float> logits) {
-    require(tokens.size() < sampled.size(), "as many rows are sampled as asked for");
-    tokens.push_back(samplers_[sampled[tokens.size()]].sample(logits));
-    return tokens.back();
-  };
-  const DeviceRun::Served done = hands.execute(number, step.batch, rows, sample, not_before);
-  if (tokens.size() != sampled.size() || done.sampled_ns.size() != sampled.size())
-    throw Error("plan: the master samples too few tokens; make the plan again");
-  model::ServedStep served{.step = step, .sampled_s = {}, .end_s = since_begin(done.end_ns)};
-  served.sampled_s.reserve(done.sampled_ns.size());
-  for (const std::int64_t at_ns : done.sampled_ns) served.sampled_s.push_back(since_begin(at_ns));
-  served_.push_back(std::move(served));
-  for (std::size_t k = 0; k < tokens.size(); ++k) {
-    const std::size_t request = sampled[k];
-    tokens_[request].push_back(tokens[k]);
-    const auto count = static_cast<std::int64_t>(tokens_[request].size());
-    hands.on_token(request, tokens[k],
-                   count == options_->requests[request].new_tokens || ends(request, tokens[k]));
+void RequestServing::ask(double now, std::span<const model::StepOutcome> ended) {
+  while (true) {
+    model::Decision next = scheduler_->next(now, ended);
+    ended = {};
+    until_s_ = next.until_s;
+    if (!next.step) return;
+    const auto number = static_cast<std::int32_t>(served_.size());
+    served_.push_back({.step = *next.step, .sampled_s = {}, .end_s = 0.0});
+    Flying& flying = flying_.emplace_back();
+    flying.number = number;
+    flying.sampled = sampled_requests(next.step->batch);
+    flying.rows = scheduler_->row_tokens();
+    flying.step = std::move(*next.step);
+    hands_->wait_until(at(flying.step.not_before_s));
+    hands_->announce(number, flying.step.batch, flying.rows);
   }
-  return tokens;
+}
+
+// The master's lane takes up steps when they are submitted, and a finish when its messages are
+// there, whichever comes first; finishes in the order of their steps.
+bool RequestServing::act() {
+  const auto fresh = std::ranges::find(flying_, false, &Flying::begun);
+  const bool waits = flying_.front().begun;
+  if (fresh == flying_.end()) {
+    const Clock::time_point until =
+        std::isfinite(until_s_) ? at(until_s_) : Clock::time_point::max();
+    if (!hands_->await_finish(until)) return false;
+    finish(flying_.front());
+    return true;
+  }
+  const Clock::time_point submitted = at(fresh->step.not_before_s);
+  const auto there = waits ? hands_->await_finish(Clock::now()) : std::nullopt;
+  if (there && *there <= submitted) {
+    finish(flying_.front());
+    return true;
+  }
+  return begin(*fresh);
+}
+
+SampleToken RequestServing::sampler(Flying& flying) {
+  return [this, &flying](std::span<const float> logits) {
+    require(flying.tokens.size() < flying.sampled.size(), "as many rows are sampled as asked for");
+    Sampler& own = samplers_[flying.sampled[flying.tokens.size()]];
+    flying.tokens.push_back(own.sample(logits));
+    return flying.tokens.back();
+  };
+}
+
+bool RequestServing::begin(Flying& flying) {
+  flying.begun = true;
+  const std::optional<DeviceRun::Served> done = hands_->execute(
+      flying.number, flying.step.batch, flying.rows, sampler(flying), at(flying.step.not_before_s));
+  if (!done) return false;
+  require(&flying == &flying_.front(), "steps without a finish come one after another");
+  end(flying, *done);
+  return true;
+}
+
+void RequestServing::finish(Flying& flying) { end(flying, hands_->finish(sampler(flying))); }
+
+void RequestServing::end(Flying& flying, const DeviceRun::Served& done) {
+  if (flying.tokens.size() != flying.sampled.size() ||
+      done.sampled_ns.size() != flying.sampled.size())
+    throw Error("plan: the master samples too few tokens; make the plan again");
+  model::ServedStep& served = served_[static_cast<std::size_t>(flying.number)];
+  served.end_s = since_begin(done.end_ns);
+  for (const std::int64_t at_ns : done.sampled_ns) served.sampled_s.push_back(since_begin(at_ns));
+}
+
+model::StepOutcome RequestServing::deliver() {
+  const Flying flying = std::move(flying_.front());
+  flying_.pop_front();
+  for (std::size_t k = 0; k < flying.tokens.size(); ++k) {
+    const std::size_t request = flying.sampled[k];
+    const std::int32_t token = flying.tokens[k];
+    tokens_[request].push_back(token);
+    const auto count = static_cast<std::int64_t>(tokens_[request].size());
+    hands_->on_token(request, token,
+                     count == options_->requests[request].new_tokens || ends(request, token));
+  }
+  return {.step = flying.number, .tokens = flying.tokens};
 }
 
 std::vector<model::ScheduledStep> RequestServing::scheduled() const {

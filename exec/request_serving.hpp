@@ -5,13 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/master.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "model/trace.hpp"
+#include "planner/serving/request_scheduler.hpp"
 
 namespace tandem::exec {
 
@@ -22,11 +25,16 @@ struct ServingHands {
   std::function<void(std::int32_t step, const model::Batch& batch,
                      const std::vector<std::int32_t>& tokens)>
       announce;
-  // Executes the master's part, which begins no earlier than `not_before`.
-  std::function<DeviceRun::Served(std::int32_t step, const model::Batch& batch,
-                                  std::span<const std::int32_t> tokens, const SampleToken& sample,
-                                  Clock::time_point not_before)>
+  // Executes the master's part, which begins no earlier than `not_before`; nothing if its finish is
+  // still to come.
+  std::function<std::optional<DeviceRun::Served>(
+      std::int32_t step, const model::Batch& batch, std::span<const std::int32_t> tokens,
+      const SampleToken& sample, Clock::time_point not_before)>
       execute;
+  // Of the first finish to come: when its messages were there, if before `deadline`; and the rest
+  // of that step.
+  std::function<std::optional<Clock::time_point>(Clock::time_point deadline)> await_finish;
+  std::function<DeviceRun::Served(const SampleToken& sample)> finish;
   // A token of a request; `last`: the request has ended.
   std::function<void(std::size_t request, std::int32_t token, bool last)> on_token;
   std::function<void(std::int32_t step)> after_step;
@@ -51,11 +59,28 @@ class RequestServing {
   [[nodiscard]] double since_begin(std::int64_t at_ns) const;
 
  private:
+  // A step that was submitted and has no outcome yet.
+  struct Flying {
+    std::int32_t number = 0;
+    model::ScheduledStep step{};
+    std::vector<std::int32_t> rows{};
+    std::vector<std::size_t> sampled{};  // requests, in the order of its rows
+    std::vector<std::int32_t> tokens{};  // of these, so far
+    bool begun = false;
+  };
   [[nodiscard]] bool ends(std::size_t request, std::int32_t token) const;
-  // One step; returns the tokens that it sampled.
-  std::vector<std::int32_t> step(std::int32_t number, const model::ScheduledStep& step,
-                                 const std::vector<std::int32_t>& rows,
-                                 Clock::time_point not_before, const ServingHands& hands);
+  [[nodiscard]] Clock::time_point at(double seconds) const;
+  // Asks the scheduler until it has no more steps for now.
+  void ask(double now, std::span<const model::StepOutcome> ended);
+  // The next thing that the master's lane does, or waits for. True: a step has its outcome, which
+  // is that of flying_'s first.
+  bool act();
+  bool begin(Flying& flying);
+  void finish(Flying& flying);
+  [[nodiscard]] SampleToken sampler(Flying& flying);
+  void end(Flying& flying, const DeviceRun::Served& done);
+  // Hands out the tokens of the step that has ended.
+  model::StepOutcome deliver();
 
   const ServeOptions* options_;
   std::vector<std::int64_t> stop_tokens_;
@@ -64,7 +89,13 @@ class RequestServing {
   std::int64_t begin_ns_ = 0;
   std::vector<Sampler> samplers_;                  // by request
   std::vector<std::vector<std::int32_t>> tokens_;  // by request
-  std::vector<model::ServedStep> served_;
+  std::vector<model::ServedStep> served_;          // of all steps submitted
+  // While it runs:
+  Clock::time_point begin_{};
+  const ServingHands* hands_ = nullptr;
+  planner::RequestScheduler* scheduler_ = nullptr;
+  std::deque<Flying> flying_;  // by number
+  double until_s_ = 0.0;       // when the scheduler wants to be asked again
 };
 
 }  // namespace tandem::exec

@@ -201,6 +201,7 @@ class WorkerSession {
       if (const auto* begin = std::get_if<StepBegin>(&message)) {
         step(*begin, next++);
       } else if (std::holds_alternative<Ready>(message)) {
+        device_run_->settle();
         activity().enter(Phase::reporting);
         control().send(hello_.device, Report{.kind = ReportKind::metrics,
                                              .last = true,

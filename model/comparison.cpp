@@ -26,7 +26,7 @@ void check_comparable(const Result& predicted, const Result& measured) {
                 measured.plan.strategy + ", " + measured.plan.model +
                 ") was measured; simulate and run the same plan file");
   // Of many requests; a replayed schedule has no policy of its own.
-  for (const char* const key : {"policy", "chunk"}) {
+  for (const char* const key : {"policy", "chunk", "in_flight"}) {
     const auto p = predicted.environment.find(key);
     const auto m = measured.environment.find(key);
     const bool policies =

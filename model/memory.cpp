@@ -130,7 +130,7 @@ MemoryUse memory_use(const DeviceStorage& storage, const Extents& extents) {
     }
   }
   for (const ChannelRoom& room : storage.channels)
-    use.buffers += kElementBytes * static_cast<double>(room.elements);
+    use.buffers += kElementBytes * static_cast<double>(extents.steps * room.elements);
   return use;
 }
 

@@ -62,7 +62,7 @@ static_assert(kCacheBlock % kKeyPanel == 0);
                                                            const Share& share,
                                                            bool streams_head = false);
 
-// Room for the messages of one end of a channel.
+// Room for the messages of one step at one end of a channel.
 struct ChannelRoom {
   DeviceIndex peer = 0;
   bool outgoing = false;

@@ -58,6 +58,7 @@ struct Extents {
   std::int64_t positions = 0;  // in the key/value caches of all sequences
   std::int64_t sequences = 0;
   std::int64_t sampled = 0;  // rows of one step
+  std::int64_t steps = 1;    // in flight: each has slots of its own for its messages
   [[nodiscard]] std::int64_t of(RowCount count) const;
   bool operator==(const Extents&) const = default;
 };

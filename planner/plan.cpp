@@ -62,10 +62,26 @@ void check_allreduce(const Plan& plan, bool splits) {
 
 void check_capacity(const Capacity& capacity) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  for (const std::int64_t value : {capacity.rows, capacity.positions, capacity.sequences}) {
+  for (const std::int64_t value :
+       {capacity.rows, capacity.positions, capacity.sequences, capacity.steps}) {
     if (0 <= value && value < kMost) continue;
     throw Error("plan: capacity: " + std::to_string(value) + ": expected 0 to " +
                 std::to_string(kMost - 1) + kRemedy);
+  }
+}
+
+void check_steps(const Plan& plan) {
+  if (plan.capacity.steps <= 1) return;
+  if (!find_strategy(plan.strategy).splits_layers) {
+    throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
+                " steps in flight with strategy '" + plan.strategy +
+                "', whose devices all work on one step: expected 1" + kRemedy);
+  }
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (!plan.devices[d].window.streams()) continue;
+    throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
+                " steps in flight, but device '" + plan.cluster.devices()[d].name +
+                "' streams its weights: expected 1; plan with '--in-flight 1' or '--window all'");
   }
 }
 
@@ -177,6 +193,7 @@ void Plan::validate() const {
     profiles[d].validate(subject + ": profile");
   }
   check_capacity(capacity);
+  check_steps(*this);
   lowering.check(*this);
 }
 

@@ -82,7 +82,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/5", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/6", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

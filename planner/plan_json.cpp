@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/5". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/6". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/5";
+constexpr std::string_view kSchema = "tandem.plan/6";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -290,10 +290,11 @@ Workload read_workload(const JsonValue& value) {
 }
 
 Capacity read_capacity(const JsonValue& value) {
-  value.expect_keys({"rows", "positions", "sequences"});
+  value.expect_keys({"rows", "positions", "sequences", "steps"});
   return {.rows = value.at("rows").integer(0, kMaxInt32),
           .positions = value.at("positions").integer(0, kMaxInt32),
-          .sequences = value.at("sequences").integer(0, kMaxInt32)};
+          .sequences = value.at("sequences").integer(0, kMaxInt32),
+          .steps = value.at("steps").integer(0, kMostSteps)};
 }
 
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
@@ -389,7 +390,8 @@ std::string to_json(const Plan& plan) {
        {"capacity",
         {{"rows", plan.capacity.rows},
          {"positions", plan.capacity.positions},
-         {"sequences", plan.capacity.sequences}}},
+         {"sequences", plan.capacity.sequences},
+         {"steps", plan.capacity.steps}}},
        {"release", name_of(kReleases, plan.release)},
        {"devices", std::move(devices)}});
   if (text.size() > limits::kPlanBytes) {

@@ -27,7 +27,8 @@ model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows) {
   return {.rows = capacity.rows,
           .positions = capacity.positions,
           .sequences = capacity.sequences,
-          .sampled = capacity.sequences + std::max<std::int64_t>(0, scored_rows - 1)};
+          .sampled = capacity.sequences + std::max<std::int64_t>(0, scored_rows - 1),
+          .steps = std::max<std::int64_t>(1, capacity.steps)};
 }
 
 std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Extents& extents) {

@@ -13,6 +13,7 @@
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
+#include "planner/serving/serving_plan.hpp"
 #include "planner/shape_cache.hpp"
 #include "sim/replay.hpp"
 
@@ -150,7 +151,9 @@ std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWor
   if (!served.schedule.empty()) return std::make_unique<model::RecordedScheduler>(served.schedule);
   return std::make_unique<planner::RequestScheduler>(
       served.requests, *served.policy,
-      planner::ServingOptions{.chunk = served.chunk, .capacity = plan.reserved(), .ends = {}});
+      planner::ServingOptions{.chunk = served.chunk,
+                              .capacity = planner::serving_capacity(plan, served.steps),
+                              .ends = {}});
 }
 
 model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& served,
@@ -236,6 +239,10 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   if (served.policy != nullptr) result.environment["policy"] = served.policy->name;
   result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a measured run";
   if (served.chunk > 0) result.environment["chunk"] = std::to_string(served.chunk);
+  if (served.schedule.empty()) {
+    const std::int64_t steps = planner::serving_capacity(plan, served.steps).steps;
+    if (steps > 1) result.environment["in_flight"] = std::to_string(steps);
+  }
   if (options.repetitions.varies) repeat_served(plan, served, options, result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;

@@ -53,6 +53,7 @@ struct ServedWorkload {
   std::vector<planner::InferenceRequest> requests{};
   const planner::Policy* policy = nullptr;       // not read if there is a schedule
   std::int64_t chunk = 0;                        // most rows of prompts in a step; 0: any
+  std::int64_t steps = 0;                        // in flight at most; 0: as the plan reserves
   std::vector<model::ScheduledStep> schedule{};  // the steps of that run; empty: by the policy
 };
 

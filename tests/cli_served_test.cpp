@@ -141,3 +141,48 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   bench.must(simulate({"--workload", "counts.jsonl", "--quiet", "--out", "one.json"}));
   check_refused(bench, simulate({"--schedule", "nowhere.json"}), 1, "nowhere.json");
 }
+
+TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as many as are wanted") {
+  const Counter bench;
+  const auto plan = [](const Words& more) {
+    Words words{"plan",     "--platform", "pair.xml",       "--model", "tiny",       "--strategy",
+                "pipeline", "--workload", "requests.jsonl", "--out",   "served.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  bench.must(plan({"--quiet"}));
+  CHECK(bench.result("served.json")["capacity"]["steps"] == 2);
+  const Words how{"--workload", "requests.jsonl", "--quiet", "--out"};
+  Words words = simulate(how);
+  words.insert(words.end(), {"predicted.json", "--tokenizer", "tiny"});
+  bench.must(words);
+  words = run(how);
+  words.emplace_back("measured.json");
+  bench.must(words);
+  const Json measured = bench.result("measured.json");
+  CHECK(measured["environment"]["in_flight"] == "2");
+  bool overlaps = false;
+  for (std::size_t s = 0; s < measured["schedule"].size(); ++s)
+    overlaps = overlaps || measured["schedule"][s]["ended"] < s;
+  CHECK(overlaps);
+  bench.must({"compare", "predicted.json", "measured.json", "--out", "compared", "--quiet"});
+  bench.must(simulate({"--schedule", "measured.json", "--quiet", "--out", "replayed.json"}));
+  CHECK(bench.result("replayed.json")["schedule"].size() == measured["schedule"].size());
+  // One after another, as it was not run.
+  words = simulate(how);
+  words.insert(words.end(), {"single.json", "--tokenizer", "tiny", "--in-flight", "1"});
+  bench.must(words);
+  check_refused(bench, {"compare", "single.json", "measured.json", "--out", "compared"}, 1,
+                "in_flight none was predicted and 2");
+  words = simulate(how);
+  words.insert(words.end(), {"more.json", "--tokenizer", "tiny", "--in-flight", "3"});
+  check_refused(bench, words, 1, "plan with '--in-flight 3'");
+  check_refused(bench, simulate({"--schedule", "measured.json", "--in-flight", "2"}), 2,
+                "with '--schedule'");
+  check_refused(bench, simulate({"--in-flight", "2"}), 2, "without '--workload'");
+  check_refused(bench, plan({"--in-flight", "2", "--window", "1"}), 2, "'--in-flight 1'");
+  check_refused(bench,
+                {"plan", "--platform", "pair.xml", "--model", "tiny", "--workload",
+                 "requests.jsonl", "--in-flight", "2"},
+                2, "strategy pipeline");
+}

@@ -40,7 +40,7 @@ TEST_CASE("exec/report: options of a run survive the wire") {
 TEST_CASE("exec/report: bad options are one clear error") {
   const std::string good =
       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
-      R"("rows": 0, "positions": 0, "sequences": 0, "keep_records": false, "overhead": null})";
+      R"("rows": 0, "positions": 0, "sequences": 0, "steps": 0, "keep_records": false, "overhead": null})";
   CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
   const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
@@ -76,7 +76,7 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
   const auto parsed = [](const std::string& pace, const std::string& dilation) {
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
-        R"("sequences": 0, "keep_records": false, "overhead": null, "pace": ")" +
+        R"("sequences": 0, "steps": 0, "keep_records": false, "overhead": null, "pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };

@@ -26,7 +26,8 @@ constexpr std::int64_t kMostPrompt = 14;
 constexpr std::int64_t kMostTokens = 9;
 
 struct Home {
-  explicit Home(int workers) : key(random_key()) {
+  explicit Home(int workers, std::int64_t layers = 3) : key(random_key()) {
+    model.layers = layers;
     write_random_weights(model, 17, model::DType::f32, weights());
     processes = std::make_unique<Workers>(folder.path(), workers, key);
   }
@@ -38,9 +39,12 @@ struct Home {
   [[nodiscard]] Generation serve(planner::Plan plan, const std::vector<InferenceRequest>& requests,
                                  const planner::Policy& policy, std::int64_t chunk,
                                  const std::vector<std::int64_t>& stops = {},
-                                 Pace pace = Pace::real) const {
-    plan.capacity = planner::wanted_capacity(requests, policy, chunk);
+                                 Pace pace = Pace::real, std::int64_t steps = 1,
+                                 double dilation = 1.0) const {
+    plan.capacity = planner::wanted_capacity(requests, policy, chunk, steps);
     GenerateOptions options;
+    options.dilation = dilation;
+    options.keep_spans = true;
     options.weights = weights();
     options.cache_dir = folder.path() / "cache-0";
     options.workers = processes->endpoints();
@@ -89,17 +93,21 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
   const Home home(2);
   std::mt19937 random(5);
   for (const auto& [strategy, devices] : std::vector<std::pair<std::string, int>>{
-           {"local", 1}, {"tensor", 2}, {"tensor", 3}, {"pipeline", 2}}) {
+           {"local", 1}, {"tensor", 2}, {"tensor", 3}, {"pipeline", 2}, {"pipeline", 3}}) {
     const std::vector<InferenceRequest> requests = random_requests(random, 5);
     std::vector<std::vector<std::int32_t>> alone;
     for (const InferenceRequest& request : requests) alone.push_back(home.alone(request));
     for (const planner::Policy& policy : planner::policies()) {
-      for (const std::int64_t chunk : {0, 4}) {
+      for (const auto& [chunk, steps] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+               {0, 1}, {4, 1}, {0, 2}, {4, 3}, {0, 4}}) {
+        if (steps > 1 && strategy != "pipeline") continue;
+        CAPTURE(steps);
         CAPTURE(strategy);
         CAPTURE(devices);
         CAPTURE(policy.name);
         CAPTURE(chunk);
-        const Generation served = home.serve(home.plan(strategy, devices), requests, policy, chunk);
+        const Generation served = home.serve(home.plan(strategy, devices), requests, policy, chunk,
+                                             {}, Pace::real, steps);
         const std::vector<model::RequestResult>& results = served.run.result.requests;
         REQUIRE(results.size() == requests.size());
         for (std::size_t r = 0; r < results.size(); ++r) {
@@ -116,6 +124,79 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
             served.run.result.schedule.size());
       }
     }
+  }
+}
+
+// Emulated, so that two cores have time for four devices: what is compared are emulated times.
+TEST_CASE("exec/session: four steps in flight on four devices are three times as fast as one") {
+  const Home home(3, 4);
+  std::mt19937 random(9);
+  std::vector<InferenceRequest> requests = random_requests(random, 4);
+  for (InferenceRequest& request : requests) {
+    request.arrival_s = 0.0;
+    request.new_tokens = kMostTokens;
+  }
+  planner::Plan plan = home.plan("pipeline", 4);
+  // Each task takes some milliseconds, far more than this machine is late.
+  for (model::DeviceProfile& profile : plan.profiles) {
+    for (model::KindRate& rate : profile.rate) rate.overhead_s = 0.0;
+    for (const model::TaskKind kind : {model::TaskKind::project_qkv, model::TaskKind::ffn_up})
+      profile.rate[static_cast<std::size_t>(kind)].overhead_s = 5e-3;
+  }
+  const planner::Policy& policy = planner::find_policy("continuous");
+  const Generation four = home.serve(plan, requests, policy, 0, {}, Pace::nominal, 4);
+  const Generation one = home.serve(plan, {requests[0]}, policy, 0, {}, Pace::nominal, 1);
+  const double rate = *four.run.result.metrics.throughput_tokens_per_s;
+  const double alone = *one.run.result.metrics.throughput_tokens_per_s;
+  CHECK(rate >= 3.0 * alone);
+  CHECK(rate <= 4.05 * alone);
+  for (std::size_t r = 0; r < requests.size(); ++r)
+    CHECK(four.run.result.requests[r].tokens == home.alone(requests[r]));
+  // Every device works on several steps at once: on the next one while the master waits for this.
+  std::size_t overlaps = 0;
+  for (const model::ScheduledStep& step : four.run.result.schedule)
+    overlaps +=
+        step.ended + 3 == static_cast<std::int32_t>(&step - four.run.result.schedule.data());
+  CHECK(overlaps > 20);
+}
+
+TEST_CASE("exec/session: steps in flight end at once when a device is lost, or at an interrupt") {
+  std::mt19937 random(12);
+  std::vector<InferenceRequest> requests = random_requests(random, 6);
+  for (InferenceRequest& request : requests) request.new_tokens = 400;
+  for (const bool interrupted : {false, true}) {
+    CAPTURE(interrupted);
+    const Home home(2);
+    planner::Plan plan = home.plan("pipeline", 3);
+    for (InferenceRequest& request : requests) request.arrival_s = 0.0;
+    plan.capacity = planner::wanted_capacity(requests, planner::find_policy("continuous"), 0, 3);
+    GenerateOptions options;
+    options.weights = home.weights();
+    options.cache_dir = home.folder.path() / "cache-0";
+    options.workers = home.processes->endpoints();
+    options.key = home.key;
+    Interrupt interrupt;
+    int tokens = 0;
+    options.serve = ServeOptions{.requests = requests,
+                                 .policy = &planner::find_policy("continuous"),
+                                 .chunk = 0,
+                                 .on_token = [&](std::size_t, std::int32_t, bool) {
+                                   if (++tokens != 40) return;
+                                   if (interrupted) interrupt.trip("stopped by the test");
+                                   if (!interrupted) kill(home.processes->pid(2), SIGKILL);
+                                 }};
+    const auto start = Clock::now();
+    try {
+      static_cast<void>(generate(plan, options, interrupt));
+      FAIL("a run that lost a device must end");
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      CAPTURE(what);
+      CHECK(what.find(interrupted ? "stopped by the test" : "device-2") != std::string::npos);
+    }
+    CHECK(testing::seconds_since(start) < 10.0);
+    // The device that is left serves the next run.
+    CHECK(home.processes->alive(1));
   }
 }
 

@@ -158,7 +158,7 @@ TEST_CASE("planner/serving: random workloads are served whole, within the capaci
         const Capacity least = planner::least_capacity(requests, chunk);
         capacity.positions = std::max(least.positions, capacity.positions / 2);
         capacity.sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-        capacity.rows = least.rows + planner::in_a_step(capacity) - 1;
+        capacity.rows = least.rows + capacity.sequences - 1;
       }
       RequestScheduler scheduler(requests, policy, {.chunk = chunk, .capacity = capacity});
       const model::RunRecorder recorder = predicted(plan, scheduler);

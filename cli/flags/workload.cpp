@@ -10,6 +10,7 @@
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
+#include "planner/serving/capacity.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -57,7 +58,10 @@ std::vector<Flag> workload_flags() {
        "many requests, a line of JSON each: id, arrival_s, prompt (or prompt_ids, prompt_tokens), "
        "new_tokens"},
       {"policy", "P", policies},
-      {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"}};
+      {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"},
+      {"in-flight", "N",
+       "steps of different sequences under way at once on a pipeline [auto: one a stage, as "
+       "planned]"}};
 }
 
 std::optional<Served> served_workload(const Options& options, const model::Transformer& model,
@@ -65,7 +69,8 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
                                       const std::string& remedy) {
   const std::optional<std::string> path = options.text("workload");
   if (!path) {
-    options.refuse({"policy", "chunk"}, "without '--workload', whose requests they are for");
+    options.refuse({"policy", "chunk", "in-flight"},
+                   "without '--workload', whose requests they are for");
     return std::nullopt;
   }
   Served served{.requests = planner::parse_requests(read_file(*path), *path)};
@@ -77,6 +82,8 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
   served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
   if (served.chunk > 0 && !model.architecture().generates())
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
+  if (options.text_or("in-flight", "auto") != "auto")
+    served.steps = options.integer_or("in-flight", 1, 1, planner::kMostSteps);
   return served;
 }
 
@@ -84,7 +91,8 @@ std::string to_text(const Served& served) {
   return std::to_string(served.requests.size()) +
          (served.requests.size() == 1 ? " request, " : " requests, ") +
          std::string(served.policy->name) +
-         (served.chunk > 0 ? ", prompts in chunks of " + std::to_string(served.chunk) : "");
+         (served.chunk > 0 ? ", prompts in chunks of " + std::to_string(served.chunk) : "") +
+         (served.steps > 1 ? ", " + std::to_string(served.steps) + " steps in flight" : "");
 }
 
 void print_requests(const model::Result& result, std::ostream& out) {

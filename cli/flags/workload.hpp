@@ -20,13 +20,14 @@ struct Served {
   std::vector<planner::InferenceRequest> requests;
   const planner::Policy* policy = nullptr;
   std::int64_t chunk = 0;  // 0: prompts are read whole
+  std::int64_t steps = 0;  // in flight at most; 0: auto
 };
 
-// The flags --workload, --policy and --chunk.
+// The flags --workload, --policy, --chunk and --in-flight.
 [[nodiscard]] std::vector<Flag> workload_flags();
 
 // What --workload says, its prompts counted by the tokenizer in `folder` (empty: prompts that are
-// texts are refused, `remedy` says what to do); nothing without that flag, which the other two then
+// texts are refused, `remedy` says what to do); nothing without that flag, which the others then
 // lack. Throws Error for a workload that `model` can't serve.
 [[nodiscard]] std::optional<Served> served_workload(const Options& options,
                                                     const model::Transformer& model,

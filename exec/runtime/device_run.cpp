@@ -37,6 +37,12 @@ ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStor
           .may_spin = options.run.pace == Pace::real};
 }
 
+// That may be in flight.
+std::int32_t steps_of(const RunOptions& run) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(run.capacity.steps, 1, planner::kMostSteps));
+}
+
 // Of an emulated disk; 0: the real one takes what it takes.
 double disk_rate(const planner::Plan& plan, const DeviceRunOptions& options) {
   if (options.run.pace == Pace::real) return 0.0;
@@ -248,6 +254,8 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                 .may_spin = options.run.pace == Pace::real,
                 .disk_rate = disk_rate(plan, options),
                 .storage = &storage_,
+                .steps = steps_of(options.run),
+                .on_failure = steps_of(options.run) > 1 ? options.on_failure : nullptr,
                 .activity = options.activity}),
       shapes_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {
@@ -263,14 +271,14 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
 }
 
 void DeviceRun::warm_up() {
-  constexpr std::int32_t kSteps = 2;
+  const std::int32_t steps = std::max(2, steps_of(options_.run));  // every lane
   const bool embeds = plan_->devices[static_cast<std::size_t>(options_.self)].share.embedding;
   TimeLog forgotten;
-  for (std::int32_t i = 0; i < kSteps; ++i) {
+  for (std::int32_t i = 0; i < steps; ++i) {
     if (embeds) compute_.set_tokens(std::array{std::int32_t{0}});
     compute_.reset();
     static_cast<void>(runtime_.step(
-        i, graphs_.first_token(), i + 1 < kSteps ? &graphs_.decode() : nullptr,
+        i, graphs_.first_token(), i + 1 < steps ? &graphs_.decode() : nullptr,
         [](std::span<const float>) { return 0; }, forgotten));
   }
   compute_.reset();
@@ -295,9 +303,10 @@ std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> token
   return token;
 }
 
-DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
-                                   std::span<const std::int32_t> tokens, const SampleToken& sample,
-                                   Clock::time_point not_before) {
+std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::Batch& batch,
+                                                  std::span<const std::int32_t> tokens,
+                                                  const SampleToken& sample,
+                                                  Clock::time_point not_before) {
   const planner::Capacity& capacity = options_.run.capacity;
   const auto wrong = [](const model::Segment& segment) { return segment.sampled > 1; };
   if (!options_.run.serves() || batch.rows() > capacity.rows ||
@@ -316,12 +325,39 @@ DeviceRun::Served DeviceRun::serve(std::int32_t i, const model::Batch& batch,
   const model::TaskGraph& graph = shapes_.graph_of(batch);
   runtime_.prepare(graph);
   if (!tokens.empty()) compute_.set_tokens(tokens);
+  if (steps_of(options_.run) > 1) {
+    take_done(false);
+    runtime_.begin(i, graph, sample);
+    if (runtime_.has_unfinished_last()) return std::nullopt;
+    return served_of(graph, runtime_.last_records());
+  }
   if (!options_.run.keep_records) times_.clear();
   const std::size_t before = times_.size();
   // Whatever batch comes next, its steps load the same.
   static_cast<void>(runtime_.step(i, graph, &graph, sample, times_));
   const std::span<const TaskTime> records = std::span(times_).subspan(before);
   tally_.add(graph, records);
+  return served_of(graph, records);
+}
+
+DeviceRun::Served DeviceRun::finish(const SampleToken& sample) {
+  runtime_.finish(sample);
+  return served_of(runtime_.last_graph(), runtime_.last_records());
+}
+
+void DeviceRun::take_done(bool all) {
+  while (std::optional<Runtime::Done> done = runtime_.take_done(all)) {
+    tally_.add(*done->graph, done->log);
+    if (options_.run.keep_records) times_.insert(times_.end(), done->log.begin(), done->log.end());
+  }
+}
+
+void DeviceRun::settle() {
+  if (steps_of(options_.run) > 1) take_done(true);
+}
+
+DeviceRun::Served DeviceRun::served_of(const model::TaskGraph& graph,
+                                       std::span<const TaskTime> records) {
   Served served;
   for (const TaskTime& time : records) {
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(time.of())];

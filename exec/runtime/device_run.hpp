@@ -3,6 +3,7 @@
 // One device's part of one generation: its memory, its graphs, its lanes. The same for master and
 // worker.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,6 +141,8 @@ struct DeviceRunOptions {
   // Among emulated devices of this machine; null: this device need not wait to compute. Outlives
   // the run.
   Turn* turn = nullptr;
+  // See RuntimeOptions; of a run that may have several steps in flight.
+  std::function<void(const std::string& reason)> on_failure{};
 };
 
 class DeviceRun {
@@ -163,12 +166,23 @@ class DeviceRun {
   // embed. Throws Error unless the batch is within the run's capacity. An emulated device begins no
   // earlier than `not_before`, for which the master has waited: requests may arrive while it idles.
   // (Workers begin with the master's messages.)
+  // Where the run may have several steps in flight, and this one has a finish here, only what comes
+  // before that is executed, and nothing returned: finish() does the rest.
   struct Served {
     std::vector<std::int64_t> sampled_ns;  // end of each sample here, in order of rows
     std::int64_t end_ns = 0;               // of the cpu lane's last task
   };
-  Served serve(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
-               const SampleToken& sample, Clock::time_point not_before = {});
+  std::optional<Served> serve(std::int32_t i, const model::Batch& batch,
+                              std::span<const std::int32_t> tokens, const SampleToken& sample,
+                              Clock::time_point not_before = {});
+  // When the messages that the first finish to come waits for were there, if before `deadline`.
+  [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline) {
+    return runtime_.await_finish(deadline);
+  }
+  // Executes that finish.
+  Served finish(const SampleToken& sample);
+  // Returns when all payloads of all steps have passed; to be called before report().
+  void settle();
   // Any thread.
   void cancel(const std::string& reason) noexcept;
 
@@ -183,6 +197,12 @@ class DeviceRun {
   [[nodiscard]] std::vector<float> hidden() const;
 
  private:
+  // Steps that are over leave their records, or none but the first if `all` is not set and there is
+  // room for another step.
+  void take_done(bool all);
+  [[nodiscard]] static Served served_of(const model::TaskGraph& graph,
+                                        std::span<const TaskTime> records);
+
   const planner::Plan* plan_;
   DeviceRunOptions options_;
   StepGraphs graphs_;

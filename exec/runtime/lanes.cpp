@@ -52,11 +52,14 @@ double ChannelLane::allocated_bytes() const {
   return static_cast<double>(storage_.capacity() * sizeof(float));
 }
 
-void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
+void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule, ChannelLane* before,
+                        std::int32_t before_step) {
   bool work = false;
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) throw Error(reason_);
+    before_ = before;
+    before_step_ = before_step;
     schedule_ = &schedule;
     count_ = static_cast<std::int32_t>(schedule.messages.size());
     slot_floats_ = schedule.slot_floats;
@@ -64,8 +67,7 @@ void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule) {
     reset();
     work = has_work();
   }
-  if (!work) return;
-  start();  // the transport may have found out only now that it has to wait
+  if (work) start();  // the transport may have found out only now that it has to wait
   changed_.notify_all();
 }
 
@@ -92,10 +94,44 @@ std::span<float> ChannelLane::slot(const ChannelMessage& message) {
 
 template <class Ready>
 void ChannelLane::await(std::unique_lock<std::mutex>& lock, Ready ready) {
-  awaited_ = true;
+  ++awaited_;
   changed_.wait(lock, [&] { return cancelled_ || ready(); });
-  awaited_ = false;
+  --awaited_;
   if (cancelled_) throw Error(reason_);
+}
+
+template <class Ready>
+bool ChannelLane::await_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
+                              Ready ready) {
+  const auto over = [&] { return cancelled_ || ready(); };
+  bool is_over = true;
+  ++awaited_;
+  if (deadline == Clock::time_point::max()) {
+    changed_.wait(lock, over);
+  } else {
+    is_over = changed_.wait_until(lock, deadline, over);
+  }
+  --awaited_;
+  if (!is_over) return false;
+  if (cancelled_) throw Error(reason_);
+  return true;
+}
+
+bool ChannelLane::passed(std::int32_t step) {
+  const std::lock_guard lock(mutex_);
+  return step_ != step || done();
+}
+
+Clock::time_point ChannelLane::await_passed(std::int32_t step) {
+  std::unique_lock lock(mutex_);
+  await(lock, [&] { return step_ != step || done(); });
+  return last_sent_;
+}
+
+bool ChannelLane::has_turn() { return before_ == nullptr || before_->passed(before_step_); }
+
+Clock::time_point ChannelLane::await_turn() {
+  return before_ == nullptr ? Clock::time_point{} : before_->await_passed(before_step_);
 }
 
 void ChannelLane::work() {
@@ -115,9 +151,10 @@ void ChannelLane::work() {
 }
 
 void OutgoingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
-                         std::span<IncomingLane* const> arriving) {
+                         std::span<IncomingLane* const> arriving, ChannelLane* before,
+                         std::int32_t before_step) {
   arriving_ = arriving;
-  ChannelLane::begin(step, schedule);
+  ChannelLane::begin(step, schedule, before, before_step);
 }
 
 void OutgoingLane::reset() {
@@ -152,7 +189,9 @@ void OutgoingLane::offer(std::int32_t position, Clock::time_point ready, bool re
     sending_ = true;
   }
   const ChannelMessage& next = message(position);
-  if (const auto done = transport().try_send(peer(), tag(next), payload(next))) {
+  std::optional<MessageTimes> done;
+  if (has_turn()) done = transport().try_send(peer(), tag(next), payload(next));
+  if (done) {
     // What the computing thread itself does is its own time, not the channel's.
     times = {.start = relayed ? ready : done->sent, .sent = done->sent};
     sent(position);
@@ -176,6 +215,7 @@ void OutgoingLane::sent(std::int32_t position) {
     const std::lock_guard lock(mutex());
     sending_ = false;
     sent_ = position + 1;
+    set_last_sent(times_[static_cast<std::size_t>(position)].sent);
     tell = awaited() || has_work();
   }
   if (tell) changed().notify_all();
@@ -188,10 +228,12 @@ void OutgoingLane::carry() {
     if (!has_work()) return;  // another thread was faster
     sending_ = true;
   }
+  const Clock::time_point free = await_turn();
   // It stays: nobody else moves it meanwhile.
   const std::int32_t position = sent_;
   const ChannelMessage& next = message(position);
   Times& times = times_[static_cast<std::size_t>(position)];
+  times.start = std::max(times.start, free);
   if (position > 0) {
     times.start = std::max(times.start, times_[static_cast<std::size_t>(position) - 1].sent);
   }
@@ -206,9 +248,10 @@ void OutgoingLane::carry() {
 }
 
 void IncomingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
-                         std::span<OutgoingLane* const> leaving) {
+                         std::span<OutgoingLane* const> leaving, ChannelLane* before,
+                         std::int32_t before_step) {
   leaving_ = leaving;
-  ChannelLane::begin(step, schedule);
+  ChannelLane::begin(step, schedule, before, before_step);
 }
 
 void IncomingLane::reset() {
@@ -225,7 +268,7 @@ void IncomingLane::reset() {
 }
 
 bool IncomingLane::needs_thread(const ChannelSchedule& schedule) const {
-  return schedule.passes_on ||
+  return options().threaded || schedule.passes_on ||
          !transport().receives_inline(peer(), schedule.slot_floats * sizeof(float));
 }
 
@@ -275,7 +318,18 @@ void IncomingLane::passed_on(std::int32_t position) {
   if (tell) changed().notify_all();
 }
 
-void IncomingLane::carry() { receive(received_); }
+std::optional<Clock::time_point> IncomingLane::await_arrival(std::int32_t position,
+                                                             Clock::time_point deadline) {
+  require(threaded_, "IncomingLane: arrivals of a lane with a thread");
+  std::unique_lock lock(mutex());
+  if (!await_until(lock, deadline, [&] { return received_ > position; })) return std::nullopt;
+  return arrival(position);
+}
+
+void IncomingLane::carry() {
+  await_turn();
+  receive(received_);
+}
 
 void IncomingLane::receive(std::int32_t position) {
   const ChannelMessage& next = message(position);

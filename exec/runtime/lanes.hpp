@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@ namespace tandem::exec {
 
 struct LaneOptions {
   bool may_spin = false;  // before blocking; never on an emulated or oversubscribed device
+  bool threaded = false;  // small messages, too, are received by the lane's thread
   // Called on a lane's own thread with the reason of its failure; cancel every lane here.
   std::function<void(const std::string& reason)> on_failure;
   // What sending (capture) or receiving (deliver) a small message of so many bytes takes of an
@@ -56,8 +58,11 @@ class ChannelLane {
   void cancel(const std::string& reason) noexcept;
 
  protected:
-  // A step's messages; `schedule` was reserved and stays until finish() returns.
-  void begin(std::int32_t step, const ChannelSchedule& schedule);
+  // A step's messages; `schedule` was reserved and stays until finish() returns. With several steps
+  // in flight each has a lane of its own at either end of a channel: the first message passes when
+  // all of step `before_step` have, in the lane `before` (null: nothing is before it).
+  void begin(std::int32_t step, const ChannelSchedule& schedule, ChannelLane* before,
+             std::int32_t before_step);
   // The thread's next message, when there is something for it to do. May wait for the network.
   virtual void carry() = 0;
   [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
@@ -79,8 +84,17 @@ class ChannelLane {
   // one is silent. Throws Error if cancelled.
   template <class Ready>
   void await(std::unique_lock<std::mutex>& lock, Ready ready);
-  // Whether the computing thread waits here. Under the mutex.
-  [[nodiscard]] bool awaited() const { return awaited_; }
+  // Whether the computing thread waits here, or another lane for its turn. Under the mutex.
+  [[nodiscard]] bool awaited() const { return awaited_ > 0; }
+  // The same until `deadline`; whether it is ready.
+  template <class Ready>
+  [[nodiscard]] bool await_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
+                                 Ready ready);
+  // Whether it is this lane's turn on the channel. The thread waits for it; returns when the last
+  // message before its own had been sent.
+  [[nodiscard]] bool has_turn();
+  Clock::time_point await_turn();
+  void set_last_sent(Clock::time_point time) { last_sent_ = time; }  // under the mutex
   [[nodiscard]] Transport& transport() { return *transport_; }
   [[nodiscard]] const Transport& transport() const { return *transport_; }
   [[nodiscard]] const LaneOptions& options() const { return options_; }
@@ -90,6 +104,9 @@ class ChannelLane {
  private:
   void start();
   void work();
+  // Whether all messages of `step` have passed.
+  [[nodiscard]] bool passed(std::int32_t step);
+  Clock::time_point await_passed(std::int32_t step);
 
   Transport* transport_;
   model::DeviceIndex peer_;
@@ -101,12 +118,15 @@ class ChannelLane {
   const ChannelSchedule* schedule_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;
   std::int32_t step_ = -1;
+  ChannelLane* before_ = nullptr;  // whose messages of before_step_ come first
+  std::int32_t before_step_ = -1;
+  Clock::time_point last_sent_{};
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
   bool cancelled_ = false;
-  bool awaited_ = false;
+  int awaited_ = 0;  // how many wait
   std::string reason_;
   std::thread thread_;
 };
@@ -126,7 +146,8 @@ class OutgoingLane final : public ChannelLane {
   // As ChannelLane::begin. `arriving`: the lanes of the step's incoming channels, which begin after
   // this one and stay until both have finished.
   void begin(std::int32_t step, const ChannelSchedule& schedule,
-             std::span<IncomingLane* const> arriving);
+             std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr,
+             std::int32_t before_step = -1);
   // Storage for the payload of message `position`, which is no relay; waits for room, which the
   // schedule promises without this device's help (model/channel_slots.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
@@ -176,7 +197,11 @@ class IncomingLane final : public ChannelLane {
   // As ChannelLane::begin. `leaving`: the lanes of the step's outgoing channels, which have begun
   // and stay until both have finished.
   void begin(std::int32_t step, const ChannelSchedule& schedule,
-             std::span<OutgoingLane* const> leaving);
+             std::span<OutgoingLane* const> leaving, ChannelLane* before = nullptr,
+             std::int32_t before_step = -1);
+  // When message `position` was there, if it is before `deadline`; waits for it. Of threaded lanes.
+  [[nodiscard]] std::optional<Clock::time_point> await_arrival(std::int32_t position,
+                                                               Clock::time_point deadline);
   // The payload of message `position`; waits until it is there.
   [[nodiscard]] std::span<const float> payload(std::int32_t position);
   // Whether a thread of its own receives the step's messages, not the computing thread.

@@ -42,16 +42,24 @@ Runtime::Runtime(Compute& compute, Transport* transport, BlockLoader* weights, P
 Runtime::~Runtime() {
   // A lane that is failing still calls cancel(), which visits every lane.
   if (disk_) disk_->stop();
-  for (const auto& [peer, lane] : outgoing_) lane->stop();
-  for (const auto& [peer, lane] : incoming_) lane->stop();
+  if (!flights_.empty()) cancel("the run is over");  // a lane may wait for another's turn
+  for (const auto& [peer, channel] : outgoing_) {
+    for (const auto& lane : channel.lanes) lane->stop();
+  }
+  for (const auto& [peer, channel] : incoming_) {
+    for (const auto& lane : channel.lanes) lane->stop();
+  }
 }
 
 void Runtime::prepare(const model::TaskGraph& graph) {
   if (shapes_.contains(graph.shape())) return;
   Shape shape;  // kept when nothing can fail any more
   shape.schedule = make_schedule(graph, options_.device);
-  attach(shape.schedule.outgoing, shape.outgoing, outgoing_);
-  attach(shape.schedule.incoming, shape.incoming, incoming_);
+  shape.lanes.resize(static_cast<std::size_t>(options_.steps));
+  for (std::size_t place = 0; place < shape.lanes.size(); ++place) {
+    attach(shape.schedule.outgoing, place, shape.lanes[place].outgoing, outgoing_);
+    attach(shape.schedule.incoming, place, shape.lanes[place].incoming, incoming_);
+  }
   if (!shape.schedule.disk.loads.empty()) prepare_loads(graph, shape.schedule.disk);
   shapes_.emplace(graph.shape(), std::move(shape));
 }
@@ -75,8 +83,8 @@ void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
 }
 
 template <class Lane>
-void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>& used,
-                     std::map<model::DeviceIndex, std::unique_ptr<Lane>>& lanes) {
+void Runtime::attach(const std::vector<ChannelSchedule>& channels, std::size_t place,
+                     std::vector<Lane*>& used, Channels<Lane>& lanes) {
   decltype(LaneOptions::thread_time) thread_time;
   if (pacer_->emulates()) {
     thread_time = [this](model::TaskKind kind, std::size_t bytes) {
@@ -87,24 +95,29 @@ void Runtime::attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>&
     require(transport_ != nullptr, "Runtime: the graph has channels, but there is no transport");
     const std::lock_guard lock(mutex_);
     if (cancelled_) throw Error(reason_);
-    std::unique_ptr<Lane>& lane = lanes[channel.peer];
-    if (!lane) {
-      lane = std::make_unique<Lane>(
-          *transport_, channel.peer,
-          LaneOptions{.may_spin = options_.may_spin,
-                      .on_failure = [this](const std::string& reason) { cancel(reason); },
-                      .thread_time = thread_time});
+    auto& all = lanes[channel.peer].lanes;
+    if (all.size() <= place) {
+      const auto fail = [this](const std::string& reason) {
+        cancel(reason);
+        if (options_.on_failure) options_.on_failure(reason);
+      };
+      // Threads receive, so that a message is seen to have come while another step is computed.
+      all.push_back(std::make_unique<Lane>(*transport_, channel.peer,
+                                           LaneOptions{.may_spin = options_.may_spin,
+                                                       .threaded = options_.steps > 1,
+                                                       .on_failure = fail,
+                                                       .thread_time = thread_time}));
       if (options_.storage != nullptr) {
         const auto room =
             std::ranges::find_if(options_.storage->channels, [&](const model::ChannelRoom& one) {
               return one.peer == channel.peer && one.outgoing == std::is_same_v<Lane, OutgoingLane>;
             });
         require(room != options_.storage->channels.end(), "Runtime: the channel was declared");
-        lane->declare(room->elements);
+        all.back()->declare(room->elements);
       }
     }
-    lane->reserve(channel);
-    used.push_back(lane.get());
+    all[place]->reserve(channel);
+    used.push_back(all[place].get());
   }
 }
 
@@ -122,14 +135,18 @@ void Runtime::disk_available(Clock::time_point when) {
   if (disk_) disk_->available(when);
 }
 
-std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
-                           const model::TaskGraph* next, const SampleToken& sample, TimeLog& log) {
+std::size_t Runtime::place_of(std::int32_t step) const {
+  return static_cast<std::size_t>(step % options_.steps);
+}
+
+const Runtime::Lanes& Runtime::lanes_of(const Flight& flight) const {
+  return flight.shape->lanes[place_of(flight.step)];
+}
+
+template <class Body>
+auto Runtime::guarded(const Body& body) -> decltype(body()) {
   try {
-    if (disk_) {
-      disk_->begin(shape_of(graph).schedule.disk,
-                   next == nullptr ? nullptr : &shape_of(*next).schedule.disk);
-    }
-    return run(step, graph, shape_of(graph), sample, log);
+    return body();
   } catch (const std::exception& error) {
     pacer_->wait();  // whatever it failed at, others may compute
     cancel(error.what());
@@ -139,45 +156,144 @@ std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
   }
 }
 
-std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, const Shape& shape,
-                          const SampleToken& sample, TimeLog& log) {
-  const Schedule& schedule = shape.schedule;
-  for (std::size_t c = 0; c < shape.outgoing.size(); ++c) {
-    shape.outgoing[c]->begin(step, schedule.outgoing[c], shape.incoming);
+std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
+                           const model::TaskGraph* next, const SampleToken& sample, TimeLog& log) {
+  return guarded([&] {
+    require(flights_.empty(), "Runtime: one step, while others are in flight");
+    const Shape& shape = shape_of(graph);
+    if (disk_)
+      disk_->begin(shape.schedule.disk, next == nullptr ? nullptr : &shape_of(*next).schedule.disk);
+    whole_.step = step;
+    whole_.graph = &graph;
+    whole_.batch = graph.batch();
+    whole_.shape = &shape;
+    whole_.log.swap(log);
+    enter(whole_);
+    const std::int32_t token = run(whole_, 0, shape.schedule.actions.size(), sample);
+    drain(whole_);
+    whole_.log.swap(log);
+    return token;
+  });
+}
+
+std::int32_t Runtime::begin(std::int32_t step, const model::TaskGraph& graph,
+                            const SampleToken& sample) {
+  return guarded([&] {
+    require(!disk_, "Runtime: steps in flight load nothing");
+    require(static_cast<std::int32_t>(flights_.size()) < options_.steps,
+            "Runtime: more steps in flight than there is room for");
+    Flight& flight = flights_.emplace_back(
+        Flight{.step = step, .graph = &graph, .batch = graph.batch(), .shape = &shape_of(graph)});
+    last_ = &flight;
+    const Schedule& schedule = flight.shape->schedule;
+    flight.log.reserve(schedule.records);
+    enter(flight);
+    flight.finished = schedule.finish == schedule.actions.size();
+    return run(flight, 0, schedule.finish, sample);
+  });
+}
+
+std::optional<Clock::time_point> Runtime::await_finish(Clock::time_point deadline) {
+  return guarded([&]() -> std::optional<Clock::time_point> {
+    const auto flight = std::ranges::find(flights_, false, &Flight::finished);
+    require(flight != flights_.end(), "Runtime: a step whose finish is to come");
+    const Schedule& schedule = flight->shape->schedule;
+    Clock::time_point there{};
+    for (std::size_t i = schedule.finish; i < schedule.actions.size(); ++i) {
+      const Action& action = schedule.actions[i];
+      if (action.kind != Action::Kind::deliver) continue;
+      IncomingLane& lane = *lanes_of(*flight).incoming[static_cast<std::size_t>(action.channel)];
+      const WaitsFor waits(*activity_, lane.peer());
+      const auto arrival = lane.await_arrival(action.position, deadline);
+      if (!arrival) return std::nullopt;
+      there = std::max(there, *arrival);
+    }
+    return there;
+  });
+}
+
+std::int32_t Runtime::finish(const SampleToken& sample) {
+  return guarded([&] {
+    const auto flight = std::ranges::find(flights_, false, &Flight::finished);
+    require(flight != flights_.end(), "Runtime: a step whose finish is to come");
+    last_ = &*flight;
+    const Schedule& schedule = flight->shape->schedule;
+    const std::int32_t token = run(*flight, schedule.finish, schedule.actions.size(), sample);
+    flight->finished = true;
+    return token;
+  });
+}
+
+std::optional<Runtime::Done> Runtime::take_done(bool all) {
+  if (flights_.empty()) return std::nullopt;
+  if (!all && static_cast<std::int32_t>(flights_.size()) < options_.steps) return std::nullopt;
+  return guarded([&] {
+    Flight& first = flights_.front();
+    require(first.finished, "Runtime: more steps in flight than there is room for");
+    drain(first);
+    std::optional<Done> done =
+        Done{.step = first.step, .graph = first.graph, .log = std::move(first.log)};
+    if (last_ == &first) last_ = nullptr;
+    flights_.pop_front();
+    return done;
+  });
+}
+
+template <class Lane, class Other>
+void Runtime::begin_lanes(const std::vector<ChannelSchedule>& channels,
+                          const std::vector<Lane*>& used, const std::vector<Other*>& others,
+                          Channels<Lane>& lanes, std::int32_t step) {
+  for (std::size_t c = 0; c < used.size(); ++c) {
+    Channel<Lane>& channel = lanes.at(channels[c].peer);
+    // The step before the last one in this lane has been drained.
+    Lane* const before = channel.last == used[c] ? nullptr : channel.last;
+    used[c]->begin(step, channels[c], others, before, channel.step);
+    channel.last = used[c];
+    channel.step = step;
   }
-  for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
-    shape.incoming[c]->begin(step, schedule.incoming[c], shape.outgoing);
-  }
-  compute_->begin(graph.batch());
+}
+
+void Runtime::enter(const Flight& flight) {
+  const Schedule& schedule = flight.shape->schedule;
+  const Lanes& lanes = lanes_of(flight);
+  begin_lanes(schedule.outgoing, lanes.outgoing, lanes.incoming, outgoing_, flight.step);
+  begin_lanes(schedule.incoming, lanes.incoming, lanes.outgoing, incoming_, flight.step);
+  compute_->begin(flight.batch);
+}
+
+std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
+                          const SampleToken& sample) {
+  const Schedule& schedule = flight.shape->schedule;
+  const Lanes& lanes = lanes_of(flight);
   std::int32_t token = -1;
-  std::uint64_t done = 0;
   activity_->enter(Phase::computing, Activity::kNobody, schedule.actions.size());
   const auto record = [&](model::TaskIndex task, const Pacer::Interval& interval) {
-    log.push_back({.step = step,
-                   .task = task,
-                   .start_ns = nanoseconds(interval.start),
-                   .end_ns = nanoseconds(interval.end)});
+    flight.log.push_back({.step = flight.step,
+                          .task = task,
+                          .start_ns = nanoseconds(interval.start),
+                          .end_ns = nanoseconds(interval.end)});
   };
-  for (const Action& action : schedule.actions) {
-    activity_->advance(done++);
-    if (cancelled_) throw Error("cancelled");  // step() knows the reason
-    const model::Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
+  for (std::size_t i = first; i < last; ++i) {
+    const Action& action = schedule.actions[i];
+    activity_->advance(i);
+    if (cancelled_) throw Error("cancelled");  // guarded() knows the reason
+    const model::Task& task = flight.graph->tasks()[static_cast<std::size_t>(action.task)];
     const auto channel = static_cast<std::size_t>(action.channel);
     switch (action.kind) {
       case Action::Kind::run: {
         pacer_->begin();
-        token = std::max(token, execute(graph, task, sample));
-        const Pacer::Interval interval = pacer_->end(graph.batch(), task);
+        token = std::max(token, execute(flight.batch, task, sample));
+        const Pacer::Interval interval = pacer_->end(flight.batch, task);
         if (action.event >= 0) disk_->done(action.event, interval.end);
         record(action.task, interval);
         break;
       }
       case Action::Kind::capture:
-        record(~action.task, capture(task, *shape.outgoing[channel], schedule.outgoing[channel],
+        record(~action.task, capture(task, *lanes.outgoing[channel], schedule.outgoing[channel],
                                      action.position));
         break;
       case Action::Kind::deliver:
-        record(~action.task, deliver(task, *shape.incoming[channel], schedule.incoming[channel],
+        record(~action.task, deliver(task, *lanes.incoming[channel], schedule.incoming[channel],
                                      action.position));
         break;
       case Action::Kind::await:
@@ -187,28 +303,32 @@ std::int32_t Runtime::run(std::int32_t step, const model::TaskGraph& graph, cons
   }
   pacer_->settle();
   pacer_->wait();
-  for (OutgoingLane* lane : shape.outgoing) {
-    const WaitsFor waits(*activity_, lane->peer());
-    lane->finish();
-  }
-  for (IncomingLane* lane : shape.incoming) lane->finish();
-  bytes_sent_ += schedule.relayed_bytes;
-  if (disk_) disk_->finish();
-  append_transfers(step, shape, log);
-  append_loads(step, schedule.disk, log);
   return token;
 }
 
+void Runtime::drain(Flight& flight) {
+  const Lanes& lanes = lanes_of(flight);
+  for (OutgoingLane* lane : lanes.outgoing) {
+    const WaitsFor waits(*activity_, lane->peer());
+    lane->finish();
+  }
+  for (IncomingLane* lane : lanes.incoming) lane->finish();
+  bytes_sent_ += flight.shape->schedule.relayed_bytes;
+  if (disk_) disk_->finish();
+  append_transfers(flight);
+  append_loads(flight.step, flight.shape->schedule.disk, flight.log);
+}
+
 // The token if it sampled one, else -1.
-std::int32_t Runtime::execute(const model::TaskGraph& graph, const model::Task& task,
+std::int32_t Runtime::execute(const model::Batch& batch, const model::Task& task,
                               const SampleToken& sample) {
   if (task.kind == model::TaskKind::sample) {
-    return sample(compute_->logits(graph.batch(), task.rows.begin));
+    return sample(compute_->logits(batch, task.rows.begin));
   }
   if (task.kind == model::TaskKind::release) {
     compute_->unbind(task);
   } else {
-    compute_->execute(graph.batch(), task);
+    compute_->execute(batch, task);
   }
   return -1;
 }
@@ -261,24 +381,27 @@ void Runtime::bind(std::int32_t load) {
   pacer_->available(disk_->times(load).end);
 }
 
-void Runtime::append_transfers(std::int32_t step, const Shape& shape, TimeLog& log) {
-  for (std::size_t c = 0; c < shape.outgoing.size(); ++c) {
-    const auto& messages = shape.schedule.outgoing[c].messages;
+void Runtime::append_transfers(Flight& flight) const {
+  const Schedule& schedule = flight.shape->schedule;
+  const Lanes& lanes = lanes_of(flight);
+  const auto append = [&](model::TaskIndex task, Clock::time_point start, Clock::time_point end) {
+    flight.log.push_back({.step = flight.step,
+                          .task = task,
+                          .start_ns = nanoseconds(start),
+                          .end_ns = nanoseconds(end)});
+  };
+  for (std::size_t c = 0; c < lanes.outgoing.size(); ++c) {
+    const auto& messages = schedule.outgoing[c].messages;
     for (std::size_t m = 0; m < messages.size(); ++m) {
-      const OutgoingLane::Times& times = shape.outgoing[c]->times(static_cast<std::int32_t>(m));
-      log.push_back({.step = step,
-                     .task = messages[m].task,
-                     .start_ns = nanoseconds(times.start),
-                     .end_ns = nanoseconds(times.sent)});
+      const OutgoingLane::Times& times = lanes.outgoing[c]->times(static_cast<std::int32_t>(m));
+      append(messages[m].task, times.start, times.sent);
     }
   }
-  for (std::size_t c = 0; c < shape.incoming.size(); ++c) {
-    const auto& messages = shape.schedule.incoming[c].messages;
+  for (std::size_t c = 0; c < lanes.incoming.size(); ++c) {
+    const auto& messages = schedule.incoming[c].messages;
     for (std::size_t m = 0; m < messages.size(); ++m) {
-      const std::int64_t arrived =
-          nanoseconds(shape.incoming[c]->arrival(static_cast<std::int32_t>(m)));
-      log.push_back(
-          {.step = step, .task = messages[m].task, .start_ns = arrived, .end_ns = arrived});
+      const Clock::time_point arrived = lanes.incoming[c]->arrival(static_cast<std::int32_t>(m));
+      append(messages[m].task, arrived, arrived);
     }
   }
 }
@@ -301,8 +424,12 @@ void Runtime::cancel(const std::string& reason) noexcept {
       reason_ = reason;
     }
     if (transport_ != nullptr) transport_->cancel(reason_);
-    for (const auto& [peer, lane] : outgoing_) lane->cancel(reason_);
-    for (const auto& [peer, lane] : incoming_) lane->cancel(reason_);
+    for (const auto& [peer, channel] : outgoing_) {
+      for (const auto& lane : channel.lanes) lane->cancel(reason_);
+    }
+    for (const auto& [peer, channel] : incoming_) {
+      for (const auto& lane : channel.lanes) lane->cancel(reason_);
+    }
     if (disk_) disk_->cancel(reason_);
   } catch (...) {
     // Locking a sound mutex and copying a short text do not fail; nothing is left to do if they do.
@@ -312,8 +439,12 @@ void Runtime::cancel(const std::string& reason) noexcept {
 
 double Runtime::allocated_bytes() const {
   double bytes = 0.0;
-  for (const auto& [peer, lane] : outgoing_) bytes += lane->allocated_bytes();
-  for (const auto& [peer, lane] : incoming_) bytes += lane->allocated_bytes();
+  for (const auto& [peer, channel] : outgoing_) {
+    for (const auto& lane : channel.lanes) bytes += lane->allocated_bytes();
+  }
+  for (const auto& [peer, channel] : incoming_) {
+    for (const auto& lane : channel.lanes) bytes += lane->allocated_bytes();
+  }
   return bytes;
 }
 

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +34,10 @@ struct RuntimeOptions {
   // What all graphs declare: channels get their room from it at once; null: from each graph as it
   // is prepared. Outlives the runtime.
   const model::DeviceStorage* storage = nullptr;
+  std::int32_t steps = 1;  // at most so many in flight; channels have room for all of them
+  // Called on a lane's thread with the reason of a failure that ends all: between steps in flight
+  // nobody else may see it.
+  std::function<void(const std::string& reason)> on_failure{};
   Activity* activity = nullptr;  // told what the steps do; outlives the runtime, may be null
 };
 
@@ -63,6 +69,31 @@ class Runtime {
   // then the runtime and its transport are dead.
   std::int32_t step(std::int32_t step, const model::TaskGraph& graph, const model::TaskGraph* next,
                     const SampleToken& sample, TimeLog& log);
+
+  // The same in parts, between which other steps may begin: with several steps in flight, and none
+  // that loads. begin() executes all but the finish (TaskGraph::begin_finish) and does not wait for
+  // payloads to be sent; `graph` stays until take_done() has returned the step. Returns the token
+  // as step() does. Throws logic_error beyond the steps that may be in flight.
+  std::int32_t begin(std::int32_t step, const model::TaskGraph& graph, const SampleToken& sample);
+  // Whether the step that began last has a finish to come.
+  [[nodiscard]] bool has_unfinished_last() const { return !last_->finished; }
+  // When the messages that the first of them waits for were there, if before `deadline`.
+  [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline);
+  // Executes that finish, waiting for its messages.
+  std::int32_t finish(const SampleToken& sample);
+  // What a step in flight left.
+  struct Done {
+    std::int32_t step = 0;
+    const model::TaskGraph* graph = nullptr;
+    TimeLog log;
+  };
+  // Records of the cpu lane so far of the step begun or finished last.
+  [[nodiscard]] std::span<const TaskTime> last_records() const { return last_->log; }
+  [[nodiscard]] const model::TaskGraph& last_graph() const { return *last_->graph; }
+  // The first step, once it is finished and all its payloads have passed, which is waited for;
+  // nothing if no step is left, or, unless `all`, if another one may be begun.
+  [[nodiscard]] std::optional<Done> take_done(bool all);
+
   // No load starts before `when`, on an emulated disk.
   void disk_available(Clock::time_point when);
 
@@ -80,26 +111,57 @@ class Runtime {
   [[nodiscard]] std::size_t records(const model::TaskGraph& graph) const;
 
  private:
-  struct Shape {
-    Schedule schedule;
+  struct Lanes {                          // of one step
     std::vector<OutgoingLane*> outgoing;  // of the schedule's channels
     std::vector<IncomingLane*> incoming;
   };
+  struct Shape {
+    Schedule schedule;
+    std::vector<Lanes> lanes;  // for each step in flight
+  };
+  struct Flight {
+    std::int32_t step = 0;
+    const model::TaskGraph* graph = nullptr;
+    model::Batch batch{};
+    const Shape* shape = nullptr;
+    bool finished = false;
+    TimeLog log{};
+  };
+  // A channel's lanes, one for each step in flight, and which messages come before those of the
+  // next step.
+  template <class Lane>
+  struct Channel {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    Lane* last = nullptr;
+    std::int32_t step = -1;
+  };
+  template <class Lane>
+  using Channels = std::map<model::DeviceIndex, Channel<Lane>>;
   [[nodiscard]] const Shape& shape_of(const model::TaskGraph& graph) const;
   template <class Lane>
-  void attach(std::vector<ChannelSchedule>& channels, std::vector<Lane*>& used,
-              std::map<model::DeviceIndex, std::unique_ptr<Lane>>& lanes);
-  std::int32_t run(std::int32_t step, const model::TaskGraph& graph, const Shape& shape,
-                   const SampleToken& sample, TimeLog& log);
+  void attach(const std::vector<ChannelSchedule>& channels, std::size_t place,
+              std::vector<Lane*>& used, Channels<Lane>& lanes);
+  [[nodiscard]] std::size_t place_of(std::int32_t step) const;
+  [[nodiscard]] const Lanes& lanes_of(const Flight& flight) const;
+  template <class Lane, class Other>
+  void begin_lanes(const std::vector<ChannelSchedule>& channels, const std::vector<Lane*>& used,
+                   const std::vector<Other*>& others, Channels<Lane>& lanes, std::int32_t step);
+  // Lanes and cache; then actions [first, last); then until all payloads have passed.
+  void enter(const Flight& flight);
+  std::int32_t run(Flight& flight, std::size_t first, std::size_t last, const SampleToken& sample);
+  void drain(Flight& flight);
+  // What `body` returns; after a failure everything is cancelled.
+  template <class Body>
+  auto guarded(const Body& body) -> decltype(body());
   void prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk);
-  std::int32_t execute(const model::TaskGraph& graph, const model::Task& task,
+  std::int32_t execute(const model::Batch& batch, const model::Task& task,
                        const SampleToken& sample);
   [[nodiscard]] Pacer::Interval capture(const model::Task& task, OutgoingLane& lane,
                                         const ChannelSchedule& channel, std::int32_t position);
   [[nodiscard]] Pacer::Interval deliver(const model::Task& task, IncomingLane& lane,
                                         const ChannelSchedule& channel, std::int32_t position);
   void bind(std::int32_t load);
-  static void append_transfers(std::int32_t step, const Shape& shape, TimeLog& log);
+  void append_transfers(Flight& flight) const;
   void append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const;
 
   Compute* compute_;
@@ -111,12 +173,15 @@ class Runtime {
   Activity* activity_;                                   // the options' one, or that
   std::map<std::shared_ptr<const char>, Shape> shapes_;  // by TaskGraph::shape
   double bytes_sent_ = 0.0;
+  Flight whole_;               // that step() executes
+  std::list<Flight> flights_;  // begun and not taken, by step
+  Flight* last_ = nullptr;     // begun or finished last
 
   std::mutex mutex_;                     // of the lanes' maps, for cancel()
   std::atomic<bool> cancelled_ = false;  // written under the mutex
   std::string reason_;
-  std::map<model::DeviceIndex, std::unique_ptr<OutgoingLane>> outgoing_;
-  std::map<model::DeviceIndex, std::unique_ptr<IncomingLane>> incoming_;
+  Channels<OutgoingLane> outgoing_;
+  Channels<IncomingLane> incoming_;
   std::unique_ptr<DiskLane> disk_;  // null: no graph loads
 };
 

@@ -66,9 +66,22 @@ class Builder {
     return task.lane == LaneKind::disk ? Role::disk : Role::cpu;
   }
 
+  // A finish may come after other steps have begun: it may need nothing that is in memory.
+  void check_finish(TaskIndex i) const {
+    const TaskIndex finish = graph_.finish();
+    for (const TaskIndex d : graph_.dependencies(i)) {
+      const bool earlier = role_of(at(d)) == Role::incoming ? place(d) < finish : d < finish;
+      if (!earlier) continue;
+      throw Error("task graph: task " + std::to_string(i) + " of the finish on device " +
+                  std::to_string(device_) + " depends on task " + std::to_string(d) +
+                  " before it, expected a message that the finish receives");
+    }
+  }
+
   void check_dependencies() const {
     for (const TaskIndex i : own_) {
       if (role_of(at(i)) == Role::incoming) continue;  // its sender waits for them
+      if (graph_.finishes() && i >= graph_.finish()) check_finish(i);
       for (const TaskIndex d : graph_.dependencies(i)) {
         if (role_of(at(d)) == Role::none) {
           throw Error("task graph: task " + std::to_string(i) + " of device " +
@@ -204,6 +217,9 @@ class Builder {
     });
     schedule.actions.reserve(keyed.size());
     for (const auto& entry : keyed) schedule.actions.push_back(std::get<3>(entry));
+    schedule.finish = static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
+      return !graph_.finishes() || std::get<0>(entry) < graph_.finish();
+    }));
   }
 
   const TaskGraph& graph_;

@@ -75,6 +75,7 @@ struct DiskSchedule {
 
 struct Schedule {
   std::vector<Action> actions;
+  std::size_t finish = 0;  // the first action of the finish; all that follow are, too
   std::vector<ChannelSchedule> outgoing;  // by peer, ascending
   std::vector<ChannelSchedule> incoming;
   DiskSchedule disk;

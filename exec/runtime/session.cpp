@@ -78,6 +78,7 @@ DeviceRun& Session::prepare(const planner::Plan& plan, const DeviceRunOptions& o
                             DeviceWeights weights) {
   DeviceRunOptions told = options;
   told.activity = &activity_;
+  told.on_failure = [this](const std::string& reason) { cancel(reason); };
   auto run = std::make_unique<DeviceRun>(plan, told, std::move(weights), transport_.get());
   const std::lock_guard lock(mutex_);
   if (!reason_.empty()) throw Error(reason_);

@@ -31,11 +31,10 @@ Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Polic
                          std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
   const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), kMostSequences);
-  Capacity capacity{.rows = 0,
+  Capacity capacity{.rows = rows_of(requests, chunk) + sequences - 1,
                     .positions = 0,
                     .sequences = sequences,
                     .steps = std::min({steps, sequences, kMostSteps})};
-  capacity.rows = rows_of(requests, chunk) + in_a_step(capacity) - 1;
   for (const InferenceRequest& request : requests)
     capacity.positions += reserved_positions(request.positions());
   return capacity;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+
 namespace tandem::planner {
 
 Workload typical_workload(std::span<const InferenceRequest> requests) {
@@ -17,19 +20,47 @@ Workload typical_workload(std::span<const InferenceRequest> requests) {
 
 std::variant<Plan, Infeasible> make_serving_plan(Request request,
                                                  std::span<const InferenceRequest> requests,
-                                                 const Policy& policy, std::int64_t chunk) {
+                                                 const Policy& policy, std::int64_t chunk,
+                                                 std::int64_t steps) {
   request.workload = typical_workload(requests);
+  const bool stages = find_strategy(request.strategy).splits_layers;
+  const bool streams = request.window.blocks.value_or(0) > 0;
+  std::int64_t most = steps;
+  if (steps == 0) most = stages && !streams ? std::int64_t{request.cluster.size()} : 1;
   const Capacity least = least_capacity(requests, chunk);
-  Capacity capacity = wanted_capacity(requests, policy, chunk);
+  Capacity capacity = wanted_capacity(requests, policy, chunk, most);
   while (true) {
-    request.capacity = capacity;
-    std::variant<Plan, Infeasible> answer = make_plan(request);
-    if (std::holds_alternative<Plan>(answer) || capacity == least) return answer;
+    Request in_flight = request;
+    in_flight.capacity = capacity;
+    if (capacity.steps > 1) in_flight.window.blocks = 0;  // steps in flight load nothing
+    if (capacity.steps > 1 && streams) in_flight.window = request.window;  // which is refused
+    std::variant<Plan, Infeasible> answer = make_plan(in_flight);
+    if (std::holds_alternative<Plan>(answer)) return answer;
+    if (capacity.steps > 1 && steps == 0) {
+      request.capacity = capacity;
+      request.capacity.steps = 1;
+      answer = make_plan(request);
+      if (std::holds_alternative<Plan>(answer)) return answer;
+    }
+    if (capacity == least) return answer;
     const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-    capacity = larger(least, {.rows = least.rows + sequences - 1,
-                              .positions = capacity.positions / 2,
-                              .sequences = sequences});
+    const Capacity half{.rows = least.rows + sequences - 1,
+                        .positions = capacity.positions / 2,
+                        .sequences = sequences,
+                        .steps = std::min(capacity.steps, sequences)};
+    capacity = larger(least, half);
   }
+}
+
+Capacity serving_capacity(const Plan& plan, std::int64_t steps) {
+  Capacity capacity = plan.reserved();
+  if (steps > capacity.steps) {
+    throw Error("in flight: " + std::to_string(steps) +
+                " steps, but the plan reserves memory for " + std::to_string(capacity.steps) +
+                "; plan with '--in-flight " + std::to_string(steps) + "'");
+  }
+  if (steps > 0) capacity.steps = steps;
+  return capacity;
 }
 
 }  // namespace tandem::planner

@@ -17,8 +17,15 @@ namespace tandem::planner {
 // As make_plan, for a typical request (request.workload is not read), with memory reserved for all
 // that `policy` makes use of or, where that does not fit, for half of it, a quarter and so on, down
 // to one request at a time. Infeasible if not even that fits.
+//   steps   in flight at most; 0: one, but as many as there are stages where whole layers are split
+//           and nothing streams. Throws Error for more than one with a strategy all of whose
+//           devices work on one step, and for a plan that streams weights.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
     Request request, std::span<const InferenceRequest> requests, const Policy& policy,
-    std::int64_t chunk);
+    std::int64_t chunk, std::int64_t steps = 0);
+
+// What `plan` reserves memory for, with at most `steps` in flight; 0: as many as it reserves.
+// Throws Error if it reserves memory for fewer.
+[[nodiscard]] Capacity serving_capacity(const Plan& plan, std::int64_t steps);
 
 }  // namespace tandem::planner
