@@ -22,6 +22,12 @@ Session::Session(const SessionTimes& times)
 }
 
 Session::~Session() {
+  std::unique_ptr<DeviceRun> run;
+  {
+    const std::lock_guard lock(mutex_);
+    run = std::move(run_);
+  }
+  run.reset();       // its lanes' threads call cancel()
   control_.reset();  // its thread calls end()
 }
 
