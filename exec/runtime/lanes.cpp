@@ -35,8 +35,8 @@ void ChannelLane::declare(std::int64_t elements) {
 
 void ChannelLane::reserve(const ChannelSchedule& schedule) {
   require(schedule.peer == peer_, "ChannelLane: schedule of another channel");
-  slot_floats_ = std::max(slot_floats_, schedule.slot_floats);
-  // Slots of different shapes may lie differently: nothing is in flight between steps.
+  // Slots of different shapes lie differently: begin() says how those of its step do. Another step
+  // may be in flight here, whose payloads must stay where they are.
   const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
   require(!declared_ || floats <= storage_.size(),
           "ChannelLane: messages take no more room than was declared");
