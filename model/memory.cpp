@@ -62,11 +62,12 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
     add(BufferKind::partial, RowCount::rows, t.hidden);
     add(BufferKind::angles, RowCount::rows, heads > 0 && !architecture.learned() ? t.head_dim : 0);
     if (heads > 0) {
-      buffers.push_back({.name = {BufferKind::key_value},
-                         .rows = RowCount::positions,
-                         .columns = 2 * t.kv_heads_for(share.heads).size() * t.head_dim,
-                         .layers = share.layers,
-                         .lifetime = Lifetime::sequence});
+      buffers.push_back(
+          {.name = {BufferKind::key_value},
+           .rows = RowCount::positions,
+           .columns = std::int64_t{2} * t.kv_heads_for(share.heads).size() * t.head_dim,
+           .layers = share.layers,
+           .lifetime = Lifetime::sequence});
     }
   }
   if (share.embedding) {
