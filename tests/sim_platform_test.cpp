@@ -441,7 +441,8 @@ TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
 }
 
 TEST_CASE("sim/platform: every scenario loads") {
-  for (const std::string name : {"flat3", "home4", "klonet8", "laptops4", "plain", "single"}) {
+  for (const std::string name :
+       {"flat3", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
     CAPTURE(name);
     CHECK(error_of(scenarios_folder + name + ".xml") == "none");
   }
@@ -460,9 +461,10 @@ TEST_CASE("sim/platform: klonet8 is 4 ms and 300 Mbps between any two devices") 
 }
 
 TEST_CASE(
-    "sim/platform: home4 and flat3 can be emulated on two cores: 1 / slowdown sums to at most "
+    "sim/platform: home4, flat3 and shelf4 can be emulated on two cores: 1 / slowdown sums to at "
+    "most "
     "1.3") {
-  for (const std::string name : {"home4", "flat3"}) {
+  for (const std::string name : {"home4", "flat3", "shelf4"}) {
     CAPTURE(name);
     const model::Cluster cluster = read_platform(scenarios_folder + name + ".xml").cluster;
     REQUIRE(cluster.size() == (name == "flat3" ? 3 : 4));
