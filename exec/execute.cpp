@@ -154,8 +154,9 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
 Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   check_devices(plan, options);
   std::unique_ptr<Tokenizer> own;
-  if (options.tokenizer == nullptr) own = load_tokenizer(options.weights, plan.model);
-  const Tokenizer& tokenizer = own ? *own : *options.tokenizer;
+  const Tokenizer& tokenizer = options.tokenizer != nullptr
+                                   ? *options.tokenizer
+                                   : *(own = load_tokenizer(options.weights, plan.model));
 
   const Clock::time_point start = Clock::now();
   GenerateOptions run = generate_options(plan, options, tokenizer);
