@@ -144,9 +144,13 @@ void SweepTable::take(std::string_view csv, const std::string& source) {
     const auto found =
         points.find(std::vector<std::string>(row.begin() + 1, row.begin() + 1 + width));
     if (found == points.end()) continue;
-    if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected)
-      throw Error(source + ": made with other settings (" + row.front() + ", expected " + expected +
-                  ") or another version of tandem" + kRemedy);
+    if (const std::string& expected = sweep_->settings[found->second]; row.front() != expected) {
+      std::string what = source;
+      what.append(": made with other settings (").append(row.front());
+      what.append(", expected ").append(expected);
+      what.append(") or another version of tandem").append(kRemedy);
+      throw Error(what);
+    }
     std::string line = model::csv_line(row);
     line.pop_back();
     lines_[found->second] = std::move(line);
