@@ -119,7 +119,7 @@ void check_passes_on(const model::Transformer& t, const std::filesystem::path& w
   CHECK(in_time);
   // A sender's record may end after the receiver has the message: only its begin is before that.
   const TaskTime& busy = record_of(logs[1], passing.busy);
-  CHECK(record_of(logs[1], passing.relayed).begin_ns < busy.end_ns);
+  CHECK(record_of(logs[1], passing.relayed).start_ns < busy.end_ns);
   CHECK(record_of(logs[2], passing.relayed).end_ns < busy.end_ns);
   std::vector<float> values(static_cast<std::size_t>(t.hidden));
   for (const std::size_t d : {1U, 2U, 3U}) {
