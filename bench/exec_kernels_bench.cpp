@@ -72,9 +72,9 @@ model::Transformer demo() {
   return t;
 }
 
-exec::ProfileRig rig_of(const model::Transformer& shape, int threads, double bytes,
+exec::ProfileRig rig_of(const model::Transformer& transformer, int threads, double bytes,
                         std::int32_t rows) {
-  return exec::ProfileRig({.shape = shape,
+  return exec::ProfileRig({.transformer = transformer,
                            .fraction = 1.0,
                            .layer_bytes = bytes,
                            .max_rows = rows,
@@ -107,10 +107,10 @@ class Pairs {
 // One token, or those of several sequences, through a gigabyte of layers, context 64: either way a
 // step reads the weights once. Reference: the fastest of 1, 2, 4 and 8
 // streams through a gigabyte, chosen anew in every iteration.
-void decode(benchmark::State& state, const model::Transformer& shape) {
+void decode(benchmark::State& state, const model::Transformer& transformer) {
   const auto threads = static_cast<int>(state.range(0));
   const auto rows = static_cast<std::int32_t>(state.range(1));
-  exec::ProfileRig rig = rig_of(shape, threads, kBytes, rows);
+  exec::ProfileRig rig = rig_of(transformer, threads, kBytes, rows);
   exec::AlignedBuffer memory(static_cast<std::size_t>(kBytes));
   std::fill_n(memory.data(), memory.size(), std::byte{1});  // pages of zeros may be one page
   const auto* words = reinterpret_cast<const std::uint64_t*>(memory.data());
@@ -124,7 +124,7 @@ void decode(benchmark::State& state, const model::Transformer& shape) {
     Times read{1e9, 1e9};
     for (const Read kernel : plain_reads()) {
       const Times time = timed(threads, [&] {
-        pool.parts(count, 4096, [&](std::int64_t begin, std::int64_t end, int) {
+        pool.parallel_for(count, 4096, [&](std::int64_t begin, std::int64_t end, int) {
           benchmark::DoNotOptimize(kernel(words + begin, static_cast<std::size_t>(end - begin)));
         });
       });
@@ -139,10 +139,10 @@ void decode(benchmark::State& state, const model::Transformer& shape) {
 
 // A whole prompt step, its matrix products' operations alone counted, against Eigen on 2048 x 2048
 // matrices.
-void prompt(benchmark::State& state, const model::Transformer& shape) {
+void prompt(benchmark::State& state, const model::Transformer& transformer) {
   const auto threads = static_cast<int>(state.range(0));
   const auto rows = static_cast<std::int32_t>(state.range(1));
-  exec::ProfileRig rig = rig_of(shape, threads, kBytes / 4.0, rows);
+  exec::ProfileRig rig = rig_of(transformer, threads, kBytes / 4.0, rows);
   LargeProduct large(2048);
   exec::ThreadPool pool(threads);
   const exec::ProfileClock clock(threads);
@@ -153,8 +153,8 @@ void prompt(benchmark::State& state, const model::Transformer& shape) {
   rig.step(rows, 0, clock, log);
   while (state.KeepRunning()) {
     const Times reference = timed(threads, [&] {
-      pool.parts(threads, 1,
-                 [&](std::int64_t, std::int64_t, int thread) { large.run(thread, threads); });
+      pool.parallel_for(
+          threads, 1, [&](std::int64_t, std::int64_t, int thread) { large.run(thread, threads); });
     });
     const Times time = timed(threads, [&] { rig.step(rows, 0, clock, log); });
     state.SetIterationTime(time.cpu);

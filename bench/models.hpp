@@ -8,7 +8,7 @@
 
 namespace tandem::bench {
 
-// Of Llama 2-70B's shape, with `layers` layers.
+// Of Llama 2-70B's sizes, with `layers` layers.
 inline model::Transformer llama2_70b(std::int64_t layers = 80) {
   return {.name = "llama-2-70b",
           .layers = layers,

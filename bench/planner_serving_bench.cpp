@@ -1,6 +1,6 @@
 // What a scheduler costs a step: one decision (median and p99, in microseconds) with as many
-// requests as there may be at once, and the lowering of a shape that is new. Aim: lowering Llama
-// 2-70B over 8 devices in less than 1 ms.
+// requests as there may be at once, and the lowering of a structure that is new. Aim: lowering
+// Llama 2-70B over 8 devices in less than 1 ms.
 
 #include <benchmark/benchmark.h>
 

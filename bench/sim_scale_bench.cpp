@@ -1,4 +1,4 @@
-// What predicting costs in a city: 100 tokens of a model of Llama 2-70B's shape with L layers over
+// What predicting costs in a city: 100 tokens of a model of Llama 2-70B's sizes with L layers over
 // N devices. Bounds, with star all-reduces: 10 s for 64 devices on SimGrid, 60 s for 1024
 // analytically. Arguments: devices, layers, whether every step is evaluated (else runs are
 // extended), all-reduce (0 star, 1 hierarchical, 2 ring). A ring's graph has 3 N^2 tasks an

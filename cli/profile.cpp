@@ -28,20 +28,20 @@ namespace {
 constexpr double kLargestFile = 1024.0 * 1024 * 1024 * 1024;
 
 // About a block of the model's weights, as a device streams them: half a layer.
-std::uint64_t block_bytes(const model::Transformer& shape) {
+std::uint64_t block_bytes(const model::Transformer& transformer) {
   constexpr double kLeast = 64.0 * 1024;
   constexpr double kMost = 64.0 * 1024 * 1024;
   const auto all = [](std::int64_t count) {
     return model::Range{0, static_cast<std::int32_t>(count)};
   };
-  const double layer =
-      model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
+  const double layer = model::weight_bytes(
+      transformer, {{0, 1}, all(transformer.heads), all(transformer.intermediate), false, false});
   return static_cast<std::uint64_t>(std::clamp(layer / 2.0, kLeast, kMost));
 }
 
 // What `--disk` and `--cache` ask for; nothing with `--disk none`.
 std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
-                                                     const model::Transformer& shape) {
+                                                     const model::Transformer& transformer) {
   const std::string size = options.text_or("disk", "256MiB");
   const std::optional<std::string> cache = options.text("cache");
   if (size == "none") {
@@ -54,7 +54,7 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
   return exec::DiskProfileOptions{
       .folder = cache ? std::filesystem::path(*cache) : exec::default_cache_dir(),
       .file_bytes = static_cast<std::uint64_t>(bytes),
-      .read_bytes = block_bytes(shape)};
+      .read_bytes = block_bytes(transformer)};
 }
 
 std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
@@ -76,7 +76,7 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
     std::string overhead = to_text(model::Seconds{rate.overhead_s});
     for (const model::RatePoint& point : rate.points) {
       if (point.seconds_per_byte <= 0.0) continue;
-      table.add({name, overhead, model::fixed(point.reuse, point.reuse < 10.0 ? 1 : 0),
+      table.add({name, overhead, model::fixed(point.intensity, point.intensity < 10.0 ? 1 : 0),
                  to_text(model::BytesPerSecond{1.0 / point.seconds_per_byte})});
       name.clear();
       overhead.clear();
@@ -116,8 +116,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   files.reads("flag '--model'", find_config(model_name));
   if (show.file) files.writes("flag '--out'", *show.file);
   files.check();
-  const model::Transformer shape = load_model(model_name);
-  const std::optional<exec::DiskProfileOptions> disk = disk_options(options, shape);
+  const model::Transformer transformer = load_model(model_name);
+  const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
   options.settle();
 
   // First, as a disk may be full; its weights are not in memory yet.
@@ -126,7 +126,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   if (disk) rate = exec::measure_disk(*disk);
   measure.seconds -=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  model::DeviceProfile profile = exec::measure_profile(shape, measure);
+  model::DeviceProfile profile = exec::measure_profile(transformer, measure);
   if (rate) {
     profile.disk_bandwidth = rate->rate;
     profile.source += "; " + disk_text(*rate, *disk);

@@ -39,11 +39,12 @@ void Compute::State::add_positions(const model::Batch& batch, const Task& task, 
   const MatrixView& types = shard.tensors().token_types;
   if (transformer.position_rows() > 0) {
     if (positions.data == nullptr) lacks("learned positions");
-    for_parts(batch, task.rows, [&](const Part& part) {
-      const std::int64_t first = part.past + transformer.architecture().position_offset;
-      require(first + part.rows.size() <= positions.rows, "positions within the model's context");
-      for (std::int32_t i = 0; i < part.rows.size(); ++i)
-        exec::add(positions.data + (first + i) * y.width, y.width, y.at(part.rows.begin + i));
+    for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+      const std::int64_t first = segment.past + transformer.architecture().position_offset;
+      require(first + segment.rows.size() <= positions.rows,
+              "positions within the model's context");
+      for (std::int32_t i = 0; i < segment.rows.size(); ++i)
+        exec::add(positions.data + (first + i) * y.width, y.width, y.at(segment.rows.begin + i));
     });
   }
   if (transformer.token_types > 0) {

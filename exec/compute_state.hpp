@@ -22,7 +22,7 @@ namespace tandem::exec {
 // Throws Error: the shard has not `what` a task needs.
 [[noreturn]] void lacks(const std::string& what);
 
-// Outputs that a thread's part is a multiple of: whole groups of the 6 or 8 weight rows that are
+// Outputs that a thread's range is a multiple of: whole groups of the 6 or 8 weight rows that are
 // walked together, and whole cache lines of results, so that threads do not write to the same line.
 inline constexpr std::int64_t kOutputGranule = 48;
 
@@ -36,7 +36,7 @@ struct Compute::State {
     }
   };
   // Rows of a task that belong to one segment: batch rows `rows`, the first at position `past`.
-  struct Part {
+  struct TaskSegment {
     std::int32_t sequence = 0;
     std::int32_t index = 0;  // of the segment in the batch
     model::Range rows;
@@ -78,17 +78,17 @@ struct Compute::State {
   // A streamed block may not be in memory.
   static void need_loaded(const MatrixView& weights, const model::Task& task);
 
-  // The part of `task`'s rows in each segment, in order.
+  // What `task` has of each segment, in order.
   template <class Body>
-  static void for_parts(const model::Batch& batch, model::Range rows, const Body& body);
+  static void for_segments(const model::Batch& batch, model::Range rows, const Body& body);
 
-  // Throws logic_error unless the cache has the positions of every part of `task`.
+  // Throws logic_error unless the cache has the positions of every segment of `task`.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
   void multiply(const Product& product);
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
-  // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the parts of all
-  // devices and tasks together add it once.
+  // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the partial sums
+  // of all devices and tasks together add it once.
   void add_bias(const model::Task& task, std::span<const float> bias, const Buffer& y);
   // Keys and values of the task's rows into the cache, from their columns of the attention buffer
   // (from `column`), which stages them; `bias`: of the first key/value head, or null. Values that
@@ -117,18 +117,18 @@ struct Compute::State {
 };
 
 template <class Body>
-void Compute::State::for_parts(const model::Batch& batch, model::Range rows, const Body& body) {
+void Compute::State::for_segments(const model::Batch& batch, model::Range rows, const Body& body) {
   std::int32_t first = 0;
   std::int32_t index = 0;
   for (const model::Segment& segment : batch.segments) {
     const model::Range all{first, first + segment.rows};
     const model::Range mine = all.intersect(rows);
     if (!mine.empty()) {
-      body(Part{.sequence = segment.sequence,
-                .index = index,
-                .rows = mine,
-                .past = segment.past + (mine.begin - first),
-                .end = segment.past + segment.rows});
+      body(TaskSegment{.sequence = segment.sequence,
+                       .index = index,
+                       .rows = mine,
+                       .past = segment.past + (mine.begin - first),
+                       .end = segment.past + segment.rows});
     }
     first = all.end;
     ++index;

@@ -109,12 +109,12 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 }
 
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
-  for_parts(batch, task.rows, [&](const Part& part) {
+  for_segments(batch, task.rows, [&](const TaskSegment& segment) {
     const bool writes = task.kind == TaskKind::project_qkv;
-    const Range positions = writes ? Range{part.past, part.past + part.rows.size()}
-                                   : task.keys.intersect({0, part.end});
-    if (!cache.table().holds(part.sequence, positions)) {
-      throw std::logic_error("sequence " + std::to_string(part.sequence) +
+    const Range positions = writes ? Range{segment.past, segment.past + segment.rows.size()}
+                                   : task.keys.intersect({0, segment.end});
+    if (!cache.table().holds(segment.sequence, positions)) {
+      throw std::logic_error("sequence " + std::to_string(segment.sequence) +
                              ": the cache lacks some of positions " + text(positions) +
                              "; begin the step first");
     }
@@ -126,8 +126,9 @@ void Compute::State::need_columns(const Task& task) const {
 }
 
 void Compute::State::multiply(const Product& p) {
-  pool.parts(p.outputs, kOutputGranule,
-             [&p](std::int64_t begin, std::int64_t end, int) { product(p.part(begin, end)); });
+  pool.parallel_for(p.outputs, kOutputGranule, [&p](std::int64_t begin, std::int64_t end, int) {
+    product(p.slice(begin, end));
+  });
 }
 
 void Compute::State::norm(const Task& task) {
@@ -151,7 +152,7 @@ void Compute::State::norm(const Task& task) {
   const Buffer y = operand(task.output, task, transformer.hidden);
   const auto epsilon = static_cast<float>(transformer.norm_epsilon);
   const model::Norm kind = transformer.architecture().norm;
-  pool.parts(
+  pool.parallel_for(
       task.rows.size(), row_granule(x.width), [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {
           switch (kind) {
@@ -214,22 +215,22 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const Product keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
 
   std::int64_t blocks = 0;
-  Part only;
-  for_parts(batch, task.rows, [&](const Part& part) {
-    blocks += (part.past + part.rows.size() - 1) / model::kCacheBlock -
-              part.past / model::kCacheBlock + 1;
-    only = part;
+  TaskSegment only;
+  for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+    blocks += (segment.past + segment.rows.size() - 1) / model::kCacheBlock -
+              segment.past / model::kCacheBlock + 1;
+    only = segment;
   });
   const std::span<const std::int32_t> table = cache.table().blocks(only.sequence);
   const std::int64_t direct = blocks == 1 ? kv.size() : 0;  // heads whose values go straight home
   const std::int64_t total = queries.outputs + keys_of_rows.outputs + direct * d;
-  pool.parts(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+  pool.parallel_for(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     // The outputs are queries, then keys, then the values of each head.
     std::int64_t offset = 0;
     const auto piece = [&](const Product& p) {
       const std::int64_t from = std::max(begin - offset, std::int64_t{0});
       const std::int64_t to = std::min(end - offset, p.outputs);
-      if (from < to) product(p.part(from, to));
+      if (from < to) product(p.slice(from, to));
       offset += p.outputs;
     };
     piece(queries);
@@ -256,10 +257,10 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
 void Compute::State::store_keys(const model::Batch& batch, const Task& task, std::int64_t column,
                                 Range kv_heads, const float* bias) {
   const std::int64_t d = transformer.head_dim;
-  for_parts(batch, task.rows, [&](const Part& part) {
-    const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
-    for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
-      const std::int32_t position = part.past + (row - part.rows.begin);
+  for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+    const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
+    for (std::int32_t row = segment.rows.begin; row < segment.rows.end; ++row) {
+      const std::int32_t position = segment.past + (row - segment.rows.begin);
       if (rope) rope->set(row, position);
       if (bias != nullptr) exec::add(bias, kv_heads.size() * d, attention.at(row, column));
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
@@ -275,10 +276,10 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
                                   Range kv_heads, const float* bias, bool staged) {
   if (!staged && bias == nullptr) return;
   const std::int64_t d = transformer.head_dim;
-  for_parts(batch, task.rows, [&](const Part& part) {
-    const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
-    for (std::int32_t row = part.rows.begin; row < part.rows.end; ++row) {
-      const std::int32_t position = part.past + (row - part.rows.begin);
+  for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+    const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
+    for (std::int32_t row = segment.rows.begin; row < segment.rows.end; ++row) {
+      const std::int32_t position = segment.past + (row - segment.rows.begin);
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         const std::int64_t at = (head - kv_heads.begin) * d;
         float* home = cache.head(blocks, task.layer, head).value(position, d);
@@ -307,34 +308,34 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   // Items of work: segment, key/value head, tile of rows, and, if that is too few for the threads,
   // a share of the head's queries.
   std::int64_t items = 0;
-  for_parts(batch, task.rows, [&](const Part& part) {
-    items += (part.rows.size() + kAttendRows - 1) / kAttendRows * kv.size();
+  for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+    items += (segment.rows.size() + kAttendRows - 1) / kAttendRows * kv.size();
   });
   const std::int64_t splits = std::min<std::int64_t>(
       group, (pool.threads() + items - 1) / std::max<std::int64_t>(items, 1));
-  pool.parts(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
+  pool.parallel_for(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
-    for_parts(batch, task.rows, [&](const Part& part) {
-      const std::span<const std::int32_t> blocks = cache.table().blocks(part.sequence);
+    for_segments(batch, task.rows, [&](const TaskSegment& segment) {
+      const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
       for (std::int32_t head = kv.begin; head < kv.end; ++head) {
         const Range mine = task.columns.intersect({head * group, (head + 1) * group});
-        for (std::int64_t row = 0; row < part.rows.size(); row += kAttendRows) {
+        for (std::int64_t row = 0; row < segment.rows.size(); row += kAttendRows) {
           for (std::int64_t split = 0; split < splits; ++split, ++item) {
             if (item < begin || item >= end) continue;
             const std::int64_t from = mine.begin + mine.size() * split / splits;
             const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
             const std::int64_t column = (from - share.heads.begin) * d;
-            exec::attend({.queries = q.at(part.rows.begin + row, column),
+            exec::attend({.queries = q.at(segment.rows.begin + row, column),
                           .query_stride = q.width,
                           .cache = cache.head(blocks, task.layer, head),
-                          .output = y.at(part.rows.begin + row, column),
+                          .output = y.at(segment.rows.begin + row, column),
                           .output_stride = y.width,
-                          .rows = std::min(kAttendRows, part.rows.size() - row),
+                          .rows = std::min(kAttendRows, segment.rows.size() - row),
                           .group = to - from,
                           .head_dim = d,
                           .first_key = task.keys.begin,
-                          .end_key = std::min(task.keys.end, part.end),
-                          .past = causal ? part.past + row : std::int64_t{part.end}});
+                          .end_key = std::min(task.keys.end, segment.end),
+                          .past = causal ? segment.past + row : std::int64_t{segment.end}});
           }
         }
       }
@@ -376,8 +377,8 @@ void Compute::State::ffn_up(const Task& task) {
                      w.columns};
   const std::span<const float> bias = layer(task).up_bias;
   if (!transformer.architecture().gated) {
-    pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
-      const Product mine = gate.part(begin, end);
+    pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+      const Product mine = gate.slice(begin, end);
       product(mine);
       for (std::int64_t row = 0; row < mine.tokens; ++row) {
         activate(transformer.activation, bias.empty() ? nullptr : bias.data() + column + begin,
@@ -387,8 +388,8 @@ void Compute::State::ffn_up(const Task& task) {
     return;
   }
   const std::int64_t to_up = share.columns.size() * w.columns;
-  pool.parts(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
-    const Product mine = gate.part(begin, end);
+  pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+    const Product mine = gate.slice(begin, end);
     if (mine.tokens <= kGatedRows) return few_row_gated_product(mine, mine.w + to_up);
     Product up = mine;
     up.w += to_up;
@@ -421,7 +422,7 @@ void Compute::State::add_rows(const Task& task) {
   require(
       task.columns.end <= std::min(x.width, y.width) && task.rows.end <= std::min(x.rows, y.rows),
       "an operand of the task's size");
-  pool.parts(
+  pool.parallel_for(
       task.rows.size(), row_granule(task.columns.size()),
       [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t row = task.rows.begin + begin; row < task.rows.begin + end; ++row) {

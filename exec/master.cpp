@@ -13,9 +13,9 @@
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
 #include "model/error.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -84,7 +84,7 @@ class MasterSession {
       offer();
       prepare();
       auto result = body();
-      part();
+      say_goodbye();
       interrupt_.leave();
       return result;
     } catch (const std::exception& error) {
@@ -95,10 +95,10 @@ class MasterSession {
   }
 
   // All work is done: whatever goes wrong from here takes nothing of it away.
-  void part() {
+  void say_goodbye() {
     if (peers_.empty()) return;
     try {
-      control().part();
+      control().say_goodbye();
       for (const std::string& fault : control().close(Clock::now() + options_.times.close)) {
         voice_.warn(fault);
       }
@@ -336,7 +336,7 @@ class MasterSession {
     const std::unique_ptr<model::Steps> made = steps_made(generation);
     model::Steps& steps = *made;
     ReportGathering reports(control(), plan_, most_records(), options_.times.report);
-    control().part();
+    control().say_goodbye();
     for (const model::DeviceIndex d : peers_) {
       voice_.stage("waiting for the report of " + name(d));
       activity().enter(Phase::waiting, d);

@@ -59,7 +59,7 @@ double resident_bytes(const char* field) {
   return kilobytes.empty() ? 0.0 : std::stod(kilobytes) * 1024.0;
 }
 
-std::string describe(const model::Transformer& shape, int threads) {
+std::string describe(const model::Transformer& transformer, int threads) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -69,7 +69,7 @@ std::string describe(const model::Transformer& shape, int threads) {
   if (machine.empty()) machine = "unknown processor";
   return machine + ", " + std::to_string(threads) +
          (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
-         shape.name + ", " + date.data();
+         transformer.name + ", " + date.data();
 }
 
 // Weights that some cache may hold from one token to the next.
@@ -81,8 +81,10 @@ struct Step {
 };
 
 // Single tokens after contexts of several lengths, and prompts of every wanted size, ascending.
-std::vector<Step> steps_of(const model::Transformer& shape, const std::vector<std::int32_t>& rows) {
-  const auto context = static_cast<std::int32_t>(std::min<std::int64_t>(shape.max_context, 1024));
+std::vector<Step> steps_of(const model::Transformer& transformer,
+                           const std::vector<std::int32_t>& rows) {
+  const auto context =
+      static_cast<std::int32_t>(std::min<std::int64_t>(transformer.max_context, 1024));
   std::vector<Step> steps;
   for (std::int32_t past = 15; past < context; past = past * 4 + 3) steps.push_back({1, past});
   if (steps.empty()) steps.push_back({1, 0});
@@ -95,18 +97,18 @@ std::vector<Step> steps_of(const model::Transformer& shape, const std::vector<st
 
 }  // namespace
 
-model::DeviceProfile measure_profile(const model::Transformer& shape,
+model::DeviceProfile measure_profile(const model::Transformer& transformer,
                                      const ProfileOptions& options) {
   require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
           "a profile has threads, and rows from 1");
   const Clock::time_point start = Clock::now();
   model::DeviceProfile profile;
   const double idle_heap = resident_bytes("RssAnon");
-  profile.source = describe(shape, options.threads);
+  profile.source = describe(transformer, options.threads);
   const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
     return profile.rate[static_cast<std::size_t>(kind)];
   };
-  const MessageCosts messages = measure_message_cost(weights_between_messages(shape));
+  const MessageCosts messages = measure_message_cost(weights_between_messages(transformer));
   rate(TaskKind::transfer) = messages.transfer;
   profile.inlined = messages.inlined;
 
@@ -115,41 +117,42 @@ model::DeviceProfile measure_profile(const model::Transformer& shape,
   constexpr double kLargestLayer = 256.0 * 1024 * 1024;
   constexpr double kLargestHead = 128.0 * 1024 * 1024;
   constexpr std::int32_t kSequences = 16;
-  std::vector<Step> steps = steps_of(shape, options.rows);
+  std::vector<Step> steps = steps_of(transformer, options.rows);
   const std::int32_t max_rows = std::ranges::max(options.rows);
   std::int32_t max_positions = 1;
   for (const Step& s : steps) max_positions = std::max(max_positions, s.past + s.rows);
   const auto all = [&](std::int64_t count) {
     return model::Range{0, static_cast<std::int32_t>(count)};
   };
-  const double layer =
-      model::weight_bytes(shape, {{0, 1}, all(shape.heads), all(shape.intermediate), false, false});
+  const double layer = model::weight_bytes(
+      transformer, {{0, 1}, all(transformer.heads), all(transformer.intermediate), false, false});
   const double fraction = std::min(1.0, kLargestLayer / layer);
   // The heads are made first: how long that takes tells what the layers' weights will take.
   const Clock::time_point before_heads = Clock::now();
   const std::int64_t vocab = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(shape.hidden))), 1,
-      shape.vocab);
-  const auto head = [&](std::int64_t part) {
-    return ProfileHead(shape, part, max_rows, std::min(max_rows, kSequences), options.threads);
+      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(transformer.hidden))), 1,
+      transformer.vocab);
+  const auto head = [&](std::int64_t rows_of_vocab) {
+    return ProfileHead(transformer, rows_of_vocab, max_rows, std::min(max_rows, kSequences),
+                       options.threads);
   };
   std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
-  const double head_bytes =
-      1.25 * 4.0 * static_cast<double>(shape.hidden * vocab) * (shape.tied_embeddings ? 1.0 : 2.0);
+  const double head_bytes = 1.25 * 4.0 * static_cast<double>(transformer.hidden * vocab) *
+                            (transformer.tied_embeddings ? 1.0 : 2.0);
   const double filling = head_bytes / std::max(seconds_since(before_heads), 1e-6);
   // A model that the caches hold is read from them in a run, so it is here.
   const double model_bytes =
-      model::weight_bytes(shape, {{0, static_cast<std::int32_t>(shape.layers)},
-                                  all(shape.heads),
-                                  all(shape.intermediate),
-                                  false,
-                                  false});
+      model::weight_bytes(transformer, {{0, static_cast<std::int32_t>(transformer.layers)},
+                                        all(transformer.heads),
+                                        all(transformer.intermediate),
+                                        false,
+                                        false});
   const double stream_bytes = options.stream_bytes > 0.0
                                   ? options.stream_bytes
                                   : std::min(model_bytes, beyond_cache(options.seconds, filling));
-  const auto rig = [&](double part) {
-    return ProfileRig({.shape = shape,
-                       .fraction = part,
+  const auto rig = [&](double of_model) {
+    return ProfileRig({.transformer = transformer,
+                       .fraction = of_model,
                        .layer_bytes = stream_bytes,
                        .max_rows = max_rows,
                        .max_positions = max_positions,

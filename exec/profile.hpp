@@ -14,19 +14,20 @@ struct ProfileOptions {
   // the largest are left out, which the profile's source says. It is exceeded only by what the
   // least takes: single tokens, on weights of at most twice the last-level cache.
   double seconds = 20.0;
-  // Weights between two uses of the same; 0: those of `shape`, and of a large one eight times the
-  // last-level cache, or as much less as `seconds` demand, but twice. Less than a run's measures a
-  // cache, not memory.
+  // Weights between two uses of the same; 0: those of `transformer`, and of a large one eight times
+  // the last-level cache, or as much less as `seconds` demand, but twice. Less than a run's
+  // measures a cache, not memory.
   double stream_bytes = 0.0;
   std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 };
 
 // This machine's seconds per streamed byte and overhead of each task kind: medians over steps of
-// the executor itself on layers of `shape`'s sizes and of a quarter of its heads and columns (at
-// most 256 MiB a layer), prompts of `rows` and single tokens after several contexts; transfer from
-// messages over a loopback connection. CPU time of the thread with one thread, else time on the
-// wall. Independent of any emulation. Throws logic_error unless threads and rows are at least 1.
-[[nodiscard]] model::DeviceProfile measure_profile(const model::Transformer& shape,
+// the executor itself on layers of `transformer`'s sizes and of a quarter of its heads and columns
+// (at most 256 MiB a layer), prompts of `rows` and single tokens after several contexts; transfer
+// from messages over a loopback connection. CPU time of the thread with one thread, else time on
+// the wall. Independent of any emulation. Throws logic_error unless threads and rows are at
+// least 1.
+[[nodiscard]] model::DeviceProfile measure_profile(const model::Transformer& transformer,
                                                    const ProfileOptions& options);
 
 }  // namespace tandem::exec

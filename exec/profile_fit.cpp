@@ -51,15 +51,15 @@ double best_overhead(const Samples& samples) {
 }  // namespace
 
 model::KindRate fit_rate(std::span<const ProfileSample> samples) {
-  std::map<double, Samples> by_reuse;
+  std::map<double, Samples> by_intensity;
   for (const ProfileSample& s : samples) {
-    if (s.streamed_bytes > 0.0 && s.seconds > 0.0) by_reuse[s.reuse].push_back(s);
+    if (s.streamed_bytes > 0.0 && s.seconds > 0.0) by_intensity[s.intensity].push_back(s);
   }
-  require(!by_reuse.empty(), "a rate needs a measurement");
+  require(!by_intensity.empty(), "a rate needs a measurement");
   model::KindRate rate;
-  rate.overhead_s = best_overhead(by_reuse.begin()->second);
-  for (const auto& [reuse, group] : by_reuse) {
-    rate.points.push_back({reuse, rate_given(group, rate.overhead_s)});
+  rate.overhead_s = best_overhead(by_intensity.begin()->second);
+  for (const auto& [intensity, group] : by_intensity) {
+    rate.points.push_back({intensity, rate_given(group, rate.overhead_s)});
   }
   return rate;
 }

@@ -35,15 +35,15 @@ float pattern(const WeightElement& e) {
   return 0.01F * static_cast<float>((e.row * 31 + e.column * 17) % 16 - 8);
 }
 
-std::int32_t part_of(std::int64_t whole, double fraction) {
+std::int32_t fraction_of(std::int64_t whole, double fraction) {
   return static_cast<std::int32_t>(
       std::clamp<std::int64_t>(std::llround(static_cast<double>(whole) * fraction), 1, whole));
 }
 
 model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
   return {{0, static_cast<std::int32_t>(layers)},
-          {0, part_of(t.heads, fraction)},
-          {0, part_of(t.intermediate, fraction)},
+          {0, fraction_of(t.heads, fraction)},
+          {0, fraction_of(t.intermediate, fraction)},
           false,
           false};
 }
@@ -84,7 +84,7 @@ double timed(const ProfileClock& clock, const Body& body) {
 }  // namespace
 
 void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
-  seconds_[{kind, work.reuse, work.streamed_bytes}].push_back(seconds);
+  seconds_[{kind, work.intensity, work.streamed_bytes}].push_back(seconds);
 }
 
 std::vector<ProfileSample> ProfileLog::samples(TaskKind kind) const {
@@ -92,7 +92,7 @@ std::vector<ProfileSample> ProfileLog::samples(TaskKind kind) const {
   for (const auto& [size, seconds] : seconds_) {
     if (std::get<0>(size) != kind) continue;
     samples.push_back({.streamed_bytes = std::get<2>(size),
-                       .reuse = std::get<1>(size),
+                       .intensity = std::get<1>(size),
                        .seconds = typical(seconds)});
   }
   return samples;
@@ -118,8 +118,9 @@ double ProfileClock::now() const {
 }
 
 ProfileRig::ProfileRig(const Options& options)
-    : transformer_(with_layers(options.shape,
-                               layers_for(options.shape, options.fraction, options.layer_bytes))),
+    : transformer_(
+          with_layers(options.transformer,
+                      layers_for(options.transformer, options.fraction, options.layer_bytes))),
       share_(share_of(transformer_, options.fraction, transformer_.layers)),
       compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
                {.max_rows = options.max_rows,
@@ -207,9 +208,9 @@ model::Transformer with_head(model::Transformer t, std::int64_t vocab) {
 
 }  // namespace
 
-ProfileHead::ProfileHead(const model::Transformer& shape, std::int64_t vocab, std::int32_t max_rows,
-                         std::int32_t sequences, int threads)
-    : transformer_(with_head(shape, vocab)),
+ProfileHead::ProfileHead(const model::Transformer& transformer, std::int64_t vocab,
+                         std::int32_t max_rows, std::int32_t sequences, int threads)
+    : transformer_(with_head(transformer, vocab)),
       sequences_(sequences),
       compute_(
           transformer_,

@@ -25,7 +25,7 @@ class ProfileLog {
   [[nodiscard]] std::vector<ProfileSample> samples(model::TaskKind kind) const;
 
  private:
-  using Size = std::tuple<model::TaskKind, double, double>;  // kind, reuse, streamed bytes
+  using Size = std::tuple<model::TaskKind, double, double>;  // kind, intensity, streamed bytes
   std::map<Size, std::vector<double>> seconds_;
 };
 
@@ -45,7 +45,7 @@ class ProfileClock {
 class ProfileRig {
  public:
   struct Options {
-    model::Transformer shape;
+    model::Transformer transformer;
     double fraction = 1.0;     // of heads and FFN columns
     double layer_bytes = 0.0;  // at least this much of weights, in several layers
     std::int32_t max_rows = 1;
@@ -75,7 +75,7 @@ class ProfileRig {
 // Embedding, final norm, LM head and sampling, for `sequences` at once.
 class ProfileHead {
  public:
-  ProfileHead(const model::Transformer& shape, std::int64_t vocab, std::int32_t max_rows,
+  ProfileHead(const model::Transformer& transformer, std::int64_t vocab, std::int32_t max_rows,
               std::int32_t sequences, int threads);
   [[nodiscard]] std::int32_t sequences() const { return sequences_; }
   void step(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);

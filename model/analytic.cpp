@@ -19,7 +19,7 @@ namespace tandem::model {
 
 namespace {
 
-// What an action costs in one shape of graph. A lane is a position in the evaluator's `free_`.
+// What an action costs in one structure of graph. A lane is a position in the evaluator's `free_`.
 struct Cost {
   std::int32_t lane = 0;
   double occupied_s = 0.0;  // how long the lane is taken
@@ -39,7 +39,7 @@ class Evaluator {
             double not_before = 0.0) {
     begin(index, graph, record, not_before);
     run(*program_, cost_, done_, index, {program_->finish(), program_->size()}, record, not_before);
-    end_marks(*program_, done_);
+    record_events(*program_, done_);
   }
 
   // What a step in flight needs besides its finish.
@@ -70,9 +70,9 @@ class Evaluator {
       }
     }
     if (finish == done_.size()) begun.outcome = outcome(master);
-    for (const ActionIndex mark : program_->carried())
-      require(mark < program_->finish(), "evaluate_scheduled: a finish carries no marks");
-    end_marks(*program_, done_);
+    for (const ActionIndex event : program_->events())
+      require(event < program_->finish(), "evaluate_scheduled: a finish records no events");
+    record_events(*program_, done_);
     return begun;
   }
   template <class Record>
@@ -105,10 +105,10 @@ class Evaluator {
     }
     return times;
   }
-  [[nodiscard]] StepState state() const { return {free_, marks_}; }
+  [[nodiscard]] StepState state() const { return {free_, events_}; }
   void set_state(const StepState& state) {
     free_ = state.free;
-    marks_ = state.marks;
+    events_ = state.events;
   }
 
  private:
@@ -147,7 +147,8 @@ class Evaluator {
           start = std::max(start, done[dependency]);
         }
       }
-      if (!first) start = std::max(start, marked(program.marks(static_cast<ActionIndex>(i))));
+      if (!first)
+        start = std::max(start, last_event(program.awaited_events(static_cast<ActionIndex>(i))));
       const double stall = std::max(0.0, loaded - start);
       start = std::max(start, loaded);
       lane_free = start + cost.occupied_s;
@@ -167,30 +168,31 @@ class Evaluator {
     if (held > 0) record(std::span<const Span>(spans_).first(held));
   }
 
-  void end_marks(const Program& program, const std::vector<double>& done) {
-    marks_.clear();
-    for (const ActionIndex mark : program.carried())
-      marks_.push_back(done[static_cast<std::size_t>(mark)]);
+  void record_events(const Program& program, const std::vector<double>& done) {
+    events_.clear();
+    for (const ActionIndex event : program.events())
+      events_.push_back(done[static_cast<std::size_t>(event)]);
   }
 
-  // When the last of these marks of the step before was done.
-  [[nodiscard]] double marked(std::span<const std::int32_t> marks) const {
+  // When the last of these events of the step before was done.
+  [[nodiscard]] double last_event(std::span<const std::int32_t> events) const {
     double last = -std::numeric_limits<double>::infinity();
-    for (const std::int32_t mark : marks) {
-      const auto m = static_cast<std::size_t>(mark);
-      require(m < marks_.size(), "evaluate_analytic: a mark that the step before does not carry");
-      last = std::max(last, marks_[m]);
+    for (const std::int32_t event : events) {
+      const auto m = static_cast<std::size_t>(event);
+      require(m < events_.size(),
+              "evaluate_analytic: an event that the step before did not record");
+      last = std::max(last, events_[m]);
     }
     return last;
   }
 
-  // Only attention depends on `past`; the rest is kept while the graph's shape is the same.
+  // Only attention depends on `past`; the rest is kept while the graph's structure is the same.
   void update_costs(const TaskGraph& graph) {
-    if (program_ && graph.shape() == shape_) {
+    if (program_ && graph.structure() == structure_) {
       for (const std::size_t i : attends_) cost_[i] = cost_of(graph, program_->actions()[i]);
       return;
     }
-    shape_ = graph.shape();
+    structure_ = graph.structure();
     program_ = std::make_shared<const Program>(graph);
     attends_.clear();
     loads_ = false;
@@ -231,16 +233,16 @@ class Evaluator {
   const Cluster& cluster_;
   const CostModel& costs_;
   std::unordered_map<std::int64_t, std::int32_t> lanes_;
-  std::vector<double> free_;   // when each lane is free; lasts across steps
-  std::vector<double> done_;   // when each action of the step is done
-  std::vector<double> marks_;  // when those of the step before were
+  std::vector<double> free_;    // when each lane is free; lasts across steps
+  std::vector<double> done_;    // when each action of the step is done
+  std::vector<double> events_;  // when those of the step before were
   bool has_step_ = false;
-  std::shared_ptr<const Program> program_;  // of shape_
+  std::shared_ptr<const Program> program_;  // of structure_
   std::vector<Cost> cost_;                  // of its actions
   std::vector<std::size_t> attends_;
   bool loads_ = false;       // whether any action may be a load
   std::vector<Span> spans_;  // not yet recorded
-  std::shared_ptr<const char> shape_;
+  std::shared_ptr<const char> structure_;
 };
 
 // One step at a time, each from its own origin.

@@ -48,7 +48,7 @@ class OneStep : public Steps {
 
 // Replays `steps` on idle, infinitely shareable links and records every span into `recorder`: the
 // actions of each step's Program (model/program.hpp), in its order.
-//   cpu, disk: start = max(lane free, dependencies and awaited marks done)
+//   cpu, disk: start = max(lane free, dependencies and awaited events done)
 //              end = start + lane_time, of a capture or delivery copy_time
 //              stall = start - what it would have been without the loads it depends on
 //   message:   start = max(lane free, captured; of a relay: what it passes on has arrived)

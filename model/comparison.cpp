@@ -45,35 +45,35 @@ void check_comparable(const Result& predicted, const Result& measured) {
 }
 
 // A metric that is read alike from either result's part.
-template <class Part>
+template <class Entry>
 struct Metric {
   std::string name;
   std::string unit;
-  std::function<double(const Part&)> value;
+  std::function<double(const Entry&)> value;
 };
 
 // Rows of the parts of both results that carry the same name, in the order of their appearance.
-template <class Part, class Name>
-void add_rows(const std::string& scope, const std::vector<Part>& predicted,
-              const std::vector<Part>& measured, Name name_of,
-              const std::vector<Metric<Part>>& metrics, std::vector<Deviation>& rows) {
+template <class Entry, class Name>
+void add_rows(const std::string& scope, const std::vector<Entry>& predicted,
+              const std::vector<Entry>& measured, Name name_of,
+              const std::vector<Metric<Entry>>& metrics, std::vector<Deviation>& rows) {
   std::vector<std::string> names;
   for (const auto* parts : {&predicted, &measured}) {
-    for (const Part& part : *parts) {
+    for (const Entry& part : *parts) {
       std::string name = name_of(part);
       if (std::find(names.begin(), names.end(), name) == names.end())
         names.push_back(std::move(name));
     }
   }
-  const auto find = [&](const std::vector<Part>& parts, const std::string& name) -> const Part* {
+  const auto find = [&](const std::vector<Entry>& parts, const std::string& name) -> const Entry* {
     const auto found = std::find_if(parts.begin(), parts.end(),
-                                    [&](const Part& part) { return name_of(part) == name; });
+                                    [&](const Entry& part) { return name_of(part) == name; });
     return found == parts.end() ? nullptr : &*found;
   };
   for (const std::string& name : names) {
-    const Part* const p = find(predicted, name);
-    const Part* const m = find(measured, name);
-    for (const Metric<Part>& metric : metrics) {
+    const Entry* const p = find(predicted, name);
+    const Entry* const m = find(measured, name);
+    for (const Metric<Entry>& metric : metrics) {
       Deviation row{scope, name, metric.name, metric.unit, std::nullopt, std::nullopt};
       if (p != nullptr) row.predicted = metric.value(*p);
       if (m != nullptr) row.measured = metric.value(*m);

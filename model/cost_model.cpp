@@ -17,15 +17,15 @@ bool is_rated(TaskKind kind) {
 bool is_copy(TaskKind kind) { return kind == TaskKind::capture || kind == TaskKind::deliver; }
 
 // f of compute_time. Profiles have about ten points: a linear search beats a binary one.
-double seconds_per_byte(const std::vector<RatePoint>& points, double reuse) {
-  if (reuse <= points.front().reuse) return points.front().seconds_per_byte;
+double seconds_per_byte(const std::vector<RatePoint>& points, double intensity) {
+  if (intensity <= points.front().intensity) return points.front().seconds_per_byte;
   const RatePoint& last = points.back();
-  if (reuse >= last.reuse) return last.seconds_per_byte * (reuse / last.reuse);
+  if (intensity >= last.intensity) return last.seconds_per_byte * (intensity / last.intensity);
   std::size_t i = 1;
-  while (points[i].reuse < reuse) ++i;
+  while (points[i].intensity < intensity) ++i;
   const RatePoint& a = points[i - 1];
   const RatePoint& b = points[i];
-  const double t = (reuse - a.reuse) / (b.reuse - a.reuse);
+  const double t = (intensity - a.intensity) / (b.intensity - a.intensity);
   return a.seconds_per_byte + t * (b.seconds_per_byte - a.seconds_per_byte);
 }
 
@@ -36,10 +36,10 @@ double message_seconds(const KindRate& rate, Bytes payload) {
 void check_rate(const KindRate& rate) {
   const std::vector<RatePoint>& points = rate.points;
   require(!points.empty(), "cost model: a task kind without a rate");
-  require(points.front().reuse > 0.0, "cost model: a rate at a reuse of 0");
-  const auto disorder =
-      std::adjacent_find(points.begin(), points.end(),
-                         [](const RatePoint& a, const RatePoint& b) { return a.reuse >= b.reuse; });
+  require(points.front().intensity > 0.0, "cost model: a rate at an intensity of 0");
+  const auto disorder = std::adjacent_find(
+      points.begin(), points.end(),
+      [](const RatePoint& a, const RatePoint& b) { return a.intensity >= b.intensity; });
   require(disorder == points.end(), "cost model: rates not in ascending order of reuse");
 }
 
@@ -70,7 +70,8 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
   const KindRate& rate = profile(device).rate[static_cast<std::size_t>(kind)];
-  return Seconds{rate.overhead_s + work.streamed_bytes * seconds_per_byte(rate.points, work.reuse)};
+  return Seconds{rate.overhead_s +
+                 work.streamed_bytes * seconds_per_byte(rate.points, work.intensity)};
 }
 
 Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload,

@@ -13,15 +13,15 @@ namespace tandem::model {
 class CostModel {
  public:
   // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but
-  // fetch, load and release has at least one point, reuse positive and ascending.
+  // fetch, load and release has at least one point, intensity positive and ascending.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Seconds that a cpu task takes on its device:
-  //   overhead + streamed_bytes * f(reuse)
-  // f interpolates the kind's points linearly in reuse; beyond the last point it grows in
-  // proportion to reuse, before the first it is constant. A release takes no time; a fetch takes
-  // an embed's, and its disk's beside, which is not part of this. Throws logic_error for other
-  // lanes.
+  //   overhead + streamed_bytes * f(intensity)
+  // f interpolates the kind's points linearly in intensity; beyond the last point it grows in
+  // proportion to intensity, before the first it is constant. A release takes no time; a fetch
+  // takes an embed's, and its disk's beside, which is not part of this. Throws logic_error for
+  // other lanes.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
   // Seconds that `work` takes as a task of `kind` on `device`, for estimates of work that is in no
   // task graph (yet).

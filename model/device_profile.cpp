@@ -56,7 +56,7 @@ void slow(KindRate& rate, double factor) {
 nlohmann::ordered_json rate_json(const KindRate& rate) {
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   for (const RatePoint& point : rate.points) {
-    points.push_back({{"reuse", point.reuse}, {"seconds_per_byte", point.seconds_per_byte}});
+    points.push_back({{"reuse", point.intensity}, {"seconds_per_byte", point.seconds_per_byte}});
   }
   return {{"overhead_s", rate.overhead_s}, {"points", points}};
 }
@@ -71,10 +71,10 @@ KindRate read_rate(const JsonValue& json) {
   for (std::size_t i = 0; i < count; ++i) {
     const JsonValue point = points.at(i);
     point.expect_keys({"reuse", "seconds_per_byte"});
-    const JsonValue reuse = point.at("reuse");
-    const double value = reuse.number(0.0, limits::kMostReuse);
-    if (value <= (i == 0 ? 0.0 : rate.points.back().reuse)) {
-      reuse.fail("a positive number above the point before");
+    const JsonValue intensity = point.at("reuse");
+    const double value = intensity.number(0.0, limits::kMostIntensity);
+    if (value <= (i == 0 ? 0.0 : rate.points.back().intensity)) {
+      intensity.fail("a positive number above the point before");
     }
     rate.points.push_back({value, point.at("seconds_per_byte").number(0.0, limits::kMostSeconds)});
   }
@@ -131,7 +131,7 @@ void DeviceProfile::validate(const std::string& subject) const {
     check(name + ": the number of points", static_cast<double>(of.points.size()), 0.0,
           static_cast<double>(limits::kRatePoints));
     for (const RatePoint& point : of.points) {
-      check(name + ": reuse", point.reuse, limits::kLeastReuse, limits::kMostReuse);
+      check(name + ": reuse", point.intensity, limits::kLeastIntensity, limits::kMostIntensity);
       check(name + ": seconds_per_byte", point.seconds_per_byte, 0.0, limits::kMostSeconds);
     }
   };

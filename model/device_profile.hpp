@@ -15,22 +15,22 @@
 
 namespace tandem::model {
 
-// One measured point: a task whose every streamed byte serves `reuse` rows takes
+// One measured point: a task whose every streamed byte serves `intensity` rows takes
 // seconds_per_byte * streamed bytes, beyond the overhead.
 struct RatePoint {
-  double reuse = 1.0;
+  double intensity = 1.0;
   double seconds_per_byte = 0.0;
   bool operator==(const RatePoint&) const = default;
 };
 
 struct KindRate {
   double overhead_s = 0.0;          // per task
-  std::vector<RatePoint> points{};  // ascending reuse, at least one
+  std::vector<RatePoint> points{};  // ascending intensity, at least one
   bool operator==(const KindRate&) const = default;
 };
 
 // Messages that the computing threads send and receive themselves (model/program.hpp); streamed
-// bytes are the payload, reuse 1.
+// bytes are the payload, intensity 1.
 struct InlineRates {
   KindRate send{};      // of the sender's cpu lane, beside the copy
   KindRate transfer{};  // what is left for the channel: wake-ups, the system's own work
@@ -42,7 +42,7 @@ struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
   // and bandwidth (system calls, encryption, wake-ups), by threads that do not compute; streamed
-  // bytes are the payload, reuse 1. capture, deliver: the copies; streamed bytes are twice the
+  // bytes are the payload, intensity 1. capture, deliver: the copies; streamed bytes are twice the
   // payload. fetch (embed's is used), load and release are unused.
   std::array<KindRate, kTaskKinds> rate{};
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
@@ -54,10 +54,10 @@ struct DeviceProfile {
   bool operator==(const DeviceProfile&) const = default;
 };
 
-// The profile of `device` by the roofline: seconds_per_byte(reuse) = max(1 / memory_bandwidth,
-// flops_per_byte * reuse / flop_rate), no overhead. A message costs nothing beyond its link and the
-// two copies, which read and write memory once; encrypting it is free.
-// Williams et al., CACM 52(4), 2009
+// The profile of `device` by the roofline: seconds_per_byte(intensity) = max(1 / memory_bandwidth,
+// flops_per_byte * intensity / flop_rate), no overhead. A message costs nothing beyond its link and
+// the two copies, which read and write memory once; encrypting it is free. Williams et al., CACM
+// 52(4), 2009
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
 // `profile` of a machine whose computing threads take `factor` times as long, copies and messages

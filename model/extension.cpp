@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t kMaxPeriod = 4;
 constexpr std::size_t kKept = std::size_t{2} * kMaxPeriod;  // evaluated steps
-// Steps of one shape after which a longer period is tried.
+// Steps of one structure after which a longer period is tried.
 constexpr std::int32_t kPatience = 6;
 
 // Whether attention's cost is affine in the number of positions from `past` to `past + steps`:
@@ -36,7 +36,7 @@ bool affine_costs(const TaskGraph& graph, std::int32_t steps) {
 
 double largest(const StepState& state) {
   double most = 0.0;
-  for (const auto* values : {&state.free, &state.marks}) {
+  for (const auto* values : {&state.free, &state.events}) {
     for (const double value : *values) most = std::max(most, std::abs(value));
   }
   return most;
@@ -47,15 +47,15 @@ StepState on_line(const StepState& a, const StepState& b, double k) {
   StepState state = b;
   for (std::size_t i = 0; i < state.free.size(); ++i)
     state.free[i] += (k - 1.0) * (b.free[i] - a.free[i]);
-  for (std::size_t i = 0; i < state.marks.size(); ++i)
-    state.marks[i] += (k - 1.0) * (b.marks[i] - a.marks[i]);
+  for (std::size_t i = 0; i < state.events.size(); ++i)
+    state.events[i] += (k - 1.0) * (b.events[i] - a.events[i]);
   return state;
 }
 
 bool same(const StepState& a, const StepState& b, double tolerance) {
   const auto near = [tolerance](double x, double y) { return std::abs(x - y) <= tolerance; };
   return std::equal(a.free.begin(), a.free.end(), b.free.begin(), b.free.end(), near) &&
-         std::equal(a.marks.begin(), a.marks.end(), b.marks.begin(), b.marks.end(), near);
+         std::equal(a.events.begin(), a.events.end(), b.events.begin(), b.events.end(), near);
 }
 
 class Extension {
@@ -82,8 +82,8 @@ class Extension {
 
   const TaskGraph& graph(std::int32_t step) {
     const TaskGraph& graph = steps_.graph(step);
-    if (graph.shape() != shape_) {
-      shape_ = graph.shape();
+    if (graph.structure() != structure_) {
+      structure_ = graph.structure();
       history_.clear();
       tried_ = 0;
       period_ = 1;
@@ -136,7 +136,7 @@ class Extension {
     const StepState& first = back(2 * period_).before;
     const StepState& second = back(period_).before;
     const StepState& third = evaluator_.state();
-    if (first.free.size() != third.free.size() || first.marks.size() != third.marks.size())
+    if (first.free.size() != third.free.size() || first.events.size() != third.events.size())
       return false;
     const double tolerance = 4.0 * kTie * std::max(largest(third), back(1).length);
     return same(third, on_line(first, second, 2.0), tolerance);
@@ -156,7 +156,7 @@ class Extension {
     const std::int32_t left = steps_.count() - next_;
     if (left <= period_ || !settled()) return std::nullopt;
     const std::int32_t past_steps = left + 2 * period_;
-    // `steps_` is asked for a graph of the shape to look at its attention.
+    // `steps_` is asked for a graph of the structure to look at its attention.
     const TaskGraph& before = graph(next_ - 2 * period_);
     if (!affine_costs(before, past_steps)) {
       wait_ = left;
@@ -206,13 +206,13 @@ class Extension {
   Steps& steps_;
   StepEvaluator& evaluator_;
   const std::function<void(const StepBlend&)>& blend_;
-  std::shared_ptr<const char> shape_;
-  std::deque<Evaluated> history_;  // of shape_, one step after the other
+  std::shared_ptr<const char> structure_;
+  std::deque<Evaluated> history_;  // of structure_, one step after the other
   std::int32_t next_ = 0;          // step
   std::int32_t committed_ = 0;     // steps
   std::int32_t number_ = 0;        // of the next evaluation
   std::int32_t period_ = 1;
-  std::int32_t tried_ = 0;  // steps of shape_ evaluated one by one
+  std::int32_t tried_ = 0;  // steps of structure_ evaluated one by one
   std::int32_t wait_ = 0;   // steps before the next jump is tried
   std::int32_t failures_ = 0;
   double base_ = 0.0;
@@ -232,7 +232,7 @@ bool decide(const Program& program, const StepState& before, const StepTimes& ti
   const double tie = kTie * length;
   const auto value = [&](std::int32_t choice, double lane_free) {
     if (choice == Decisions::kLane) return lane_free;
-    if (choice < 0) return before.marks[static_cast<std::size_t>(-2 - choice)];
+    if (choice < 0) return before.events[static_cast<std::size_t>(-2 - choice)];
     return times.done[static_cast<std::size_t>(choice)];
   };
   bool as_expected = expected == nullptr || expected->start.size() == size;
@@ -257,11 +257,11 @@ bool decide(const Program& program, const StepState& before, const StepTimes& ti
         choice = d;
       }
     }
-    for (const std::int32_t mark : program.marks(static_cast<ActionIndex>(i))) {
-      if (static_cast<std::size_t>(mark) >= before.marks.size()) continue;
-      if (const double done = before.marks[static_cast<std::size_t>(mark)]; done > start) {
+    for (const std::int32_t event : program.awaited_events(static_cast<ActionIndex>(i))) {
+      if (static_cast<std::size_t>(event) >= before.events.size()) continue;
+      if (const double done = before.events[static_cast<std::size_t>(event)]; done > start) {
         start = done;
-        choice = -2 - mark;
+        choice = -2 - event;
       }
     }
     made.start[i] = choice;
@@ -289,7 +289,7 @@ double end_step(const Program& program, const StepTimes& times, StepState& state
     state.free[lane] -= length;
     if (!used[lane]) state.free[lane] = std::max(state.free[lane], 0.0);
   }
-  for (double& mark : state.marks) mark -= length;
+  for (double& event : state.events) event -= length;
   return length;
 }
 

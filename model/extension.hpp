@@ -3,7 +3,7 @@
 // Steps that go on as the ones before did are computed, not evaluated.
 //
 // A step's times, those of captures and deliveries among them (a Program's actions), are made of
-// its costs and of what the step before left (the state: when each lane is free, when each mark
+// its costs and of what the step before left (the state: when each lane is free, when each event
 // was) by sums and maxima, and, on shared links, by rates that change at events. While every
 // maximum is decided alike and the events come in the same order (the decisions), all times are
 // affine functions of state and costs; decoding's costs are affine in the number of positions
@@ -38,7 +38,7 @@ inline constexpr double kTie = 1e-13;
 // What a step decided: by action, which candidate its start waited for longest, among loads and
 // among all else, and whether the loads came last.
 struct Decisions {
-  static constexpr std::int32_t kLane = -1;  // else a dependency, or -2 - mark
+  static constexpr std::int32_t kLane = -1;  // else a dependency, or -2 - event
   std::vector<std::int32_t> start{};
   std::vector<std::int32_t> load{};
   std::vector<bool> stalls{};
@@ -54,7 +54,7 @@ struct StepTimes {
 };
 struct StepState {
   std::vector<double> free{};  // by lane number
-  std::vector<double> marks{};
+  std::vector<double> events{};
 };
 
 // Whether `times` of `program`, from `before`, are decided as `expected` says; `expected` null:

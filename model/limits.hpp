@@ -25,7 +25,8 @@ inline constexpr double kMostSeconds = 1e6;   // of a latency, a jitter, an over
 inline constexpr double kMostTime = 1e9;      // of a change
 inline constexpr double kLeastFactor = 1e-6;  // slowdown and changes of speed
 inline constexpr double kMostFactor = 1e6;
-inline constexpr double kLeastReuse = 1e-24;  // rows that share a byte, from one rate over another
-inline constexpr double kMostReuse = 1e24;
+// Intensity: rows that share a byte, from one rate over another.
+inline constexpr double kLeastIntensity = 1e-24;
+inline constexpr double kMostIntensity = 1e24;
 
 }  // namespace tandem::model::limits

@@ -50,18 +50,18 @@ bool within(const Area& inner, const Area& outer) {
   return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
 }
 
-// When the parts of a buffer are complete, and who wrote them.
+// When what is written to a buffer is complete, and who writes it.
 class Made {
  public:
   // `by`: more than before.
   void add(const Area& area, TaskIndex when, TaskIndex by) {
-    std::erase_if(parts_, [&](const Part& p) { return p.when <= when && within(p.area, area); });
-    parts_.push_back({area, when, by});
+    std::erase_if(writes_, [&](const Write& p) { return p.when <= when && within(p.area, area); });
+    writes_.push_back({area, when, by});
   }
   // All of `area`; kBegin: nothing of it has been made.
   [[nodiscard]] TaskIndex when(const Area& area) const {
     TaskIndex last = MessagePlaces::kBegin;
-    for (const Part& p : parts_) {
+    for (const Write& p : writes_) {
       if (meet(p.area, area)) last = std::max(last, p.when);
     }
     return last;
@@ -69,19 +69,19 @@ class Made {
   // The last to write to some of `area`; -1: nobody has.
   [[nodiscard]] TaskIndex writer(const Area& area) const {
     TaskIndex last = -1;
-    for (const Part& p : parts_) {
+    for (const Write& p : writes_) {
       if (meet(p.area, area)) last = std::max(last, p.by);
     }
     return last;
   }
 
  private:
-  struct Part {
+  struct Write {
     Area area;
     TaskIndex when;
     TaskIndex by;
   };
-  std::vector<Part> parts_;
+  std::vector<Write> writes_;
 };
 
 class Finder {
@@ -179,7 +179,7 @@ class Finder {
 
   // `writer`, of some of what transfer `i` sends, if the transfer is a relay of it; else -1.
   [[nodiscard]] TaskIndex relayed(TaskIndex i, TaskIndex writer) const {
-    if (writer < 0 || !incoming(at(writer)) || !graph_.carried_dependencies(i).empty()) return -1;
+    if (writer < 0 || !incoming(at(writer)) || !graph_.awaited_events(i).empty()) return -1;
     const auto dependencies = graph_.dependencies(i);
     const bool alone = std::all_of(dependencies.begin(), dependencies.end(),
                                    [writer](TaskIndex d) { return d == writer; });

@@ -102,7 +102,7 @@ Program::Program(const TaskGraph& graph)
           "program: too many actions");
   actions_.reserve(size);
   first_dependency_.reserve(size + 1);
-  first_mark_.reserve(size + 1);
+  first_awaited_event_.reserve(size + 1);
   for (TaskIndex place = MessagePlaces::kBegin; place <= graph.size(); ++place) {
     if (place == graph.finish()) finish_ = this->size();
     for (const TaskIndex i : deliveries.at(place)) add(graph, TaskKind::deliver, i);
@@ -128,8 +128,8 @@ Program::Program(const TaskGraph& graph)
     action.lane_sends = own.lane_sends;
     action.lane_receives = own.lane_receives;
   }
-  carried_.reserve(graph.carried().size());
-  for (const TaskIndex task : graph.carried()) carried_.push_back(of(task));
+  events_.reserve(graph.events().size());
+  for (const TaskIndex task : graph.events()) events_.push_back(of(task));
 }
 
 void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, TaskIndex source) {
@@ -143,8 +143,8 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, TaskIn
     dependencies_.push_back(source != MessagePlaces::kCaptured ? of(source) : own - 1);
   } else {
     for (const TaskIndex d : graph.dependencies(index)) dependencies_.push_back(of(d));
-    const auto marks = graph.carried_dependencies(index);
-    marks_.insert(marks_.end(), marks.begin(), marks.end());
+    const auto events = graph.awaited_events(index);
+    awaited_events_.insert(awaited_events_.end(), events.begin(), events.end());
   }
   if (kind != TaskKind::capture && kind != TaskKind::deliver)
     action_of_[static_cast<std::size_t>(index)] = own;
@@ -155,7 +155,7 @@ void Program::add(const TaskGraph& graph, TaskKind kind, TaskIndex index, TaskIn
                       .peer = copy ? -1 : task.peer,
                       .layer = task.layer});
   first_dependency_.push_back(dependencies_.size());
-  first_mark_.push_back(marks_.size());
+  first_awaited_event_.push_back(awaited_events_.size());
 }
 
 ActionIndex outcome_of(const Program& program, DeviceIndex master) {

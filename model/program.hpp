@@ -48,8 +48,9 @@ struct LaneAction {
 using ActionIndex = std::int32_t;
 
 // The actions of a step, in an order in which each comes after all that it waits for; the order of
-// every lane is part of it. Serves every step of the graph's shape. A transfer is three actions:
-//   a capture waits for the dependencies and marks of the transfer,
+// every lane is part of it. Serves every step of the graph's structure. A transfer is three
+// actions:
+//   a capture waits for the dependencies and events of the transfer,
 //   the message itself for its capture, the delivery for the message.
 // Of a relay (model/message_places.hpp) there are two: the message waits for the message that it
 // passes on.
@@ -64,12 +65,12 @@ class Program {
   [[nodiscard]] std::span<const ActionIndex> dependencies(ActionIndex i) const {
     return slice(dependencies_, first_dependency_, i);
   }
-  // Marks of the step before that it waits for.
-  [[nodiscard]] std::span<const std::int32_t> marks(ActionIndex i) const {
-    return slice(marks_, first_mark_, i);
+  // Events of the step before that it waits for.
+  [[nodiscard]] std::span<const std::int32_t> awaited_events(ActionIndex i) const {
+    return slice(awaited_events_, first_awaited_event_, i);
   }
-  // The actions of the step's own marks, by the marks' numbers.
-  [[nodiscard]] const std::vector<ActionIndex>& carried() const { return carried_; }
+  // The actions of the step's own events, by the events' numbers.
+  [[nodiscard]] const std::vector<ActionIndex>& events() const { return events_; }
   // The first action of the finish (TaskGraph::begin_finish): it and all that come after it are of
   // one cpu lane, deliveries included; size() if there is none.
   [[nodiscard]] ActionIndex finish() const { return finish_; }
@@ -91,9 +92,9 @@ class Program {
   std::vector<LaneAction> actions_;
   std::vector<ActionIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
-  std::vector<std::int32_t> marks_;
-  std::vector<std::size_t> first_mark_{0};
-  std::vector<ActionIndex> carried_;
+  std::vector<std::int32_t> awaited_events_;
+  std::vector<std::size_t> first_awaited_event_{0};
+  std::vector<ActionIndex> events_;
   std::vector<ActionIndex> action_of_;
   ActionIndex finish_ = 0;
 };

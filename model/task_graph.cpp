@@ -82,7 +82,7 @@ std::int32_t Batch::rows() const {
 
 namespace {
 
-std::shared_ptr<const char> fresh_shape() { return std::make_shared<const char>('\0'); }
+std::shared_ptr<const char> fresh_structure() { return std::make_shared<const char>('\0'); }
 
 void check_past(std::int64_t past, std::int64_t rows) {
   require(past >= 0, "segment: negative past");
@@ -110,7 +110,7 @@ bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; 
 
 }  // namespace
 
-TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), shape_(fresh_shape()) {
+TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), structure_(fresh_structure()) {
   for (const Segment& segment : batch_.segments) {
     require(segment.rows >= 1, "segment: fewer than one row");
     require(0 <= segment.sampled && segment.sampled <= segment.rows,
@@ -122,14 +122,14 @@ TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), shape_(fresh_shape
 }
 
 TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependencies,
-                         std::span<const std::int32_t> marks) {
+                         std::span<const std::int32_t> events) {
   require(tasks_.size() < static_cast<std::size_t>(std::numeric_limits<TaskIndex>::max()),
           "task graph: too many tasks");
   const TaskIndex index = size();
   for (const TaskIndex dependency : dependencies) {
     require(dependency >= 0 && dependency < index, "task: depends on itself or a later task");
   }
-  for (const std::int32_t mark : marks) require(mark >= 0, "task: negative mark");
+  for (const std::int32_t event : events) require(event >= 0, "task: negative event");
   require(lane_fits(task.kind, task.lane), "task: lane does not fit its kind");
   require(task.device >= 0, "task: negative device");
   const bool channel = task.lane == LaneKind::channel;
@@ -144,24 +144,24 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   }
 
   // A copy shares its original's identity until one of the two changes.
-  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  if (structure_.use_count() != 1) structure_ = fresh_structure();
   tasks_.push_back(task);
   dependencies_.insert(dependencies_.end(), dependencies.begin(), dependencies.end());
   first_dependency_.push_back(dependencies_.size());
-  marks_.insert(marks_.end(), marks.begin(), marks.end());
-  first_mark_.push_back(marks_.size());
+  awaited_events_.insert(awaited_events_.end(), events.begin(), events.end());
+  first_awaited_event_.push_back(awaited_events_.size());
   return index;
 }
 
-void TaskGraph::carry(TaskIndex task) {
-  require(task >= 0 && task < size(), "carry: no such task");
-  if (shape_.use_count() != 1) shape_ = fresh_shape();
-  carried_.push_back(task);
+void TaskGraph::record_event(TaskIndex task) {
+  require(task >= 0 && task < size(), "record_event: no such task");
+  if (structure_.use_count() != 1) structure_ = fresh_structure();
+  events_.push_back(task);
 }
 
 void TaskGraph::begin_finish() {
   require(finish_ < 0, "begin_finish: a graph has one finish");
-  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  if (structure_.use_count() != 1) structure_ = fresh_structure();
   finish_ = size();
 }
 
@@ -173,7 +173,7 @@ void TaskGraph::declare(DeviceIndex device, const BufferDeclaration& buffer) {
     require(*known == buffer, "declare: a buffer has one declaration");
     return;
   }
-  if (shape_.use_count() != 1) shape_ = fresh_shape();
+  if (structure_.use_count() != 1) structure_ = fresh_structure();
   declared_[d].push_back(buffer);
 }
 
@@ -196,7 +196,7 @@ void TaskGraph::advance(const Batch& batch) {
                              [](const Segment& a, const Segment& b) {
                                return a.rows == b.rows && a.sampled == b.sampled;
                              }),
-          "advance: a batch of another shape");
+          "advance: a batch of another structure");
   for (const Segment& segment : batch.segments) check_past(segment.past, segment.rows);
   batch_ = batch;
 }

@@ -23,7 +23,7 @@
 // knows what they touch besides.
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
-// for besides, a graph carries out: its `marks`, by number, as indices differ from graph to graph.
+// for besides, a graph records: `events`, by number, as indices differ from graph to graph.
 //
 // Where a scheduler has several steps in flight, a lane takes them up in the order in which they
 // were submitted. A pipeline's master would then wait, before it begins the second step, for the
@@ -133,8 +133,8 @@ struct Task {
   BufferRef output{};
 };
 
-// Tasks of one step of all devices. Built once by a strategy's lowering for a batch's shape; the
-// same graph serves every later step of that shape through `advance`.
+// Tasks of one step of all devices. Built once by a strategy's lowering for a batch's structure;
+// the same graph serves every later step of that structure through `advance`.
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
@@ -144,19 +144,19 @@ class TaskGraph {
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
   // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
   // the batch, ranges not reversed).
-  // `marks`: numbers of marks of the step before that it also waits for; none are awaited in step
+  // `events`: numbers of events of the step before that it also waits for; none are awaited in step
   // 0. Throws logic_error if one is negative.
   TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies,
-                std::span<const std::int32_t> marks = {});
+                std::span<const std::int32_t> events = {});
   TaskIndex add(const Task& task, std::initializer_list<TaskIndex> dependencies,
-                std::initializer_list<std::int32_t> marks = {}) {
+                std::initializer_list<std::int32_t> events = {}) {
     return add(task, std::span<const TaskIndex>(dependencies.begin(), dependencies.size()),
-               std::span<const std::int32_t>(marks.begin(), marks.size()));
+               std::span<const std::int32_t>(events.begin(), events.size()));
   }
 
-  // Makes the end of `task` the next mark: tasks of the next step may wait for it. The graphs of
-  // one run have the same marks. Throws logic_error for a task that there is not.
-  void carry(TaskIndex task);
+  // Makes the end of `task` the next event: tasks of the next step may wait for it. The graphs of
+  // one run have the same events. Throws logic_error for a task that there is not.
+  void record_event(TaskIndex task);
 
   // The tasks added from now on, and the delivery of what they or nobody waits for, are the finish:
   // of one device's cpu lane. They touch only what they make and what transfers bring.
@@ -179,15 +179,15 @@ class TaskGraph {
             dependencies_.data() + first_dependency_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // The tasks of the marks, by the marks' numbers.
-  [[nodiscard]] std::span<const TaskIndex> carried() const { return carried_; }
-  // Marks of the step before.
-  [[nodiscard]] std::span<const std::int32_t> carried_dependencies(TaskIndex i) const {
-    return {marks_.data() + first_mark_[static_cast<std::size_t>(i)],
-            marks_.data() + first_mark_[static_cast<std::size_t>(i) + 1]};
+  // The tasks of the events, by the events' numbers.
+  [[nodiscard]] std::span<const TaskIndex> events() const { return events_; }
+  // Events of the step before.
+  [[nodiscard]] std::span<const std::int32_t> awaited_events(TaskIndex i) const {
+    return {awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i)],
+            awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // Makes this the graph of a later step of the same shape: sets each segment's `past`, and the
+  // Makes this the graph of a later step of the same structure: sets each segment's `past`, and the
   // cache operations of that step, which are none unless said.
   // Throws logic_error if the sizes differ, and as the constructor does.
   void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
@@ -198,7 +198,7 @@ class TaskGraph {
   // Identity of everything but `past` and `cache`: the same pointer means the same tasks,
   // dependencies and segment sizes. Whoever caches by it must hold it, so that no later graph gets
   // the same address.
-  [[nodiscard]] const std::shared_ptr<const char>& shape() const { return shape_; }
+  [[nodiscard]] const std::shared_ptr<const char>& structure() const { return structure_; }
 
  private:
   Batch batch_;
@@ -207,11 +207,11 @@ class TaskGraph {
   std::vector<std::vector<BufferDeclaration>> declared_;  // by device
   std::vector<TaskIndex> dependencies_;
   std::vector<std::size_t> first_dependency_{0};
-  std::vector<TaskIndex> carried_;
-  std::vector<std::int32_t> marks_;  // that tasks wait for
-  std::vector<std::size_t> first_mark_{0};
+  std::vector<TaskIndex> events_;
+  std::vector<std::int32_t> awaited_events_;  // that tasks wait for
+  std::vector<std::size_t> first_awaited_event_{0};
   TaskIndex finish_ = -1;
-  std::shared_ptr<const char> shape_;
+  std::shared_ptr<const char> structure_;
 };
 
 }  // namespace tandem::model

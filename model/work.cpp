@@ -21,7 +21,7 @@ Work matrix(double rows, double in, double out) {
   w.bytes_read = weights + kE * rows * in;
   w.bytes_written = kE * rows * out;
   w.streamed_bytes = weights;
-  w.reuse = std::max(1.0, rows);
+  w.intensity = std::max(1.0, rows);
   return w;
 }
 
@@ -61,8 +61,8 @@ double all_keys(const Segment& segment, Range keys) {
 // Attention of H query heads over n_i keys of row i:
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context
-//   reuse = sum n_i / sum of means * H / K    (one segment: r H / K)
-// so that flops = streamed * reuse / 2, as for matrices. Rows share keys within a segment only.
+//   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
+// so that flops = streamed * intensity / 2, as for matrices. Rows share keys within a segment only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   const double d = static_cast<double>(t.head_dim);
   const double query_heads = task.columns.size();
@@ -89,7 +89,7 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
   w.bytes_written = kE * rows * query_heads * d;
   if (keys_streamed > 0.0 && kv_heads > 0.0) {
-    w.reuse = keys_total / keys_streamed * query_heads / kv_heads;
+    w.intensity = keys_total / keys_streamed * query_heads / kv_heads;
   }
   return w;
 }

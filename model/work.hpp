@@ -21,9 +21,9 @@ struct Work {
   // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample,
   // capture, deliver).
   double streamed_bytes = 0.0;
-  // Rows that reuse each streamed byte: rows of the batch; for attend, times the query heads a
-  // key/value head serves.
-  double reuse = 1.0;
+  // Arithmetic intensity, as rows that share each streamed byte: rows of the batch; for attend,
+  // times the query heads a key/value head serves.
+  double intensity = 1.0;
 };
 
 // The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,

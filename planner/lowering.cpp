@@ -67,7 +67,7 @@ const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
 }
 
 std::optional<std::vector<model::Channel>> GenerationSteps::channels() {
-  // All steps after the prompt are of one shape.
+  // All steps after the prompt are of one structure.
   std::vector<const model::TaskGraph*> graphs;
   for (std::int32_t i = 0; i < std::min(count(), 2); ++i) graphs.push_back(&graph(i));
   return model::channels_of(graphs);

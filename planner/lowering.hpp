@@ -22,8 +22,8 @@ struct Strategy {
   bool splits = false;
   // Whether whole layers are split over the devices: then a plan has a partition, but no allreduce.
   bool splits_layers = false;
-  // The graph of one step. Depends on the batch's shape (sequences, rows) only, not on `past`,
-  // so one graph serves all steps of a shape (TaskGraph::advance).
+  // The graph of one step. Depends on the batch's structure (sequences, rows) only, not on `past`,
+  // so one graph serves all steps of a structure (TaskGraph::advance).
   model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);

@@ -13,13 +13,13 @@ using model::WeightBlock;
 
 WindowTasks::WindowTasks(model::TaskGraph& graph, const Plan& plan) : graph_(&graph), plan_(&plan) {
   const Range vocabulary{0, static_cast<std::int32_t>(plan.model.vocab)};
-  std::int32_t marks = 0;
+  std::int32_t events = 0;
   for (const DevicePlan& device : plan.devices) {
     Device& state = devices_.emplace_back();
     state.window = device.window;
     state.blocks = streamed_blocks(plan.model, device.share, device.window);
-    state.first_mark = marks;
-    marks += device.window.blocks;
+    state.first_event = events;
+    events += device.window.blocks;
     for (const StreamedBlock& block : state.blocks) {
       if (block.block == WeightBlock::head) state.tiles.push_back(block.columns);
     }
@@ -58,7 +58,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   const auto window = static_cast<std::size_t>(state.window.blocks);
   const std::size_t number = state.loads++;
   if (number < window) {
-    return graph_->add(task, {}, {state.first_mark + static_cast<std::int32_t>(number)});
+    return graph_->add(task, {}, {state.first_event + static_cast<std::int32_t>(number)});
   }
   return graph_->add(task, {state.releases[number - window]});
 }
@@ -107,7 +107,7 @@ void WindowTasks::finish() {
     if (state.releases.size() != state.blocks.size()) fail_no_pass(static_cast<DeviceIndex>(d));
     for (std::size_t b = state.blocks.size() - static_cast<std::size_t>(state.window.blocks);
          b < state.blocks.size(); ++b) {
-      graph_->carry(state.releases[b]);
+      graph_->record_event(state.releases[b]);
     }
   }
 }

@@ -37,7 +37,7 @@ class WindowTasks {
   void computed(model::DeviceIndex device, model::TaskIndex last);
   // The sum of the partial results is there with all of `sum`.
   void reduced(model::DeviceIndex device, std::span<const model::TaskIndex> sum);
-  // After the step's last task: what is left to release, and the marks for the next step. Throws
+  // After the step's last task: what is left to release, and the events for the next step. Throws
   // Error for a batch that does not pass over a streamed LM head: no row of it is sampled.
   void finish();
 
@@ -46,7 +46,7 @@ class WindowTasks {
     Window window;
     std::vector<StreamedBlock> blocks;
     std::vector<model::Range> tiles;
-    std::int32_t first_mark = 0;  // of the window.blocks marks of this device
+    std::int32_t first_event = 0;  // of the window.blocks events of this device
     std::vector<model::TaskIndex> releases;
     std::size_t loads = 0;
     model::TaskIndex computed = -1;  // by it was the block that waits for its late release

@@ -97,8 +97,8 @@ class Replay : public model::StepEvaluator {
     first_byte_.resize(static_cast<std::size_t>(graph.size()));
     last_byte_.resize(static_cast<std::size_t>(graph.size()));
     take_up(graph, number);
-    const std::shared_ptr<const Shape> shape = shapes_.back();
-    const Program& program = shape->program;
+    const std::shared_ptr<const PreparedStep> prepared = prepared_.back();
+    const Program& program = prepared->program;
     run_lanes();
     engine_->run();
     require(open_.empty(), "replay: tasks were left waiting");
@@ -107,9 +107,9 @@ class Replay : public model::StepEvaluator {
     state_.free.assign(lanes_.size(), 0.0);
     for (const auto& [key, lane] : lanes_)
       state_.free[static_cast<std::size_t>(lane.number)] = lane.free - origin_;
-    state_.marks.clear();
-    for (const ActionIndex mark : program.carried())
-      state_.marks.push_back(times_.done[static_cast<std::size_t>(mark)]);
+    state_.events.clear();
+    for (const ActionIndex event : program.events())
+      state_.events.push_back(times_.done[static_cast<std::size_t>(event)]);
     const double length = model::end_step(program, times_, state_);
     origin_ += length;
     return {.length = length,
@@ -145,28 +145,30 @@ class Replay : public model::StepEvaluator {
     return lane;
   }
 
-  // The shape of `graph`, which becomes the last of shapes_. Only attention depends on `past`.
-  [[nodiscard]] std::shared_ptr<const Shape> shape_of(const model::TaskGraph& graph) {
-    constexpr std::size_t kShapes = 4;  // a prompt's, decoding's, and what else may alternate
-    const auto known = std::find_if(shapes_.begin(), shapes_.end(),
-                                    [&](const auto& shape) { return shape->key == graph.shape(); });
-    if (known != shapes_.end()) {
-      std::rotate(known, known + 1, shapes_.end());
+  // What is prepared for `graph`, which becomes the last of prepared_. Only attention depends on
+  // `past`.
+  [[nodiscard]] std::shared_ptr<const PreparedStep> prepared_of(const model::TaskGraph& graph) {
+    constexpr std::size_t kPrepared = 4;  // a prompt's, decoding's, and what else may alternate
+    const auto known = std::find_if(prepared_.begin(), prepared_.end(), [&](const auto& prepared) {
+      return prepared->key == graph.structure();
+    });
+    if (known != prepared_.end()) {
+      std::rotate(known, known + 1, prepared_.end());
     } else {
-      if (shapes_.size() == kShapes) shapes_.erase(shapes_.begin());
-      shapes_.push_back(std::make_shared<Shape>(graph));
+      if (prepared_.size() == kPrepared) prepared_.erase(prepared_.begin());
+      prepared_.push_back(std::make_shared<PreparedStep>(graph));
     }
-    Shape& shape = *shapes_.back();
-    const std::vector<LaneAction>& actions = shape.program.actions();
-    const bool fresh = shape.costs.size() != actions.size();
-    if (fresh && scheduler_ != nullptr) shape.outcome = outcome_of(shape.program, master_);
-    shape.costs.resize(actions.size());
+    PreparedStep& prepared = *prepared_.back();
+    const std::vector<LaneAction>& actions = prepared.program.actions();
+    const bool fresh = prepared.costs.size() != actions.size();
+    if (fresh && scheduler_ != nullptr) prepared.outcome = outcome_of(prepared.program, master_);
+    prepared.costs.resize(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (fresh) shape.lanes.push_back(&lane_of(actions[i]));
+      if (fresh) prepared.lanes.push_back(&lane_of(actions[i]));
       if (fresh || actions[i].kind == model::TaskKind::attend)
-        shape.costs[i] = action_cost(*cluster_, *costs_, graph, actions[i]);
+        prepared.costs[i] = action_cost(*cluster_, *costs_, graph, actions[i]);
     }
-    return shapes_.back();
+    return prepared_.back();
   }
 
   // All that the scheduler gives now.
@@ -180,7 +182,7 @@ class Replay : public model::StepEvaluator {
       flights_.submit();
       take_up(graphs_->graph_of(decision.step->batch), taken_up_, decision.step->not_before_s);
       const Step& step = open_.back();
-      if (step.shape->finishes() && step.opening == 0)
+      if (step.prepared->finishes() && step.opening == 0)
         flights_.set_opens(taken_up_ - 1, step.opens);
     }
     drop_done_steps();
@@ -213,13 +215,14 @@ class Replay : public model::StepEvaluator {
 
   void take_up_finish(std::int32_t index) {
     Step& step = open_[static_cast<std::size_t>(index - first_open_)];
-    const Shape& shape = *step.shape;
-    const ActionIndex first = shape.program.finish();
-    Lane& lane = *shape.lanes[static_cast<std::size_t>(first)];
+    const PreparedStep& prepared = *step.prepared;
+    const ActionIndex first = prepared.program.finish();
+    Lane& lane = *prepared.lanes[static_cast<std::size_t>(first)];
     double& ready = step.states[static_cast<std::size_t>(first)].ready;
     ready = std::max(ready, step.opens);
     if (lane.actions.empty()) runnable_.push_back(&lane);
-    for (ActionIndex i = first; i < shape.program.size(); ++i) lane.actions.push_back({index, i});
+    for (ActionIndex i = first; i < prepared.program.size(); ++i)
+      lane.actions.push_back({index, i});
   }
 
   void take_up_step() {
@@ -234,54 +237,55 @@ class Replay : public model::StepEvaluator {
     taken_up_ = index + 1;
     if (alone_) first_open_ = index;
     Step& step = open_.emplace_back();
-    step.shape = shape_of(graph);
-    const Shape& shape = *step.shape;
-    const auto size = static_cast<std::size_t>(shape.program.size());
+    step.prepared = prepared_of(graph);
+    const PreparedStep& prepared = *step.prepared;
+    const auto size = static_cast<std::size_t>(prepared.program.size());
     step.left = size;
     step.states.resize(size);
-    step.opening = shape.opening;
+    step.opening = prepared.opening;
     step.opens = not_before;
     if (alone_) {
       times_.lane.resize(size);
       times_.done.resize(size);
       times_.left.resize(size);
     }
-    for (ActionIndex i = 0; i < shape.program.size(); ++i) {
+    for (ActionIndex i = 0; i < prepared.program.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       Step::State& state = step.states[at];
-      Lane& lane = *shape.lanes[at];
-      state.cost = shape.costs[at];
-      if (scheduler_ == nullptr || i < shape.program.finish()) {
+      Lane& lane = *prepared.lanes[at];
+      state.cost = prepared.costs[at];
+      if (scheduler_ == nullptr || i < prepared.program.finish()) {
         lane.actions.push_back({index, i});
         if (lane.actions.size() == 1) runnable_.push_back(&lane);
       }
-      state.waits = static_cast<std::int32_t>(shape.program.dependencies(i).size());
-      if (state.waits == 0 && shape.at(i).kind != model::TaskKind::load) state.ready = not_before;
+      state.waits = static_cast<std::int32_t>(prepared.program.dependencies(i).size());
+      if (state.waits == 0 && prepared.at(i).kind != model::TaskKind::load)
+        state.ready = not_before;
       if (alone_) {
-        for (const std::int32_t mark : shape.program.marks(i)) {
-          const auto m = static_cast<std::size_t>(mark);
-          if (m < state_.marks.size())
-            state.ready = std::max(state.ready, origin_ + state_.marks[m]);
+        for (const std::int32_t event : prepared.program.awaited_events(i)) {
+          const auto m = static_cast<std::size_t>(event);
+          if (m < state_.events.size())
+            state.ready = std::max(state.ready, origin_ + state_.events[m]);
         }
         times_.lane[at] = lane.number;
       } else if (index > 0) {
-        await_marks(shape.program.marks(i), {index, i}, state);
+        await_events(prepared.program.awaited_events(i), {index, i}, state);
       }
     }
-    step.marks.resize(shape.program.carried().size());
+    step.events.resize(prepared.program.events().size());
     drop_done_steps();
     if (size == 0 && scheduler_ == nullptr) {
       request_step(s4u::Engine::get_clock());
     }
   }
 
-  // The action waits for marks of the step before its own, as far as they are not done.
-  void await_marks(std::span<const std::int32_t> marks, ActionRef ref, Step::State& state) {
+  // The action waits for events of the step before its own, as far as they are not done.
+  void await_events(std::span<const std::int32_t> events, ActionRef ref, Step::State& state) {
     Step& before = open_[static_cast<std::size_t>(ref.step - 1 - first_open_)];
-    for (const std::int32_t mark : marks) {
-      require(static_cast<std::size_t>(mark) < before.marks.size(),
-              "replay: a mark that the step before does not carry");
-      Step::Mark& awaited = before.marks[static_cast<std::size_t>(mark)];
+    for (const std::int32_t event : events) {
+      require(static_cast<std::size_t>(event) < before.events.size(),
+              "replay: an event that the step before did not record");
+      Step::Event& awaited = before.events[static_cast<std::size_t>(event)];
       if (awaited.done) {
         state.ready = std::max(state.ready, awaited.end);
       } else {
@@ -330,7 +334,7 @@ class Replay : public model::StepEvaluator {
       const ActionRef ref = lane.actions.front();
       const Step::State& state = state_of(ref);
       if (state.waits > 0) return;
-      const LaneAction& action = step_of(ref).shape->at(ref.action);
+      const LaneAction& action = step_of(ref).prepared->at(ref.action);
       const double start = std::max({lane.free, state.ready, state.loaded});
       const double done = end_of(action, start, state.cost.seconds);
       if (action.lane == model::LaneKind::channel && state.cost.bytes > 0.0) {
@@ -392,10 +396,10 @@ class Replay : public model::StepEvaluator {
     const ActionRef ref = lane.actions.front();
     lane.actions.pop_front();
     Step& step = step_of(ref);
-    const Shape& shape = *step.shape;
+    const PreparedStep& prepared = *step.prepared;
     const auto at = static_cast<std::size_t>(ref.action);
     const Step::State& state = step.states[at];
-    const LaneAction& action = shape.at(ref.action);
+    const LaneAction& action = prepared.at(ref.action);
     const double stall = std::max(0.0, state.loaded - std::max(lane.free, state.ready));
     lane.free = time;
     const double end = arrival(lane, state.cost.bytes, time);
@@ -411,26 +415,28 @@ class Replay : public model::StepEvaluator {
       if (--waiting.waits == 0) runnable_.push_back(waiting_lane);
     };
     const bool load = action.kind == model::TaskKind::load;
-    for (std::size_t k = shape.first[at]; k < shape.first[at + 1]; ++k) {
-      const auto dependant = static_cast<std::size_t>(shape.dependants[k]);
+    for (std::size_t k = prepared.first[at]; k < prepared.first[at + 1]; ++k) {
+      const auto dependant = static_cast<std::size_t>(prepared.dependants[k]);
       Step::State& waiting = step.states[dependant];
-      if (shape.dependants[k] >= shape.program.finish() && ref.action < shape.program.finish())
+      if (prepared.dependants[k] >= prepared.program.finish() &&
+          ref.action < prepared.program.finish())
         end_opening(step, ref.step, end);
-      end_wait(shape.lanes[dependant], waiting, load ? waiting.loaded : waiting.ready);
+      end_wait(prepared.lanes[dependant], waiting, load ? waiting.loaded : waiting.ready);
     }
-    if (const auto marks = shape.marks_of.find(ref.action); marks != shape.marks_of.end()) {
-      for (const std::size_t m : marks->second) {
-        Step::Mark& mark = step.marks[m];
-        mark.done = true;
-        mark.end = end;
-        for (const ActionRef waiter : mark.waiting) {
+    if (const auto events = prepared.events_of.find(ref.action);
+        events != prepared.events_of.end()) {
+      for (const std::size_t m : events->second) {
+        Step::Event& event = step.events[m];
+        event.done = true;
+        event.end = end;
+        for (const ActionRef waiter : event.waiting) {
           Step::State& waiting = state_of(waiter);
-          end_wait(step_of(waiter).shape->lanes[static_cast<std::size_t>(waiter.action)], waiting,
-                   waiting.ready);
+          end_wait(step_of(waiter).prepared->lanes[static_cast<std::size_t>(waiter.action)],
+                   waiting, waiting.ready);
         }
       }
     }
-    if (ref.action == shape.outcome) flights_.set_outcome(ref.step, end);
+    if (ref.action == prepared.outcome) flights_.set_outcome(ref.step, end);
     --step.left;
     drop_done_steps();
   }
@@ -461,7 +467,7 @@ class Replay : public model::StepEvaluator {
     return scheduler_ != nullptr ? flights_.over() : taken_up_ == steps_->count();
   }
 
-  // The last step taken up stays until the next one knows its marks.
+  // The last step taken up stays until the next one knows its events.
   void drop_done_steps() {
     while (!open_.empty() && open_.front().left == 0 &&
            (open_.size() > 1 || alone_ || last_taken_up())) {
@@ -489,8 +495,8 @@ class Replay : public model::StepEvaluator {
   s4u::Engine* engine_;
   Network network_;
   std::unordered_map<std::uint64_t, Lane> lanes_;
-  std::vector<std::shared_ptr<Shape>> shapes_;  // the last ones taken up
-  std::deque<Step> open_;                       // steps taken up and not done
+  std::vector<std::shared_ptr<PreparedStep>> prepared_;  // the last ones taken up
+  std::deque<Step> open_;                                // steps taken up and not done
   std::vector<Lane*> runnable_;
   std::int32_t first_open_ = 0;  // index of open_'s first
   std::int32_t taken_up_ = 0;

@@ -4,7 +4,7 @@ namespace tandem::sim {
 
 using model::ActionIndex;
 
-Shape::Shape(const model::TaskGraph& graph) : key(graph.shape()), program(graph) {
+PreparedStep::PreparedStep(const model::TaskGraph& graph) : key(graph.structure()), program(graph) {
   const auto size = static_cast<std::size_t>(program.size());
   first.assign(size + 1, 0);
   for (ActionIndex i = 0; i < program.size(); ++i) {
@@ -19,8 +19,8 @@ Shape::Shape(const model::TaskGraph& graph) : key(graph.shape()), program(graph)
       dependants[next[static_cast<std::size_t>(d)]++] = i;
     }
   }
-  for (std::size_t m = 0; m < program.carried().size(); ++m)
-    marks_of[program.carried()[m]].push_back(m);
+  for (std::size_t m = 0; m < program.events().size(); ++m)
+    events_of[program.events()[m]].push_back(m);
 }
 
 }  // namespace tandem::sim

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a replay knows of its lanes, of the shapes of steps, and of the steps under way. Private to
-// sim/.
+// What a replay knows of its lanes, of the structures of steps, and of the steps under way. Private
+// to sim/.
 
 #include <cstdint>
 #include <deque>
@@ -33,9 +33,9 @@ struct Lane {
   simgrid::s4u::CommPtr comm;
 };
 
-// What steps of one shape have in common. Lanes and costs are the replay's to fill in.
-struct Shape {
-  explicit Shape(const model::TaskGraph& graph);
+// What steps of one structure have in common. Lanes and costs are the replay's to fill in.
+struct PreparedStep {
+  explicit PreparedStep(const model::TaskGraph& graph);
   [[nodiscard]] const model::LaneAction& at(model::ActionIndex i) const {
     return program.actions()[static_cast<std::size_t>(i)];
   }
@@ -46,8 +46,8 @@ struct Shape {
   model::Program program;
   std::vector<model::ActionIndex> dependants;  // of action i: [first[i], first[i + 1])
   std::vector<std::size_t> first;
-  std::unordered_map<model::ActionIndex, std::vector<std::size_t>> marks_of;  // of an action
-  std::vector<Lane*> lanes;                                                   // by action
+  std::unordered_map<model::ActionIndex, std::vector<std::size_t>> events_of;  // of an action
+  std::vector<Lane*> lanes;                                                    // by action
   model::ActionIndex outcome = -1;       // at whose end a scheduler is asked; -1: it is not
   std::vector<model::ActionCost> costs;  // by action; of attention, in the step taken up last
   std::int32_t opening = 0;              // how often actions of the finish depend on others
@@ -61,14 +61,14 @@ struct Step {
     double loaded = 0.0;     // of the loads among them
     std::int32_t waits = 0;  // dependencies that have not
   };
-  struct Mark {
+  struct Event {
     bool done = false;
     double end = 0.0;
     std::vector<ActionRef> waiting;  // actions of the next step
   };
-  std::shared_ptr<const Shape> shape;
+  std::shared_ptr<const PreparedStep> prepared;
   std::vector<State> states;  // by action
-  std::vector<Mark> marks;
+  std::vector<Event> events;
   std::size_t left = 0;
   // Of a finish that its lane has not taken up:
   std::int32_t opening = 0;  // dependencies on others that have not ended

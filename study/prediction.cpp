@@ -10,11 +10,11 @@
 #include "model/analytic.hpp"
 #include "model/statistics.hpp"
 #include "model/variation.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/shape_cache.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {
@@ -162,7 +162,7 @@ model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& serve
   for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
     recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
   const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, served);
-  planner::ShapeCache graphs(plan);
+  planner::GraphCache graphs(plan);
   if (options.evaluator == EvaluatorKind::analytic) {
     model::evaluate_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
   } else {

@@ -122,14 +122,14 @@ TEST_CASE("kernels/product: few rows' outputs are the same bits however they are
     few_row_product(whole.product);
     const Operands split(c);
     for (const auto& [begin, end] : {std::pair{0, 1}, {1, 19}, {19, 48}, {48, 53}}) {
-      few_row_product(split.product.part(begin, end));
+      few_row_product(split.product.slice(begin, end));
     }
     CHECK(whole.wide_y == split.wide_y);
     const Operands gated(c);
     few_row_gated_product(gated.product, gated.wide_up.data());
     const Operands gated_split(c);
-    few_row_gated_product(gated_split.product.part(0, 17), gated_split.wide_up.data());
-    few_row_gated_product(gated_split.product.part(17, 53),
+    few_row_gated_product(gated_split.product.slice(0, 17), gated_split.wide_up.data());
+    few_row_gated_product(gated_split.product.slice(17, 53),
                           gated_split.wide_up.data() + 17 * gated_split.product.w_stride);
     CHECK(gated.wide_y == gated_split.wide_y);
   }

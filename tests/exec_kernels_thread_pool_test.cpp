@@ -24,7 +24,7 @@ TEST_CASE("kernels/thread pool: parts cover the range once, at multiples of the 
         std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
         std::atomic<int> misplaced{0};
         std::atomic<int> parts{0};
-        pool.parts(count, granule, [&](std::int64_t begin, std::int64_t end, int thread) {
+        pool.parallel_for(count, granule, [&](std::int64_t begin, std::int64_t end, int thread) {
           ++parts;
           if (begin % granule != 0 || (end % granule != 0 && end != count)) ++misplaced;
           if (thread < 0 || thread >= threads) ++misplaced;
@@ -42,7 +42,7 @@ TEST_CASE("kernels/thread pool: parts differ by at most one granule") {
   ThreadPool pool(3);
   std::mutex mutex;
   std::multiset<std::int64_t> sizes;
-  pool.parts(160, 16, [&](std::int64_t begin, std::int64_t end, int) {
+  pool.parallel_for(160, 16, [&](std::int64_t begin, std::int64_t end, int) {
     const std::scoped_lock lock(mutex);
     sizes.insert(end - begin);
   });
@@ -52,7 +52,8 @@ TEST_CASE("kernels/thread pool: parts differ by at most one granule") {
 TEST_CASE("kernels/thread pool: one thread is the caller") {
   ThreadPool pool(1);
   std::thread::id seen;
-  pool.parts(100, 1, [&](std::int64_t, std::int64_t, int) { seen = std::this_thread::get_id(); });
+  pool.parallel_for(100, 1,
+                    [&](std::int64_t, std::int64_t, int) { seen = std::this_thread::get_id(); });
   CHECK(seen == std::this_thread::get_id());
 }
 
@@ -61,7 +62,7 @@ TEST_CASE("kernels/thread pool: writes of one job are seen by the next and by th
     ThreadPool pool(3, spin);
     std::vector<int> values(48, 0);
     for (int round = 0; round < 2000; ++round) {
-      pool.parts(48, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      pool.parallel_for(48, 1, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t i = begin; i < end; ++i) {
           // Reads what another thread may have written in the round before.
           values[static_cast<std::size_t>(i)] = round + 1;

@@ -15,7 +15,7 @@
 namespace tandem::exec {
 
 TEST_CASE("profile/fit: exact measurements give back overhead and rates") {
-  // seconds = 3 us + bytes * f(reuse), f(1) = 0.1 ns, f(8) = 0.25 ns
+  // seconds = 3 us + bytes * f(intensity), f(1) = 0.1 ns, f(8) = 0.25 ns
   std::vector<ProfileSample> samples;
   for (const double bytes : {1e4, 1e5, 1e6}) {
     samples.push_back({bytes, 1.0, 3e-6 + bytes * 0.1e-9});
@@ -24,9 +24,9 @@ TEST_CASE("profile/fit: exact measurements give back overhead and rates") {
   const model::KindRate rate = fit_rate(samples);
   CHECK(rate.overhead_s == doctest::Approx(3e-6));
   REQUIRE(rate.points.size() == 2);
-  CHECK(rate.points[0].reuse == 1.0);
+  CHECK(rate.points[0].intensity == 1.0);
   CHECK(rate.points[0].seconds_per_byte == doctest::Approx(0.1e-9));
-  CHECK(rate.points[1].reuse == 8.0);
+  CHECK(rate.points[1].intensity == 8.0);
   CHECK(rate.points[1].seconds_per_byte == doctest::Approx(0.25e-9));
 }
 
@@ -86,12 +86,12 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
       REQUIRE(!rate.points.empty());
       if (kind == model::TaskKind::transfer) continue;
       CHECK(std::ranges::all_of(rate.points, [](const model::RatePoint& p) {
-        return p.seconds_per_byte > 0.0 && p.reuse > 0.0;
+        return p.seconds_per_byte > 0.0 && p.intensity > 0.0;
       }));
     }
     const auto& up = profile.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points;
     REQUIRE(up.size() == 3);
-    CHECK(up[2].reuse == 16.0);
+    CHECK(up[2].intensity == 16.0);
     CHECK(model::parse_profile_json(model::to_json(profile), "profile") == profile);
   }
   // A budget that is too small leaves out prompts and says so; single tokens are measured.

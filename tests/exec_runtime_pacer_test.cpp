@@ -67,11 +67,11 @@ TEST_CASE("exec/pacer: a task takes slowdown times its CPU time") {
 
 TEST_CASE(
     "exec/pacer: rows from an emulated disk take its time, not that of the real one's calls") {
-  const model::Transformer shape = testing::small_llama();
+  const model::Transformer transformer = testing::small_llama();
   model::Device device;
   device.flop_rate = model::FlopsPerSecond{1e9};
   device.memory_bandwidth = model::BytesPerSecond{1e9};
-  const model::CostModel costs(shape, {model::nominal_profile(device)});
+  const model::CostModel costs(transformer, {model::nominal_profile(device)});
   model::Task fetch;
   fetch.kind = model::TaskKind::fetch;
   fetch.rows = {0, 1};
@@ -79,7 +79,7 @@ TEST_CASE(
   Pacer pacer({.pace = Pace::measured,
                .slowdown = 24.0,
                .costs = &costs,
-               .disk_rate = 1e3 * 4.0 * static_cast<double>(shape.hidden)},
+               .disk_rate = 1e3 * 4.0 * static_cast<double>(transformer.hidden)},
               clock);
   pacer.begin();
   clock.work(milliseconds(3));  // in system calls

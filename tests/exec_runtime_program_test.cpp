@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "exec/runtime/schedule.hpp"
+#include "exec/runtime/lane_programs.hpp"
 #include "model/program.hpp"
 #include "planner/search.hpp"
 #include "relay_support.hpp"
@@ -35,7 +35,7 @@ Done charged(const model::Program& program, model::DeviceIndex device) {
 // What its computing thread does.
 Done executed(const model::TaskGraph& graph, model::DeviceIndex device) {
   Done done;
-  for (const Action& action : make_schedule(graph, device).actions) {
+  for (const Action& action : make_lane_programs(graph, device).actions) {
     switch (action.kind) {
       case Action::Kind::run:
         done.emplace_back(graph.tasks()[static_cast<std::size_t>(action.task)].kind, action.task);

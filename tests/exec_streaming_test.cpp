@@ -104,18 +104,18 @@ struct Sharded {
   std::optional<Shard> whole;
 };
 
-std::vector<StreamedPart> parts_of(const Transformer& t, std::int32_t tile) {
-  std::vector<StreamedPart> parts;
+std::vector<WindowBlock> blocks_of(const Transformer& t, std::int32_t tile) {
+  std::vector<WindowBlock> blocks;
   for (std::int32_t layer = 0; layer < t.layers; ++layer) {
-    parts.push_back({.block = WeightBlock::attention, .layer = layer});
-    if (layer != 1) parts.push_back({.block = WeightBlock::ffn, .layer = layer});
+    blocks.push_back({.block = WeightBlock::attention, .layer = layer});
+    if (layer != 1) blocks.push_back({.block = WeightBlock::ffn, .layer = layer});
   }
   const auto rows = static_cast<std::int32_t>(t.head_rows());
   for (std::int32_t row = 0; row < rows; row += tile) {
     const auto end = std::min(row + tile, rows);
-    parts.push_back({.block = WeightBlock::head, .rows = {row, end}});
+    blocks.push_back({.block = WeightBlock::head, .rows = {row, end}});
   }
-  return parts;
+  return blocks;
 }
 
 bool same(const MatrixView& a, const MatrixView& b) {
@@ -153,10 +153,10 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       t.tied_embeddings = tied;
       const Sharded s(t, whole_share(t));
       const Shard::Tensors& whole = s.whole->tensors();
-      const std::vector<StreamedPart> parts = parts_of(t, 13);
+      const std::vector<WindowBlock> blocks = blocks_of(t, 13);
       // Slots by class, or three that take any block.
-      const WindowSlots slots{.attention = direct ? 2 : 0, .ffn = 3};
-      WeightWindow window(s.files, t, whole_share(t), parts, slots, {.file = {.direct = direct}});
+      const SlotCounts slots{.attention = direct ? 2 : 0, .ffn = 3};
+      WeightWindow window(s.files, t, whole_share(t), blocks, slots, {.file = {.direct = direct}});
       ResidentBlocks memory;
       Shard shard = window.read_resident([&](const BlockFile& file) { return memory.load(file); });
       CHECK(same(shard.tensors().final_norm, whole.final_norm));
@@ -168,20 +168,20 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       CHECK((whole.token_types.data == nullptr ||
              same(shard.tensors().token_types, whole.token_types)));
       for (int round = 0; round < 2; ++round) {
-        for (std::size_t i = 0; i < parts.size(); ++i) {
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
           CAPTURE(i);
           shard.bind(window.load(i, kGoOn));
-          if (parts[i].block == WeightBlock::head) {
+          if (blocks[i].block == WeightBlock::head) {
             MatrixView rows = whole.head;
-            rows.data += parts[i].rows.begin * rows.columns;
-            rows.rows = parts[i].rows.size();
+            rows.data += blocks[i].rows.begin * rows.columns;
+            rows.rows = blocks[i].rows.size();
             CHECK(same(shard.tensors().head, rows));
-            CHECK(shard.tensors().head_begin == parts[i].rows.begin);
+            CHECK(shard.tensors().head_begin == blocks[i].rows.begin);
             continue;
           }
-          const auto layer = static_cast<std::size_t>(parts[i].layer);
+          const auto layer = static_cast<std::size_t>(blocks[i].layer);
           const LayerTensors& bound = shard.tensors().layers[layer];
-          if (parts[i].block == WeightBlock::attention) {
+          if (blocks[i].block == WeightBlock::attention) {
             CHECK(same(bound.attention_norm, whole.layers[layer].attention_norm));
             CHECK(same(bound.qkv, whole.layers[layer].qkv));
             CHECK(same(bound.out, whole.layers[layer].out));
@@ -194,7 +194,7 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
             CHECK(equal(bound.up_bias, whole.layers[layer].up_bias));
             CHECK(equal(bound.down_bias, whole.layers[layer].down_bias));
           }
-          shard.unbind(parts[i].block, parts[i].layer);
+          shard.unbind(blocks[i].block, blocks[i].layer);
           CHECK(bound.down.data == (layer == 1 ? shard.tensors().layers[1].down.data : nullptr));
         }
       }
@@ -210,9 +210,9 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
 TEST_CASE("exec/weight window: one slot takes the largest block, or as much as was planned") {
   const Transformer t = small_llama();
   const Sharded s(t, whole_share(t));
-  const std::vector<StreamedPart> parts = parts_of(t, 13);
-  const auto allocated = [&](const WindowSlots& slots) {
-    return WeightWindow(s.files, t, whole_share(t), parts, slots).allocated_bytes();
+  const std::vector<WindowBlock> blocks = blocks_of(t, 13);
+  const auto allocated = [&](const SlotCounts& slots) {
+    return WeightWindow(s.files, t, whole_share(t), blocks, slots).allocated_bytes();
   };
   const double apart = allocated({.attention = 1, .ffn = 1});
   const double alike = allocated({.attention = 0, .ffn = 1});
@@ -224,10 +224,10 @@ TEST_CASE("exec/weight window: one slot takes the largest block, or as much as w
 TEST_CASE("exec/weight window: a shard that is not what it should be is one error") {
   const Transformer t = small_llama();
   const Sharded s(t, whole_share(t));
-  const std::vector<StreamedPart> parts = parts_of(t, 100);
+  const std::vector<WindowBlock> blocks = blocks_of(t, 100);
   const auto open = [&] {
-    return std::make_unique<WeightWindow>(s.files, t, whole_share(t), parts,
-                                          WindowSlots{.attention = 1, .ffn = 1});
+    return std::make_unique<WeightWindow>(s.files, t, whole_share(t), blocks,
+                                          SlotCounts{.attention = 1, .ffn = 1});
   };
   // What is loaded first, and last: the attention of layer 0, and rows of the head.
   const std::filesystem::path first = s.files[1].path;
@@ -242,7 +242,7 @@ TEST_CASE("exec/weight window: a shard that is not what it should be is one erro
     const auto window = open();
     static_cast<void>(window->load(0, kGoOn));
     std::filesystem::resize_file(last, 4096);
-    CHECK(has(error_of([&] { static_cast<void>(window->load(parts.size() - 1, kGoOn)); }),
+    CHECK(has(error_of([&] { static_cast<void>(window->load(blocks.size() - 1, kGoOn)); }),
               "cut short"));
   }
   SUBCASE("altered while running") {
@@ -300,9 +300,9 @@ class FakeLoader : public BlockLoader {
 
 // `blocks` loads, each after the release `window` blocks before; releases are the events, the last
 // `window` of them carried.
-DiskSchedule ring(std::int32_t blocks, std::int32_t window, double bytes = 0.0) {
-  DiskSchedule schedule;
-  schedule.events = blocks;
+DiskProgram ring(std::int32_t blocks, std::int32_t window, double bytes = 0.0) {
+  DiskProgram program;
+  program.events = blocks;
   const auto event_of = [&](std::int32_t block) {
     const std::int32_t from_end = blocks - 1 - block;
     return from_end < window ? window - 1 - from_end : window + block;
@@ -312,15 +312,15 @@ DiskSchedule ring(std::int32_t blocks, std::int32_t window, double bytes = 0.0) 
     if (b >= window) {
       load.events.push_back(event_of(b - window));
     } else {
-      load.carried.push_back(event_of(blocks + b - window));
+      load.earlier_events.push_back(event_of(blocks + b - window));
     }
-    schedule.loads.push_back(load);
+    program.loads.push_back(load);
   }
-  return schedule;
+  return program;
 }
 
-std::int32_t event_of(const DiskSchedule& schedule, std::int32_t block, std::int32_t window) {
-  const auto blocks = static_cast<std::int32_t>(schedule.loads.size());
+std::int32_t event_of(const DiskProgram& program, std::int32_t block, std::int32_t window) {
+  const auto blocks = static_cast<std::int32_t>(program.loads.size());
   const std::int32_t from_end = blocks - 1 - block;
   return from_end < window ? window - 1 - from_end : window + block;
 }
@@ -333,11 +333,11 @@ TEST_CASE("exec/disk lane: loads as far ahead as the window lets it, also into t
     constexpr std::int32_t kBlocks = 7;
     FakeLoader loader;
     DiskLane lane(loader, {});
-    const DiskSchedule schedule = ring(kBlocks, window);
-    lane.reserve(schedule);
+    const DiskProgram program = ring(kBlocks, window);
+    lane.reserve(program);
     constexpr std::int32_t kSteps = 3;
     for (std::int32_t s = 0; s < kSteps; ++s) {
-      lane.begin(schedule, s + 1 < kSteps ? &schedule : nullptr);
+      lane.begin(program, s + 1 < kSteps ? &program : nullptr);
       for (std::int32_t b = 0; b < kBlocks; ++b) {
         CHECK(lane.await(b).weights == &loader.values[static_cast<std::size_t>(b)]);
         if (b == kBlocks - 1 || b == 2) {
@@ -346,7 +346,7 @@ TEST_CASE("exec/disk lane: loads as far ahead as the window lets it, also into t
               static_cast<std::size_t>(std::min(s * kBlocks + b + window, kSteps * kBlocks));
           CHECK(loader.count() == ahead);
         }
-        lane.done(event_of(schedule, b, window), std::chrono::steady_clock::now());
+        lane.done(event_of(program, b, window), std::chrono::steady_clock::now());
       }
       lane.finish();
     }
@@ -358,11 +358,11 @@ TEST_CASE("exec/disk lane: loads as far ahead as the window lets it, also into t
 TEST_CASE("exec/disk lane: an emulated disk takes bytes / rate from when a load may start") {
   FakeLoader loader;
   DiskLane lane(loader, {.rate = 1e6});
-  const DiskSchedule schedule = ring(3, 1, 5000.0);  // 5 ms each
-  lane.reserve(schedule);
+  const DiskProgram program = ring(3, 1, 5000.0);  // 5 ms each
+  lane.reserve(program);
   const auto origin = std::chrono::steady_clock::now() + 50ms;
   lane.available(origin);
-  lane.begin(schedule, &schedule);
+  lane.begin(program, &program);
   const auto at = [&](int ms) { return origin + std::chrono::milliseconds(ms); };
   for (int s = 0; s < 2; ++s) {
     // Released 2 ms after the load before is done: 5, 5 + 2 + 5, ... whatever the clock says.
@@ -371,20 +371,20 @@ TEST_CASE("exec/disk lane: an emulated disk takes bytes / rate from when a load 
       const int start = (s * 3 + b) * 7;
       CHECK(lane.times(b).start == at(start));
       CHECK(lane.times(b).end == at(start + 5));
-      lane.done(event_of(schedule, b, 1), at(start + 7));
+      lane.done(event_of(program, b, 1), at(start + 7));
     }
     lane.finish();
-    if (s == 0) lane.begin(schedule, nullptr);
+    if (s == 0) lane.begin(program, nullptr);
   }
 }
 
 TEST_CASE("exec/disk lane: a failed load and a cancel end every wait, with one reason") {
   FakeLoader loader;
   std::string told;
-  const DiskSchedule schedule = ring(3, 2);
+  const DiskProgram program = ring(3, 2);
   SUBCASE("a load fails") {
     loader.fails = 1;
-    const DiskSchedule narrow = ring(3, 1);  // load 1 waits for the release of block 0
+    const DiskProgram narrow = ring(3, 1);  // load 1 waits for the release of block 0
     DiskLane lane(loader, {.on_failure = [&](const std::string& reason) { told = reason; }});
     lane.reserve(narrow);
     lane.begin(narrow, nullptr);
@@ -398,17 +398,17 @@ TEST_CASE("exec/disk lane: a failed load and a cancel end every wait, with one r
   SUBCASE("cancelled by another thread") {
     loader.pause = 20ms;
     DiskLane lane(loader, {});
-    lane.reserve(schedule);
-    lane.begin(schedule, nullptr);
+    lane.reserve(program);
+    lane.begin(program, nullptr);
     std::thread other([&] { lane.cancel("enough"); });
     CHECK(error_of([&] { lane.finish(); }) == "enough");
     other.join();
-    CHECK(error_of([&] { lane.begin(schedule, nullptr); }) == "enough");
+    CHECK(error_of([&] { lane.begin(program, nullptr); }) == "enough");
   }
   SUBCASE("nothing comes, which only a cancel ends") {
     DiskLane lane(loader, {});
-    lane.reserve(schedule);
-    lane.begin(schedule, nullptr);
+    lane.reserve(program);
+    lane.begin(program, nullptr);
     std::thread other([&] {
       std::this_thread::sleep_for(50ms);
       lane.cancel("enough");

@@ -405,7 +405,7 @@ TEST_CASE("transport/control: a peer that joins late is kept alive as the others
 
 TEST_CASE("transport/control: once the work is done a peer is lost alone") {
   Home home(3);
-  home.master->part();
+  home.master->say_goodbye();
   home.workers[0].reset();  // gone without a Goodbye
   const std::string text = error_of([&] { static_cast<void>(home.master->receive(1, soon())); });
   CHECK(contains(text, "device 1 at"));

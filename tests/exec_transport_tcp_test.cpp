@@ -272,7 +272,7 @@ TEST_CASE("transport/measure: a message costs something, and not less when it is
   CHECK(rate.overhead_s > 1e-6);
   CHECK(rate.overhead_s < 0.1);
   REQUIRE(rate.points.size() == 1);
-  CHECK(rate.points[0].reuse == 1.0);
+  CHECK(rate.points[0].intensity == 1.0);
   CHECK(rate.points[0].seconds_per_byte >= 0.0);
   CHECK(rate.points[0].seconds_per_byte < 1e-5);
   for (const model::KindRate* part : {&inlined.send, &inlined.receive}) {

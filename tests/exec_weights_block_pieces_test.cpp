@@ -73,9 +73,9 @@ TEST_CASE("exec/block pieces: every byte is of one piece or padding, in order") 
       }
       CHECK(at == pieces.bytes);
       CHECK(walked == pieces.piece_bytes());
-      std::uint64_t parts = 0;
-      for (const TensorPart& part : block.parts) parts += part.elements() * sizeof(float);
-      CHECK(parts + padding == pieces.bytes);
+      std::uint64_t sliced = 0;
+      for (const TensorSlice& slice : block.slices) sliced += slice.elements() * sizeof(float);
+      CHECK(sliced + padding == pieces.bytes);
       for (std::uint32_t piece = 0; piece < pieces.count; ++piece) {
         std::uint64_t bytes = 0;
         PieceSource source(pieces, piece);

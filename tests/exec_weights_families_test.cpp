@@ -125,7 +125,7 @@ TEST_CASE("exec/families: one layout counts what the model's geometry counts") {
       CAPTURE(static_cast<int>(family));
       std::uint64_t elements = 0;
       for (const LayoutBlock& block : layout_of(t, share).blocks) {
-        for (const TensorPart& part : block.parts) elements += part.elements();
+        for (const TensorSlice& slice : block.slices) elements += slice.elements();
       }
       CHECK(4.0 * static_cast<double>(elements) == model::weight_bytes(t, share));
     }

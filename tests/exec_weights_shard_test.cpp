@@ -28,8 +28,8 @@ using testing::whole_share;
 using testing::write_text;
 
 // Reads `rows` x `columns` of a tensor straight from the folder.
-std::vector<float> part_of(const SafetensorsFolder& weights, const std::string& name,
-                           const std::vector<std::int64_t>& shape, Range rows, Range columns) {
+std::vector<float> slice_of(const SafetensorsFolder& weights, const std::string& name,
+                            const std::vector<std::int64_t>& shape, Range rows, Range columns) {
   std::vector<float> out(static_cast<std::size_t>(rows.size() * columns.size()));
   weights.read(name, shape, rows, columns, out);
   return out;
@@ -67,33 +67,33 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
       REQUIRE(layer.qkv.columns == t.hidden);
       REQUIRE(layer.out.rows == t.hidden);
       REQUIRE(layer.out.columns == q.size());
-      CHECK(equal(part_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
+      CHECK(equal(slice_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
                   layer.attention_norm.weight.data()));
       const float* at = layer.qkv.data;
       for (const auto& [name, rows, of] :
            {std::tuple{"q", q, t.heads}, {"k", kv, t.kv_heads}, {"v", kv, t.kv_heads}}) {
-        CHECK(equal(part_of(weights, prefix + "self_attn." + name + "_proj.weight",
-                            {of * d, t.hidden}, rows, h),
+        CHECK(equal(slice_of(weights, prefix + "self_attn." + name + "_proj.weight",
+                             {of * d, t.hidden}, rows, h),
                     at));
         at += rows.size() * t.hidden;
       }
-      CHECK(
-          equal(part_of(weights, prefix + "self_attn.o_proj.weight", {t.hidden, t.heads * d}, h, q),
-                layer.out.data));
+      CHECK(equal(
+          slice_of(weights, prefix + "self_attn.o_proj.weight", {t.hidden, t.heads * d}, h, q),
+          layer.out.data));
     }
     if (!share.columns.empty()) {
       REQUIRE(layer.gate_up.rows == 2 * share.columns.size());
       REQUIRE(layer.down.columns == share.columns.size());
       CHECK(equal(
-          part_of(weights, prefix + "post_attention_layernorm.weight", vector_shape, {0, 1}, h),
+          slice_of(weights, prefix + "post_attention_layernorm.weight", vector_shape, {0, 1}, h),
           layer.ffn_norm.weight.data()));
       const std::vector<std::int64_t> up_shape{t.intermediate, t.hidden};
-      CHECK(equal(part_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
+      CHECK(equal(slice_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
                   layer.gate_up.data));
-      CHECK(equal(part_of(weights, prefix + "mlp.up_proj.weight", up_shape, share.columns, h),
+      CHECK(equal(slice_of(weights, prefix + "mlp.up_proj.weight", up_shape, share.columns, h),
                   layer.gate_up.data + share.columns.size() * t.hidden));
-      CHECK(equal(part_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate}, h,
-                          share.columns),
+      CHECK(equal(slice_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate}, h,
+                           share.columns),
                   layer.down.data));
     }
   }
@@ -101,13 +101,13 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
   CHECK((tensors.embedding.data != nullptr) == share.embedding);
   CHECK((tensors.head.data != nullptr) == share.head);
   if (share.embedding) {
-    CHECK(equal(part_of(weights, "model.embed_tokens.weight", vocab_shape, all(t.vocab), h),
+    CHECK(equal(slice_of(weights, "model.embed_tokens.weight", vocab_shape, all(t.vocab), h),
                 tensors.embedding.data));
   }
   if (share.head) {
     const char* name = t.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
-    CHECK(equal(part_of(weights, name, vocab_shape, all(t.vocab), h), tensors.head.data));
-    CHECK(equal(part_of(weights, "model.norm.weight", vector_shape, {0, 1}, h),
+    CHECK(equal(slice_of(weights, name, vocab_shape, all(t.vocab), h), tensors.head.data));
+    CHECK(equal(slice_of(weights, "model.norm.weight", vector_shape, {0, 1}, h),
                 tensors.final_norm.weight.data()));
     CHECK((tensors.head.data == tensors.embedding.data) == (t.tied_embeddings && share.embedding));
   }
@@ -156,8 +156,8 @@ TEST_CASE(
       double exact = 0.0;
       for (const LayoutBlock& block : layout.blocks) {
         CHECK(block.offset % kBlockAlignment == 0);
-        for (const TensorPart& part : block.parts) {
-          exact += static_cast<double>(part.elements() * sizeof(float));
+        for (const TensorSlice& slice : block.slices) {
+          exact += static_cast<double>(slice.elements() * sizeof(float));
         }
       }
       // An empty half of a share has no norm to hold; the prediction may count it.
@@ -178,13 +178,13 @@ TEST_CASE("exec/shard: every matrix begins 64-aligned") {
   const Transformer t = small_llama();
   for (const Share& share : shares_of(t)) {
     for (const LayoutBlock& block : layout_of(t, share).blocks) {
-      for (const TensorPart& part : block.parts) {
+      for (const TensorSlice& slice : block.slices) {
         // Key, value and up rows continue the matrix before them.
-        if (has(part.tensor, "k_proj") || has(part.tensor, "v_proj") ||
-            has(part.tensor, "up_proj")) {
+        if (has(slice.tensor, "k_proj") || has(slice.tensor, "v_proj") ||
+            has(slice.tensor, "up_proj")) {
           continue;
         }
-        CHECK(part.offset % 64 == 0);
+        CHECK(slice.offset % 64 == 0);
       }
     }
   }

@@ -111,9 +111,9 @@ class MemoryTransport final : public exec::Transport {
   }
 
  private:
-  template <class Ready>
-  void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
-    network_.changed.wait(lock, [&] { return cancelled_ || ready(); });
+  template <class Predicate>
+  void wait(std::unique_lock<std::mutex>& lock, Predicate predicate) {
+    network_.changed.wait(lock, [&] { return cancelled_ || predicate(); });
     if (cancelled_) throw Error(reason_);
   }
   // Under the network's mutex.

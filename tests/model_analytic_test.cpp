@@ -221,7 +221,7 @@ TEST_CASE("model/analytic: attention grows with the context when a graph comes b
   }
 }
 
-TEST_CASE("model/analytic: graphs of several shapes in turn keep their own costs") {
+TEST_CASE("model/analytic: graphs of several structures in turn keep their own costs") {
   class Alternate : public Steps {
    public:
     Alternate() {
@@ -434,7 +434,8 @@ TEST_CASE("model/analytic: small messages take the computing threads' time, larg
   CHECK(copies(TaskKind::capture, cluster, costs, graph).at(small).end == 0.0);
 }
 
-TEST_CASE("model/analytic: marks reach into the step before, and loads stall what waits for them") {
+TEST_CASE(
+    "model/analytic: events reach into the step before, and loads stall what waits for them") {
   // A load takes 4 s, every other task 1 s.
   const Cluster fast = test::star(1);
   std::vector<Device> devices = fast.devices();
@@ -450,9 +451,9 @@ TEST_CASE("model/analytic: marks reach into the step before, and loads stall wha
   const TaskIndex loaded = graph.add(load, {}, {0});
   const TaskIndex used = graph.add(add_on(0), {loaded});
   graph.add(add_on(0), {used});
-  graph.carry(used);
+  graph.record_event(used);
   const std::vector<Span> spans = evaluate(cluster, costs, graph, 3);
-  // Load and use take turns, as the mark demands; the second add is hidden behind the load.
+  // Load and use take turns, as the event demands; the second add is hidden behind the load.
   for (int step = 0; step < 3; ++step) {
     CAPTURE(step);
     const auto at = static_cast<std::size_t>(3 * step);

@@ -13,9 +13,10 @@ DeviceProfile profile_with(std::vector<RatePoint> points, double overhead_s = 0.
   return profile;
 }
 
-double time_at(const DeviceProfile& profile, double reuse, double bytes = 1.0) {
+double time_at(const DeviceProfile& profile, double intensity, double bytes = 1.0) {
   const CostModel costs(test::small_llama(), {profile});
-  return costs.compute_time(0, TaskKind::ffn_up, {.streamed_bytes = bytes, .reuse = reuse}).value();
+  return costs.compute_time(0, TaskKind::ffn_up, {.streamed_bytes = bytes, .intensity = intensity})
+      .value();
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_CASE("model/device_profile: a slowed machine computes slower and sends as b
     for (std::size_t p = 0; p < profile.rate[i].points.size(); ++p) {
       CHECK(slow.rate[i].points[p].seconds_per_byte ==
             doctest::Approx(3.0 * profile.rate[i].points[p].seconds_per_byte));
-      CHECK(slow.rate[i].points[p].reuse == profile.rate[i].points[p].reuse);
+      CHECK(slow.rate[i].points[p].intensity == profile.rate[i].points[p].intensity);
     }
   }
   CHECK(slow.inlined->send.overhead_s == doctest::Approx(9e-6));

@@ -101,42 +101,43 @@ TEST_CASE("model/task_graph: advance moves every segment and nothing else") {
   }
 }
 
-TEST_CASE("model/task_graph: the shape's identity lasts through advance and ends with add") {
+TEST_CASE("model/task_graph: the structure's identity lasts through advance and ends with add") {
   TaskGraph graph(three_rows());
   graph.add(add_task(), {});
-  const auto shape = graph.shape();
+  const auto structure = graph.structure();
   const std::int32_t past[] = {9, 3};
   graph.advance(past);
-  CHECK(graph.shape() == shape);
+  CHECK(graph.structure() == structure);
   TaskGraph copy = graph;
-  CHECK(copy.shape() == shape);
+  CHECK(copy.structure() == structure);
   copy.add(add_task(), {});
-  CHECK(copy.shape() != shape);
-  CHECK(graph.shape() == shape);
+  CHECK(copy.structure() != structure);
+  CHECK(graph.structure() == structure);
   graph.add(add_task(), {});
-  CHECK(graph.shape() != shape);
-  CHECK(TaskGraph(three_rows()).shape() != TaskGraph(three_rows()).shape());
+  CHECK(graph.structure() != structure);
+  CHECK(TaskGraph(three_rows()).structure() != TaskGraph(three_rows()).structure());
 }
 
-TEST_CASE("model/task_graph: marks come back as carried and awaited, and belong to the shape") {
+TEST_CASE(
+    "model/task_graph: events come back as recorded and awaited, and belong to the structure") {
   TaskGraph graph(three_rows());
   const TaskIndex a = graph.add(add_task(), {}, {1, 0});
   const TaskIndex b = graph.add(add_task(), {a});
-  graph.carry(b);
-  graph.carry(a);
-  graph.carry(b);
-  REQUIRE(graph.carried().size() == 3);
-  CHECK(graph.carried()[0] == b);
-  CHECK(graph.carried()[1] == a);
-  CHECK(graph.carried()[2] == b);
-  REQUIRE(graph.carried_dependencies(a).size() == 2);
-  CHECK(graph.carried_dependencies(a)[0] == 1);
-  CHECK(graph.carried_dependencies(a)[1] == 0);
-  CHECK(graph.carried_dependencies(b).empty());
+  graph.record_event(b);
+  graph.record_event(a);
+  graph.record_event(b);
+  REQUIRE(graph.events().size() == 3);
+  CHECK(graph.events()[0] == b);
+  CHECK(graph.events()[1] == a);
+  CHECK(graph.events()[2] == b);
+  REQUIRE(graph.awaited_events(a).size() == 2);
+  CHECK(graph.awaited_events(a)[0] == 1);
+  CHECK(graph.awaited_events(a)[1] == 0);
+  CHECK(graph.awaited_events(b).empty());
   const TaskGraph copy = graph;
-  graph.carry(a);
-  CHECK(copy.shape() != graph.shape());
-  CHECK_THROWS_AS(graph.carry(2), std::logic_error);
-  CHECK_THROWS_AS(graph.carry(-1), std::logic_error);
+  graph.record_event(a);
+  CHECK(copy.structure() != graph.structure());
+  CHECK_THROWS_AS(graph.record_event(2), std::logic_error);
+  CHECK_THROWS_AS(graph.record_event(-1), std::logic_error);
   CHECK_THROWS_AS(graph.add(add_task(), {}, {-1}), std::logic_error);
 }

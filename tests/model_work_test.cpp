@@ -55,7 +55,7 @@ TEST_CASE("model/work: Llama 2-7B") {
   SUBCASE("Wq, Wk, Wv: 4 * 4096 * 3 * 4096 bytes, reused by each row") {
     const Work w = work_of(t, one(0, 7), task(TaskKind::project_qkv, {0, 7}, {0, 32}));
     CHECK(w.streamed_bytes == 4.0 * 4096 * 3 * 4096);
-    CHECK(w.reuse == 7.0);
+    CHECK(w.intensity == 7.0);
     CHECK(w.bytes_read == w.streamed_bytes + 4.0 * 7 * 4096);
     CHECK(w.bytes_written == 4.0 * 7 * 3 * 4096);
   }
@@ -67,7 +67,7 @@ TEST_CASE("model/work: Llama 2-70B's key/value heads are an eighth of its heads"
   CHECK(qkv.streamed_bytes == 4.0 * 8192 * (8192 + 2 * 1024));
   const Work attend = work_of(t, one(99, 1), task(TaskKind::attend, {0, 1}, {0, 64}));
   CHECK(attend.streamed_bytes == 4.0 * 2 * 100 * 1024);
-  CHECK(attend.reuse == 8.0);
+  CHECK(attend.intensity == 8.0);
   CHECK(attend.flops == 4.0 * 8192 * 100);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("model/work: matrices and attention do half a flop a streamed byte and
         CAPTURE(to_string(kind));
         const Work w = work_of(t, batch, task(kind, {1, 8}, {begin, end}));
         CHECK(w.flops > 0.0);
-        CHECK(w.flops == doctest::Approx(0.5 * w.streamed_bytes * w.reuse).epsilon(1e-12));
+        CHECK(w.flops == doctest::Approx(0.5 * w.streamed_bytes * w.intensity).epsilon(1e-12));
       }
     }
   }
@@ -149,7 +149,7 @@ TEST_CASE("model/work: attention's closed form is the sum over its rows") {
     const Work w = work_of(t, batch, attend);
     CHECK(w.flops == doctest::Approx(4.0 * 5 * 4 * keys).epsilon(1e-12));
     CHECK(w.streamed_bytes == doctest::Approx(4.0 * 2 * 3 * 4 * streamed).epsilon(1e-12));
-    CHECK(std::isfinite(w.reuse));
+    CHECK(std::isfinite(w.intensity));
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("model/work: activations, messages and loads") {
     const Work w = work_of(t, batch, task(TaskKind::add, {0, 5}, {0, 24}));
     CHECK(w.flops == 120.0);
     CHECK(w.streamed_bytes == 12.0 * 120);
-    CHECK(w.reuse == 1.0);
+    CHECK(w.intensity == 1.0);
   }
   SUBCASE("embed copies rows: 2 * 4 * 5 * 24 bytes") {
     CHECK(work_of(t, batch, task(TaskKind::embed, {0, 5}, {})).streamed_bytes == 8.0 * 120);
@@ -213,8 +213,8 @@ TEST_CASE("model/work: without a causal mask every row sees every key, no step h
   SUBCASE("a pass of 7: 4 heads d 7 * 7 flops, and each key is reused by 7 rows") {
     const Work w = work_of(t, one(0, 7), task(TaskKind::attend, {0, 7}, {0, heads}));
     CHECK(w.flops == 4.0 * static_cast<double>(heads * t.head_dim) * 49);
-    CHECK(w.reuse == 7.0 * static_cast<double>(t.group()));
-    CHECK(w.flops == doctest::Approx(w.streamed_bytes * w.reuse / 2.0));
+    CHECK(w.intensity == 7.0 * static_cast<double>(t.group()));
+    CHECK(w.flops == doctest::Approx(w.streamed_bytes * w.intensity / 2.0));
   }
   SUBCASE("two segments do not see each other: 4 heads d (3 * 3 + 5 * 5)") {
     const Batch batch{{{.sequence = 0, .rows = 3}, {.sequence = 1, .rows = 5}}};

@@ -218,7 +218,7 @@ TEST_CASE("planner/collective: a sum for the master alone sends half the bytes")
       const model::TaskGraph graph = sum_graph(cluster, 0, allreduce, kColumns, participants);
       const double p = planner::power_of_two(devices);
       double expected = (devices - 1) * kBytes;  // each term once
-      // And the parts of the others, to the master.
+      // And the chunks of the others, to the master.
       if (allreduce == "ring") expected += (devices - 1) * kBytes / devices;
       if (allreduce == "halving") expected += (p - 1) * kBytes / p;
       CHECK(bytes_of(graph) == doctest::Approx(expected).epsilon(1e-12));
@@ -229,9 +229,9 @@ TEST_CASE("planner/collective: a sum for the master alone sends half the bytes")
 struct Operation {
   model::TaskGraph graph{model::Batch{{{.rows = kSumRows}}}};
   Exchange exchange;
-  Operation(int ranks, int parts, std::int32_t columns, int owners)
+  Operation(int ranks, int chunks, std::int32_t columns, int owners)
       : exchange(graph, {.master = 0, .rows = {0, kSumRows}, .columns = {0, columns}},
-                 some(ranks, owners), parts) {}
+                 some(ranks, owners), chunks) {}
   // The first `owners` contribute.
   static std::vector<Participant> some(int ranks, int owners) {
     std::vector<Participant> all = everyone(ranks);
@@ -240,39 +240,39 @@ struct Operation {
   }
 };
 
-TEST_CASE("planner/collective: a reduce-scatter leaves each rank the sum of its part") {
+TEST_CASE("planner/collective: a reduce-scatter leaves each rank the sum of its chunk") {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const bool halves : {false, true}) {
       CAPTURE(ranks);
       CAPTURE(halves);
-      const int parts = halves ? planner::power_of_two(ranks) : ranks;
-      Operation op(ranks, parts, kColumns, ranks);
+      const int chunks = halves ? planner::power_of_two(ranks) : ranks;
+      Operation op(ranks, chunks, kColumns, ranks);
       halves ? halving_reduce_scatter(op.exchange) : ring_reduce_scatter(op.exchange);
       Memory memory;
       for (int d = 0; d < ranks; ++d)
         for (int row = 0; row < kSumRows; ++row)
           for (int c = 0; c < kColumns; ++c) memory.partial(d, row, c) = term(d, row, c);
       memory.run(op.graph);
-      std::vector<bool> summed(static_cast<std::size_t>(parts), false);
-      for (int part = 0; part < parts; ++part) {
-        const model::Range columns = op.exchange.columns({part, part + 1});
+      std::vector<bool> summed(static_cast<std::size_t>(chunks), false);
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const model::Range columns = op.exchange.columns({chunk, chunk + 1});
         for (int d = 0; d < ranks; ++d) {
           double expected = 0.0;
           for (int q = 0; q < ranks; ++q) expected += term(q, 1, columns.begin);
           if (memory.partial(d, 1, columns.begin) != expected) continue;
-          CHECK(!summed[static_cast<std::size_t>(part)]);  // at one rank only
-          summed[static_cast<std::size_t>(part)] = true;
-          if (!halves) CHECK(d == part);
+          CHECK(!summed[static_cast<std::size_t>(chunk)]);  // at one rank only
+          summed[static_cast<std::size_t>(chunk)] = true;
+          if (!halves) CHECK(d == chunk);
         }
-        CHECK(summed[static_cast<std::size_t>(part)]);
+        CHECK(summed[static_cast<std::size_t>(chunk)]);
       }
       const double n = ranks;
-      const double p = parts;
+      const double p = chunks;
       double time = (n - 1) * (2e-3 + kBytes / n / 1e6);
       double bytes = (n - 1) * kBytes;
       if (halves) {
         time = std::log2(p) * 2e-3 + (1 - 1 / p) * kBytes / 1e6;
-        if (ranks > parts) time += 2e-3 + kBytes / 1e6;
+        if (ranks > chunks) time += 2e-3 + kBytes / 1e6;
       }
       CHECK(time_of(mesh_of(ranks, 2e-3, 1e6), op.graph) == doctest::Approx(time).epsilon(1e-9));
       CHECK(bytes_of(op.graph) == bytes);
@@ -303,7 +303,7 @@ TEST_CASE("planner/collective: a broadcast takes D (l + S / B) and gives all wha
   }
 }
 
-TEST_CASE("planner/collective: an all-to-all takes l + S / (N B), and every part arrives") {
+TEST_CASE("planner/collective: an all-to-all takes l + S / (N B), and every chunk arrives") {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     CAPTURE(ranks);
     Operation op(ranks, ranks, kColumns, ranks);
@@ -314,14 +314,14 @@ TEST_CASE("planner/collective: an all-to-all takes l + S / (N B), and every part
     memory.run(op.graph);
     int wrong = 0;
     for (int to = 0; to < ranks; ++to) {
-      const model::Range part = op.exchange.columns({to, to + 1});
+      const model::Range chunk = op.exchange.columns({to, to + 1});
       for (int from = 0; from < ranks; ++from) {
         if (from == to) continue;
         const auto slot = static_cast<std::int16_t>(from < to ? from : from - 1);
         const auto task = static_cast<std::size_t>(
             arrivals[static_cast<std::size_t>(to)][static_cast<std::size_t>(slot)]);
         if (op.graph.tasks()[task].device != from || op.graph.tasks()[task].peer != to) ++wrong;
-        for (int c = part.begin; c < part.end; ++c)
+        for (int c = chunk.begin; c < chunk.end; ++c)
           if (memory.at(to, {BufferKind::receive, slot}, 0, c) != term(from, 0, c)) ++wrong;
       }
     }

@@ -24,26 +24,26 @@ model::Cluster star_cluster(const std::vector<DeviceSpec>& specs) {
   return {"star", std::move(devices), {"router"}, std::move(links), std::move(edges)};
 }
 
-model::Transformer small_model(const Shape& shape) {
+model::Transformer small_model(const ModelSizes& sizes) {
   return {.name = "small",
-          .layers = shape.layers,
-          .hidden = shape.heads * shape.head_dim,
-          .heads = shape.heads,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
-          .intermediate = shape.intermediate,
-          .vocab = shape.vocab,
+          .layers = sizes.layers,
+          .hidden = sizes.heads * sizes.head_dim,
+          .heads = sizes.heads,
+          .kv_heads = sizes.kv_heads,
+          .head_dim = sizes.head_dim,
+          .intermediate = sizes.intermediate,
+          .vocab = sizes.vocab,
           .max_context = 64};
 }
 
-planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
-                      const planner::Split& split) {
+planner::Plan plan_of(const std::string& strategy, const ModelSizes& sizes,
+                      model::DeviceIndex master, const planner::Split& split) {
   const bool splits = planner::find_strategy(strategy).splits;
   planner::Plan plan{
       .strategy = strategy,
       .partition = splits ? "given" : "",
       .allreduce = splits ? planner::AllreduceChoice{"star", "star"} : planner::AllreduceChoice{},
-      .model = small_model(shape),
+      .model = small_model(sizes),
       .cluster = star_cluster(std::vector<DeviceSpec>(split.heads.size())),
       .master = master,
       .workload = {.prompt_tokens = 5, .new_tokens = 3},

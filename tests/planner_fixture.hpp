@@ -21,7 +21,7 @@ struct DeviceSpec {
 // Devices "d0", "d1", ... each on its own split-duplex access link to one router.
 model::Cluster star_cluster(const std::vector<DeviceSpec>& devices);
 
-struct Shape {
+struct ModelSizes {
   std::int64_t layers = 2;
   std::int64_t heads = 4;
   std::int64_t kv_heads = 4;
@@ -29,11 +29,11 @@ struct Shape {
   std::int64_t intermediate = 6;
   std::int64_t vocab = 11;
 };
-model::Transformer small_model(const Shape& shape);
+model::Transformer small_model(const ModelSizes& sizes);
 
 // A plan of `strategy` with these shares on unlimited devices.
-planner::Plan plan_of(const std::string& strategy, const Shape& shape, model::DeviceIndex master,
-                      const planner::Split& split);
+planner::Plan plan_of(const std::string& strategy, const ModelSizes& sizes,
+                      model::DeviceIndex master, const planner::Split& split);
 
 // A pipeline of so many unlimited devices, a layer each.
 planner::Plan pipeline_of(std::int32_t devices);

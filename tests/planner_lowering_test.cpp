@@ -22,7 +22,7 @@ using planner::Split;
 
 struct Case {
   std::string name;
-  Shape shape;
+  ModelSizes sizes;
   model::DeviceIndex master;
   Split split;
 };
@@ -30,9 +30,9 @@ struct Case {
 // 1, 2, 3, 4, 5 and 7 devices; even and uneven; groups of query heads cut; more devices than
 // key/value heads; devices without heads or without columns, the master among them.
 std::vector<Case> cases() {
-  const Shape mha{.heads = 7, .kv_heads = 7, .intermediate = 13};
-  const Shape gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11};
-  const Shape mqa{.layers = 1, .heads = 5, .kv_heads = 1, .head_dim = 4, .intermediate = 5};
+  const ModelSizes mha{.heads = 7, .kv_heads = 7, .intermediate = 13};
+  const ModelSizes gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11};
+  const ModelSizes mqa{.layers = 1, .heads = 5, .kv_heads = 1, .head_dim = 4, .intermediate = 5};
   return {
       {"one device", mha, 0, {{7}, {13}}},
       {"two, uneven", mha, 1, {{5, 2}, {1, 12}}},
@@ -51,14 +51,14 @@ std::vector<Case> cases() {
 TEST_CASE("planner/lowering: tensor gives the unsharded model's logits, prompt and decode") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    check_generation(plan_of("tensor", c.shape, c.master, c.split));
+    check_generation(plan_of("tensor", c.sizes, c.master, c.split));
   }
 }
 
 TEST_CASE("planner/lowering: local gives the unsharded model's logits, whoever is master") {
-  const Shape shape{.layers = 2, .heads = 6, .kv_heads = 3, .intermediate = 7};
-  check_generation(plan_of("local", shape, 0, {{6}, {7}}));
-  check_generation(plan_of("local", shape, 1, {{0, 6, 0}, {0, 7, 0}}));
+  const ModelSizes sizes{.layers = 2, .heads = 6, .kv_heads = 3, .intermediate = 7};
+  check_generation(plan_of("local", sizes, 0, {{6}, {7}}));
+  check_generation(plan_of("local", sizes, 1, {{0, 6, 0}, {0, 7, 0}}));
 }
 
 TEST_CASE("planner/lowering: random splits give the unsharded model's logits") {
@@ -70,10 +70,10 @@ TEST_CASE("planner/lowering: random splits give the unsharded model's logits") {
     };
     const int group = draw(1, 3);
     const int kv_heads = draw(1, 3);
-    const Shape shape{.layers = draw(1, 3),
-                      .heads = group * kv_heads,
-                      .kv_heads = kv_heads,
-                      .intermediate = draw(2, 9)};
+    const ModelSizes sizes{.layers = draw(1, 3),
+                           .heads = group * kv_heads,
+                           .kv_heads = kv_heads,
+                           .intermediate = draw(2, 9)};
     const auto devices = static_cast<std::size_t>(draw(1, 5));
     Split split{std::vector<std::int64_t>(devices), std::vector<std::int64_t>(devices)};
     const auto spread = [&](std::vector<std::int64_t>& counts, std::int64_t total) {
@@ -81,17 +81,17 @@ TEST_CASE("planner/lowering: random splits give the unsharded model's logits") {
         ++counts[static_cast<std::size_t>(draw(0, static_cast<int>(devices) - 1))];
       }
     };
-    spread(split.heads, shape.heads);
-    spread(split.columns, shape.intermediate);
+    spread(split.heads, sizes.heads);
+    spread(split.columns, sizes.intermediate);
     bool idle = false;
     for (std::size_t d = 0; d < devices; ++d) {
       idle = idle || (split.heads[d] == 0 && split.columns[d] == 0);
     }
     const int master = draw(0, static_cast<int>(devices) - 1);
     if (idle) {
-      CHECK_THROWS_AS(plan_of("tensor", shape, master, split), Error);
+      CHECK_THROWS_AS(plan_of("tensor", sizes, master, split), Error);
     } else {
-      check_generation(plan_of("tensor", shape, master, split));
+      check_generation(plan_of("tensor", sizes, master, split));
     }
   }
 }
@@ -101,7 +101,7 @@ TEST_CASE("planner/lowering: as many of a text's last rows are sampled as asked 
   const auto length = static_cast<std::int32_t>(text.size());
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const planner::Plan plan = plan_of("tensor", c.shape, c.master, c.split);
+    const planner::Plan plan = plan_of("tensor", c.sizes, c.master, c.split);
     for (std::int32_t wanted = 0; wanted <= length; ++wanted) {
       CAPTURE(wanted);
       Interpreter interpreter(plan);
@@ -120,7 +120,7 @@ TEST_CASE("planner/lowering: as many of a text's last rows are sampled as asked 
 TEST_CASE("planner/lowering: several sequences share a step and do not see each other") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const planner::Plan plan = plan_of("tensor", c.shape, c.master, c.split);
+    const planner::Plan plan = plan_of("tensor", c.sizes, c.master, c.split);
     const auto lower = planner::find_strategy("tensor").lower;
     Interpreter interpreter(plan);
     // A prompt of three, then one joined by a prompt of two, then both decoding.
@@ -180,7 +180,7 @@ class Order {
 TEST_CASE("planner/lowering: what a task reads has been written, by dependencies and lanes") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const planner::Plan plan = plan_of("tensor", c.shape, c.master, c.split);
+    const planner::Plan plan = plan_of("tensor", c.sizes, c.master, c.split);
     const model::TaskGraph graph =
         planner::find_strategy("tensor").lower(plan, planner::prompt_batch({3, 1}));
     const Order order(graph);
@@ -210,7 +210,7 @@ TEST_CASE("planner/lowering: what a task reads has been written, by dependencies
 TEST_CASE("planner/lowering: tokens, embedding and logits stay on the master") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const planner::Plan plan = plan_of("tensor", c.shape, c.master, c.split);
+    const planner::Plan plan = plan_of("tensor", c.sizes, c.master, c.split);
     const model::TaskGraph graph =
         planner::find_strategy("tensor").lower(plan, planner::prompt_batch({5, 1}));
     int embeds = 0;
@@ -247,10 +247,10 @@ TEST_CASE("planner/lowering: tensor sends 4 L (N-1) messages of rows * hidden * 
         CAPTURE(devices);
         CAPTURE(layers);
         CAPTURE(rows);
-        const Shape shape{
+        const ModelSizes sizes{
             .layers = layers, .heads = devices, .kv_heads = devices, .intermediate = devices};
         const std::vector<std::int64_t> ones(static_cast<std::size_t>(devices), 1);
-        const planner::Plan plan = plan_of("tensor", shape, 0, {ones, ones});
+        const planner::Plan plan = plan_of("tensor", sizes, 0, {ones, ones});
         const model::TaskGraph graph = lower(plan, planner::prompt_batch({rows, 1}));
         const auto messages = static_cast<double>(4 * layers * (devices - 1));
         const auto payload = 4.0 * rows * static_cast<double>(plan.model.hidden);
@@ -265,7 +265,7 @@ TEST_CASE("planner/lowering: tensor sends 4 L (N-1) messages of rows * hidden * 
 
 TEST_CASE("planner/lowering: a device without work in a half sends nothing for it") {
   // 3 devices, 3 layers, device 1 without heads: of 4 L (N-1) = 24 messages, 3 terms fall away.
-  const Shape gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11};
+  const ModelSizes gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11};
   const planner::Plan no_heads = plan_of("tensor", gqa, 0, {{4, 0, 4}, {3, 5, 3}});
   // Without columns it also needs no sum of the last attention: 24 - 3 - 1.
   const planner::Plan no_columns = plan_of("tensor", gqa, 0, {{4, 3, 1}, {8, 0, 3}});

@@ -62,11 +62,11 @@ TEST_CASE("planner/largest remainder: shares sum to the total, each within one o
 }
 
 // A plan without shares, over devices with these budgets.
-planner::Plan outline(const Shape& shape, const std::vector<DeviceSpec>& devices) {
+planner::Plan outline(const ModelSizes& sizes, const std::vector<DeviceSpec>& devices) {
   planner::Plan plan{.strategy = "tensor",
                      .partition = "galaxy",
                      .allreduce = {"star", "star"},
-                     .model = small_model(shape),
+                     .model = small_model(sizes),
                      .cluster = star_cluster(devices),
                      .master = 0,
                      .workload = {.prompt_tokens = 3, .new_tokens = 2},
@@ -107,8 +107,8 @@ TEST_CASE("planner/galaxy: with ample memory it is the proportional split") {
     CAPTURE(trial);
     std::vector<double> v(std::uniform_int_distribution<std::size_t>(1, 7)(random));
     for (double& x : v) x = std::uniform_real_distribution<double>(0.1, 4.0)(random);
-    const Shape shape{.heads = 8, .kv_heads = 4, .intermediate = 37};
-    const planner::Plan plan = outline(shape, std::vector<DeviceSpec>(v.size()));
+    const ModelSizes sizes{.heads = 8, .kv_heads = 4, .intermediate = 37};
+    const planner::Plan plan = outline(sizes, std::vector<DeviceSpec>(v.size()));
     const Split split = galaxy_split(Budget(plan, exchange(v.size())), v);
     CHECK(split == planner::proportional_split(plan.model, v));
   }
@@ -116,13 +116,13 @@ TEST_CASE("planner/galaxy: with ample memory it is the proportional split") {
 
 TEST_CASE("planner/galaxy: what one device cannot hold moves to the others, columns first") {
   // Capacities 1:1:2 over 8 heads and 40 columns: heads 2 2 4, columns 10 10 20.
-  const Shape shape{.heads = 8, .kv_heads = 8, .intermediate = 40};
+  const ModelSizes sizes{.heads = 8, .kv_heads = 8, .intermediate = 40};
   const std::vector<double> v{1.0, 1.0, 2.0};
   std::vector<DeviceSpec> specs(3);
-  planner::Plan plan = outline(shape, specs);
+  planner::Plan plan = outline(sizes, specs);
   const auto split_with = [&](double bytes) {
     specs[2].memory_bytes = bytes;
-    plan = outline(shape, specs);
+    plan = outline(sizes, specs);
     return galaxy_split(Budget(plan, exchange(3)), v);
   };
   SUBCASE("room for 4 heads and 14 columns: 6 columns go, 3 to each of the equal others") {
@@ -138,12 +138,12 @@ TEST_CASE("planner/galaxy: what one device cannot hold moves to the others, colu
 
 TEST_CASE("planner/galaxy: what the first cannot take goes on to the next") {
   // Columns 10 10 20; device 2 holds 14, so 6 go; device 1 has room for 11 only: its 3 become 1.
-  const Shape shape{.heads = 8, .kv_heads = 8, .intermediate = 40};
+  const ModelSizes sizes{.heads = 8, .kv_heads = 8, .intermediate = 40};
   std::vector<DeviceSpec> specs(3);
-  planner::Plan plan = outline(shape, specs);
+  planner::Plan plan = outline(sizes, specs);
   specs[1].memory_bytes = bytes_of(plan, 1, 2, 11);
   specs[2].memory_bytes = bytes_of(plan, 2, 4, 14);
-  plan = outline(shape, specs);
+  plan = outline(sizes, specs);
   const Split split = galaxy_split(Budget(plan, exchange(3)), std::vector{1.0, 1.0, 2.0});
   CHECK(split == Split{{2, 2, 4}, {15, 11, 14}});
 }
@@ -178,9 +178,9 @@ TEST_CASE("planner/galaxy: shares sum to the model and respect every budget") {
     CAPTURE(trial);
     const auto devices = std::uniform_int_distribution<std::size_t>(1, 3)(random);
     const int kv_heads = std::uniform_int_distribution<int>(0, 1)(random) == 0 ? 4 : 2;
-    const Shape shape{.heads = 4, .kv_heads = kv_heads, .intermediate = 7};
+    const ModelSizes sizes{.heads = 4, .kv_heads = kv_heads, .intermediate = 7};
     std::vector<DeviceSpec> specs(devices);
-    planner::Plan plan = outline(shape, specs);
+    planner::Plan plan = outline(sizes, specs);
     std::vector<double> v;
     for (std::size_t d = 0; d < devices; ++d) {
       v.push_back(std::uniform_real_distribution<double>(0.2, 3.0)(random));
@@ -188,7 +188,7 @@ TEST_CASE("planner/galaxy: shares sum to the model and respect every budget") {
       const double scale = std::uniform_real_distribution<double>(0.5, 1.1)(random);
       specs[d].memory_bytes = all * scale;
     }
-    plan = outline(shape, specs);
+    plan = outline(sizes, specs);
     const Budget budget(plan, exchange(devices));
     const Split split = galaxy_split(budget, v);
     CHECK(sum(split.heads) == 4);

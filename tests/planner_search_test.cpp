@@ -18,8 +18,8 @@ using planner::make_plan;
 using planner::Plan;
 using planner::Request;
 
-Request request_for(const std::vector<DeviceSpec>& devices, const Shape& shape = {}) {
-  return {.model = small_model(shape),
+Request request_for(const std::vector<DeviceSpec>& devices, const ModelSizes& sizes = {}) {
+  return {.model = small_model(sizes),
           .cluster = star_cluster(devices),
           .workload = {.prompt_tokens = 5, .new_tokens = 3}};
 }
@@ -203,7 +203,7 @@ void check_within_budget(const Plan& plan) {
 }
 
 // Blocks of several pages, so that windows differ in memory.
-constexpr Shape kLarge{
+constexpr ModelSizes kLarge{
     .layers = 4, .heads = 8, .kv_heads = 8, .head_dim = 8, .intermediate = 160, .vocab = 700};
 
 TEST_CASE("planner/search: auto streams only where whole weights do not fit") {
@@ -316,14 +316,14 @@ TEST_CASE("planner/search: windows are as fast as the best of all, or within 5%,
   const auto draw = [&](double low, double high) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
   };
-  Shape shape = kLarge;
-  shape.layers = 3;
+  ModelSizes sizes = kLarge;
+  sizes.layers = 3;
   int cases = 0;
   int missed = 0;
   for (int trial = 0; trial < 30; ++trial) {
     CAPTURE(trial);
     Request request =
-        request_for({{1e8, 1e12, draw(1e5, 1e8)}, {2e8, 1e12, draw(1e5, 1e8)}}, shape);
+        request_for({{1e8, 1e12, draw(1e5, 1e8)}, {2e8, 1e12, draw(1e5, 1e8)}}, sizes);
     request.window = {.blocks = std::nullopt};
     request.memory_limit = model::Bytes{draw(150e3, 500e3)};
     const auto result = make_plan(request);

@@ -9,10 +9,10 @@
 
 #include "model/analytic.hpp"
 #include "model/error.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
-#include "planner/shape_cache.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {
@@ -40,7 +40,7 @@ planner::Plan two_devices() {
 
 model::RunRecorder predicted(const planner::Plan& plan, model::Scheduler& scheduler) {
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  planner::ShapeCache graphs(plan);
+  planner::GraphCache graphs(plan);
   model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
   return recorder;
 }

@@ -8,7 +8,7 @@ namespace tandem::test {
 namespace {
 
 TEST_CASE("planner/tensor: every collective generates the unsharded model's logits") {
-  const Shape shape{.heads = 6, .kv_heads = 3, .head_dim = 2, .intermediate = 7};
+  const ModelSizes sizes{.heads = 6, .kv_heads = 3, .head_dim = 2, .intermediate = 7};
   const std::vector<planner::Split> splits{{{6}, {7}},
                                            {{3, 3}, {4, 3}},
                                            {{2, 2, 2}, {3, 0, 4}},
@@ -21,7 +21,7 @@ TEST_CASE("planner/tensor: every collective generates the unsharded model's logi
         CAPTURE(prompt);
         CAPTURE(decode);
         CAPTURE(split.heads.size());
-        planner::Plan plan = plan_of("tensor", shape, split.heads.size() > 2 ? 2 : 0, split);
+        planner::Plan plan = plan_of("tensor", sizes, split.heads.size() > 2 ? 2 : 0, split);
         plan.allreduce = {prompt, decode};
         plan.validate();
         check_generation(plan);

@@ -135,12 +135,12 @@ TEST_CASE("planner/window memory: which blocks are streamed, and what they and t
 
 TEST_CASE(
     "planner/window memory: w = 1 takes the largest block, no window less than Proposition 5") {
-  const Shape shapes[] = {
+  const ModelSizes all_sizes[] = {
       {.layers = 5, .heads = 8, .kv_heads = 8, .head_dim = 16, .intermediate = 400, .vocab = 700},
       {.layers = 4, .heads = 8, .kv_heads = 2, .head_dim = 16, .intermediate = 97, .vocab = 5000},
       {.layers = 3, .heads = 6, .kv_heads = 6, .head_dim = 8, .intermediate = 31, .vocab = 37}};
-  for (const Shape& shape : shapes) {
-    const model::Transformer t = small_model(shape);
+  for (const ModelSizes& sizes : all_sizes) {
+    const model::Transformer t = small_model(sizes);
     const model::Range heads{0, static_cast<std::int32_t>(t.heads)};
     const model::Range columns{0, static_cast<std::int32_t>(t.intermediate)};
     const model::Range layers{0, static_cast<std::int32_t>(t.layers)};

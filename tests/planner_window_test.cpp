@@ -41,8 +41,8 @@ Plan windowed(Plan plan, Window window, ReleaseRule rule) {
 
 // Splits over 1, 2, 3 and 4 devices, some of them without heads or columns.
 std::vector<Plan> plans() {
-  const Shape mha{.layers = 4, .heads = 6, .kv_heads = 6, .intermediate = 13, .vocab = 23};
-  const Shape gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11, .vocab = 37};
+  const ModelSizes mha{.layers = 4, .heads = 6, .kv_heads = 6, .intermediate = 13, .vocab = 23};
+  const ModelSizes gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11, .vocab = 37};
   return {plan_of("local", mha, 0, {{6}, {13}}), plan_of("tensor", mha, 1, {{4, 2}, {1, 12}}),
           plan_of("tensor", gqa, 0, {{4, 0, 4}, {3, 5, 3}}),
           plan_of("tensor", gqa, 2, {{2, 5, 0, 1}, {3, 0, 2, 6}}),
@@ -70,7 +70,7 @@ std::vector<TaskGraph> generation(const Plan& plan, int tokens) {
   return graphs;
 }
 
-// Executes steps in a random order that lanes, dependencies and marks allow.
+// Executes steps in a random order that lanes, dependencies and events allow.
 class RandomOrder {
  public:
   RandomOrder(const std::vector<TaskGraph>& graphs, unsigned seed)
@@ -113,8 +113,8 @@ class RandomOrder {
       if (!done_[step][static_cast<std::size_t>(d)]) return false;
     }
     if (step == 0) return true;
-    for (const std::int32_t mark : graph.carried_dependencies(i)) {
-      const TaskIndex d = (*graphs_)[step - 1].carried()[static_cast<std::size_t>(mark)];
+    for (const std::int32_t event : graph.awaited_events(i)) {
+      const TaskIndex d = (*graphs_)[step - 1].events()[static_cast<std::size_t>(event)];
       if (!done_[step - 1][static_cast<std::size_t>(d)]) return false;
     }
     return true;
@@ -250,15 +250,15 @@ TEST_CASE("planner/window: a graph of one device takes the times of the recurren
   int streamed = 0;
   for (int trial = 0; trial < 200; ++trial) {
     CAPTURE(trial);
-    const Shape shape{.layers = draw(1, 6),
-                      .heads = 2,
-                      .kv_heads = draw(1, 2),
-                      .head_dim = 2 * draw(1, 3),
-                      .intermediate = draw(1, 30),
-                      .vocab = draw(3, 90)};
-    Plan plan = plan_of("local", shape, 0, {{2}, {shape.intermediate}});
+    const ModelSizes sizes{.layers = draw(1, 6),
+                           .heads = 2,
+                           .kv_heads = draw(1, 2),
+                           .head_dim = 2 * draw(1, 3),
+                           .intermediate = draw(1, 30),
+                           .vocab = draw(3, 90)};
+    Plan plan = plan_of("local", sizes, 0, {{2}, {sizes.intermediate}});
     plan = in_whole_seconds(plan, 1.0 / draw(1, 4));
-    const auto retain = static_cast<std::int32_t>(draw(0, static_cast<int>(shape.layers)));
+    const auto retain = static_cast<std::int32_t>(draw(0, static_cast<int>(sizes.layers)));
     plan = windowed(plan, {.blocks = draw(1, 9), .retain = retain}, ReleaseRule::early);
     if (!plan.devices[0].window.streams()) continue;
     ++streamed;
@@ -288,7 +288,7 @@ TEST_CASE("planner/window: a graph of one device takes the times of the recurren
 TEST_CASE("planner/window: without one there is nothing to load, release or fetch") {
   for (const Plan& plan : plans()) {
     for (const TaskGraph& graph : generation(plan, 2)) {
-      CHECK(graph.carried().empty());
+      CHECK(graph.events().empty());
       CHECK(std::ranges::none_of(graph.tasks(), [](const Task& task) {
         return task.kind == TaskKind::load || task.kind == TaskKind::release ||
                task.kind == TaskKind::fetch;

@@ -43,8 +43,8 @@ class RandomClusters {
                       .memory = model::Bytes{number(least_memory, most_memory)},
                       .disk_bandwidth = model::BytesPerSecond{number(1e6, 1e9)}});
     }
-    const std::int64_t shape = integer(0, 2);
-    const int homes = shape == 1 ? static_cast<int>(integer(2, 3)) : 1;
+    const std::int64_t form = integer(0, 2);
+    const int homes = form == 1 ? static_cast<int>(integer(2, 3)) : 1;
     std::vector<std::string> routers;
     std::vector<model::Link> links;
     std::vector<model::Edge> edges;
@@ -57,7 +57,7 @@ class RandomClusters {
                        .latency = model::Seconds{number(low, 30 * low)},
                        .bandwidth = model::BytesPerSecond{number(1e6, 1e9)}});
     };
-    if (shape == 2) {
+    if (form == 2) {
       for (int a = 0; a < devices; ++a) {
         for (int b = a + 1; b < devices; ++b)
           connect("d" + std::to_string(a), "d" + std::to_string(b), 1e-4);

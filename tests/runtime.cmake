@@ -15,7 +15,7 @@ tandem_tests(
     exec_runtime_random_graph_test.cpp
     exec_runtime_relay_test.cpp
     exec_runtime_report_test.cpp
-    exec_runtime_schedule_test.cpp
+    exec_runtime_lane_programs_test.cpp
     exec_runtime_tally_test.cpp
     exec_streaming_test.cpp
     cli_program.cpp

@@ -40,9 +40,9 @@ model::DeviceProfile measured(const model::Device& device, double factor) {
   model::DeviceProfile profile = model::nominal_profile(device);
   for (auto& rate : profile.rate) {
     rate.overhead_s = 3e-6 * factor;
-    rate.points = {{.reuse = 1.0, .seconds_per_byte = 1.1e-9 * factor},
-                   {.reuse = 4.0, .seconds_per_byte = 1.7e-9 * factor},
-                   {.reuse = 64.0, .seconds_per_byte = 9e-9 * factor}};
+    rate.points = {{.intensity = 1.0, .seconds_per_byte = 1.1e-9 * factor},
+                   {.intensity = 4.0, .seconds_per_byte = 1.7e-9 * factor},
+                   {.intensity = 64.0, .seconds_per_byte = 9e-9 * factor}};
   }
   return profile;
 }
@@ -57,7 +57,7 @@ struct Case {
 };
 
 Plan plan_of(const Case& c) {
-  const test::Shape shape{
+  const test::ModelSizes sizes{
       .layers = 3, .heads = 6, .kv_heads = 3, .head_dim = 16, .intermediate = 203, .vocab = 301};
   std::vector<model::Device> devices;
   std::vector<model::Link> links;
@@ -71,7 +71,7 @@ Plan plan_of(const Case& c) {
                          model::Sharing::split_duplex));
     edges.push_back({made.name, "r", {{d, model::Direction::up}}, true});
   }
-  planner::Request request{.model = test::small_model(shape),
+  planner::Request request{.model = test::small_model(sizes),
                            .cluster = {"three", devices, {"r"}, links, edges},
                            .strategy = c.strategy,
                            .workload = {.prompt_tokens = 4, .new_tokens = kTokens}};

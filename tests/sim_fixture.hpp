@@ -53,7 +53,7 @@ inline model::Link link(const std::string& name, double latency_s, double bandwi
 inline model::DeviceProfile free_profile() {
   model::DeviceProfile profile;
   profile.source = "test";
-  for (auto& rate : profile.rate) rate.points = {{.reuse = 1.0, .seconds_per_byte = 0.0}};
+  for (auto& rate : profile.rate) rate.points = {{.intensity = 1.0, .seconds_per_byte = 0.0}};
   return profile;
 }
 

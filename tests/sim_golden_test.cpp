@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "model/analytic.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
-#include "planner/shape_cache.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
@@ -183,14 +183,14 @@ model::DeviceProfile measured_profile(const model::Device& device, double factor
   double own = factor;
   for (auto& rate : profile.rate) {
     rate.overhead_s = 3e-6 * own;
-    rate.points = {{.reuse = 1.0, .seconds_per_byte = 1.1e-9 * own},
-                   {.reuse = 4.0, .seconds_per_byte = 1.7e-9 * own},
-                   {.reuse = 64.0, .seconds_per_byte = 9e-9 * own}};
+    rate.points = {{.intensity = 1.0, .seconds_per_byte = 1.1e-9 * own},
+                   {.intensity = 4.0, .seconds_per_byte = 1.7e-9 * own},
+                   {.intensity = 64.0, .seconds_per_byte = 9e-9 * own}};
     own *= 1.03;
   }
   const auto line = [&](double overhead_s, double byte_s) {
     return model::KindRate{.overhead_s = overhead_s * factor,
-                           .points = {{.reuse = 1.0, .seconds_per_byte = byte_s * factor}}};
+                           .points = {{.intensity = 1.0, .seconds_per_byte = byte_s * factor}}};
   };
   profile.inlined = {
       .send = line(5e-6, 2e-10), .transfer = line(2e-5, 1e-10), .receive = line(7e-6, 3e-10)};
@@ -271,7 +271,7 @@ void predict_served(const Case& c, const Plan& plan, Record& record) {
       planner::RequestScheduler scheduler(
           asked, policy,
           {.chunk = c.chunk, .capacity = planner::wanted_capacity(asked, policy, c.chunk)});
-      planner::ShapeCache graphs(plan);
+      planner::GraphCache graphs(plan);
       model::RunRecorder recorder(plan.cluster, plan.master, true);
       if (simgrid) {
         replay_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder, 1);

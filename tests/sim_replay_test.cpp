@@ -57,12 +57,12 @@ Task random_task(Dice& dice, int devices, const model::Batch& batch) {
   return task;
 }
 
-// `marks`: how many it carries. `awaited`: how many tasks may wait for.
-TaskGraph random_graph(Dice& dice, int devices, int step, int marks, int awaited) {
+// `events`: how many it carries. `awaited`: how many tasks may wait for.
+TaskGraph random_graph(Dice& dice, int devices, int step, int events, int awaited) {
   const model::Batch batch{
       {{.sequence = 0, .past = step * 10, .rows = dice.in(1, 9)}, {.sequence = 1, .past = step}}};
   TaskGraph graph(batch);
-  const int tasks = dice.in(marks == 0 ? 0 : 1, 60);
+  const int tasks = dice.in(events == 0 ? 0 : 1, 60);
   for (int i = 0; i < tasks; ++i) {
     std::vector<TaskIndex> dependencies;
     for (int d = dice.in(0, std::min(i, 3)); d > 0; --d) dependencies.push_back(dice.in(0, i - 1));
@@ -78,7 +78,7 @@ TaskGraph random_graph(Dice& dice, int devices, int step, int marks, int awaited
     if (awaited > 0 && dice.in(0, 4) == 0) waits.push_back(dice.in(0, awaited - 1));
     graph.add(task, dependencies, waits);
   }
-  for (int m = 0; m < marks; ++m) graph.carry(dice.in(0, tasks - 1));
+  for (int m = 0; m < events; ++m) graph.record_event(dice.in(0, tasks - 1));
   return graph;
 }
 
@@ -93,9 +93,9 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graph
     const model::Cluster cluster = random_cluster(dice, dice.in(1, 6));
     const model::CostModel costs = random_costs(dice, cluster);
     std::vector<TaskGraph> graphs;
-    const int marks = dice.in(0, 4);
+    const int events = dice.in(0, 4);
     for (int step = dice.in(1, 5), i = 0; i < step; ++i) {
-      graphs.push_back(random_graph(dice, cluster.size(), i, marks, i == 0 ? 2 : marks));
+      graphs.push_back(random_graph(dice, cluster.size(), i, events, i == 0 ? 2 : events));
     }
     GraphSteps steps(graphs);
     const Spans expected = analytic(cluster, costs, steps, Copies::with);

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "model/analytic.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
-#include "planner/shape_cache.hpp"
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 
@@ -43,7 +43,7 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
           .chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk, steps)};
       planner::RequestScheduler one(requests, policy, options);
       planner::RequestScheduler other(requests, policy, options);
-      planner::ShapeCache graphs(plan);
+      planner::GraphCache graphs(plan);
       model::RunRecorder analytic(plan.cluster, plan.master, false);
       model::RunRecorder simgrid(plan.cluster, plan.master, false);
       model::evaluate_scheduled(plan.cluster, plan.cost_model(), one, graphs, analytic);
@@ -75,7 +75,7 @@ double rate(const planner::Plan& plan, std::size_t sequences, std::int64_t steps
   const planner::Policy& policy = planner::find_policy("continuous");
   planner::RequestScheduler scheduler(
       requests, policy, {.capacity = planner::wanted_capacity(requests, policy, 0, steps)});
-  planner::ShapeCache graphs(plan);
+  planner::GraphCache graphs(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
   sim::replay_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
   model::Result result;

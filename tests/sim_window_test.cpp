@@ -21,7 +21,7 @@ using model::ReleaseRule;
 using model::WeightBlock;
 using planner::Plan;
 using planner::Window;
-using test::Shape;
+using test::ModelSizes;
 
 struct Links {
   double latency_s;
@@ -69,11 +69,11 @@ Plan windowed(Plan plan, Window window, ReleaseRule rule) {
 
 // Splits over 1 to 4 devices, of layers whose number is odd.
 std::vector<Plan> splits() {
-  const Shape shape{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11, .vocab = 37};
-  return {test::plan_of("local", shape, 0, {{8}, {11}}),
-          test::plan_of("tensor", shape, 1, {{4, 4}, {1, 10}}),
-          test::plan_of("tensor", shape, 0, {{4, 1, 3}, {3, 5, 3}}),
-          test::plan_of("tensor", shape, 2, {{2, 4, 1, 1}, {3, 1, 1, 6}})};
+  const ModelSizes sizes{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11, .vocab = 37};
+  return {test::plan_of("local", sizes, 0, {{8}, {11}}),
+          test::plan_of("tensor", sizes, 1, {{4, 4}, {1, 10}}),
+          test::plan_of("tensor", sizes, 0, {{4, 1, 3}, {3, 5, 3}}),
+          test::plan_of("tensor", sizes, 2, {{2, 4, 1, 1}, {3, 1, 1, 6}})};
 }
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max({1e-3, a, b}); }

@@ -23,8 +23,8 @@ model::Seconds MessageOverhead::cpu(model::TaskKind copy, model::Bytes payload) 
   return of_line(copy == model::TaskKind::capture ? send : receive, payload.value());
 }
 
-MessageOverhead measure_message_overhead(const model::Transformer& shape) {
-  const MessageCosts costs = measure_message_cost(weights_between_messages(shape));
+MessageOverhead measure_message_overhead(const model::Transformer& transformer) {
+  const MessageCosts costs = measure_message_cost(weights_between_messages(transformer));
   return {.threads = line_of(costs.transfer),
           .computing_thread = line_of(costs.inlined.transfer),
           .send = line_of(costs.inlined.send),

@@ -31,6 +31,6 @@ struct MessageOverhead {
 
 // Of this machine now, between two threads of this process that read a model's weights between two
 // messages (exec/transport/measure.hpp). Takes a second or two.
-[[nodiscard]] MessageOverhead measure_message_overhead(const model::Transformer& shape);
+[[nodiscard]] MessageOverhead measure_message_overhead(const model::Transformer& transformer);
 
 }  // namespace tandem::exec

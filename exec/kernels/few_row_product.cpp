@@ -332,7 +332,7 @@ void streams(const Product& p) {
       k += depth;
     } while (k < p.depth);
   }
-  if (rows * R < p.outputs) blocks<R>(p.part(rows * R, p.outputs), false);
+  if (rows * R < p.outputs) blocks<R>(p.slice(rows * R, p.outputs), false);
 }
 
 void few_row_product(const Product& p) {
@@ -378,7 +378,7 @@ void few_row_gated_product(const Product& p, const float* up) {
   for (std::int64_t first = 0; first < p.tokens; first += kGatedRows) {
     const std::int64_t tokens = std::min(p.tokens - first, kGatedRows);
     for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
-      Product gate = p.part(o, std::min(o + kTurn, p.outputs));
+      Product gate = p.slice(o, std::min(o + kTurn, p.outputs));
       gate.x += first * p.x_stride;
       gate.y += first * p.y_stride;
       gate.tokens = tokens;

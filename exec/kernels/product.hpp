@@ -20,7 +20,7 @@ struct Product {
   std::int64_t depth = 0;
 
   // The outputs [begin, end) of this product.
-  [[nodiscard]] Product part(std::int64_t begin, std::int64_t end) const {
+  [[nodiscard]] Product slice(std::int64_t begin, std::int64_t end) const {
     Product p = *this;
     p.w += begin * w_stride;
     p.y += begin;

@@ -21,25 +21,25 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return threads_; }
 
-  // Calls body(begin, end, thread) once for each non-empty part of [0, count): the parts are as
-  // equal as boundaries at multiples of `granule` allow, part i runs on thread i (the caller is
+  // Calls body(begin, end, thread) once for each non-empty range of [0, count): the ranges are as
+  // equal as boundaries at multiples of `granule` allow, range i runs on thread i (the caller is
   // thread 0). Returns when all are done. `body` must not throw and must not use this pool.
   template <class Body>
-  void parts(std::int64_t count, std::int64_t granule, const Body& body) {
+  void parallel_for(std::int64_t count, std::int64_t granule, const Body& body) {
     const std::int64_t units = (count + granule - 1) / granule;
     const auto used = static_cast<int>(std::min<std::int64_t>(units, threads_));
-    const auto part = [&, units, used](int thread) {
+    const auto range = [&, units, used](int thread) {
       const std::int64_t begin = std::min(units * thread / used * granule, count);
       const std::int64_t end = std::min(units * (thread + 1) / used * granule, count);
       if (begin < end) body(begin, end, thread);
     };
     if (used <= 1) {
-      if (used == 1) part(0);
+      if (used == 1) range(0);
       return;
     }
     run(
-        used, [](const void* f, int thread) { (*static_cast<const decltype(part)*>(f))(thread); },
-        &part);
+        used, [](const void* f, int thread) { (*static_cast<const decltype(range)*>(f))(thread); },
+        &range);
   }
 
  private:

@@ -213,21 +213,21 @@ DeviceWeights open_weights_of(const planner::Plan& plan, model::DeviceIndex self
       blocks.push_back({load(files[i]), layout.blocks[i].bytes});
     return {Shard::of_blocks(plan.model, device.share, std::move(blocks)), nullptr};
   }
-  std::vector<StreamedPart> parts;
+  std::vector<WindowBlock> blocks;
   for (const model::Task& task : graphs.decode().tasks()) {
     if (task.device != self || task.kind != model::TaskKind::load) continue;
     const bool tile = task.block == model::WeightBlock::head;
-    parts.push_back(
+    blocks.push_back(
         {.block = task.block, .layer = task.layer, .rows = tile ? task.columns : model::Range{}});
   }
   const planner::WindowMemory slots =
       planner::window_memory(plan.model, device.share, device.window);
   auto window = std::make_unique<WeightWindow>(
-      files, plan.model, device.share, parts,
-      WindowSlots{.attention = slots.attention.count,
-                  .ffn = slots.ffn.count,
-                  .attention_bytes = static_cast<std::uint64_t>(slots.attention.bytes),
-                  .ffn_bytes = static_cast<std::uint64_t>(slots.ffn.bytes)},
+      files, plan.model, device.share, blocks,
+      SlotCounts{.attention = slots.attention.count,
+                 .ffn = slots.ffn.count,
+                 .attention_bytes = static_cast<std::uint64_t>(slots.attention.bytes),
+                 .ffn_bytes = static_cast<std::uint64_t>(slots.ffn.bytes)},
       WindowFileOptions{.before_slots = [&](const std::vector<bool>& whole) {
         for (std::size_t i = 0; i < files.size(); ++i) {
           if (whole[i]) kept.insert(files[i].id);
@@ -257,7 +257,7 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                 .steps = steps_of(options.run),
                 .on_failure = steps_of(options.run) > 1 ? options.on_failure : nullptr,
                 .activity = options.activity}),
-      shapes_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
+      served_graphs_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {
   if (window_) compute_.set_embedding_rows(*window_);
   runtime_.prepare(graphs_.prompt());
@@ -322,7 +322,7 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
   const Clock::time_point begin = waited ? not_before : Clock::now();
   if (i == 0) runtime_.disk_available(begin);
   if (i == 0 || waited) pacer_.available(begin);
-  const model::TaskGraph& graph = shapes_.graph_of(batch);
+  const model::TaskGraph& graph = served_graphs_.graph_of(batch);
   runtime_.prepare(graph);
   if (!tokens.empty()) compute_.set_tokens(tokens);
   if (steps_of(options_.run) > 1) {

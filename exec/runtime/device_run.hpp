@@ -23,8 +23,8 @@
 #include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/plan.hpp"
-#include "planner/shape_cache.hpp"
 
 namespace tandem::exec {
 
@@ -212,8 +212,8 @@ class DeviceRun {
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;
-  planner::ShapeCache shapes_;  // of a run that serves requests
-  TimeLog times_;               // of the present step or, if they are kept, of all
+  planner::GraphCache served_graphs_;  // of a run that serves requests
+  TimeLog times_;                      // of the present step or, if they are kept, of all
   Tally tally_;
 };
 

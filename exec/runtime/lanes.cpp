@@ -33,15 +33,15 @@ void ChannelLane::declare(std::int64_t elements) {
   declared_ = true;
 }
 
-void ChannelLane::reserve(const ChannelSchedule& schedule) {
-  require(schedule.peer == peer_, "ChannelLane: schedule of another channel");
-  // Slots of different shapes lie differently: begin() says how those of its step do. Another step
-  // may be in flight here, whose payloads must stay where they are.
-  const std::size_t floats = static_cast<std::size_t>(schedule.slots) * schedule.slot_floats;
+void ChannelLane::reserve(const ChannelProgram& program) {
+  require(program.peer == peer_, "ChannelLane: program of another channel");
+  // Slots of different structures lie differently: begin() says how those of its step do. Another
+  // step may be in flight here, whose payloads must stay where they are.
+  const std::size_t floats = static_cast<std::size_t>(program.slots) * program.slot_floats;
   require(!declared_ || floats <= storage_.size(),
           "ChannelLane: messages take no more room than was declared");
   if (storage_.size() < floats) storage_.resize(floats);
-  if (needs_thread(schedule)) start();
+  if (needs_thread(program)) start();
 }
 
 void ChannelLane::start() {
@@ -52,7 +52,7 @@ double ChannelLane::allocated_bytes() const {
   return static_cast<double>(storage_.capacity() * sizeof(float));
 }
 
-void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule, ChannelLane* before,
+void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before,
                         std::int32_t before_step) {
   bool work = false;
   {
@@ -60,9 +60,9 @@ void ChannelLane::begin(std::int32_t step, const ChannelSchedule& schedule, Chan
     if (cancelled_) throw Error(reason_);
     before_ = before;
     before_step_ = before_step;
-    schedule_ = &schedule;
-    count_ = static_cast<std::int32_t>(schedule.messages.size());
-    slot_floats_ = schedule.slot_floats;
+    program_ = &program;
+    count_ = static_cast<std::int32_t>(program.messages.size());
+    slot_floats_ = program.slot_floats;
     step_ = step;
     reset();
     work = has_work();
@@ -92,18 +92,18 @@ std::span<float> ChannelLane::slot(const ChannelMessage& message) {
   return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_floats_, message.floats};
 }
 
-template <class Ready>
-void ChannelLane::await(std::unique_lock<std::mutex>& lock, Ready ready) {
+template <class Predicate>
+void ChannelLane::await(std::unique_lock<std::mutex>& lock, Predicate predicate) {
   ++awaited_;
-  changed_.wait(lock, [&] { return cancelled_ || ready(); });
+  changed_.wait(lock, [&] { return cancelled_ || predicate(); });
   --awaited_;
   if (cancelled_) throw Error(reason_);
 }
 
-template <class Ready>
+template <class Predicate>
 bool ChannelLane::await_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
-                              Ready ready) {
-  const auto over = [&] { return cancelled_ || ready(); };
+                              Predicate predicate) {
+  const auto over = [&] { return cancelled_ || predicate(); };
   bool is_over = true;
   ++awaited_;
   if (deadline == Clock::time_point::max()) {
@@ -141,7 +141,7 @@ void ChannelLane::work() {
     if (stopping_) return;
     lock.unlock();
     try {
-      carry();
+      transfer();
     } catch (const std::exception& error) {
       cancel(error.what());
       if (options_.on_failure) options_.on_failure(error.what());
@@ -150,11 +150,11 @@ void ChannelLane::work() {
   }
 }
 
-void OutgoingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
+void OutgoingLane::begin(std::int32_t step, const ChannelProgram& program,
                          std::span<IncomingLane* const> arriving, ChannelLane* before,
                          std::int32_t before_step) {
   arriving_ = arriving;
-  ChannelLane::begin(step, schedule, before, before_step);
+  ChannelLane::begin(step, program, before, before_step);
 }
 
 void OutgoingLane::reset() {
@@ -222,7 +222,7 @@ void OutgoingLane::sent(std::int32_t position) {
   if (from != nullptr) from->passed_on(source.position);
 }
 
-void OutgoingLane::carry() {
+void OutgoingLane::transfer() {
   {
     const std::lock_guard lock(mutex());
     if (!has_work()) return;  // another thread was faster
@@ -238,7 +238,7 @@ void OutgoingLane::carry() {
     times.start = std::max(times.start, times_[static_cast<std::size_t>(position) - 1].sent);
   }
   const std::span<const std::byte> bytes = payload(next);
-  const bool by_computing_thread = schedule().by_computing_thread();
+  const bool by_computing_thread = program().by_computing_thread();
   Clock::time_point ready = times.start;
   if (next.source.exists() && by_computing_thread && options().thread_time) {
     ready += options().thread_time(model::TaskKind::capture, bytes.size());
@@ -247,19 +247,19 @@ void OutgoingLane::carry() {
   sent(position);
 }
 
-void IncomingLane::begin(std::int32_t step, const ChannelSchedule& schedule,
+void IncomingLane::begin(std::int32_t step, const ChannelProgram& program,
                          std::span<OutgoingLane* const> leaving, ChannelLane* before,
                          std::int32_t before_step) {
   leaving_ = leaving;
-  ChannelLane::begin(step, schedule, before, before_step);
+  ChannelLane::begin(step, program, before, before_step);
 }
 
 void IncomingLane::reset() {
-  threaded_ = needs_thread(schedule());
+  threaded_ = needs_thread(program());
   received_ = 0;
   to_pass_on_ = 0;
   held_.clear();
-  for (const ChannelMessage& message : schedule().messages) {
+  for (const ChannelMessage& message : program().messages) {
     const auto relays = static_cast<std::int32_t>(message.relays.size());
     held_.push_back(1 + relays);
     to_pass_on_ += relays;
@@ -267,9 +267,9 @@ void IncomingLane::reset() {
   arrivals_.resize(static_cast<std::size_t>(count()));
 }
 
-bool IncomingLane::needs_thread(const ChannelSchedule& schedule) const {
-  return options().threaded || schedule.passes_on ||
-         !transport().receives_inline(peer(), schedule.slot_floats * sizeof(float));
+bool IncomingLane::needs_thread(const ChannelProgram& program) const {
+  return options().threaded || program.passes_on ||
+         !transport().receives_inline(peer(), program.slot_floats * sizeof(float));
 }
 
 bool IncomingLane::has_work() const {
@@ -326,7 +326,7 @@ std::optional<Clock::time_point> IncomingLane::await_arrival(std::int32_t positi
   return arrival(position);
 }
 
-void IncomingLane::carry() {
+void IncomingLane::transfer() {
   await_turn();
   receive(received_);
 }
@@ -344,13 +344,13 @@ void IncomingLane::receive(std::int32_t position) {
     return;
   }
   Clock::time_point when = times.arrived;
-  if (schedule().passes_on && schedule().by_computing_thread() && options().thread_time) {
+  if (program().passes_on && program().by_computing_thread() && options().thread_time) {
     // This thread does what the computing thread does elsewhere.
     if (position > 0) when = std::max(when, arrivals_[static_cast<std::size_t>(position) - 1]);
     when += options().thread_time(model::TaskKind::deliver, next.floats * sizeof(float));
   }
   arrivals_[static_cast<std::size_t>(position)] = when;
-  // With the last message received the step may be over, and its schedule gone; not before the last
+  // With the last message received the step may be over, and its program gone; not before the last
   // relay is sent.
   const std::span<const MessageRef> relays = next.relays;
   {

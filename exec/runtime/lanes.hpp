@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/runtime/schedule.hpp"
+#include "exec/runtime/lane_programs.hpp"
 #include "exec/transport/transport.hpp"
 
 namespace tandem::exec {
@@ -45,9 +45,9 @@ class ChannelLane {
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
   // Room for so many elements and no more, whatever is reserved afterwards.
   void declare(std::int64_t elements);
-  // Room for the messages of `schedule`, and the thread if they need one: at start-up, so that
+  // Room for the messages of `program`, and the thread if they need one: at start-up, so that
   // steps allocate nothing. Throws logic_error if that is more than was declared.
-  void reserve(const ChannelSchedule& schedule);
+  void reserve(const ChannelProgram& program);
   [[nodiscard]] double allocated_bytes() const;
   // Returns when the step's messages have all passed. Throws Error if cancelled.
   void finish();
@@ -58,22 +58,22 @@ class ChannelLane {
   void cancel(const std::string& reason) noexcept;
 
  protected:
-  // A step's messages; `schedule` was reserved and stays until finish() returns. With several steps
+  // A step's messages; `program` was reserved and stays until finish() returns. With several steps
   // in flight each has a lane of its own at either end of a channel: the first message passes when
   // all of step `before_step` have, in the lane `before` (null: nothing is before it).
-  void begin(std::int32_t step, const ChannelSchedule& schedule, ChannelLane* before,
+  void begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before,
              std::int32_t before_step);
   // The thread's next message, when there is something for it to do. May wait for the network.
-  virtual void carry() = 0;
+  virtual void transfer() = 0;
   [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
   [[nodiscard]] virtual bool done() const = 0;      // with the step; under the mutex
   virtual void reset() = 0;                         // for a new step, under the mutex
-  // Whether the messages of `schedule` may need the thread.
-  [[nodiscard]] virtual bool needs_thread(const ChannelSchedule& schedule) const = 0;
+  // Whether the messages of `program` may need the thread.
+  [[nodiscard]] virtual bool needs_thread(const ChannelProgram& program) const = 0;
   [[nodiscard]] const ChannelMessage& message(std::int32_t position) const {
-    return schedule_->messages[static_cast<std::size_t>(position)];
+    return program_->messages[static_cast<std::size_t>(position)];
   }
-  [[nodiscard]] const ChannelSchedule& schedule() const { return *schedule_; }
+  [[nodiscard]] const ChannelProgram& program() const { return *program_; }
   // Messages of the step.
   [[nodiscard]] std::int32_t count() const { return count_; }
   [[nodiscard]] std::span<float> slot(const ChannelMessage& message);
@@ -82,14 +82,14 @@ class ChannelLane {
   }
   // Waits under `lock` until `ready()`, as long as it takes: whoever watches the peers cancels when
   // one is silent. Throws Error if cancelled.
-  template <class Ready>
-  void await(std::unique_lock<std::mutex>& lock, Ready ready);
+  template <class Predicate>
+  void await(std::unique_lock<std::mutex>& lock, Predicate predicate);
   // Whether the computing thread waits here, or another lane for its turn. Under the mutex.
   [[nodiscard]] bool awaited() const { return awaited_ > 0; }
   // The same until `deadline`; whether it is ready.
-  template <class Ready>
+  template <class Predicate>
   [[nodiscard]] bool await_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
-                                 Ready ready);
+                                 Predicate predicate);
   // Whether it is this lane's turn on the channel. The thread waits for it; returns when the last
   // message before its own had been sent.
   [[nodiscard]] bool has_turn();
@@ -115,7 +115,7 @@ class ChannelLane {
   std::size_t slot_floats_ = 0;
   bool declared_ = false;
 
-  const ChannelSchedule* schedule_ = nullptr;  // may be gone when the step is done
+  const ChannelProgram* program_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;
   std::int32_t step_ = -1;
   ChannelLane* before_ = nullptr;  // whose messages of before_step_ come first
@@ -145,11 +145,11 @@ class OutgoingLane final : public ChannelLane {
 
   // As ChannelLane::begin. `arriving`: the lanes of the step's incoming channels, which begin after
   // this one and stay until both have finished.
-  void begin(std::int32_t step, const ChannelSchedule& schedule,
+  void begin(std::int32_t step, const ChannelProgram& program,
              std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr,
              std::int32_t before_step = -1);
   // Storage for the payload of message `position`, which is no relay; waits for room, which the
-  // schedule promises without this device's help (model/channel_slots.hpp).
+  // program promises without this device's help (model/channel_slots.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
   // That storage holds the payload, on this device's clock since `ready`.
   void send(std::int32_t position, Clock::time_point ready) { offer(position, ready, false); }
@@ -169,15 +169,13 @@ class OutgoingLane final : public ChannelLane {
   void offer(std::int32_t position, Clock::time_point ready, bool relayed);
   [[nodiscard]] std::span<const std::byte> payload(const ChannelMessage& message);
   void sent(std::int32_t position);
-  void carry() override;
+  void transfer() override;
   [[nodiscard]] bool has_work() const override {
     return !sending_ && sent_ < count() && ready_[static_cast<std::size_t>(sent_)] != 0;
   }
   [[nodiscard]] bool done() const override { return sent_ == count(); }
   void reset() override;
-  [[nodiscard]] bool needs_thread(const ChannelSchedule& /*schedule*/) const override {
-    return true;
-  }
+  [[nodiscard]] bool needs_thread(const ChannelProgram& /*program*/) const override { return true; }
 
   std::span<IncomingLane* const> arriving_;
   // Under the mutex.
@@ -196,7 +194,7 @@ class IncomingLane final : public ChannelLane {
 
   // As ChannelLane::begin. `leaving`: the lanes of the step's outgoing channels, which have begun
   // and stay until both have finished.
-  void begin(std::int32_t step, const ChannelSchedule& schedule,
+  void begin(std::int32_t step, const ChannelProgram& program,
              std::span<OutgoingLane* const> leaving, ChannelLane* before = nullptr,
              std::int32_t before_step = -1);
   // When message `position` was there, if it is before `deadline`; waits for it. Of threaded lanes.
@@ -221,13 +219,13 @@ class IncomingLane final : public ChannelLane {
   void passed_on(std::int32_t position);
 
  private:
-  void carry() override;
+  void transfer() override;
   [[nodiscard]] bool has_work() const override;
   [[nodiscard]] bool done() const override {
     return !threaded_ || (received_ == count() && to_pass_on_ == 0);
   }
   void reset() override;
-  [[nodiscard]] bool needs_thread(const ChannelSchedule& schedule) const override;
+  [[nodiscard]] bool needs_thread(const ChannelProgram& program) const override;
   void receive(std::int32_t position);
 
   std::span<OutgoingLane* const> leaving_;

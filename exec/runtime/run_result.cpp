@@ -71,16 +71,16 @@ std::vector<DeviceWork> work_of_run(const planner::Plan& plan, model::Steps& ste
       }
     }
   };
-  struct Shape {
+  struct Alike {
     std::int32_t first = 0;  // step of it
     std::int64_t steps = 0;
   };
-  std::map<std::shared_ptr<const char>, Shape> shapes;
+  std::map<std::shared_ptr<const char>, Alike> structures;
   for (std::int32_t i = 0; i < steps.count(); ++i) {
-    Shape& shape = shapes[steps.graph(i).shape()];
-    if (shape.steps++ == 0) shape.first = i;
+    Alike& alike = structures[steps.graph(i).structure()];
+    if (alike.steps++ == 0) alike.first = i;
   }
-  for (const auto& [key, shape] : shapes) add(steps.graph(shape.first), shape.steps);
+  for (const auto& [key, alike] : structures) add(steps.graph(alike.first), alike.steps);
   return devices;
 }
 

@@ -156,12 +156,12 @@ void check_records(const planner::Plan& plan, model::Steps& steps, model::Device
   auto next = times.begin();
   std::vector<char> seen;
   std::vector<char> copied;
-  std::map<std::shared_ptr<const char>, model::MessagePlaces> shapes;  // by TaskGraph::shape
+  std::map<std::shared_ptr<const char>, model::MessagePlaces> places_of;  // by TaskGraph::structure
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
-    const auto [shape, is_new] = shapes.try_emplace(graph.shape());
-    if (is_new) shape->second = model::message_places(graph);
-    const model::MessagePlaces& places = shape->second;
+    const auto [known, is_new] = places_of.try_emplace(graph.structure());
+    if (is_new) known->second = model::message_places(graph);
+    const model::MessagePlaces& places = known->second;
     // Of a transfer each end records the message and its copy; nobody captures a relay.
     const auto copies = [&](model::TaskIndex task) {
       const model::Task& own = graph.tasks()[static_cast<std::size_t>(task)];
@@ -197,11 +197,11 @@ model::Trace merge_spans(const planner::Plan& plan, model::Steps& steps,
   std::vector<std::size_t> cursors(accounts.size(), 0);
   std::int64_t origin_ns = 0;
   std::vector<std::int64_t> lane_end_ns;                           // by device
-  std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::shape
+  std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::structure
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
-    const model::Program& program = programs.try_emplace(graph.shape(), graph).first->second;
-    if (step < 2) {  // the prompt; then mostly tokens, of one shape
+    const model::Program& program = programs.try_emplace(graph.structure(), graph).first->second;
+    if (step < 2) {  // the prompt; then mostly tokens, of one structure
       const auto rest = static_cast<std::size_t>(step == 0 ? 1 : steps.count() - 1);
       trace.spans.reserve(trace.spans.size() + rest * static_cast<std::size_t>(program.size()));
     }

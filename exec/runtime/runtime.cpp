@@ -52,19 +52,19 @@ Runtime::~Runtime() {
 }
 
 void Runtime::prepare(const model::TaskGraph& graph) {
-  if (shapes_.contains(graph.shape())) return;
-  Shape shape;  // kept when nothing can fail any more
-  shape.schedule = make_schedule(graph, options_.device);
-  shape.lanes.resize(static_cast<std::size_t>(options_.steps));
-  for (std::size_t place = 0; place < shape.lanes.size(); ++place) {
-    attach(shape.schedule.outgoing, place, shape.lanes[place].outgoing, outgoing_);
-    attach(shape.schedule.incoming, place, shape.lanes[place].incoming, incoming_);
+  if (prepared_.contains(graph.structure())) return;
+  PreparedStep prepared;  // kept when nothing can fail any more
+  prepared.programs = make_lane_programs(graph, options_.device);
+  prepared.lanes.resize(static_cast<std::size_t>(options_.steps));
+  for (std::size_t place = 0; place < prepared.lanes.size(); ++place) {
+    attach(prepared.programs.outgoing, place, prepared.lanes[place].outgoing, outgoing_);
+    attach(prepared.programs.incoming, place, prepared.lanes[place].incoming, incoming_);
   }
-  if (!shape.schedule.disk.loads.empty()) prepare_loads(graph, shape.schedule.disk);
-  shapes_.emplace(graph.shape(), std::move(shape));
+  if (!prepared.programs.disk.loads.empty()) prepare_loads(graph, prepared.programs.disk);
+  prepared_.emplace(graph.structure(), std::move(prepared));
 }
 
-void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
+void Runtime::prepare_loads(const model::TaskGraph& graph, DiskProgram& disk) {
   require(weights_ != nullptr, "Runtime: the graph loads weights, but none are streamed");
   for (DiskLoad& load : disk.loads) {
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(load.task)];
@@ -83,7 +83,7 @@ void Runtime::prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk) {
 }
 
 template <class Lane>
-void Runtime::attach(const std::vector<ChannelSchedule>& channels, std::size_t place,
+void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t place,
                      std::vector<Lane*>& used, Channels<Lane>& lanes) {
   decltype(LaneOptions::thread_time) thread_time;
   if (pacer_->emulates()) {
@@ -91,7 +91,7 @@ void Runtime::attach(const std::vector<ChannelSchedule>& channels, std::size_t p
       return pacer_->message_time(options_.device, kind, model::Bytes{static_cast<double>(bytes)});
     };
   }
-  for (const ChannelSchedule& channel : channels) {
+  for (const ChannelProgram& channel : channels) {
     require(transport_ != nullptr, "Runtime: the graph has channels, but there is no transport");
     const std::lock_guard lock(mutex_);
     if (cancelled_) throw Error(reason_);
@@ -121,14 +121,14 @@ void Runtime::attach(const std::vector<ChannelSchedule>& channels, std::size_t p
   }
 }
 
-const Runtime::Shape& Runtime::shape_of(const model::TaskGraph& graph) const {
-  const auto found = shapes_.find(graph.shape());
-  require(found != shapes_.end(), "Runtime: the graph was not prepared");
+const Runtime::PreparedStep& Runtime::prepared_of(const model::TaskGraph& graph) const {
+  const auto found = prepared_.find(graph.structure());
+  require(found != prepared_.end(), "Runtime: the graph was not prepared");
   return found->second;
 }
 
 std::size_t Runtime::records(const model::TaskGraph& graph) const {
-  return shape_of(graph).schedule.records;
+  return prepared_of(graph).programs.records;
 }
 
 void Runtime::disk_available(Clock::time_point when) {
@@ -140,7 +140,7 @@ std::size_t Runtime::place_of(std::int32_t step) const {
 }
 
 const Runtime::Lanes& Runtime::lanes_of(const Flight& flight) const {
-  return flight.shape->lanes[place_of(flight.step)];
+  return flight.prepared->lanes[place_of(flight.step)];
 }
 
 template <class Body>
@@ -160,16 +160,17 @@ std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
                            const model::TaskGraph* next, const SampleToken& sample, TimeLog& log) {
   return guarded([&] {
     require(flights_.empty(), "Runtime: one step, while others are in flight");
-    const Shape& shape = shape_of(graph);
+    const PreparedStep& prepared = prepared_of(graph);
     if (disk_)
-      disk_->begin(shape.schedule.disk, next == nullptr ? nullptr : &shape_of(*next).schedule.disk);
+      disk_->begin(prepared.programs.disk,
+                   next == nullptr ? nullptr : &prepared_of(*next).programs.disk);
     whole_.step = step;
     whole_.graph = &graph;
     whole_.batch = graph.batch();
-    whole_.shape = &shape;
+    whole_.prepared = &prepared;
     whole_.log.swap(log);
     enter(whole_);
-    const std::int32_t token = run(whole_, 0, shape.schedule.actions.size(), sample);
+    const std::int32_t token = run(whole_, 0, prepared.programs.actions.size(), sample);
     drain(whole_);
     whole_.log.swap(log);
     return token;
@@ -182,14 +183,14 @@ std::int32_t Runtime::begin(std::int32_t step, const model::TaskGraph& graph,
     require(!disk_, "Runtime: steps in flight load nothing");
     require(static_cast<std::int32_t>(flights_.size()) < options_.steps,
             "Runtime: more steps in flight than there is room for");
-    Flight& flight = flights_.emplace_back(
-        Flight{.step = step, .graph = &graph, .batch = graph.batch(), .shape = &shape_of(graph)});
+    Flight& flight = flights_.emplace_back(Flight{
+        .step = step, .graph = &graph, .batch = graph.batch(), .prepared = &prepared_of(graph)});
     last_ = &flight;
-    const Schedule& schedule = flight.shape->schedule;
-    flight.log.reserve(schedule.records);
+    const LanePrograms& programs = flight.prepared->programs;
+    flight.log.reserve(programs.records);
     enter(flight);
-    flight.finished = schedule.finish == schedule.actions.size();
-    return run(flight, 0, schedule.finish, sample);
+    flight.finished = programs.finish == programs.actions.size();
+    return run(flight, 0, programs.finish, sample);
   });
 }
 
@@ -197,10 +198,10 @@ std::optional<Clock::time_point> Runtime::await_finish(Clock::time_point deadlin
   return guarded([&]() -> std::optional<Clock::time_point> {
     const auto flight = std::ranges::find(flights_, false, &Flight::finished);
     require(flight != flights_.end(), "Runtime: a step whose finish is to come");
-    const Schedule& schedule = flight->shape->schedule;
+    const LanePrograms& programs = flight->prepared->programs;
     Clock::time_point there{};
-    for (std::size_t i = schedule.finish; i < schedule.actions.size(); ++i) {
-      const Action& action = schedule.actions[i];
+    for (std::size_t i = programs.finish; i < programs.actions.size(); ++i) {
+      const Action& action = programs.actions[i];
       if (action.kind != Action::Kind::deliver) continue;
       IncomingLane& lane = *lanes_of(*flight).incoming[static_cast<std::size_t>(action.channel)];
       const WaitsFor waits(*activity_, lane.peer());
@@ -217,8 +218,8 @@ std::int32_t Runtime::finish(const SampleToken& sample) {
     const auto flight = std::ranges::find(flights_, false, &Flight::finished);
     require(flight != flights_.end(), "Runtime: a step whose finish is to come");
     last_ = &*flight;
-    const Schedule& schedule = flight->shape->schedule;
-    const std::int32_t token = run(*flight, schedule.finish, schedule.actions.size(), sample);
+    const LanePrograms& programs = flight->prepared->programs;
+    const std::int32_t token = run(*flight, programs.finish, programs.actions.size(), sample);
     flight->finished = true;
     return token;
   });
@@ -240,7 +241,7 @@ std::optional<Runtime::Done> Runtime::take_done(bool all) {
 }
 
 template <class Lane, class Other>
-void Runtime::begin_lanes(const std::vector<ChannelSchedule>& channels,
+void Runtime::begin_lanes(const std::vector<ChannelProgram>& channels,
                           const std::vector<Lane*>& used, const std::vector<Other*>& others,
                           Channels<Lane>& lanes, std::int32_t step) {
   for (std::size_t c = 0; c < used.size(); ++c) {
@@ -254,19 +255,19 @@ void Runtime::begin_lanes(const std::vector<ChannelSchedule>& channels,
 }
 
 void Runtime::enter(const Flight& flight) {
-  const Schedule& schedule = flight.shape->schedule;
+  const LanePrograms& programs = flight.prepared->programs;
   const Lanes& lanes = lanes_of(flight);
-  begin_lanes(schedule.outgoing, lanes.outgoing, lanes.incoming, outgoing_, flight.step);
-  begin_lanes(schedule.incoming, lanes.incoming, lanes.outgoing, incoming_, flight.step);
+  begin_lanes(programs.outgoing, lanes.outgoing, lanes.incoming, outgoing_, flight.step);
+  begin_lanes(programs.incoming, lanes.incoming, lanes.outgoing, incoming_, flight.step);
   compute_->begin(flight.batch);
 }
 
 std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
                           const SampleToken& sample) {
-  const Schedule& schedule = flight.shape->schedule;
+  const LanePrograms& programs = flight.prepared->programs;
   const Lanes& lanes = lanes_of(flight);
   std::int32_t token = -1;
-  activity_->enter(Phase::computing, Activity::kNobody, schedule.actions.size());
+  activity_->enter(Phase::computing, Activity::kNobody, programs.actions.size());
   const auto record = [&](model::TaskIndex task, const Pacer::Interval& interval) {
     flight.log.push_back({.step = flight.step,
                           .task = task,
@@ -274,7 +275,7 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
                           .end_ns = nanoseconds(interval.end)});
   };
   for (std::size_t i = first; i < last; ++i) {
-    const Action& action = schedule.actions[i];
+    const Action& action = programs.actions[i];
     activity_->advance(i);
     if (cancelled_) throw Error("cancelled");  // guarded() knows the reason
     const model::Task& task = flight.graph->tasks()[static_cast<std::size_t>(action.task)];
@@ -289,11 +290,11 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
         break;
       }
       case Action::Kind::capture:
-        record(~action.task, capture(task, *lanes.outgoing[channel], schedule.outgoing[channel],
+        record(~action.task, capture(task, *lanes.outgoing[channel], programs.outgoing[channel],
                                      action.position));
         break;
       case Action::Kind::deliver:
-        record(~action.task, deliver(task, *lanes.incoming[channel], schedule.incoming[channel],
+        record(~action.task, deliver(task, *lanes.incoming[channel], programs.incoming[channel],
                                      action.position));
         break;
       case Action::Kind::await:
@@ -313,10 +314,10 @@ void Runtime::drain(Flight& flight) {
     lane->finish();
   }
   for (IncomingLane* lane : lanes.incoming) lane->finish();
-  bytes_sent_ += flight.shape->schedule.relayed_bytes;
+  bytes_sent_ += flight.prepared->programs.relayed_bytes;
   if (disk_) disk_->finish();
   append_transfers(flight);
-  append_loads(flight.step, flight.shape->schedule.disk, flight.log);
+  append_loads(flight.step, flight.prepared->programs.disk, flight.log);
 }
 
 // The token if it sampled one, else -1.
@@ -334,7 +335,7 @@ std::int32_t Runtime::execute(const model::Batch& batch, const model::Task& task
 }
 
 Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
-                                 const ChannelSchedule& channel, std::int32_t position) {
+                                 const ChannelProgram& channel, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   pacer_->wait();
   const std::span<float> payload = lane.room(position);
@@ -357,7 +358,7 @@ Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
 }
 
 Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
-                                 const ChannelSchedule& channel, std::int32_t position) {
+                                 const ChannelProgram& channel, std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   const Clock::time_point asked = Clock::now();
   pacer_->wait();
@@ -382,7 +383,7 @@ void Runtime::bind(std::int32_t load) {
 }
 
 void Runtime::append_transfers(Flight& flight) const {
-  const Schedule& schedule = flight.shape->schedule;
+  const LanePrograms& programs = flight.prepared->programs;
   const Lanes& lanes = lanes_of(flight);
   const auto append = [&](model::TaskIndex task, Clock::time_point start, Clock::time_point end) {
     flight.log.push_back({.step = flight.step,
@@ -391,14 +392,14 @@ void Runtime::append_transfers(Flight& flight) const {
                           .end_ns = nanoseconds(end)});
   };
   for (std::size_t c = 0; c < lanes.outgoing.size(); ++c) {
-    const auto& messages = schedule.outgoing[c].messages;
+    const auto& messages = programs.outgoing[c].messages;
     for (std::size_t m = 0; m < messages.size(); ++m) {
       const OutgoingLane::Times& times = lanes.outgoing[c]->times(static_cast<std::int32_t>(m));
       append(messages[m].task, times.start, times.sent);
     }
   }
   for (std::size_t c = 0; c < lanes.incoming.size(); ++c) {
-    const auto& messages = schedule.incoming[c].messages;
+    const auto& messages = programs.incoming[c].messages;
     for (std::size_t m = 0; m < messages.size(); ++m) {
       const Clock::time_point arrived = lanes.incoming[c]->arrival(static_cast<std::int32_t>(m));
       append(messages[m].task, arrived, arrived);
@@ -406,7 +407,7 @@ void Runtime::append_transfers(Flight& flight) const {
   }
 }
 
-void Runtime::append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const {
+void Runtime::append_loads(std::int32_t step, const DiskProgram& disk, TimeLog& log) const {
   for (std::size_t i = 0; i < disk.loads.size(); ++i) {
     const DiskLane::Times& times = disk_->times(static_cast<std::int32_t>(i));
     log.push_back({.step = step,

@@ -16,8 +16,8 @@
 
 #include "exec/compute.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/runtime/lane_programs.hpp"
 #include "exec/runtime/lanes.hpp"
-#include "exec/runtime/schedule.hpp"
 #include "exec/runtime/time_log.hpp"
 #include "exec/streaming/disk_lane.hpp"
 #include "exec/transport/activity.hpp"
@@ -54,19 +54,19 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // Works out the schedule of `graph` and of what it is advanced to, and makes room for it. Throws
-  // Error if this device cannot execute the graph.
+  // Works out the lane programs of `graph` and of what it is advanced to, and makes room for it.
+  // Throws Error if this device cannot execute the graph.
   void prepare(const model::TaskGraph& graph);
   // Frees what prepare() worked out, for a graph that will not be executed again.
-  void forget(const model::TaskGraph& graph) { shapes_.erase(graph.shape()); }
+  void forget(const model::TaskGraph& graph) { prepared_.erase(graph.structure()); }
 
   // Executes this device's tasks of one step of a prepared graph; returns when they are done and
   // all payloads are sent. Returns the token that it sampled, or -1 if the step samples elsewhere.
   // Tokens of the rows must have been set in the Compute of a device that embeds. Appends to `log`.
-  // `next`: the graph of the step that comes after this one (only its shape counts), whose first
-  // weights may be loaded meanwhile; null if none comes, or it is not known.
-  // No allocation but `log`'s. Throws Error: a peer, a transfer, the disk, or cancel()'s reason;
-  // then the runtime and its transport are dead.
+  // `next`: the graph of the step that comes after this one (only its structure counts), whose
+  // first weights may be loaded meanwhile; null if none comes, or it is not known. No allocation
+  // but `log`'s. Throws Error: a peer, a transfer, the disk, or cancel()'s reason; then the runtime
+  // and its transport are dead.
   std::int32_t step(std::int32_t step, const model::TaskGraph& graph, const model::TaskGraph* next,
                     const SampleToken& sample, TimeLog& log);
 
@@ -112,18 +112,18 @@ class Runtime {
 
  private:
   struct Lanes {                          // of one step
-    std::vector<OutgoingLane*> outgoing;  // of the schedule's channels
+    std::vector<OutgoingLane*> outgoing;  // of the channel programs
     std::vector<IncomingLane*> incoming;
   };
-  struct Shape {
-    Schedule schedule;
+  struct PreparedStep {
+    LanePrograms programs;
     std::vector<Lanes> lanes;  // for each step in flight
   };
   struct Flight {
     std::int32_t step = 0;
     const model::TaskGraph* graph = nullptr;
     model::Batch batch{};
-    const Shape* shape = nullptr;
+    const PreparedStep* prepared = nullptr;
     bool finished = false;
     TimeLog log{};
   };
@@ -137,14 +137,14 @@ class Runtime {
   };
   template <class Lane>
   using Channels = std::map<model::DeviceIndex, Channel<Lane>>;
-  [[nodiscard]] const Shape& shape_of(const model::TaskGraph& graph) const;
+  [[nodiscard]] const PreparedStep& prepared_of(const model::TaskGraph& graph) const;
   template <class Lane>
-  void attach(const std::vector<ChannelSchedule>& channels, std::size_t place,
+  void attach(const std::vector<ChannelProgram>& channels, std::size_t place,
               std::vector<Lane*>& used, Channels<Lane>& lanes);
   [[nodiscard]] std::size_t place_of(std::int32_t step) const;
   [[nodiscard]] const Lanes& lanes_of(const Flight& flight) const;
   template <class Lane, class Other>
-  void begin_lanes(const std::vector<ChannelSchedule>& channels, const std::vector<Lane*>& used,
+  void begin_lanes(const std::vector<ChannelProgram>& channels, const std::vector<Lane*>& used,
                    const std::vector<Other*>& others, Channels<Lane>& lanes, std::int32_t step);
   // Lanes and cache; then actions [first, last); then until all payloads have passed.
   void enter(const Flight& flight);
@@ -153,25 +153,25 @@ class Runtime {
   // What `body` returns; after a failure everything is cancelled.
   template <class Body>
   auto guarded(const Body& body) -> decltype(body());
-  void prepare_loads(const model::TaskGraph& graph, DiskSchedule& disk);
+  void prepare_loads(const model::TaskGraph& graph, DiskProgram& disk);
   std::int32_t execute(const model::Batch& batch, const model::Task& task,
                        const SampleToken& sample);
   [[nodiscard]] Pacer::Interval capture(const model::Task& task, OutgoingLane& lane,
-                                        const ChannelSchedule& channel, std::int32_t position);
+                                        const ChannelProgram& channel, std::int32_t position);
   [[nodiscard]] Pacer::Interval deliver(const model::Task& task, IncomingLane& lane,
-                                        const ChannelSchedule& channel, std::int32_t position);
+                                        const ChannelProgram& channel, std::int32_t position);
   void bind(std::int32_t load);
   void append_transfers(Flight& flight) const;
-  void append_loads(std::int32_t step, const DiskSchedule& disk, TimeLog& log) const;
+  void append_loads(std::int32_t step, const DiskProgram& disk, TimeLog& log) const;
 
   Compute* compute_;
   Transport* transport_;
   BlockLoader* weights_;
   Pacer* pacer_;
   RuntimeOptions options_;
-  Activity unasked_;                                     // where nobody asks
-  Activity* activity_;                                   // the options' one, or that
-  std::map<std::shared_ptr<const char>, Shape> shapes_;  // by TaskGraph::shape
+  Activity unasked_;                                              // where nobody asks
+  Activity* activity_;                                            // the options' one, or that
+  std::map<std::shared_ptr<const char>, PreparedStep> prepared_;  // by TaskGraph::structure
   double bytes_sent_ = 0.0;
   Flight whole_;               // that step() executes
   std::list<Flight> flights_;  // begun and not taken, by step

@@ -27,7 +27,7 @@ struct SessionTimes {
   std::chrono::milliseconds unread{5'000};   // the same if it takes nothing of what is sent
   std::chrono::milliseconds notice{5'000};   // of waiting for work, then it is said for whose
   std::chrono::milliseconds report{10'000};  // for each piece of a report, when all work is done
-  std::chrono::milliseconds close{2'000};    // to part well
+  std::chrono::milliseconds close{2'000};    // to say goodbye
 };
 
 struct ChannelPlan {  // how this device reaches the others

@@ -13,49 +13,49 @@ DiskLane::DiskLane(BlockLoader& loader, DiskLaneOptions options)
 
 DiskLane::~DiskLane() { stop(); }
 
-void DiskLane::reserve(const DiskSchedule& schedule) {
+void DiskLane::reserve(const DiskProgram& program) {
   for (Step& step : steps_) {
-    step.blocks.reserve(schedule.loads.size());
-    step.times.reserve(schedule.loads.size());
-    step.done.reserve(static_cast<std::size_t>(schedule.events));
-    step.since.reserve(static_cast<std::size_t>(schedule.events));
+    step.blocks.reserve(program.loads.size());
+    step.times.reserve(program.loads.size());
+    step.done.reserve(static_cast<std::size_t>(program.events));
+    step.since.reserve(static_cast<std::size_t>(program.events));
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
-void DiskLane::set_up(std::int64_t number, const DiskSchedule& schedule, bool follows) {
+void DiskLane::set_up(std::int64_t number, const DiskProgram& program, bool follows) {
   Step& s = step(number);
-  s.schedule = &schedule;
+  s.program = &program;
   s.follows = follows;
-  s.count = static_cast<std::int32_t>(schedule.loads.size());
+  s.count = static_cast<std::int32_t>(program.loads.size());
   s.loaded = 0;
-  s.blocks.assign(schedule.loads.size(), {});
-  s.times.assign(schedule.loads.size(), {});
-  s.done.assign(static_cast<std::size_t>(schedule.events), 0);
-  s.since.assign(static_cast<std::size_t>(schedule.events), {});
+  s.blocks.assign(program.loads.size(), {});
+  s.times.assign(program.loads.size(), {});
+  s.done.assign(static_cast<std::size_t>(program.events), 0);
+  s.since.assign(static_cast<std::size_t>(program.events), {});
   announced_ = number;
 }
 
 // What has been loaded stays loaded. Nothing of the step is done yet, so its events begin anew.
-void DiskLane::replace(Step& announced, const DiskSchedule& now) {
-  require(std::ranges::equal(announced.schedule->loads, now.loads,
+void DiskLane::replace(Step& announced, const DiskProgram& now) {
+  require(std::ranges::equal(announced.program->loads, now.loads,
                              [](const DiskLoad& a, const DiskLoad& b) {
                                return a.block == b.block && a.bytes == b.bytes &&
-                                      a.carried == b.carried;
+                                      a.earlier_events == b.earlier_events;
                              }),
           "DiskLane: the step that was announced, or one that loads the same");
-  announced.schedule = &now;
+  announced.program = &now;
   announced.done.assign(static_cast<std::size_t>(now.events), 0);
   announced.since.assign(static_cast<std::size_t>(now.events), {});
 }
 
-void DiskLane::begin(const DiskSchedule& now, const DiskSchedule* next) {
+void DiskLane::begin(const DiskProgram& now, const DiskProgram* next) {
   const std::lock_guard lock(mutex_);
   if (cancelled_) throw Error(reason_);
   ++present_;
   if (announced_ < present_) {
     set_up(present_, now, /*follows=*/false);
-  } else if (step(present_).schedule != &now) {
+  } else if (step(present_).program != &now) {
     replace(step(present_), now);
   }
   if (next != nullptr) set_up(present_ + 1, *next, /*follows=*/true);
@@ -139,9 +139,9 @@ bool DiskLane::may_load(TimePoint& since) {
   while (loading_ <= announced_ && step(loading_).loaded >= step(loading_).count) ++loading_;
   if (loading_ > announced_) return false;
   const Step& s = step(loading_);
-  const DiskLoad& next = s.schedule->loads[static_cast<std::size_t>(s.loaded)];
+  const DiskLoad& next = s.program->loads[static_cast<std::size_t>(s.loaded)];
   if (!events_done(s, next.events, since)) return false;
-  return !s.follows || events_done(step(loading_ - 1), next.carried, since);
+  return !s.follows || events_done(step(loading_ - 1), next.earlier_events, since);
 }
 
 void DiskLane::work() {
@@ -171,8 +171,8 @@ void DiskLane::work() {
 void DiskLane::load(std::unique_lock<std::mutex>& lock) {
   Step& s = step(loading_);
   const auto position = static_cast<std::size_t>(s.loaded);
-  const std::size_t what = s.schedule->loads[position].block;
-  const double bytes = s.schedule->loads[position].bytes;
+  const std::size_t what = s.program->loads[position].block;
+  const double bytes = s.program->loads[position].bytes;
   lock.unlock();
   Times times;
   times.start = std::chrono::steady_clock::now();

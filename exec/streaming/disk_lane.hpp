@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/runtime/schedule.hpp"
+#include "exec/runtime/lane_programs.hpp"
 #include "exec/streaming/block_loader.hpp"
 
 namespace tandem::exec {
@@ -42,20 +42,20 @@ class DiskLane {
   DiskLane(const DiskLane&) = delete;
   DiskLane& operator=(const DiskLane&) = delete;
 
-  // Room for the loads of `schedule`, and the thread: at start-up, so that steps allocate nothing.
-  void reserve(const DiskSchedule& schedule);
+  // Room for the loads of `program`, and the thread: at start-up, so that steps allocate nothing.
+  void reserve(const DiskProgram& program);
   // The step `now`, after which comes `next` (null: not known, or none): its loads begin during the
   // step, as far as they depend on it no more. Both were reserved and stay until the step after
-  // `next` begins. Another schedule than the one that was announced may come, if it loads the same
-  // blocks in the same order: a batch of another shape, announced before it was known. Throws
+  // `next` begins. Another program than the one that was announced may come, if it loads the same
+  // blocks in the same order: a batch of another structure, announced before it was known. Throws
   // logic_error if it does not.
-  void begin(const DiskSchedule& now, const DiskSchedule* next);
+  void begin(const DiskProgram& now, const DiskProgram* next);
   // Load number `position` of the step; waits until it is done, however slow the disk. Throws Error
   // if cancelled.
   [[nodiscard]] const LoadedBlock& await(std::int32_t position);
   // When it was. After await() or finish(), until the next begin().
   [[nodiscard]] const Times& times(std::int32_t position) const;
-  // What loads wait for, DiskSchedule::events, is done since `when`.
+  // What loads wait for, DiskProgram::events, is done since `when`.
   void done(std::int32_t event, TimePoint when);
   // Returns when all loads of the step are done. Throws Error if cancelled.
   void finish();
@@ -71,7 +71,7 @@ class DiskLane {
 
  private:
   struct Step {
-    const DiskSchedule* schedule = nullptr;
+    const DiskProgram* program = nullptr;
     bool follows = false;    // its loads may depend on the step before
     std::int32_t count = 0;  // of loads
     std::int32_t loaded = 0;
@@ -83,8 +83,8 @@ class DiskLane {
   [[nodiscard]] Step& step(std::int64_t number) {
     return steps_[static_cast<std::size_t>(number % 3)];
   }
-  void replace(Step& announced, const DiskSchedule& now);
-  void set_up(std::int64_t number, const DiskSchedule& schedule, bool follows);
+  void replace(Step& announced, const DiskProgram& now);
+  void set_up(std::int64_t number, const DiskProgram& program, bool follows);
   void work();
   void load(std::unique_lock<std::mutex>& lock);
   // Whether the next load may start; then `since` is when its last dependency was done.

@@ -20,7 +20,7 @@ std::string name_of(WeightBlock block, std::int32_t layer) {
 
 WeightWindow::WeightWindow(std::span<const BlockFile> weights,
                            const model::Transformer& transformer, const model::Share& share,
-                           std::span<const StreamedPart> blocks, const WindowSlots& slots,
+                           std::span<const WindowBlock> blocks, const SlotCounts& slots,
                            const WindowFileOptions& options)
     : transformer_(transformer),
       share_(share),
@@ -39,9 +39,9 @@ WeightWindow::WeightWindow(std::span<const BlockFile> weights,
                 "; remove it and start again");
   }
   extents_.reserve(blocks.size());
-  for (const StreamedPart& part : blocks) {
-    extents_.push_back(extent_of(part));
-    extents_.back().of_class = part.block == WeightBlock::attention && slots.attention > 0 ? 0 : 1;
+  for (const WindowBlock& block : blocks) {
+    extents_.push_back(extent_of(block));
+    extents_.back().of_class = block.block == WeightBlock::attention && slots.attention > 0 ? 0 : 1;
   }
   if (options.before_slots) {
     std::vector<bool> whole;
@@ -64,28 +64,28 @@ const LayoutBlock* WeightWindow::matrix_rows(WeightBlock block, std::uint64_t& o
   if (block == WeightBlock::head && transformer_.tied_embeddings) block = WeightBlock::embedding;
   const auto found = std::ranges::find(layout_.blocks, block, &LayoutBlock::kind);
   if (found == layout_.blocks.end()) return nullptr;
-  offset = found->parts.back().offset;
+  offset = found->slices.back().offset;
   return &*found;
 }
 
-WeightWindow::Extent WeightWindow::extent_of(const StreamedPart& part) const {
+WeightWindow::Extent WeightWindow::extent_of(const WindowBlock& wanted) const {
   Extent extent;
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
-  if (part.block == WeightBlock::head) {
+  if (wanted.block == WeightBlock::head) {
     extent.layout = matrix_rows(WeightBlock::head, begin);
-    require(extent.layout != nullptr && 0 <= part.rows.begin && !part.rows.empty() &&
-                part.rows.end <= transformer_.vocab,
+    require(extent.layout != nullptr && 0 <= wanted.rows.begin && !wanted.rows.empty() &&
+                wanted.rows.end <= transformer_.vocab,
             "WeightWindow: a tile of a head that the share has");
-    extent.rows = part.rows;
+    extent.rows = wanted.rows;
     const auto row_bytes = static_cast<std::uint64_t>(transformer_.hidden) * sizeof(float);
-    begin += static_cast<std::uint64_t>(part.rows.begin) * row_bytes;
-    bytes = static_cast<std::uint64_t>(part.rows.size()) * row_bytes;
+    begin += static_cast<std::uint64_t>(wanted.rows.begin) * row_bytes;
+    bytes = static_cast<std::uint64_t>(wanted.rows.size()) * row_bytes;
   } else {
     const auto found = std::ranges::find_if(layout_.blocks, [&](const LayoutBlock& block) {
-      return block.kind == part.block && block.layer == part.layer;
+      return block.kind == wanted.block && block.layer == wanted.layer;
     });
-    require(found != layout_.blocks.end() && part.block != WeightBlock::embedding,
+    require(found != layout_.blocks.end() && wanted.block != WeightBlock::embedding,
             "WeightWindow: a block of a layer that the share has");
     extent.layout = &*found;
     bytes = found->bytes;
@@ -97,7 +97,7 @@ WeightWindow::Extent WeightWindow::extent_of(const StreamedPart& part) const {
   return extent;
 }
 
-void WeightWindow::allocate(const WindowSlots& slots) {
+void WeightWindow::allocate(const SlotCounts& slots) {
   classes_[0].slots = slots.attention;
   classes_[0].bytes = slots.attention_bytes;
   classes_[1].slots = slots.ffn;

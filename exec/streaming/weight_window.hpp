@@ -24,13 +24,13 @@
 namespace tandem::exec {
 
 // A block as the planner lists it. Of the head: a tile of rows of the vocabulary.
-struct StreamedPart {
+struct WindowBlock {
   model::WeightBlock block = model::WeightBlock::none;
   std::int32_t layer = -1;
   model::Range rows{};  // of the vocabulary; empty for other blocks
 };
 
-struct WindowSlots {           // how many blocks of a class are in memory at once
+struct SlotCounts {            // how many blocks of a class are in memory at once
   std::int64_t attention = 0;  // 0: they take the other slots
   std::int64_t ffn = 0;        // FFN blocks and tiles of the head
   // At least so large: what was planned, tiles beginning anywhere in a page.
@@ -52,8 +52,8 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
   // checked; allocates the slots. `blocks` is in the order of a step. Throws Error: file, value,
   // expected, remedy.
   WeightWindow(std::span<const BlockFile> weights, const model::Transformer& transformer,
-               const model::Share& share, std::span<const StreamedPart> blocks,
-               const WindowSlots& slots, const WindowFileOptions& options = {});
+               const model::Share& share, std::span<const WindowBlock> blocks,
+               const SlotCounts& slots, const WindowFileOptions& options = {});
 
   // Reads a block that stays in memory as a whole.
   using LoadBlock = std::function<std::shared_ptr<const AlignedBuffer>(const BlockFile& file)>;
@@ -90,13 +90,13 @@ class WeightWindow final : public BlockLoader, public EmbeddingRows {
     std::int64_t loads = 0;  // so far
   };
 
-  [[nodiscard]] Extent extent_of(const StreamedPart& part) const;
+  [[nodiscard]] Extent extent_of(const WindowBlock& wanted) const;
   [[nodiscard]] const LayoutBlock* matrix_rows(model::WeightBlock block,
                                                std::uint64_t& offset) const;
   [[nodiscard]] const DirectFile& file_of(const LayoutBlock& block) const;
   [[nodiscard]] std::uint64_t resident_bytes(std::size_t i) const;
   [[nodiscard]] bool stays_whole(std::size_t i) const;
-  void allocate(const WindowSlots& slots);
+  void allocate(const SlotCounts& slots);
 
   model::Transformer transformer_;
   model::Share share_;

@@ -329,7 +329,7 @@ PeerState Control::state_of(model::DeviceIndex device) const {
   return {.activity = peer.said, .moved = peer.moved, .name = peer.connection.peer()};
 }
 
-void Control::part() {
+void Control::say_goodbye() {
   const std::lock_guard lock(state_->mutex);
   state_->parting = true;
 }

@@ -77,10 +77,10 @@ class Control {
 
   // The work is done: from now on a peer that is lost is lost alone. Calls about it throw Error
   // with the reason; the others go on.
-  void part();
+  void say_goodbye();
   // Ends well: sends Goodbye to all and waits for theirs until the deadline. Nothing fails after
-  // it. Returns what is to be said of peers that were lost since part(), or have not said Goodbye
-  // by then. Throws Error after a failure.
+  // it. Returns what is to be said of peers that were lost since say_goodbye(), or have not said
+  // Goodbye by then. Throws Error after a failure.
   [[nodiscard]] std::vector<std::string> close(Clock::time_point deadline);
 
  private:

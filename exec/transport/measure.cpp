@@ -144,7 +144,7 @@ std::array<Times, kSizes.size()> message_times(Transport& sender, Transport& rec
 model::KindRate line(double small_s, double large_s, std::size_t large) {
   const double slope = std::max(0.0, (large_s - small_s) / static_cast<double>(large - kSmall));
   return {.overhead_s = std::max(0.0, small_s - slope * static_cast<double>(kSmall)),
-          .points = {{.reuse = 1.0, .seconds_per_byte = slope}}};
+          .points = {{.intensity = 1.0, .seconds_per_byte = slope}}};
 }
 
 // The mean, as a run's sums have in them what interrupts now and then; but not this machine's
@@ -181,13 +181,13 @@ model::InlineRates inline_rates(const Usual& small, const Usual& middle) {
 
 }  // namespace
 
-model::Bytes weights_between_messages(const model::Transformer& shape) {
+model::Bytes weights_between_messages(const model::Transformer& transformer) {
   const double layer =
-      model::weight_bytes(shape, {{0, 1},
-                                  {0, static_cast<std::int32_t>(shape.heads)},
-                                  {0, static_cast<std::int32_t>(shape.intermediate)},
-                                  false,
-                                  false});
+      model::weight_bytes(transformer, {{0, 1},
+                                        {0, static_cast<std::int32_t>(transformer.heads)},
+                                        {0, static_cast<std::int32_t>(transformer.intermediate)},
+                                        false,
+                                        false});
   return model::Bytes{std::min(layer / 2.0, kMostWalked)};
 }
 

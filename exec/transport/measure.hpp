@@ -27,6 +27,6 @@ struct MessageCosts {
 
 // What a device that computes reads between two messages: the weights of half a layer, at most
 // 16 MiB, which no second-level cache holds.
-[[nodiscard]] model::Bytes weights_between_messages(const model::Transformer& shape);
+[[nodiscard]] model::Bytes weights_between_messages(const model::Transformer& transformer);
 
 }  // namespace tandem::exec

@@ -55,15 +55,15 @@ BlockMaker::BlockMaker(const fs::path& weights, const model::Transformer& transf
       store_(&store) {}
 
 // What the bytes of a block depend on, without reading the weights: the files' names, sizes and
-// times of change, what the model is, and which parts of which tensors the block is made of.
+// times of change, what the model is, and which slices of which tensors the block is made of.
 std::string BlockMaker::key_of(const LayoutBlock& block) const {
   model::Transformer unnamed = transformer_;
   unnamed.name = "model";
   std::string text = "tandem-block 1\n" + model::to_config_json(unnamed) + "\n" +
                      std::to_string(block.bytes) + "\n";
-  for (const TensorPart& part : block.parts) {
-    text += part.tensor + " " + std::to_string(part.offset) + " " + text_of(part.rows) +
-            text_of(part.columns) + (part.transposed ? "transposed\n" : "\n");
+  for (const TensorSlice& slice : block.slices) {
+    text += slice.tensor + " " + std::to_string(slice.offset) + " " + text_of(slice.rows) +
+            text_of(slice.columns) + (slice.transposed ? "transposed\n" : "\n");
   }
   std::vector<fs::path> files = folder_.files();
   const fs::path index = weights_ / "model.safetensors.index.json";

@@ -40,7 +40,7 @@ class BlockMaker {
 
   // `block` of a layout of the model: sliced portion by portion (a few MiB of memory, whatever the
   // model), or found in the store if the folder's files (names, sizes, times of change) and the
-  // block's parts are those of an earlier call. What is damaged in the store, a block or what
+  // block's slices are those of an earlier call. What is damaged in the store, a block or what
   // remembers it, is no error but made again. Throws Error: file, tensor, value, expected, remedy.
   [[nodiscard]] MadeBlock make(const LayoutBlock& block,
                                const BlockMakerOptions& options = {}) const;

@@ -20,10 +20,10 @@ enum class PieceKind : std::uint8_t {
   head_rows
 };
 
-// How a part is cut: which index along which side makes a piece.
+// How a slice is cut: which index along which side makes a piece.
 struct Cut {
   PieceKind kind = PieceKind::rest;
-  std::int64_t width = 0;  // of a piece; 0: the whole part is of one
+  std::int64_t width = 0;  // of a piece; 0: the whole slice is of one
   bool columns = false;    // along the columns
 };
 
@@ -80,31 +80,31 @@ BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& 
     if (fresh) ++pieces.count;
     return found->second;
   };
-  for (const TensorPart& part : block.parts) {
-    const Cut cut = cut_of(transformer, part.weight);
-    const auto row_bytes = static_cast<std::uint64_t>(part.columns.size()) * sizeof(float);
-    if (part.elements() == 0) continue;
+  for (const TensorSlice& slice : block.slices) {
+    const Cut cut = cut_of(transformer, slice.weight);
+    const auto row_bytes = static_cast<std::uint64_t>(slice.columns.size()) * sizeof(float);
+    if (slice.elements() == 0) continue;
     PieceBand band;
-    if (cut.columns && part.rows.size() > 1) {
-      band.rows = static_cast<std::uint64_t>(part.rows.size());
+    if (cut.columns && slice.rows.size() > 1) {
+      band.rows = static_cast<std::uint64_t>(slice.rows.size());
       band.stride = row_bytes;
     }
     if (cut.width == 0) {
-      band.runs.push_back({number(cut.kind, 0), part.offset, part.elements() * sizeof(float)});
+      band.runs.push_back({number(cut.kind, 0), slice.offset, slice.elements() * sizeof(float)});
       pieces.bands.push_back(std::move(band));
       continue;
     }
-    const model::Range range = cut.columns ? part.columns : part.rows;
+    const model::Range range = cut.columns ? slice.columns : slice.rows;
     const std::uint64_t step = cut.columns ? sizeof(float) : row_bytes;
     // Where a tensor fuses several weights, its outputs are counted from the weight's first.
-    const bool outputs = part.shape.size() == 1 || !cut.columns;
-    const std::int64_t begin = range.begin - (outputs ? part.first : 0);
+    const bool outputs = slice.shape.size() == 1 || !cut.columns;
+    const std::int64_t begin = range.begin - (outputs ? slice.first : 0);
     const std::int64_t end = begin + range.size();
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t index = at / cut.width;
       const std::int64_t next = std::min(end, (index + 1) * cut.width);
       band.runs.push_back({number(cut.kind, index),
-                           part.offset + static_cast<std::uint64_t>(at - begin) * step,
+                           slice.offset + static_cast<std::uint64_t>(at - begin) * step,
                            static_cast<std::uint64_t>(next - at) * step});
       at = next;
     }

@@ -42,17 +42,17 @@ class Builder {
   void begin(WeightBlock kind, std::int32_t layer) {
     layout_.blocks.push_back({kind, layer, layout_.bytes, 0, {}});
   }
-  // All of a vector, or a part of its `of` elements. Consecutive calls without align() make one
+  // All of a vector, or a slice of its `of` elements. Consecutive calls without align() make one
   // vector.
   void vector(WeightName weight, std::int64_t of, Range elements) {
     const TensorPlace place = place_of(*transformer_, weight, layer(), of);
     const auto first = static_cast<std::int32_t>(place.first);
-    part({.weight = weight,
-          .tensor = place.tensor,
-          .shape = {place.outputs},
-          .rows = {0, 1},
-          .columns = {first + elements.begin, first + elements.end},
-          .first = first});
+    slice({.weight = weight,
+           .tensor = place.tensor,
+           .shape = {place.outputs},
+           .rows = {0, 1},
+           .columns = {first + elements.begin, first + elements.end},
+           .first = first});
   }
   void norm(WeightName weight, WeightName bias) {
     const std::int64_t size = transformer_->hidden;
@@ -69,13 +69,13 @@ class Builder {
     const auto first = static_cast<std::int32_t>(place.first);
     std::vector<std::int64_t> shape{place.outputs, of_columns};
     if (place.transposed) std::swap(shape[0], shape[1]);
-    part({.weight = weight,
-          .tensor = place.tensor,
-          .shape = std::move(shape),
-          .transposed = place.transposed,
-          .rows = {first + rows.begin, first + rows.end},
-          .columns = columns,
-          .first = first});
+    slice({.weight = weight,
+           .tensor = place.tensor,
+           .shape = std::move(shape),
+           .transposed = place.transposed,
+           .rows = {first + rows.begin, first + rows.end},
+           .columns = columns,
+           .first = first});
   }
   void whole(WeightName weight, std::int64_t rows, std::int64_t columns) {
     matrix(weight, rows, columns, {0, static_cast<std::int32_t>(rows)},
@@ -90,11 +90,11 @@ class Builder {
 
  private:
   [[nodiscard]] std::int32_t layer() const { return layout_.blocks.back().layer; }
-  void part(TensorPart p) {
+  void slice(TensorSlice p) {
     LayoutBlock& block = layout_.blocks.back();
     p.offset = block.bytes;
     block.bytes += p.elements() * sizeof(float);  // validate() bounds all parameters by 2^50
-    block.parts.push_back(std::move(p));
+    block.slices.push_back(std::move(p));
   }
 
   const model::Transformer* transformer_;
@@ -171,14 +171,14 @@ void add_embedding(Builder& builder, const model::Transformer& m, const model::S
 
 }  // namespace
 
-const TensorPart* LayoutBlock::find(WeightName weight) const {
-  const auto found = std::ranges::find(parts, weight, &TensorPart::weight);
-  return found == parts.end() ? nullptr : &*found;
+const TensorSlice* LayoutBlock::find(WeightName weight) const {
+  const auto found = std::ranges::find(slices, weight, &TensorSlice::weight);
+  return found == slices.end() ? nullptr : &*found;
 }
 
 std::uint64_t LayoutBlock::bytes_before_rows() const {
   for (const WeightName rows : {WeightName::embedding, WeightName::head}) {
-    if (const TensorPart* part = find(rows)) return part->offset;
+    if (const TensorSlice* slice = find(rows)) return slice->offset;
   }
   return bytes;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where each tensor of a share lies in a shard's storage, and which part of which tensor of the
+// Where each tensor of a share lies in a shard's storage, and which slice of which tensor of the
 // Hugging Face folder it is.
 
 #include <cstddef>
@@ -18,11 +18,11 @@ namespace tandem::exec {
 inline constexpr std::uint64_t kBlockAlignment = 4096;
 
 // A rectangle of one stored tensor, [out, in], f32 and packed in the storage.
-struct TensorPart {
+struct TensorSlice {
   WeightName weight = WeightName::embedding;
   std::string tensor;               // Hugging Face name
   std::vector<std::int64_t> shape;  // of the whole tensor as it is stored: [n] or [rows, columns]
-  bool transposed = false;          // stored as [in, out]: its columns are the part's rows
+  bool transposed = false;          // stored as [in, out]: its columns are the slice's rows
   model::Range rows;                // {0, 1} of a vector
   model::Range columns;
   std::int32_t first = 0;    // where the weight begins in a tensor that fuses several
@@ -33,7 +33,7 @@ struct TensorPart {
   }
 };
 
-// Parts follow each other in the order of their offsets. attention: norm, q, k, v, out, biases;
+// Slices follow each other in the order of their offsets. attention: norm, q, k, v, out, biases;
 // ffn: norm, gate, up, down, biases; embedding: positions and token types, the matrix; head: norm,
 // the matrix unless tied. Norms have one vector or two; what an architecture lacks is left out.
 struct LayoutBlock {
@@ -41,12 +41,12 @@ struct LayoutBlock {
   std::int32_t layer = -1;
   std::uint64_t offset = 0;  // bytes, in the storage; a multiple of kBlockAlignment
   std::uint64_t bytes = 0;   // without the padding at its end
-  std::vector<TensorPart> parts;
+  std::vector<TensorSlice> slices;
 
-  // The part of `weight`; null: the block has none.
-  [[nodiscard]] const TensorPart* find(WeightName weight) const;
+  // The slice of `weight`; null: the block has none.
+  [[nodiscard]] const TensorSlice* find(WeightName weight) const;
   // Bytes before the block's matrix of rows of the vocabulary (embedding, head), which can be
-  // elsewhere than the rest: its last part. All of them if there is none.
+  // elsewhere than the rest: its last slice. All of them if there is none.
   [[nodiscard]] std::uint64_t bytes_before_rows() const;
 };
 

@@ -62,15 +62,15 @@ std::vector<RandomTensor> tensors_of(const model::Transformer& m) {
                            true};
   std::vector<RandomTensor> tensors;
   for (const LayoutBlock& block : layout_of(m, whole).blocks) {
-    for (const TensorPart& part : block.parts) {
-      if (!tensors.empty() && tensors.back().tensor.name == part.tensor) continue;  // fused
-      RandomTensor t{{part.tensor, part.shape}, 0.0F, 0.0F};
-      if (part.shape.size() == 1) {
-        t.mean = is_norm(part.weight) ? 1.0F : 0.0F;
+    for (const TensorSlice& slice : block.slices) {
+      if (!tensors.empty() && tensors.back().tensor.name == slice.tensor) continue;  // fused
+      RandomTensor t{{slice.tensor, slice.shape}, 0.0F, 0.0F};
+      if (slice.shape.size() == 1) {
+        t.mean = is_norm(slice.weight) ? 1.0F : 0.0F;
         t.deviation = 0.1F;
       } else {
-        const std::int64_t inputs = part.shape[part.transposed ? 0 : 1];
-        t.deviation = gain_of(part.weight, m.layers) / std::sqrt(static_cast<float>(inputs));
+        const std::int64_t inputs = slice.shape[slice.transposed ? 0 : 1];
+        t.deviation = gain_of(slice.weight, m.layers) / std::sqrt(static_cast<float>(inputs));
       }
       tensors.push_back(std::move(t));
     }
@@ -113,11 +113,11 @@ SafetensorsWriter write_file(const fs::path& folder, std::span<const RandomTenso
     const std::uint64_t elements = elements_of(t);
     for (std::uint64_t first = 0; first < elements; first += kPiece) {
       const auto count = static_cast<std::size_t>(std::min(kPiece, elements - first));
-      const auto part = std::span(values).first(count);
+      const auto some = std::span(values).first(count);
       const auto bytes =
           std::span(stored).first(count * static_cast<std::size_t>(model::size_of(dtype)));
-      random_values(seed, t.tensor.name, first, t.mean, t.deviation, part);
-      from_f32(dtype, part, bytes);
+      random_values(seed, t.tensor.name, first, t.mean, t.deviation, some);
+      from_f32(dtype, some, bytes);
       writer.append(bytes);
     }
   }
@@ -156,17 +156,17 @@ void write_random_weights(const model::Transformer& transformer, std::uint64_t s
                           model::DType dtype, const fs::path& folder, std::uint64_t file_limit) {
   const std::vector<RandomTensor> tensors = tensors_of(transformer);
   const auto element_bytes = static_cast<std::uint64_t>(model::size_of(dtype));
-  const auto parts = split(tensors, element_bytes, file_limit);
+  const auto groups = split(tensors, element_bytes, file_limit);
 
   AtomicFile config(folder);
   config.write(model::to_config_json(transformer));
   std::vector<SafetensorsWriter> files;
   nlohmann::ordered_json index;
   std::uint64_t total = 0;
-  for (const auto& part : parts) {
-    files.push_back(write_file(folder, part, seed, dtype));
-    for (const RandomTensor& t : part) {
-      index["weight_map"][t.tensor.name] = numbered(files.size() - 1, parts.size());
+  for (const auto& group : groups) {
+    files.push_back(write_file(folder, group, seed, dtype));
+    for (const RandomTensor& t : group) {
+      index["weight_map"][t.tensor.name] = numbered(files.size() - 1, groups.size());
       total += elements_of(t) * element_bytes;
     }
   }
@@ -179,7 +179,7 @@ void write_random_weights(const model::Transformer& transformer, std::uint64_t s
   const std::string single = "model.safetensors";
   const std::string index_name = "model.safetensors.index.json";
   std::error_code none;
-  fs::remove(folder / (parts.size() == 1 ? index_name : single), none);
+  fs::remove(folder / (groups.size() == 1 ? index_name : single), none);
   for (std::size_t i = 0; i < files.size(); ++i) {
     files[i].commit(files.size() == 1 ? single : numbered(i, files.size()));
   }

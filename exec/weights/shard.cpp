@@ -13,12 +13,12 @@
 namespace tandem::exec {
 namespace {
 
-// Empty if the block has no such part.
+// Empty if the block has no such slice.
 std::span<const float> vector_of(std::span<const float> block, const LayoutBlock& layout,
                                  WeightName weight) {
-  const TensorPart* part = layout.find(weight);
-  if (part == nullptr) return {};
-  return block.subspan(part->offset / sizeof(float), part->elements());
+  const TensorSlice* slice = layout.find(weight);
+  if (slice == nullptr) return {};
+  return block.subspan(slice->offset / sizeof(float), slice->elements());
 }
 
 // The matrix that `weights`, which follow each other, make up, rows under rows; empty if there are
@@ -27,11 +27,11 @@ MatrixView matrix_of(std::span<const float> block, const LayoutBlock& layout,
                      std::initializer_list<WeightName> weights) {
   MatrixView view;
   for (const WeightName weight : weights) {
-    const TensorPart* part = layout.find(weight);
-    if (part == nullptr) continue;
-    if (view.data == nullptr) view.data = block.data() + part->offset / sizeof(float);
-    view.rows += part->rows.size();
-    view.columns = part->columns.size();
+    const TensorSlice* slice = layout.find(weight);
+    if (slice == nullptr) continue;
+    if (view.data == nullptr) view.data = block.data() + slice->offset / sizeof(float);
+    view.rows += slice->rows.size();
+    view.columns = slice->columns.size();
   }
   return view;
 }

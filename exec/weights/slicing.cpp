@@ -18,15 +18,15 @@ std::string stored_name(const SafetensorsFolder& weights, const std::string& ten
   return tensor;  // reading it says what is missing
 }
 
-// Rows of `part` as f32, packed, from whatever the folder calls its tensor.
-void read_rows(const SafetensorsFolder& weights, const TensorPart& part, model::Range rows,
+// Rows of `slice` as f32, packed, from whatever the folder calls its tensor.
+void read_rows(const SafetensorsFolder& weights, const TensorSlice& slice, model::Range rows,
                std::span<float> out) {
-  const std::string tensor = stored_name(weights, part.tensor);
-  if (!part.transposed) return weights.read(tensor, part.shape, rows, part.columns, out);
+  const std::string tensor = stored_name(weights, slice.tensor);
+  if (!slice.transposed) return weights.read(tensor, slice.shape, rows, slice.columns, out);
   std::vector<float> stored(out.size());
-  weights.read(tensor, part.shape, part.columns, rows, stored);
+  weights.read(tensor, slice.shape, slice.columns, rows, stored);
   const auto height = static_cast<std::size_t>(rows.size());
-  const auto width = static_cast<std::size_t>(part.columns.size());
+  const auto width = static_cast<std::size_t>(slice.columns.size());
   for (std::size_t row = 0; row < height; ++row) {
     for (std::size_t column = 0; column < width; ++column)
       out[row * width + column] = stored[column * height + row];
@@ -36,8 +36,9 @@ void read_rows(const SafetensorsFolder& weights, const TensorPart& part, model::
 }  // namespace
 
 void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out) {
-  for (const TensorPart& part : block.parts)
-    read_rows(weights, part, part.rows, out.subspan(part.offset / sizeof(float), part.elements()));
+  for (const TensorSlice& slice : block.slices)
+    read_rows(weights, slice, slice.rows,
+              out.subspan(slice.offset / sizeof(float), slice.elements()));
 }
 
 void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
@@ -52,19 +53,19 @@ void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
     sink(std::span(zeros).first(offset - at));
     at = offset;
   };
-  for (const TensorPart& part : block.parts) {
-    pad_to(part.offset);
-    const auto width = static_cast<std::size_t>(part.columns.size());
-    const std::size_t most = part.transposed ? kTransposedPieceFloats : kPieceFloats;
+  for (const TensorSlice& slice : block.slices) {
+    pad_to(slice.offset);
+    const auto width = static_cast<std::size_t>(slice.columns.size());
+    const std::size_t most = slice.transposed ? kTransposedPieceFloats : kPieceFloats;
     const auto rows_at_once =
         static_cast<std::int32_t>(std::max<std::size_t>(1, most / std::max<std::size_t>(width, 1)));
-    for (std::int32_t row = part.rows.begin; row < part.rows.end; row += rows_at_once) {
-      const model::Range rows{row, std::min(row + rows_at_once, part.rows.end)};
+    for (std::int32_t row = slice.rows.begin; row < slice.rows.end; row += rows_at_once) {
+      const model::Range rows{row, std::min(row + rows_at_once, slice.rows.end)};
       piece.resize(static_cast<std::size_t>(rows.size()) * width);
-      read_rows(weights, part, rows, piece);
+      read_rows(weights, slice, rows, piece);
       sink(std::as_bytes(std::span(piece)));
     }
-    at += part.elements() * sizeof(float);
+    at += slice.elements() * sizeof(float);
   }
   pad_to((block.bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment);
 }

@@ -11,7 +11,7 @@
 
 namespace tandem::exec {
 
-// Reads the parts of `block` into `out`, the block's bytes / 4 floats; padding is left as it is.
+// Reads the slices of `block` into `out`, the block's bytes / 4 floats; padding is left as it is.
 void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out);
 
 // Calls `sink` with all bytes of `block` as they are in memory, padding included, in pieces

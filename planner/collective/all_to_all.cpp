@@ -6,7 +6,7 @@ namespace tandem::planner {
 
 std::vector<std::vector<model::TaskIndex>> all_to_all(Exchange& exchange) {
   const std::int32_t ranks = exchange.size();
-  require(exchange.parts() == ranks, "all-to-all: as many parts as ranks");
+  require(exchange.chunks() == ranks, "all-to-all: as many chunks as ranks");
   std::vector<std::vector<model::TaskIndex>> arrivals(
       static_cast<std::size_t>(ranks),
       std::vector<model::TaskIndex>(static_cast<std::size_t>(ranks - 1), -1));

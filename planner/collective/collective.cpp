@@ -83,15 +83,15 @@ void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allredu
                       [](const Participant& p) { return p.contributes; }),
           "sum: nobody has a term");
   const std::vector<Participant*> ranks = ranked(sum, proximity, participants);
-  Shape shape{.depth = allreduce.depth, .group = {}};
+  Topology topology{.depth = allreduce.depth, .group = {}};
   std::vector<Participant> copies;
   for (const Participant* const rank : ranks) {
-    shape.group.push_back(proximity.group[static_cast<std::size_t>(rank->device)]);
+    topology.group.push_back(proximity.group[static_cast<std::size_t>(rank->device)]);
     copies.push_back(*rank);
   }
   const auto size = static_cast<std::int32_t>(ranks.size());
-  Exchange exchange(graph, sum, std::move(copies), allreduce.collective->parts(size));
-  if (size > 1) allreduce.collective->sum(exchange, shape);
+  Exchange exchange(graph, sum, std::move(copies), allreduce.collective->chunks(size));
+  if (size > 1) allreduce.collective->sum(exchange, topology);
   for (Participant& participant : participants) participant.sum.clear();
   for (std::int32_t rank = 0; rank < size; ++rank) {
     if (!exchange.receives(rank)) continue;
@@ -101,10 +101,10 @@ void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allredu
 }
 
 void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners) {
-  require(owners.size() == static_cast<std::size_t>(exchange.parts()), "sum: an owner a part");
-  for (std::int32_t part = 0; part < exchange.parts(); ++part) {
-    const std::int32_t owner = owners[static_cast<std::size_t>(part)];
-    if (owner != 0) exchange.copy(owner, 0, {part, part + 1});
+  require(owners.size() == static_cast<std::size_t>(exchange.chunks()), "sum: an owner a chunk");
+  for (std::int32_t chunk = 0; chunk < exchange.chunks(); ++chunk) {
+    const std::int32_t owner = owners[static_cast<std::size_t>(chunk)];
+    if (owner != 0) exchange.copy(owner, 0, {chunk, chunk + 1});
   }
 }
 

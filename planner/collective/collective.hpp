@@ -23,7 +23,7 @@ struct Uniform {
 };
 
 // Whom a collective is among: as many ranks as groups are given.
-struct Shape {
+struct Topology {
   std::int32_t depth = 0;           // of a tree
   std::vector<std::int32_t> group;  // by rank
 };
@@ -32,13 +32,13 @@ struct Collective {
   std::string name;     // as in `tandem plan --allreduce`
   std::string summary;  // one line for --help
   bool has_depth = false;
-  std::int32_t (*parts)(std::int32_t ranks);  // that an Exchange for it has
+  std::int32_t (*chunks)(std::int32_t ranks);  // that an Exchange for it has
   // The sum of all terms, at every rank that receives.
-  void (*sum)(Exchange& exchange, const Shape& shape);
+  void (*sum)(Exchange& exchange, const Topology& topology);
   // At least the tasks of one sum.
   std::int64_t (*tasks)(std::int64_t ranks);
   // Of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
-  model::Seconds (*time)(const Shape& shape, model::Bytes bytes, const Uniform& net);
+  model::Seconds (*time)(const Topology& topology, model::Bytes bytes, const Uniform& net);
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();
@@ -62,8 +62,8 @@ inline constexpr std::int32_t kTreeDepth = 2;  // unless said otherwise
 void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
                const Proximity& proximity, std::span<Participant> participants);
 
-// Every part from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
-//   T = l + S / (N B)               nothing shared, N parts
+// Every chunk from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
+//   T = l + S / (N B)               nothing shared, N chunks
 //   T = l + (N - 1) S / (N B)       all share rank 0's link
 void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners);
 

@@ -9,9 +9,9 @@ namespace {
 
 using model::Range;
 
-// What rank `rank` keeps of the parts after the exchanges with the bits below `bit`.
-Range kept(std::int32_t rank, std::int32_t bit, std::int32_t parts) {
-  Range range{0, parts};
+// What rank `rank` keeps of the chunks after the exchanges with the bits below `bit`.
+Range kept(std::int32_t rank, std::int32_t bit, std::int32_t chunks) {
+  Range range{0, chunks};
   for (std::int32_t b = 1; b < bit; b <<= 1) {
     const std::int32_t middle = range.begin + range.size() / 2;
     range = (rank & b) == 0 ? Range{range.begin, middle} : Range{middle, range.end};
@@ -19,12 +19,13 @@ Range kept(std::int32_t rank, std::int32_t bit, std::int32_t parts) {
   return range;
 }
 
-void sum(Exchange& exchange, const Shape& /*shape*/) {
+void sum(Exchange& exchange, const Topology& /*topology*/) {
   halving_reduce_scatter(exchange);
   if (exchange.master_alone()) {
-    std::vector<std::int32_t> owners(static_cast<std::size_t>(exchange.parts()));
-    for (std::int32_t rank = 0; rank < exchange.parts(); ++rank)
-      owners[static_cast<std::size_t>(kept(rank, exchange.parts(), exchange.parts()).begin)] = rank;
+    std::vector<std::int32_t> owners(static_cast<std::size_t>(exchange.chunks()));
+    for (std::int32_t rank = 0; rank < exchange.chunks(); ++rank)
+      owners[static_cast<std::size_t>(kept(rank, exchange.chunks(), exchange.chunks()).begin)] =
+          rank;
     gather_at_master(exchange, owners);
   } else {
     doubling_all_gather(exchange);
@@ -37,8 +38,8 @@ std::int64_t tasks(std::int64_t ranks) {
   return 3 * ranks * steps;
 }
 
-model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
-  return halving_time(static_cast<std::int32_t>(shape.group.size()), bytes, net);
+model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
+  return halving_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ std::int32_t power_of_two(std::int32_t ranks) {
 
 void halving_reduce_scatter(Exchange& exchange) {
   const std::int32_t p = power_of_two(exchange.size());
-  require(exchange.parts() == p, "halving: as many parts as the largest power of two of ranks");
+  require(exchange.chunks() == p, "halving: as many chunks as the largest power of two of ranks");
   for (std::int32_t extra = p; extra < exchange.size(); ++extra)
     exchange.merge(extra, extra - p, exchange.all());
   for (std::int32_t bit = 1; bit < p; bit <<= 1) {
@@ -60,7 +61,7 @@ void halving_reduce_scatter(Exchange& exchange) {
 
 void doubling_all_gather(Exchange& exchange) {
   const std::int32_t p = power_of_two(exchange.size());
-  require(exchange.parts() == p, "halving: as many parts as the largest power of two of ranks");
+  require(exchange.chunks() == p, "halving: as many chunks as the largest power of two of ranks");
   for (std::int32_t bit = p >> 1; bit > 0; bit >>= 1) {
     for (std::int32_t rank = 0; rank < p; ++rank)
       exchange.copy(rank, rank ^ bit, kept(rank, bit << 1, p));
@@ -83,7 +84,7 @@ Collective halving_collective() {
   return {
       .name = "halving",
       .summary = "pairs exchange halves, log2 N times, and back (recursive halving and doubling)",
-      .parts = power_of_two,
+      .chunks = power_of_two,
       .sum = sum,
       .tasks = tasks,
       .time = time};

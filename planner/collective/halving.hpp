@@ -12,18 +12,18 @@ namespace tandem::planner {
 // Ranks that are beyond the largest power of two p fold: rank p + i sends its whole term to rank i,
 // and gets the sum from it at the end.
 //
-// Rank i < p gets the sum of one part of p: in step k it exchanges with rank i ^ 2^k the half of
+// Rank i < p gets the sum of one chunk of p: in step k it exchanges with rank i ^ 2^k the half of
 // its columns that the other keeps. Neighbours in rank exchange most.
 //   T = log2 p l + (1 - 1 / p) S / B  + [N > p] (l + S / B)      bytes = (p - 1) S + (N - p) S
 //   Thakur, Rabenseifner & Gropp, IJHPCA 19(1), 2005; p divides the columns, full-duplex links;
 //   where those are shared this is a lower bound if N > p
-// Throws logic_error unless the exchange has p parts.
+// Throws logic_error unless the exchange has p chunks.
 void halving_reduce_scatter(Exchange& exchange);
 // The way back: what each rank i < p holds to all. The same time and bytes.
 void doubling_all_gather(Exchange& exchange);
 
 // All-reduce: T = 2 log2 p l + 2 (1 - 1 / p) S / B + [N > p] 2 (l + S / B), bytes = 2 (N - 1) S. A
-// sum that the master alone needs has its parts sent to it directly instead of the all-gather.
+// sum that the master alone needs has its chunks sent to it directly instead of the all-gather.
 [[nodiscard]] model::Seconds halving_time(std::int32_t ranks, model::Bytes bytes,
                                           const Uniform& net);
 

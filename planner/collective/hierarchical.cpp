@@ -5,16 +5,16 @@
 namespace tandem::planner {
 namespace {
 
-void sum(Exchange& exchange, const Shape& shape) {
-  tree_sum(exchange, hierarchical_parents(shape.group));
+void sum(Exchange& exchange, const Topology& topology) {
+  tree_sum(exchange, hierarchical_parents(topology.group));
 }
 
-std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
+std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
-  return tree_time(levels(hierarchical_parents(shape.group)), bytes, net);
+model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
+  return tree_time(levels(hierarchical_parents(topology.group)), bytes, net);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Parents hierarchical_parents(const std::vector<std::int32_t>& group) {
 Collective hierarchical_collective() {
   return {.name = "hierarchical",
           .summary = "sums within each group of near devices, among the groups, and back",
-          .parts = one_part,
+          .chunks = one_chunk,
           .sum = sum,
           .tasks = tasks,
           .time = time};

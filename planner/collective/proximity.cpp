@@ -93,7 +93,7 @@ class SpanningTree {
     return devices;
   }
 
-  // Where to part the groups: the longest wires within one, those before the largest ratios first.
+  // Where to split the groups: the longest wires within one, those before the largest ratios first.
   [[nodiscard]] std::vector<double> near_s() const {
     std::vector<double> latencies;
     for (std::size_t here = 0; here < at_.size(); ++here) {

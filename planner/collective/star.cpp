@@ -7,16 +7,16 @@ namespace {
 
 Parents parents_of(std::int32_t ranks) { return tree_parents(ranks, 1); }
 
-void sum(Exchange& exchange, const Shape& /*shape*/) {
+void sum(Exchange& exchange, const Topology& /*topology*/) {
   tree_sum(exchange, parents_of(exchange.size()));
 }
 
-std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
+std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
-  return shape.group.size() == 1 ? model::Seconds{} : star_time(bytes, net);
+model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
+  return topology.group.size() == 1 ? model::Seconds{} : star_time(bytes, net);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ model::Seconds star_time_shared(std::int32_t ranks, model::Bytes bytes, const Un
 Collective star_collective() {
   return {.name = "star",
           .summary = "every worker to the master, and back",
-          .parts = one_part,
+          .chunks = one_chunk,
           .sum = sum,
           .tasks = tasks,
           .time = time};

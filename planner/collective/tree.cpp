@@ -32,17 +32,17 @@ std::int32_t parent_of(const Parents& parents, std::int32_t rank) {
   return parents[static_cast<std::size_t>(rank)];
 }
 
-void sum(Exchange& exchange, const Shape& shape) {
-  tree_sum(exchange, tree_parents(exchange.size(), shape.depth));
+void sum(Exchange& exchange, const Topology& topology) {
+  tree_sum(exchange, tree_parents(exchange.size(), topology.depth));
 }
 
-std::int32_t one_part(std::int32_t /*ranks*/) { return 1; }
+std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
 
 std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
 
-model::Seconds time(const Shape& shape, model::Bytes bytes, const Uniform& net) {
-  const auto ranks = static_cast<std::int32_t>(shape.group.size());
-  return tree_time(levels(tree_parents(ranks, shape.depth)), bytes, net);
+model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
+  const auto ranks = static_cast<std::int32_t>(topology.group.size());
+  return tree_time(levels(tree_parents(ranks, topology.depth)), bytes, net);
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ Collective tree_collective() {
   return {.name = "tree",
           .summary = "sums along a tree of DEPTH levels below the master, and back",
           .has_depth = true,
-          .parts = one_part,
+          .chunks = one_chunk,
           .sum = sum,
           .tasks = tasks,
           .time = time};

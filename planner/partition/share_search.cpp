@@ -175,10 +175,11 @@ class Search {
 
   // Takes the first move of `run` that shortens the time, from a device that is late in some phase
   // to one that stays early.
-  bool move(Split& best, double& time, Counts Split::*part, std::int64_t run, const Race& race) {
+  bool move(Split& best, double& time, Counts Split::*dimension, std::int64_t run,
+            const Race& race) {
     using Ranked = std::vector<std::pair<double, std::size_t>>;
-    const Counts now = best.*part;
-    const Counts& least = least_.*part;
+    const Counts now = best.*dimension;
+    const Counts& least = least_.*dimension;
     const auto late = [&](std::size_t phase, std::size_t d, std::int64_t count) {
       return race.weight[phase] * (race.time(phase, d, count) - race.limit[phase][d]);
     };
@@ -189,10 +190,10 @@ class Search {
       double sum = 0.0;
       for (std::size_t phase = 0; phase < race.weight.size(); ++phase) {
         most = std::max(most, late(phase, d, now[d]));
-        if (now[d] + run <= total(part)) sum += std::max(0.0, late(phase, d, now[d] + run));
+        if (now[d] + run <= total(dimension)) sum += std::max(0.0, late(phase, d, now[d] + run));
       }
       if (now[d] >= least[d] + run) sources.emplace_back(-most, d);
-      if (now[d] + run <= total(part)) sinks.emplace_back(sum, d);
+      if (now[d] + run <= total(dimension)) sinks.emplace_back(sum, d);
     }
     std::sort(sources.begin(), sources.end());
     std::sort(sinks.begin(), sinks.end());
@@ -205,8 +206,8 @@ class Search {
       for (const auto& [unused_to, to] : sinks) {
         if (from == to) continue;
         Split candidate = best;
-        (candidate.*part)[from] -= run;
-        (candidate.*part)[to] += run;
+        (candidate.*dimension)[from] -= run;
+        (candidate.*dimension)[to] += run;
         if (!budget_->fits(candidate)) continue;
         const double taken = this->time(candidate);
         if (taken >= time * kBetter) continue;
@@ -218,8 +219,8 @@ class Search {
     return false;
   }
 
-  [[nodiscard]] std::int64_t total(Counts Split::*part) const {
-    return part == &Split::heads ? transformer().heads : transformer().intermediate;
+  [[nodiscard]] std::int64_t total(Counts Split::*dimension) const {
+    return dimension == &Split::heads ? transformer().heads : transformer().intermediate;
   }
 
   const Budget* budget_;

@@ -42,16 +42,16 @@ double end_of(const model::Metrics& metrics) {
 }
 
 // The part of the model's heads and columns that a device can hold without streaming.
-double resident_part(const Budget& budget, std::size_t device) {
+double resident_fraction(const Budget& budget, std::size_t device) {
   const model::Transformer& t = budget.plan().model;
   constexpr int kHalvings = 9;  // to a thousandth
   double good = 0.0;
   double step = 1.0;
   for (int halving = 0; halving < kHalvings; ++halving) {
     step /= 2.0;
-    const double part = good + step;
+    const double fraction = good + step;
     const auto count = [&](std::int64_t all) {
-      return static_cast<std::int32_t>(std::ceil(part * static_cast<double>(all)));
+      return static_cast<std::int32_t>(std::ceil(fraction * static_cast<double>(all)));
     };
     const bool master = device == static_cast<std::size_t>(budget.plan().master);
     const model::Share share{.layers = {0, static_cast<std::int32_t>(t.layers)},
@@ -59,7 +59,7 @@ double resident_part(const Budget& budget, std::size_t device) {
                              .columns = {0, count(t.intermediate)},
                              .embedding = master,
                              .head = master};
-    if (budget.use(device, share, Window{}).total() <= budget.bytes(device)) good = part;
+    if (budget.use(device, share, Window{}).total() <= budget.bytes(device)) good = fraction;
   }
   return good;
 }
@@ -138,7 +138,7 @@ SplitClock::Phase SplitClock::phase(const Budget& budget, const model::Batch& ba
   for (DeviceIndex device = 0; device < plan_.cluster.size(); ++device) {
     const auto d = static_cast<std::size_t>(device);
     const double disk = plan_.cluster.devices()[d].disk_bandwidth.value();
-    const double whole = budget.window(d).streams() ? resident_part(budget, d) : 1.0;
+    const double whole = budget.window(d).streams() ? resident_fraction(budget, d) : 1.0;
     const auto resident = [&](std::int64_t all) {
       return static_cast<std::int64_t>(std::floor(whole * static_cast<double>(all)));
     };

@@ -26,7 +26,7 @@ struct Capacity {
 // Most sequences at once, whatever the memory: what the announcement of a step carries.
 inline constexpr std::int64_t kMostSequences = 4096;
 
-// Most steps in flight: fewer than the shapes of steps that are kept (planner/shape_cache.hpp).
+// Most steps in flight: fewer than the structures of steps that are kept (planner/graph_cache.hpp).
 inline constexpr std::int64_t kMostSteps = 16;
 
 // Most sequences of one step: an even share of all.

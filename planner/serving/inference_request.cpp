@@ -84,7 +84,7 @@ std::vector<InferenceRequest> parse_requests(std::string_view text, std::string_
     const std::string where = std::string(source) + ", line " + std::to_string(number);
     if (requests.size() == kMostRequests) {
       throw Error(where + ": expected at most " + std::to_string(kMostRequests) +
-                  " requests; part the workload");
+                  " requests; split the workload");
     }
     const model::JsonDocument document(line, where, kRemedy);
     InferenceRequest request = read_request(document.root());

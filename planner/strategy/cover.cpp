@@ -32,11 +32,11 @@ const Share& share(const Plan& plan, DeviceIndex device) {
 }
 
 // Each device's range begins where the one before it ended.
-void check_follow(const Plan& plan, const std::vector<DeviceIndex>& devices, Range Share::*part,
-                  std::int64_t total, const std::string& what) {
+void check_follow(const Plan& plan, const std::vector<DeviceIndex>& devices,
+                  Range Share::*dimension, std::int64_t total, const std::string& what) {
   std::int32_t next = 0;
   for (const DeviceIndex device : devices) {
-    const Range range = share(plan, device).*part;
+    const Range range = share(plan, device).*dimension;
     if (range.empty()) continue;
     if (range.begin != next) {
       fail(plan, device,

@@ -12,7 +12,7 @@ namespace {
 model::DeviceProfile free_profile() {
   model::DeviceProfile profile;
   profile.source = "additions take no time";
-  for (auto& rate : profile.rate) rate.points = {{.reuse = 1.0, .seconds_per_byte = 0.0}};
+  for (auto& rate : profile.rate) rate.points = {{.intensity = 1.0, .seconds_per_byte = 0.0}};
   return profile;
 }
 

@@ -10,7 +10,7 @@ constexpr double kBitsPerSecond = 178e6;
 constexpr std::int64_t kDevices = 4;
 
 // Latency, and what is left of it where the network costs nothing.
-struct Parts {
+struct Breakdown {
   double latency_s = 0.0;
   double compute_s = 0.0;
   [[nodiscard]] double communication_percent() const {
@@ -18,7 +18,8 @@ struct Parts {
   }
 };
 
-Parts parts(const Testbed& testbed, const model::Transformer& t, const std::string& strategy) {
+Breakdown breakdown(const Testbed& testbed, const model::Transformer& t,
+                    const std::string& strategy) {
   Testbed free = testbed;
   free.cluster = with_links(testbed.cluster, [](model::Link& link) {
     link.latency = model::Seconds{0.0};
@@ -41,12 +42,12 @@ ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress) {
       [&](double slowdown) {
         Testbed slower = testbed;
         slower.slowdown = slowdown;
-        return parts(slower, t, "pipeline").communication_percent();
+        return breakdown(slower, t, "pipeline").communication_percent();
       },
       kPipelinePercent, 1.0, 100.0);
   progress.advance(1);
-  const Parts pipeline = parts(testbed, t, "pipeline");
-  const Parts tensor = parts(testbed, t, "tensor");
+  const Breakdown pipeline = breakdown(testbed, t, "pipeline");
+  const Breakdown tensor = breakdown(testbed, t, "tensor");
   progress.advance(1);
   // The link latencies, as a multiple of Table 7's, at which both take the same time.
   const double scale = solve(
@@ -55,7 +56,8 @@ ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress) {
         scaled.cluster = with_links(testbed.cluster, [&](model::Link& link) {
           link.latency = model::Seconds{link.latency.value() * factor};
         });
-        return parts(scaled, t, "tensor").latency_s - parts(scaled, t, "pipeline").latency_s;
+        return breakdown(scaled, t, "tensor").latency_s -
+               breakdown(scaled, t, "pipeline").latency_s;
       },
       0.0, 1e-3, 1e3);
   progress.advance(1);

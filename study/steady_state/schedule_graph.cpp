@@ -88,7 +88,7 @@ CostModel make_costs(std::size_t devices, Seconds tick) {
   DeviceProfile profile;
   profile.source = "schedule";
   for (model::KindRate& rate : profile.rate)
-    rate.points = {{.reuse = 1.0, .seconds_per_byte = tick.value() / kAddBytes}};
+    rate.points = {{.intensity = 1.0, .seconds_per_byte = tick.value() / kAddBytes}};
   for (const TaskKind free : {TaskKind::transfer, TaskKind::capture, TaskKind::deliver})
     profile.rate[static_cast<std::size_t>(free)].points[0].seconds_per_byte = 0.0;
   return {model::Transformer{.name = "schedule", .hidden = 1},

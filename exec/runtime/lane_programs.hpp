@@ -1,6 +1,7 @@
 #pragma once
 
-// What one device does in a step, worked out once for a graph and used for every step of its shape.
+// What one device does in a step, worked out once for a graph and used for every step of its
+// structure.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ struct ChannelMessage {
   std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };
 
-struct ChannelSchedule {
+struct ChannelProgram {
   model::DeviceIndex peer = 0;
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
@@ -62,28 +63,28 @@ struct ChannelSchedule {
 // A load as its lane sees it. Events are cpu tasks of this device that loads wait for.
 struct DiskLoad {
   model::TaskIndex task = 0;
-  std::vector<std::int32_t> events{};   // of the same step
-  std::vector<std::int32_t> carried{};  // of the step before
-  std::size_t block = 0;                // of the device's streamed blocks; set by the runtime
-  double bytes = 0.0;                   // set by the runtime
+  std::vector<std::int32_t> events{};          // of the same step
+  std::vector<std::int32_t> earlier_events{};  // of the step before
+  std::size_t block = 0;  // of the device's streamed blocks; set by the runtime
+  double bytes = 0.0;     // set by the runtime
 };
 
-struct DiskSchedule {
+struct DiskProgram {
   std::vector<DiskLoad> loads;  // in program order
-  std::int32_t events = 0;      // the graph's marks, by their numbers, come first
+  std::int32_t events = 0;      // those of the graph, by their numbers, come first
 };
 
-struct Schedule {
+struct LanePrograms {
   std::vector<Action> actions;
-  std::size_t finish = 0;  // the first action of the finish; all that follow are, too
-  std::vector<ChannelSchedule> outgoing;  // by peer, ascending
-  std::vector<ChannelSchedule> incoming;
-  DiskSchedule disk;
+  std::size_t finish = 0;                // the first action of the finish; all that follow are, too
+  std::vector<ChannelProgram> outgoing;  // by peer, ascending
+  std::vector<ChannelProgram> incoming;
+  DiskProgram disk;
   std::size_t records = 0;     // of TaskTime that a step makes
   double relayed_bytes = 0.0;  // of payloads that are sent without being captured
 };
 
-// The schedule of `device`, equivalent to executing the whole graph serially in index order:
+// The programs of `device`, equivalent to executing the whole graph serially in index order:
 //   a cpu task is run in index order;
 //   captures and deliveries stand among them as model/message_places.hpp says, which is where the
 //   predictors charge them.
@@ -95,6 +96,7 @@ struct Schedule {
 // that the task waits for.
 // Throws Error if the graph makes a task of this device depend on one that it cannot know to be
 // done.
-[[nodiscard]] Schedule make_schedule(const model::TaskGraph& graph, model::DeviceIndex device);
+[[nodiscard]] LanePrograms make_lane_programs(const model::TaskGraph& graph,
+                                              model::DeviceIndex device);
 
 }  // namespace tandem::exec

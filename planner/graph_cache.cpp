@@ -1,4 +1,4 @@
-#include "planner/shape_cache.hpp"
+#include "planner/graph_cache.hpp"
 
 #include <algorithm>
 
@@ -6,13 +6,13 @@
 
 namespace tandem::planner {
 
-const model::TaskGraph& ShapeCache::graph_of(const model::Batch& batch) {
-  Shape shape;
-  shape.reserve(batch.segments.size());
+const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
+  Structure structure;
+  structure.reserve(batch.segments.size());
   for (const model::Segment& segment : batch.segments)
-    shape.emplace_back(segment.rows, segment.sampled);
+    structure.emplace_back(segment.rows, segment.sampled);
   const auto known =
-      std::ranges::find_if(graphs_, [&](const auto& entry) { return entry.first == shape; });
+      std::ranges::find_if(graphs_, [&](const auto& entry) { return entry.first == structure; });
   if (known != graphs_.end()) {
     graphs_.splice(graphs_.begin(), graphs_, known);
     graphs_.front().second.advance(batch);
@@ -21,7 +21,8 @@ const model::TaskGraph& ShapeCache::graph_of(const model::Batch& batch) {
       if (forget_) forget_(graphs_.back().second);
       graphs_.pop_back();
     }
-    graphs_.emplace_front(std::move(shape), find_strategy(plan_->strategy).lower(*plan_, batch));
+    graphs_.emplace_front(std::move(structure),
+                          find_strategy(plan_->strategy).lower(*plan_, batch));
   }
   return graphs_.front().second;
 }

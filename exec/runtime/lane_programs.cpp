@@ -1,4 +1,4 @@
-#include "exec/runtime/schedule.hpp"
+#include "exec/runtime/lane_programs.hpp"
 
 #include <algorithm>
 #include <map>
@@ -32,21 +32,21 @@ class Builder {
     places_ = model::message_places(graph, ends);
   }
 
-  Schedule build() {
+  LanePrograms build() {
     check_dependencies();
-    Schedule schedule;
-    collect_channels(schedule);
-    collect_loads(schedule.disk);
-    order(schedule);
-    schedule.records = own_.size();
-    for (const ChannelSchedule& channel : schedule.incoming)
-      schedule.records += channel.messages.size();
-    for (const ChannelSchedule& channel : schedule.outgoing) {
+    LanePrograms programs;
+    collect_channels(programs);
+    collect_loads(programs.disk);
+    order(programs);
+    programs.records = own_.size();
+    for (const ChannelProgram& channel : programs.incoming)
+      programs.records += channel.messages.size();
+    for (const ChannelProgram& channel : programs.outgoing) {
       for (const ChannelMessage& message : channel.messages) {
-        if (!message.source.exists()) ++schedule.records;
+        if (!message.source.exists()) ++programs.records;
       }
     }
-    return schedule;
+    return programs;
   }
 
  private:
@@ -90,8 +90,8 @@ class Builder {
                       ", expected a transfer between them");
         }
       }
-      for (const std::int32_t mark : graph_.carried_dependencies(i)) {
-        const TaskIndex d = graph_.carried()[static_cast<std::size_t>(mark)];
+      for (const std::int32_t number : graph_.awaited_events(i)) {
+        const TaskIndex d = graph_.events()[static_cast<std::size_t>(number)];
         if (at(d).device != device_) {
           throw Error("task graph: task " + std::to_string(i) + " of device " +
                       std::to_string(device_) + " depends on task " + std::to_string(d) +
@@ -115,11 +115,11 @@ class Builder {
     return entry->second;
   }
 
-  void collect_loads(DiskSchedule& disk) {
-    event_count_ = static_cast<std::int32_t>(graph_.carried().size());
-    for (std::int32_t mark = 0; mark < event_count_; ++mark) {
-      const TaskIndex i = graph_.carried()[static_cast<std::size_t>(mark)];
-      if (role_of(at(i)) == Role::cpu) events_.try_emplace(i, mark);
+  void collect_loads(DiskProgram& disk) {
+    event_count_ = static_cast<std::int32_t>(graph_.events().size());
+    for (std::int32_t number = 0; number < event_count_; ++number) {
+      const TaskIndex i = graph_.events()[static_cast<std::size_t>(number)];
+      if (role_of(at(i)) == Role::cpu) events_.try_emplace(i, number);
     }
     for (const TaskIndex i : own_) {
       if (role_of(at(i)) != Role::disk) continue;
@@ -130,34 +130,34 @@ class Builder {
         const std::int32_t event = event_of(i, d);
         if (event >= 0) load.events.push_back(event);
       }
-      for (const std::int32_t mark : graph_.carried_dependencies(i)) {
-        const std::int32_t event = event_of(i, graph_.carried()[static_cast<std::size_t>(mark)]);
-        if (event >= 0) load.carried.push_back(event);
+      for (const std::int32_t number : graph_.awaited_events(i)) {
+        const std::int32_t event = event_of(i, graph_.events()[static_cast<std::size_t>(number)]);
+        if (event >= 0) load.earlier_events.push_back(event);
       }
     }
     disk.events = event_count_;
   }
 
-  void collect_channels(Schedule& schedule) const {
+  void collect_channels(LanePrograms& programs) const {
     for (const model::ChannelSlots& end : model::channel_slots(graph_, places_, device_)) {
-      ChannelSchedule channel{.peer = end.peer,
-                              .messages = {},
-                              .slots = end.slots,
-                              .slot_floats = static_cast<std::size_t>(end.slot_elements)};
+      ChannelProgram channel{.peer = end.peer,
+                             .messages = {},
+                             .slots = end.slots,
+                             .slot_floats = static_cast<std::size_t>(end.slot_elements)};
       for (const model::SlottedMessage& message : end.messages) {
         channel.messages.push_back({.task = message.task,
                                     .floats = static_cast<std::size_t>(message.elements),
                                     .slot = message.slot,
                                     .previous = message.previous});
       }
-      (end.outgoing ? schedule.outgoing : schedule.incoming).push_back(std::move(channel));
+      (end.outgoing ? programs.outgoing : programs.incoming).push_back(std::move(channel));
     }
-    connect_relays(schedule);
+    connect_relays(programs);
   }
 
-  void connect_relays(Schedule& schedule) const {
+  void connect_relays(LanePrograms& programs) const {
     std::map<TaskIndex, MessageRef> arrivals;
-    const auto for_each = [](std::vector<ChannelSchedule>& channels, const auto& use) {
+    const auto for_each = [](std::vector<ChannelProgram>& channels, const auto& use) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
           use(channels[c].messages[m], MessageRef{.channel = static_cast<std::int32_t>(c),
@@ -165,19 +165,19 @@ class Builder {
         }
       }
     };
-    for_each(schedule.incoming,
+    for_each(programs.incoming,
              [&](ChannelMessage& message, MessageRef at) { arrivals.emplace(message.task, at); });
-    for_each(schedule.outgoing, [&](ChannelMessage& message, MessageRef at) {
+    for_each(programs.outgoing, [&](ChannelMessage& message, MessageRef at) {
       if (!places_.is_relay(message.task)) return;
       message.source = arrivals.at(places_.source[static_cast<std::size_t>(message.task)]);
-      schedule.relayed_bytes += model::kElementBytes * static_cast<double>(message.floats);
-      ChannelSchedule& from = schedule.incoming[static_cast<std::size_t>(message.source.channel)];
+      programs.relayed_bytes += model::kElementBytes * static_cast<double>(message.floats);
+      ChannelProgram& from = programs.incoming[static_cast<std::size_t>(message.source.channel)];
       from.passes_on = true;
       from.messages[static_cast<std::size_t>(message.source.position)].relays.push_back(at);
     });
   }
 
-  void order(Schedule& schedule) {
+  void order(LanePrograms& programs) {
     // (place, deliver before await before run before capture, task)
     std::vector<std::tuple<TaskIndex, int, TaskIndex, Action>> keyed;
     for (const TaskIndex i : own_) {
@@ -195,8 +195,7 @@ class Builder {
         loads_.erase(load);  // once done, always done
       }
     }
-    const auto add = [&](const std::vector<ChannelSchedule>& channels, Action::Kind kind,
-                         int rank) {
+    const auto add = [&](const std::vector<ChannelProgram>& channels, Action::Kind kind, int rank) {
       for (std::size_t c = 0; c < channels.size(); ++c) {
         for (std::size_t m = 0; m < channels[c].messages.size(); ++m) {
           if (channels[c].messages[m].source.exists()) continue;  // nobody captures a relay
@@ -209,15 +208,15 @@ class Builder {
         }
       }
     };
-    add(schedule.outgoing, Action::Kind::capture, 3);
-    add(schedule.incoming, Action::Kind::deliver, 0);
+    add(programs.outgoing, Action::Kind::capture, 3);
+    add(programs.incoming, Action::Kind::deliver, 0);
     std::sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) {
       return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a)) <
              std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b));
     });
-    schedule.actions.reserve(keyed.size());
-    for (const auto& entry : keyed) schedule.actions.push_back(std::get<3>(entry));
-    schedule.finish = static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
+    programs.actions.reserve(keyed.size());
+    for (const auto& entry : keyed) programs.actions.push_back(std::get<3>(entry));
+    programs.finish = static_cast<std::size_t>(std::ranges::count_if(keyed, [&](const auto& entry) {
       return !graph_.finishes() || std::get<0>(entry) < graph_.finish();
     }));
   }
@@ -233,7 +232,7 @@ class Builder {
 
 }  // namespace
 
-Schedule make_schedule(const TaskGraph& graph, DeviceIndex device) {
+LanePrograms make_lane_programs(const TaskGraph& graph, DeviceIndex device) {
   return Builder(graph, device).build();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Graphs by the shape of their batch, made when they are first asked for.
+// Graphs by the structure of their batch, made when they are first asked for.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace tandem::planner {
 
-class ShapeCache : public model::GraphSource {
+class GraphCache : public model::GraphSource {
  public:
-  static constexpr std::size_t kMost = 32;  // shapes that are kept, the last ones asked for
+  static constexpr std::size_t kMost = 32;  // structures that are kept, the last ones asked for
   // `plan` must outlive this. `forget` is told each graph that is about to go.
-  explicit ShapeCache(const Plan& plan,
+  explicit GraphCache(const Plan& plan,
                       std::function<void(const model::TaskGraph&)> forget = nullptr)
       : plan_(&plan), forget_(std::move(forget)) {}
 
   const model::TaskGraph& graph_of(const model::Batch& batch) override;
 
  private:
-  using Shape = std::vector<std::pair<std::int32_t, std::int32_t>>;  // rows and sampled rows
+  using Structure = std::vector<std::pair<std::int32_t, std::int32_t>>;  // rows and sampled rows
   const Plan* plan_;
   std::function<void(const model::TaskGraph&)> forget_;
-  std::list<std::pair<Shape, model::TaskGraph>> graphs_;  // the last one asked for first
+  std::list<std::pair<Structure, model::TaskGraph>> graphs_;  // the last one asked for first
 };
 
 // Steps that were made, one after the other.
@@ -48,7 +48,7 @@ class ScheduledSteps : public model::Steps {
 
  private:
   std::vector<model::ScheduledStep> steps_;
-  ShapeCache graphs_;
+  GraphCache graphs_;
 };
 
 }  // namespace tandem::planner
