@@ -1,0 +1,108 @@
+#pragma once
+
+// The master's side of one session: what every use of it begins and ends with, whatever is done in
+// between. Private to the master.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/master.hpp"
+#include "exec/master_voice.hpp"
+#include "exec/master_weights.hpp"
+#include "exec/runtime/device_run.hpp"
+#include "exec/runtime/session.hpp"
+#include "exec/runtime/wait_notice.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+
+// One session. Devices other than the master that exchange anything are its `peers`. run() calls a
+// body when every device has its weights and its channels:
+//   MasterSession session(plan, options, run, interrupt);
+//   return session.run([&] { ... session.announce(...); session.device().step(...) ... });
+class MasterSession {
+ public:
+  // All but `run` outlive it.
+  MasterSession(const planner::Plan& plan, const SessionOptions& options, const RunOptions& run,
+                Interrupt& interrupt);
+
+  // Connects, hands out plan and weights, opens the channels, calls `body` and closes the session.
+  // Returns what `body` returns. Throws Error with the session's first reason, which every device
+  // that can be reached has been told; no thread and no connection is left behind.
+  template <class Body>
+  auto run(const Body& body) -> decltype(body()) {
+    begin();
+    try {
+      interrupt_->watch([this](const std::string& reason) { session_->cancel(reason); });
+      const WaitNotice notice(session_->activity(),
+                              {.first = options_->times.notice,
+                               .text = [this] { return waited_for(); },
+                               .say = [this](const std::string& text) { voice_.notify(text); }});
+      connect();
+      offer();
+      prepare();
+      auto result = body();
+      say_goodbye();
+      interrupt_->leave();
+      return result;
+    } catch (const std::exception& error) {
+      interrupt_->leave();
+      session_->cancel(error.what());
+      throw Error(session_->failure());
+    }
+  }
+
+  [[nodiscard]] const std::vector<model::DeviceIndex>& peers() const { return peers_; }
+  [[nodiscard]] const std::string& name(model::DeviceIndex d) const {
+    return plan_->cluster.devices()[static_cast<std::size_t>(d)].name;
+  }
+  [[nodiscard]] const RunOptions& options() const { return run_; }
+  [[nodiscard]] StepGraphs& graphs() { return graphs_; }
+  [[nodiscard]] const StepGraphs& graphs() const { return graphs_; }
+  [[nodiscard]] MasterVoice& voice() { return voice_; }
+
+  // The rest is for the body.
+
+  // Throws Error if the session has failed.
+  void check() const { session_->check(); }
+  [[nodiscard]] Control& control() { return session_->control(); }
+  [[nodiscard]] Activity& activity() { return session_->activity(); }
+  [[nodiscard]] DeviceRun& device() { return *device_run_; }
+  // Tells every peer of step `i`; `tokens` go to those that embed.
+  void announce(std::int32_t i, const model::Batch& batch, const std::vector<std::int32_t>& tokens);
+  // In pieces, so that a failure elsewhere ends it.
+  void wait_until(Clock::time_point when);
+  [[nodiscard]] const ShippedWeights& shipped() const { return weights_->shipped(); }
+  // Whether the kernel lets the peak of memory begin with the session.
+  [[nodiscard]] bool own_peak() const { return own_peak_; }
+
+ private:
+  void begin();
+  void connect();
+  void offer();
+  void prepare();
+  void await_ready();
+  void say_goodbye();
+  // For a notice, on its thread: the device at the end of the chain of those that wait for another.
+  [[nodiscard]] std::string waited_for();
+
+  const planner::Plan* plan_;
+  const SessionOptions* options_;
+  Interrupt* interrupt_;
+  MasterVoice voice_;
+  SessionId id_;
+  RunOptions run_;
+  StepGraphs graphs_;
+  std::vector<model::DeviceIndex> peers_;
+  std::unique_ptr<Session> session_;
+  std::optional<MasterWeights> weights_;  // of the session
+  std::atomic<bool> connected_ = false;
+  DeviceRun* device_run_ = nullptr;  // the session's
+  bool own_peak_ = false;
+};
+
+}  // namespace tandem::exec
