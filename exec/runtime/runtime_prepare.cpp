@@ -1,0 +1,109 @@
+// What a runtime works out and makes room for before steps of a graph are executed.
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "exec/runtime/runtime.hpp"
+#include "model/error.hpp"
+#include "model/work.hpp"
+
+namespace tandem::exec {
+
+void Runtime::prepare(const model::TaskGraph& graph) {
+  if (prepared_.contains(graph.structure())) return;
+  PreparedStep prepared;  // kept when nothing can fail any more
+  prepared.programs = make_lane_programs(graph, options_.device);
+  prepared.lanes.resize(static_cast<std::size_t>(options_.steps));
+  for (std::size_t place = 0; place < prepared.lanes.size(); ++place) {
+    attach(prepared.programs.outgoing, place, prepared.lanes[place].outgoing, outgoing_);
+    attach(prepared.programs.incoming, place, prepared.lanes[place].incoming, incoming_);
+  }
+  if (!prepared.programs.disk.loads.empty()) prepare_loads(graph, prepared.programs.disk);
+  prepared_.emplace(graph.structure(), std::move(prepared));
+}
+
+void Runtime::prepare_loads(const model::TaskGraph& graph, DiskProgram& disk) {
+  require(weights_ != nullptr, "Runtime: the graph loads weights, but none are streamed");
+  for (DiskLoad& load : disk.loads) {
+    const model::Task& task = graph.tasks()[static_cast<std::size_t>(load.task)];
+    load.block = weights_->find(task);
+    load.bytes = model::work_of(compute_->transformer(), graph.batch(), task).bytes_disk;
+  }
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) throw Error(reason_);
+  if (!disk_) {
+    disk_ = std::make_unique<DiskLane>(
+        *weights_,
+        DiskLaneOptions{.rate = options_.disk_rate,
+                        .on_failure = [this](const std::string& reason) { cancel(reason); }});
+  }
+  disk_->reserve(disk);
+}
+
+template <class Lane>
+void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t place,
+                     std::vector<Lane*>& used, Channels<Lane>& lanes) {
+  decltype(LaneOptions::thread_time) thread_time;
+  if (pacer_->emulates()) {
+    thread_time = [this](model::TaskKind kind, std::size_t bytes) {
+      return pacer_->message_time(options_.device, kind, model::Bytes{static_cast<double>(bytes)});
+    };
+  }
+  for (const ChannelProgram& channel : channels) {
+    require(transport_ != nullptr, "Runtime: the graph has channels, but there is no transport");
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) throw Error(reason_);
+    auto& all = lanes[channel.peer].lanes;
+    if (all.size() <= place) {
+      const auto fail = [this](const std::string& reason) {
+        cancel(reason);
+        if (options_.on_failure) options_.on_failure(reason);
+      };
+      // Threads receive, so that a message is seen to have come while another step is computed.
+      all.push_back(std::make_unique<Lane>(*transport_, channel.peer,
+                                           LaneOptions{.may_spin = options_.may_spin,
+                                                       .threaded = options_.steps > 1,
+                                                       .on_failure = fail,
+                                                       .thread_time = thread_time}));
+      if (options_.storage != nullptr) {
+        const auto room =
+            std::ranges::find_if(options_.storage->channels, [&](const model::ChannelRoom& one) {
+              return one.peer == channel.peer && one.outgoing == std::is_same_v<Lane, OutgoingLane>;
+            });
+        require(room != options_.storage->channels.end(), "Runtime: the channel was declared");
+        all.back()->declare(room->elements);
+      }
+    }
+    all[place]->reserve(channel);
+    used.push_back(all[place].get());
+  }
+}
+
+const Runtime::PreparedStep& Runtime::prepared_of(const model::TaskGraph& graph) const {
+  const auto found = prepared_.find(graph.structure());
+  require(found != prepared_.end(), "Runtime: the graph was not prepared");
+  return found->second;
+}
+
+std::size_t Runtime::records(const model::TaskGraph& graph) const {
+  return prepared_of(graph).programs.records;
+}
+
+double Runtime::allocated_bytes() const {
+  double bytes = 0.0;
+  for (const auto& [peer, channel] : outgoing_) {
+    for (const auto& lane : channel.lanes) bytes += lane->allocated_bytes();
+  }
+  for (const auto& [peer, channel] : incoming_) {
+    for (const auto& lane : channel.lanes) bytes += lane->allocated_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace tandem::exec
