@@ -164,8 +164,14 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
-  auto tokenizer = tokenizer_of(options, plan.model, weights);
-  if (std::optional<Served> served = served_workload(options, plan.model, weights, "")) {
+  std::optional<Served> served = served_workload(options, plan.model, weights, "");
+  const bool ids_only = served ? std::ranges::none_of(served->requests,
+                                                      [](const planner::InferenceRequest& request) {
+                                                        return request.prompt.has_value();
+                                                      })
+                               : options.has("prompt-ids");
+  auto tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
+  if (served) {
     check_served(options, plan, *served);
     return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
   }
@@ -194,7 +200,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 "'tandem model random' makes one");
   const model::Transformer transformer = load_model(weights.string());
   check_outcome(options, transformer);
-  auto tokenizer = tokenizer_of(options, transformer, weights);
+  auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);
   const auto length = static_cast<std::int64_t>(prompt.size());
   const std::int64_t most =

@@ -44,8 +44,9 @@ bool RequestServing::ends(std::size_t request, std::int32_t token) const {
 }
 
 Clock::time_point RequestServing::at(double seconds) const {
-  return begin_ + std::chrono::duration_cast<Clock::duration>(
-                      std::chrono::duration<double>(seconds * dilation_));
+  const std::chrono::duration<double> after(seconds * dilation_);
+  if (after >= Clock::time_point::max() - begin_) return Clock::time_point::max();
+  return begin_ + std::chrono::duration_cast<Clock::duration>(after);
 }
 
 void RequestServing::run(Clock::time_point begin, const ServingHands& hands) {

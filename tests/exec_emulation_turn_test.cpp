@@ -1,12 +1,18 @@
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <fstream>
 #include <future>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -32,36 +38,81 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-TEST_CASE("exec/turn: processes and threads compute one at a time, each in the order of asking") {
+// A thread that takes turns, and what it is at.
+struct Taker {
+  enum class Stage : std::uint8_t { starting, asking, inside, done };
+  std::atomic<Stage> stage = Stage::starting;
+  std::atomic<pid_t> id = 0;  // the kernel's
+  // It has asked, and sleeps until it is its turn.
+  [[nodiscard]] bool waits() const {
+    if (stage != Stage::asking) return false;
+    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name = text.rfind(") ");
+    return name != std::string::npos && text[name + 2] == 'S';
+  }
+};
+
+struct TurnsTaken {
+  std::vector<int> order;
+  int most = 0;        // inside at once
+  bool prompt = true;  // nobody waited so long that it lost its place by looking for a cancellation
+};
+
+// Four threads take three turns each. Whoever is inside leaves when all others wait or are done.
+TurnsTaken take_turns() {
+  using Stage = Taker::Stage;
+  constexpr milliseconds kPrompt{150};
   SharedTurn turn;
   std::mutex mutex;
-  std::vector<int> order;
+  TurnsTaken taken;
   std::atomic<int> inside = 0;
-  std::atomic<int> most = 0;
+  std::array<Taker, 4> takers;
   turn.take();
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < takers.size(); ++i) {
     threads.emplace_back([&, i] {
+      takers.at(i).id = static_cast<pid_t>(::syscall(SYS_gettid));
       SharedTurn mine(turn.descriptor());
       for (int again = 0; again < 3; ++again) {
+        const auto asked = std::chrono::steady_clock::now();
+        takers.at(i).stage = Stage::asking;
         mine.take();
-        most = std::max(most.load(), ++inside);
-        std::this_thread::sleep_for(milliseconds(2));  // the others ask meanwhile
+        const int now = ++inside;
+        takers.at(i).stage = Stage::inside;
         {
           const std::lock_guard lock(mutex);
-          order.push_back(i);
+          taken.order.push_back(static_cast<int>(i));
+          taken.most = std::max(taken.most, now);
+          if (std::chrono::steady_clock::now() - asked > kPrompt) taken.prompt = false;
         }
+        for (std::size_t other = 0; other < takers.size(); ++other) {
+          while (other != i && takers.at(other).stage != Stage::done && !takers.at(other).waits())
+            std::this_thread::yield();
+        }
+        if (again == 2) takers.at(i).stage = Stage::done;
         --inside;
         mine.give_back();
       }
     });
-    std::this_thread::sleep_for(milliseconds(20));
+    while (!takers.at(i).waits()) std::this_thread::yield();
   }
   turn.give_back();
   for (std::thread& thread : threads) thread.join();
-  CHECK(most == 1);
-  // Who takes it again at once comes after all that wait.
-  CHECK(order == std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3});
+  return taken;
+}
+
+TEST_CASE("exec/turn: processes and threads compute one at a time, each in the order of asking") {
+  // Who takes it again at once comes after all that wait. On a machine so busy that nobody ever
+  // waits for a short time only, nothing is said of the order.
+  bool prompt = false;
+  for (int again = 0; again < 50 && !prompt; ++again) {
+    const TurnsTaken taken = take_turns();
+    CHECK(taken.most == 1);
+    prompt = taken.prompt;
+    if (prompt) CHECK(taken.order == std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3});
+  }
 }
 
 TEST_CASE("exec/turn: of a process that is killed while it computes, the others have it at once") {

@@ -117,6 +117,20 @@ TEST_CASE("exec/tally: sums say what the spans of every task say, and a trace ch
   CHECK(stalls > 20);  // or nothing of it would have been compared
 }
 
+TEST_CASE("exec/tally: channels of later tokens need not be used, as a text may end at the first") {
+  planner::Plan plan = testing::plan_for(testing::eight_heads(), "tensor", 4, "equal", 5, 5);
+  for (const auto& [prompt, token] : {std::pair("star", "ring"), {"ring", "star"}}) {
+    CAPTURE(prompt);
+    plan.allreduce = {.prompt = prompt, .decode = token};
+    StepGraphs graphs(plan, plan.workload);
+    const auto accounts = testing::random_accounts(plan, graphs, 1, 3);
+    const RunResult run = merge(plan, *first_steps(graphs, 1), accounts, true);
+    model::RunRecorder spans(plan.cluster, plan.master, false);
+    for (const model::Span& span : run.trace.spans) spans.record(span);
+    check_equal(spans, run.result);
+  }
+}
+
 TEST_CASE("exec/tally: of an encoder, whose pass samples nothing") {
   const model::Transformer bert = model::parse_config_json(
       R"({"model_type": "bert", "num_hidden_layers": 2, "hidden_size": 48, "vocab_size": 300,

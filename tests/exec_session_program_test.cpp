@@ -227,8 +227,12 @@ TEST_CASE("exec/program: a worker whose log nobody reads serves on, strangers or
   CHECK(home.good(Home::run_words("plan.json", flags)) == text);
 }
 
-// Whether the process catches or blocks SIGINT, so that it would no longer just end.
+// Whether the process is the program, which catches or blocks SIGINT, so that it would no longer
+// just end. Before that it is a copy of this one, whose own handlers end with it.
 bool awaits_interrupt(pid_t pid) {
+  std::error_code gone;
+  const auto program = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
+  if (gone || program != std::filesystem::canonical(TANDEM_PROGRAM)) return false;
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("SigCgt:") && !line.starts_with("SigBlk:")) continue;

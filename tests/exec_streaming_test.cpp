@@ -291,6 +291,13 @@ class FakeLoader : public BlockLoader {
     const std::lock_guard lock(mutex);
     return order.size();
   }
+  // Whether it comes to have loaded so many, however long a busy machine takes.
+  bool comes_to(std::size_t loads) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (count() < loads && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(1ms);
+    return count() >= loads;
+  }
   std::chrono::microseconds pause{0};
   std::size_t fails = 1000;
   std::mutex mutex;
@@ -341,15 +348,17 @@ TEST_CASE("exec/disk lane: loads as far ahead as the window lets it, also into t
       for (std::int32_t b = 0; b < kBlocks; ++b) {
         CHECK(lane.await(b).weights == &loader.values[static_cast<std::size_t>(b)]);
         if (b == kBlocks - 1 || b == 2) {
-          settle();
           const auto ahead =
               static_cast<std::size_t>(std::min(s * kBlocks + b + window, kSteps * kBlocks));
+          CHECK(loader.comes_to(ahead));
+          settle();  // and no further
           CHECK(loader.count() == ahead);
         }
         lane.done(event_of(program, b, window), std::chrono::steady_clock::now());
       }
       lane.finish();
     }
+    CHECK(loader.comes_to(kSteps * kBlocks));
     settle();
     CHECK(loader.count() == kSteps * kBlocks);
   }

@@ -20,6 +20,7 @@ inline void add_tallies(exec::StepGraphs& graphs, int steps,
                         std::vector<exec::DeviceAccount>& accounts) {
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     exec::Tally tally(static_cast<model::DeviceIndex>(d));
+    tally.reserve(static_cast<std::size_t>(graphs.count()), {&graphs.prompt(), &graphs.decode()});
     std::span<const exec::TaskTime> rest(accounts[d].times);
     for (int step = 0; step < steps; ++step) {
       const auto other = [step](const exec::TaskTime& time) { return time.step != step; };

@@ -9,6 +9,7 @@ tandem_tests(
     exec_emulation_turn_test.cpp
     exec_collective_test.cpp
     exec_runtime_generation_test.cpp
+    exec_runtime_lanes_test.cpp
     exec_runtime_memory_test.cpp
     exec_runtime_pacer_test.cpp
     exec_runtime_program_test.cpp

@@ -35,11 +35,11 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
 
 std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options,
                                               const model::Transformer& model,
-                                              const std::filesystem::path& weights) {
+                                              const std::filesystem::path& weights, bool ids_only) {
   try {
     return exec::load_tokenizer(weights, model);
   } catch (const Error& error) {
-    if (!options.text("prompt-ids")) throw;
+    if (!ids_only) throw;
     if (!options.has("quiet")) std::cerr << "tandem: " << error.what() << "; printing token ids\n";
     return exec::number_tokenizer(model.vocab);
   }
@@ -62,10 +62,10 @@ std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::
 }  // namespace
 
 std::vector<std::int32_t> encoded_prompt(const Options& options, const exec::Tokenizer& tokenizer,
-                                         const std::string& text) {
+                                         const std::string& text, const std::string& subject) {
   std::vector<std::int32_t> ids = tokenizer.encode(
       text, options.has("raw-prompt") ? exec::WrittenTokens::text : exec::WrittenTokens::tokens);
-  if (ids.empty()) throw Error("flag '--prompt': no tokens, expected at least one; write a prompt");
+  if (ids.empty()) throw Error(subject + ": no tokens, expected at least one; write a prompt");
   return ids;
 }
 

@@ -15,15 +15,18 @@
 
 namespace tandem::cli {
 
-// The tokenizer of the weights. One that cannot be read is no obstacle to a prompt of token ids.
+// The tokenizer of the weights. One that cannot be read is no obstacle where `ids_only`: all
+// prompts are given as token ids.
 [[nodiscard]] std::unique_ptr<exec::Tokenizer> tokenizer_of(const Options& options,
                                                             const model::Transformer& model,
-                                                            const std::filesystem::path& weights);
+                                                            const std::filesystem::path& weights,
+                                                            bool ids_only);
 
-// The ids of `--prompt`, encoded as `--raw-prompt` says. Throws Error if there are none.
-[[nodiscard]] std::vector<std::int32_t> encoded_prompt(const Options& options,
-                                                       const exec::Tokenizer& tokenizer,
-                                                       const std::string& text);
+// The ids of a prompt, encoded as `--raw-prompt` says. Throws Error naming `subject` if there are
+// none.
+[[nodiscard]] std::vector<std::int32_t> encoded_prompt(
+    const Options& options, const exec::Tokenizer& tokenizer, const std::string& text,
+    const std::string& subject = "flag '--prompt'");
 
 // The ids of the prompt that the flags give, else a text of the planned length; a remark on
 // standard error if their number is not the planned one. `planned`: nothing without a plan, whose

@@ -42,10 +42,9 @@ void count_prompts(const Options& options, std::vector<InferenceRequest>& reques
                   remedy);
     }
     if (!tokenizer) tokenizer = exec::load_tokenizer(folder, model);
-    request.prompt_ids = encoded_prompt(options, *tokenizer, *request.prompt);
+    request.prompt_ids = encoded_prompt(options, *tokenizer, *request.prompt,
+                                        "prompt of request '" + request.id + "'");
     request.prompt_tokens = static_cast<std::int64_t>(request.prompt_ids.size());
-    if (request.prompt_ids.empty())
-      throw Error("request '" + request.id + "': its prompt is empty, expected at least one token");
   }
 }
 

@@ -52,18 +52,18 @@ double ChannelLane::allocated_bytes() const {
   return static_cast<double>(storage_.capacity() * sizeof(float));
 }
 
-void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before,
-                        std::int32_t before_step) {
+void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before) {
   bool work = false;
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) throw Error(reason_);
     before_ = before;
-    before_step_ = before_step;
+    if (before != nullptr) before_begun_ = before->begun_;  // which this thread alone changes
     program_ = &program;
     count_ = static_cast<std::int32_t>(program.messages.size());
     slot_floats_ = program.slot_floats;
     step_ = step;
+    ++begun_;
     reset();
     work = has_work();
   }
@@ -117,21 +117,21 @@ bool ChannelLane::await_until(std::unique_lock<std::mutex>& lock, Clock::time_po
   return true;
 }
 
-bool ChannelLane::passed(std::int32_t step) {
+bool ChannelLane::passed(std::int64_t begun) {
   const std::lock_guard lock(mutex_);
-  return step_ != step || done();
+  return begun_ != begun || done();
 }
 
-Clock::time_point ChannelLane::await_passed(std::int32_t step) {
+Clock::time_point ChannelLane::await_passed(std::int64_t begun) {
   std::unique_lock lock(mutex_);
-  await(lock, [&] { return step_ != step || done(); });
+  await(lock, [&] { return begun_ != begun || done(); });
   return last_sent_;
 }
 
-bool ChannelLane::has_turn() { return before_ == nullptr || before_->passed(before_step_); }
+bool ChannelLane::has_turn() { return before_ == nullptr || before_->passed(before_begun_); }
 
 Clock::time_point ChannelLane::await_turn() {
-  return before_ == nullptr ? Clock::time_point{} : before_->await_passed(before_step_);
+  return before_ == nullptr ? Clock::time_point{} : before_->await_passed(before_begun_);
 }
 
 void ChannelLane::work() {
@@ -151,10 +151,9 @@ void ChannelLane::work() {
 }
 
 void OutgoingLane::begin(std::int32_t step, const ChannelProgram& program,
-                         std::span<IncomingLane* const> arriving, ChannelLane* before,
-                         std::int32_t before_step) {
+                         std::span<IncomingLane* const> arriving, ChannelLane* before) {
   arriving_ = arriving;
-  ChannelLane::begin(step, program, before, before_step);
+  ChannelLane::begin(step, program, before);
 }
 
 void OutgoingLane::reset() {
@@ -248,10 +247,9 @@ void OutgoingLane::transfer() {
 }
 
 void IncomingLane::begin(std::int32_t step, const ChannelProgram& program,
-                         std::span<OutgoingLane* const> leaving, ChannelLane* before,
-                         std::int32_t before_step) {
+                         std::span<OutgoingLane* const> leaving, ChannelLane* before) {
   leaving_ = leaving;
-  ChannelLane::begin(step, program, before, before_step);
+  ChannelLane::begin(step, program, before);
 }
 
 void IncomingLane::reset() {

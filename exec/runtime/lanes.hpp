@@ -60,9 +60,8 @@ class ChannelLane {
  protected:
   // A step's messages; `program` was reserved and stays until finish() returns. With several steps
   // in flight each has a lane of its own at either end of a channel: the first message passes when
-  // all of step `before_step` have, in the lane `before` (null: nothing is before it).
-  void begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before,
-             std::int32_t before_step);
+  // all of the step that began last in the lane `before` have (null: nothing is before it).
+  void begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before);
   // The thread's next message, when there is something for it to do. May wait for the network.
   virtual void transfer() = 0;
   [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
@@ -104,9 +103,9 @@ class ChannelLane {
  private:
   void start();
   void work();
-  // Whether all messages of `step` have passed.
-  [[nodiscard]] bool passed(std::int32_t step);
-  Clock::time_point await_passed(std::int32_t step);
+  // Whether all messages of the step that began as number `begun` here have passed.
+  [[nodiscard]] bool passed(std::int64_t begun);
+  Clock::time_point await_passed(std::int64_t begun);
 
   Transport* transport_;
   model::DeviceIndex peer_;
@@ -118,8 +117,9 @@ class ChannelLane {
   const ChannelProgram* program_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;
   std::int32_t step_ = -1;
-  ChannelLane* before_ = nullptr;  // whose messages of before_step_ come first
-  std::int32_t before_step_ = -1;
+  std::int64_t begun_ = 0;         // steps; a step's own number comes again, after a warm-up
+  ChannelLane* before_ = nullptr;  // whose messages of the step before_begun_ come first
+  std::int64_t before_begun_ = 0;
   Clock::time_point last_sent_{};
 
   std::mutex mutex_;
@@ -146,8 +146,7 @@ class OutgoingLane final : public ChannelLane {
   // As ChannelLane::begin. `arriving`: the lanes of the step's incoming channels, which begin after
   // this one and stay until both have finished.
   void begin(std::int32_t step, const ChannelProgram& program,
-             std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr,
-             std::int32_t before_step = -1);
+             std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr);
   // Storage for the payload of message `position`, which is no relay; waits for room, which the
   // program promises without this device's help (model/channel_slots.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
@@ -195,8 +194,7 @@ class IncomingLane final : public ChannelLane {
   // As ChannelLane::begin. `leaving`: the lanes of the step's outgoing channels, which have begun
   // and stay until both have finished.
   void begin(std::int32_t step, const ChannelProgram& program,
-             std::span<OutgoingLane* const> leaving, ChannelLane* before = nullptr,
-             std::int32_t before_step = -1);
+             std::span<OutgoingLane* const> leaving, ChannelLane* before = nullptr);
   // When message `position` was there, if it is before `deadline`; waits for it. Of threaded lanes.
   [[nodiscard]] std::optional<Clock::time_point> await_arrival(std::int32_t position,
                                                                Clock::time_point deadline);

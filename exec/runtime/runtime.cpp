@@ -167,9 +167,8 @@ void Runtime::begin_lanes(const std::vector<ChannelProgram>& channels,
     Channel<Lane>& channel = lanes.at(channels[c].peer);
     // The step before the last one in this lane has been drained.
     Lane* const before = channel.last == used[c] ? nullptr : channel.last;
-    used[c]->begin(step, channels[c], others, before, channel.step);
+    used[c]->begin(step, channels[c], others, before);
     channel.last = used[c];
-    channel.step = step;
   }
 }
 

@@ -132,8 +132,7 @@ class Runtime {
   template <class Lane>
   struct Channel {
     std::vector<std::unique_ptr<Lane>> lanes;
-    Lane* last = nullptr;
-    std::int32_t step = -1;
+    Lane* last = nullptr;  // that a step began in
   };
   template <class Lane>
   using Channels = std::map<model::DeviceIndex, Channel<Lane>>;

@@ -134,6 +134,8 @@ ChannelTally& Tally::channel(model::DeviceIndex peer, bool sends) {
 
 DeviceTally Tally::total() const {
   DeviceTally total = sum_;
+  // There is room for channels that none of the steps made use of.
+  std::erase_if(total.channels, [](const ChannelTally& channel) { return channel.count == 0; });
   for (auto step = static_cast<std::size_t>(sum_.steps / 2); step < disk_.size(); ++step) {
     total.late_stall_ns += disk_[step].stall_ns;
     total.late_disk_ns += disk_[step].busy_ns;

@@ -43,7 +43,7 @@ struct DeviceTally {
   // everything else that they depend on; and the loads.
   std::int64_t late_stall_ns = 0;
   std::int64_t late_disk_ns = 0;
-  std::vector<ChannelTally> channels{};    // in order of first use
+  std::vector<ChannelTally> channels{};    // those that carried something
   std::vector<std::int64_t> sampled_ns{};  // end of each step's last sample; stays on the device
   bool operator==(const DeviceTally&) const = default;
 };

@@ -57,10 +57,17 @@ InferenceRequest read_request(const JsonValue& root) {
   request.new_tokens = root.at("new_tokens").integer(0, kMostTokens);
   if (const auto value = root.find("temperature"))
     request.temperature = value->number(0.0, kMostTemperature);
-  if (const auto value = root.find("top_p")) request.top_p = value->number(0.0, 1.0);
+  if (const auto value = root.find("top_p")) {
+    request.top_p = value->number(0.0, 1.0);
+    if (request.top_p == 0.0) value->fail("above 0 and at most 1 (all tokens)");
+  }
   if (const auto value = root.find("seed"))
     request.seed =
         static_cast<std::uint64_t>(value->integer(0, std::numeric_limits<std::int64_t>::max()));
+  if (request.temperature == 0.0) {  // which takes the likeliest token
+    if (request.top_p != 1.0) root.at("top_p").fail("1 at temperature 0");
+    if (request.seed != 0) root.at("seed").fail("0 at temperature 0");
+  }
   if (const auto value = root.find("ignore_eos")) request.ignore_eos = value->boolean();
   return request;
 }
