@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 using tandem::test::check_refused;
 using tandem::test::Kitchen;
+using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 constexpr const char* kRequests =
@@ -111,6 +112,45 @@ TEST_CASE("cli/served: a plan for one request serves many one by one") {
   bench.write("long.jsonl",
               R"({"id": "long", "arrival_s": 0, "prompt_tokens": 21, "new_tokens": 6})");
   check_refused(bench, simulate({"--workload", "long.jsonl"}), 1, "request 'long': needs steps of");
+}
+
+TEST_CASE("cli/served: requests of token ids need no tokenizer, an empty text is named") {
+  const Counter bench;
+  std::string config = bench.read("tiny.json");
+  const std::string vocabulary = "\"vocab_size\": ";
+  const std::size_t at = config.find(vocabulary) + vocabulary.size();
+  config.replace(at, config.find_first_of(",\n", at) - at, "40");  // no byte is a token then
+  bench.write("few.json", config);
+  bench.must({"model", "random", "--config", "few.json", "--out", "few", "--quiet"});
+  bench.write("ids.jsonl", R"({"id": "a", "arrival_s": 0, "prompt_ids": [1, 2], "new_tokens": 2})");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "few", "--workload", "ids.jsonl",
+              "--out", "few-plan.json", "--quiet"});
+  const Outcome done =
+      bench.run({"run", "few-plan.json", "--weights", "few", "--cache", "cache", "--emulate",
+                 "--pace", "nominal", "--workload", "ids.jsonl", "--quiet"});
+  CHECK(done.code == 0);
+  bench.write("empty.jsonl", R"({"id": "a", "arrival_s": 0, "prompt": "", "new_tokens": 2})");
+  check_refused(bench, simulate({"--workload", "empty.jsonl", "--tokenizer", "tiny"}), 1,
+                "prompt of request 'a': no tokens");
+}
+
+TEST_CASE("cli/served: a plan that streams its head is refused for prompts in chunks") {
+  const Counter bench;
+  std::string platform = bench.read("pair.xml");
+  const std::string memory = R"(<prop id="tandem:memory" )";
+  for (std::size_t at = platform.find(memory); at != std::string::npos;
+       at = platform.find(memory, at + 80))
+    platform.insert(at, R"(<prop id="tandem:disk_bandwidth" value="200MBps"/>)");
+  bench.write("disks.xml", platform);
+  const Words plan{"plan",           "--platform", "disks.xml", "--model", "tiny",  "--workload",
+                   "requests.jsonl", "--quiet",    "--window",  "1",       "--out", "streams.json"};
+  const auto chunks_of = [&](const char* rows) {
+    Words words = plan;
+    words.insert(words.end(), {"--chunk", rows});
+    return words;
+  };
+  bench.must(chunks_of("8"));  // no prompt is longer
+  check_refused(bench, chunks_of("2"), 1, "streams the LM head");
 }
 
 TEST_CASE("cli/served: what does not go together, or can't be run, is refused") {

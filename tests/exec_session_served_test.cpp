@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "exec/request_serving.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
 #include "planner/serving/capacity.hpp"
@@ -207,6 +209,29 @@ TEST_CASE("exec/session: steps in flight end at once when a device is lost, or a
     CHECK(testing::seconds_since(start) < 10.0);
     // The device that is left serves the next run.
     CHECK(home.processes->alive(1));
+  }
+}
+
+// The latest arrival that a workload may have, where emulated time passes slowly: beyond what the
+// clock can say.
+TEST_CASE("exec/session: a request that arrives in the far future is waited for") {
+  const ServeOptions options{.requests = {{.id = "late",
+                                           .arrival_s = 1e9,
+                                           .prompt_tokens = 1,
+                                           .new_tokens = 1,
+                                           .prompt_ids = {1}}},
+                             .policy = &planner::find_policy("continuous"),
+                             .on_token = {}};
+  for (const double dilation : {1.0, 1000.0}) {
+    CAPTURE(dilation);
+    RequestServing serving(options, {}, {.rows = 1, .positions = 64, .sequences = 1}, dilation);
+    const Clock::time_point begin = Clock::now();
+    ServingHands hands;
+    hands.wait_until = [&](Clock::time_point when) {
+      CHECK(when - begin >= std::chrono::seconds(1'000'000'000));
+      throw Error("as late as that");
+    };
+    CHECK(testing::error_of([&] { serving.run(begin, hands); }) == "as late as that");
   }
 }
 

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "model/analytic.hpp"
 #include "model/error.hpp"
@@ -235,6 +239,44 @@ TEST_CASE("planner/serving: steps that were made are replayed at the same times"
   }
 }
 
+TEST_CASE("planner/serving: what no run has made is not replayed, but refused by name") {
+  const planner::Plan plan = two_devices();
+  const auto requests = requests_of({{0.0, 4, 3}, {0.5, 4, 2}});
+  RequestScheduler scheduler(
+      requests, planner::find_policy("continuous"),
+      {.chunk = 3,
+       .capacity = planner::wanted_capacity(requests, planner::find_policy("continuous"), 3)});
+  model::Result made;
+  planner::fill_requests(requests, predicted(plan, scheduler).served(), made);
+  const std::vector<model::ScheduledStep> good = made.schedule;
+  REQUIRE_NOTHROW((void)planner::replayed_steps(good, requests, plan.model, "r.json"));
+  using Steps = std::vector<model::ScheduledStep>;
+  using Requests = std::vector<InferenceRequest>;
+  const std::vector<std::pair<std::function<void(Steps&, Requests&)>, std::string>> cases{
+      {[](Steps&, Requests& r) { std::swap(r[0].arrival_s, r[1].arrival_s); },
+       "field 'requests[1].arrival_s' is 0.000000, expected at least 0.5"},
+      {[](Steps&, Requests& r) { r[1].id = r[0].id; }, "field 'requests[1].id'"},
+      {[](Steps& s, Requests&) { s.back().not_before_s = 0.0; }, ".not_before_s' is 0.000000"},
+      {[](Steps& s, Requests&) { s.back().not_before_s = 1e300; }, "and at most 1000000000"},
+      {[](Steps&, Requests& r) { r[0].arrival_s = r[1].arrival_s = 0.2; },
+       "field 'schedule[0].not_before_s' is 0.000000, expected 0.2"},
+      {[](Steps& s, Requests&) { s.back().batch.segments.back().sampled = 0; },
+       "samples 1 rows of request 'r1', expected one for each of its 2 tokens"},
+      {[](Steps& s, Requests&) { s[0].batch.segments[0].sampled = 3; }, "3 of them sampled"},
+      {[](Steps& s, Requests&) { s[0].batch.segments[0].sampled = 1; },
+       "expected one row and one sample after its first token"},
+      {[](Steps& s, Requests&) { s.pop_back(); }, "samples 1 rows of request 'r1'"},
+  };
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    CAPTURE(c);
+    Steps steps = good;
+    Requests own = requests;
+    cases[c].first(steps, own);
+    CHECK_THROWS_WITH_AS((void)planner::replayed_steps(steps, own, plan.model, "r.json"),
+                         doctest::Contains(cases[c].second.c_str()), Error);
+  }
+}
+
 TEST_CASE("planner/serving: steps in flight that were made are replayed at the same times") {
   std::mt19937 random(17);
   const auto draw = [&](int least, int most) {
@@ -386,6 +428,12 @@ TEST_CASE("planner/serving: a bad workload gets one error that names line and fi
       {R"({"id": "a", "arrival_s": 0, "prompt_ids": [], "new_tokens": 4})", "at least one token"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "top_k": 4})", "top_k"},
       {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "top_p": 2})", "top_p"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "top_p": 0})",
+       "expected above 0"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "top_p": 0.5})",
+       "field 'top_p' is 0.5, expected 1 at temperature 0"},
+      {R"({"id": "a", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3, "seed": 7})",
+       "field 'seed' is 7, expected 0 at temperature 0"},
       {R"({"id": "a", "id": "b", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3})", "id"},
   };
   for (const auto& [text, part] : cases) {

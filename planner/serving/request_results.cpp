@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string_view>
 
 #include "model/error.hpp"
+#include "model/limits.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -59,10 +62,79 @@ std::vector<model::RequestResult> request_results(std::span<const InferenceReque
   return results;
 }
 
+namespace {
+
+constexpr const char* kAgain = "; write the result again with `tandem run`";
+
+// As a run leaves them: in the order of their arrival, each with a name of its own.
+void check_order(std::span<const InferenceRequest> requests, const std::string& source) {
+  std::set<std::string_view> ids;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const std::string field = source + ": field 'requests[" + std::to_string(r) + "].";
+    if (!ids.insert(requests[r].id).second) {
+      throw Error(field + "id' is \"" + requests[r].id +
+                  "\", expected one that no request before has" + kAgain);
+    }
+    if (r > 0 && requests[r].arrival_s < requests[r - 1].arrival_s) {
+      throw Error(field + "arrival_s' is " + std::to_string(requests[r].arrival_s) +
+                  ", expected at least " + std::to_string(requests[r - 1].arrival_s) +
+                  ", that of the request before" + kAgain);
+    }
+  }
+}
+
+// Submitted after the step before it, and no earlier than those arrive whose first rows it has.
+void check_submission(std::span<const model::ScheduledStep> schedule, std::size_t s,
+                      std::span<const InferenceRequest> requests, const std::string& source) {
+  double least = s > 0 ? schedule[s - 1].not_before_s : 0.0;
+  for (const model::Segment& segment : schedule[s].batch.segments) {
+    const auto r = static_cast<std::size_t>(segment.sequence);
+    if (segment.past == 0 && r < requests.size()) least = std::max(least, requests[r].arrival_s);
+  }
+  const double time = schedule[s].not_before_s;
+  if (time >= least && time <= model::limits::kMostTime) return;
+  throw Error(
+      source + ": field 'schedule[" + std::to_string(s) + "].not_before_s' is " +
+      std::to_string(time) + ", expected " + std::to_string(least) +
+      " or more, as the step before it and the requests that begin in it have, and at most " +
+      std::to_string(model::limits::kMostTime) + kAgain);
+}
+
+// A token for each sampled row, of which a step has one: the first when the prompt has been read,
+// then one for every row.
+void check_samples(std::span<const model::ScheduledStep> schedule,
+                   std::span<const InferenceRequest> requests, const std::string& source) {
+  std::vector<std::int64_t> sampled(requests.size());
+  for (std::size_t s = 0; s < schedule.size(); ++s) {
+    for (const model::Segment& segment : schedule[s].batch.segments) {
+      const auto r = static_cast<std::size_t>(segment.sequence);
+      const bool one = segment.rows == 1 && segment.sampled == 1;
+      if (segment.sampled > 1 || (sampled[r] > 0 && !one)) {
+        throw Error(source + ": field 'schedule[" + std::to_string(s) + "]' has " +
+                    std::to_string(segment.rows) + " rows of sequence " +
+                    std::to_string(segment.sequence) + ", " + std::to_string(segment.sampled) +
+                    " of them sampled, expected one row and one sample after its first token" +
+                    kAgain);
+      }
+      sampled[r] += segment.sampled;
+    }
+  }
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    if (sampled[r] == requests[r].new_tokens) continue;
+    throw Error(source + ": field 'schedule' samples " + std::to_string(sampled[r]) +
+                " rows of request '" + requests[r].id + "', expected one for each of its " +
+                std::to_string(requests[r].new_tokens) + " tokens" + kAgain);
+  }
+}
+
+}  // namespace
+
 std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledStep> schedule,
                                                  std::span<const InferenceRequest> requests,
                                                  const model::Transformer& model,
                                                  const std::string& source) {
+  check_order(requests, source);
+  for (std::size_t s = 0; s < schedule.size(); ++s) check_submission(schedule, s, requests, source);
   std::vector<std::int64_t> read(requests.size());
   std::vector<std::int32_t> after(requests.size());  // steps, of which a request's last one is one
   std::int32_t ended = 0;
@@ -109,13 +181,16 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
       throw Error(source + ": field 'schedule' has no rows of request '" + requests[r].id +
                   "', expected steps for each request; write the result again with `tandem run`");
   }
+  check_samples(schedule, requests, source);
   return schedule;
 }
 
 std::vector<InferenceRequest> requests_of(const model::Result& result) {
   std::vector<InferenceRequest> requests;
   for (const model::RequestResult& request : result.requests)
-    requests.push_back({.id = request.id, .arrival_s = request.arrival_s});
+    requests.push_back({.id = request.id,
+                        .arrival_s = request.arrival_s,
+                        .new_tokens = static_cast<std::int64_t>(request.tokens.size())});
   return requests;
 }
 

@@ -21,12 +21,14 @@ namespace tandem::planner {
 // for its last request) and for the outcomes of as many steps as had ended then, not for any other
 // time of that run, so that a replay shows what the model makes of the same steps. Throws Error
 // naming `source` unless every sequence is a request whose positions follow one another, in one
-// step at a time, and each request has some.
+// step at a time, no earlier than it arrives, with a sample for each of its new tokens; requests
+// are in the order of their arrival, steps in that of their submission.
 [[nodiscard]] std::vector<model::ScheduledStep> replayed_steps(
     std::vector<model::ScheduledStep> schedule, std::span<const InferenceRequest> requests,
     const model::Transformer& model, const std::string& source);
 
-// The requests of a result, without what only a run needs.
+// The requests of a result, with as many new tokens as they were given, without what only a run
+// needs.
 [[nodiscard]] std::vector<InferenceRequest> requests_of(const model::Result& result);
 
 // Sets requests, schedule and metrics of `result`: those of the run are the request's where there

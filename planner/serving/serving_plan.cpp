@@ -1,6 +1,7 @@
 #include "planner/serving/serving_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
@@ -18,6 +19,22 @@ Workload typical_workload(std::span<const InferenceRequest> requests) {
           .new_tokens = (sum.new_tokens + count - 1) / count};
 }
 
+namespace {
+
+// A step in the middle of a prompt samples nothing. Throws Error if `plan` cannot have such steps.
+void check_chunks(const Plan& plan, std::span<const InferenceRequest> requests,
+                  std::int64_t chunk) {
+  const auto parted = [chunk](const InferenceRequest& request) {
+    return request.prompt_tokens > chunk;
+  };
+  if (chunk == 0 || std::ranges::none_of(requests, parted)) return;
+  const model::Batch inner{.segments = {{.sequence = 0, .past = 0, .rows = 1, .sampled = 0}},
+                           .cache = {}};
+  static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
+}
+
+}  // namespace
+
 std::variant<Plan, Infeasible> make_serving_plan(Request request,
                                                  std::span<const InferenceRequest> requests,
                                                  const Policy& policy, std::int64_t chunk,
@@ -29,20 +46,35 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
   if (steps == 0) most = stages && !streams ? std::int64_t{request.cluster.size()} : 1;
   const Capacity least = least_capacity(requests, chunk);
   Capacity capacity = wanted_capacity(requests, policy, chunk, most);
+  std::optional<Error> refused;
+  const auto serves = [&](const std::variant<Plan, Infeasible>& answer) {
+    const auto* const plan = std::get_if<Plan>(&answer);
+    if (plan == nullptr) return false;
+    try {
+      check_chunks(*plan, requests, chunk);
+    } catch (const Error& error) {  // with less at once its weights may stay in memory
+      refused = error;
+      return false;
+    }
+    return true;
+  };
   while (true) {
     Request in_flight = request;
     in_flight.capacity = capacity;
     if (capacity.steps > 1) in_flight.window.blocks = 0;  // steps in flight load nothing
     if (capacity.steps > 1 && streams) in_flight.window = request.window;  // which is refused
     std::variant<Plan, Infeasible> answer = make_plan(in_flight);
-    if (std::holds_alternative<Plan>(answer)) return answer;
+    if (serves(answer)) return answer;
     if (capacity.steps > 1 && steps == 0) {
       request.capacity = capacity;
       request.capacity.steps = 1;
       answer = make_plan(request);
-      if (std::holds_alternative<Plan>(answer)) return answer;
+      if (serves(answer)) return answer;
     }
-    if (capacity == least) return answer;
+    if (capacity == least) {
+      if (refused) throw Error(*refused);
+      return answer;
+    }
     const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
     const Capacity half{.rows = least.rows + sequences - 1,
                         .positions = capacity.positions / 2,

@@ -19,7 +19,8 @@ namespace tandem::planner {
 // to one request at a time. Infeasible if not even that fits.
 //   steps   in flight at most; 0: one, but as many as there are stages where whole layers are split
 //           and nothing streams. Throws Error for more than one with a strategy all of whose
-//           devices work on one step, and for a plan that streams weights.
+//           devices work on one step, and for a plan that streams weights; for prompts in chunks of
+//           a plan that streams its head even with the least capacity.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
     Request request, std::span<const InferenceRequest> requests, const Policy& policy,
     std::int64_t chunk, std::int64_t steps = 0);
