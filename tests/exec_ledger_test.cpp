@@ -156,8 +156,8 @@ MessageTag tag(int task) { return {.step = 0, .task = task}; }
 
 }  // namespace
 
-// Times here are bounded from below exactly (the emulation never lets a message through early) and
-// from above generously (the machine may be busy).
+// Messages are told when they were ready, so that emulated times are exact, however late a busy
+// machine sends or receives.
 TEST_CASE("ledger/transport: a message takes latency + bytes / bandwidth, its channel the latter") {
   const model::Cluster cluster = star(2, model::Seconds{2e-3}, model::BytesPerSecond{100e6});
   Emulated home(cluster, {{.from = 1, .to = 0}});
@@ -172,17 +172,16 @@ TEST_CASE("ledger/transport: a message takes latency + bytes / bandwidth, its ch
                                          true);
     });
     const Clock::time_point start = Clock::now();
-    const MessageTimes sending = home.devices[1]->send(0, tag(task), sent);
+    const MessageTimes sending =
+        home.devices[1]->send_since(0, tag(task), sent, start, /*by_computing_thread=*/false);
     const Clock::time_point returned = Clock::now();
     receiving.join();
     const double wire = static_cast<double>(bytes) / 100e6;
     const double occupied = std::chrono::duration<double>(sending.sent - start).count();
     const double whole = std::chrono::duration<double>(arrival.arrived - start).count();
     CHECK(returned >= sending.sent);
-    CHECK(occupied >= wire * 0.999 - 1e-5);
-    CHECK(occupied < wire + 0.1);
-    CHECK(whole >= wire * 0.999 + 4e-3 - 1e-5);
-    CHECK(whole < wire + 4e-3 + 0.2);
+    CHECK(occupied == doctest::Approx(wire).epsilon(1e-3));
+    CHECK(whole == doctest::Approx(wire + 4e-3).epsilon(1e-3));
     CHECK(got == sent);
     ++task;
     std::this_thread::sleep_for(milliseconds(1));
@@ -235,12 +234,12 @@ TEST_CASE("ledger/transport: messages of a channel overlap in flight and do not 
     }
   });
   const std::vector<std::byte> payload(10000);
-  for (int i = 0; i < 10; ++i) home.devices[0]->send(1, tag(i), payload);
+  for (int i = 0; i < 10; ++i)
+    home.devices[0]->send_since(1, tag(i), payload, start, /*by_computing_thread=*/false);
   receiving.join();
   CHECK(std::ranges::is_sorted(arrivals));
   const double total = std::chrono::duration<double>(arrivals.back() - start).count();
-  CHECK(total >= 30e-3 * 0.999);
-  CHECK(total < 150e-3);
+  CHECK(total == doctest::Approx(30e-3).epsilon(1e-3));
 }
 
 TEST_CASE("ledger/transport: senders of one link share it: 3 x 200 kB at 10 MB/s end after 60 ms") {
@@ -303,10 +302,10 @@ TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late i
   Emulated home(cluster, {{.from = 0, .to = 1}});
   const Clock::time_point start = Clock::now();
   auto sending = std::async(std::launch::async, [&] {
-    const std::vector<std::byte> payload(1500);  // 1.5 s
+    const std::vector<std::byte> payload(60'000);  // a minute
     return error_of([&] { home.devices[0]->send(1, tag(0), payload); });
   });
-  std::vector<std::byte> got(1500);
+  std::vector<std::byte> got(60'000);
   CHECK(contains(error_of([&] {
                    home.devices[1]->receive(0, tag(0), got, Clock::now() + milliseconds(100),
                                             false);
@@ -314,5 +313,5 @@ TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late i
                  "still on the emulated link"));
   home.devices[0]->cancel("worker 3 is gone");
   CHECK(contains(sending.get(), "worker 3 is gone"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < 30.0);
 }

@@ -147,7 +147,7 @@ void lose_at_the_end(int victim, int during) {
   };
   const auto begin = Clock::now();
   const Generation generation = Home::generate(plan, options);
-  CHECK(seconds_since(begin) < 5.0);
+  CHECK(seconds_since(begin) < 20.0);
   CHECK(generation.tokens == home.expected(plan));
   const model::Result& result = generation.run.result;
   CHECK(result.tokens == generation.tokens);
@@ -346,7 +346,7 @@ TEST_CASE("exec/liveness: who is waited for is said, with what it does, and Ctrl
   const auto begin = Clock::now();
   CHECK_THROWS_WITH_AS(static_cast<void>(exec::generate(plan, options, interrupt)), "interrupted",
                        Error);
-  CHECK(seconds_since(begin) < 5.0);
+  CHECK(seconds_since(begin) < 20.0);
   over = true;
   stuck.join();
   REQUIRE_FALSE(notices.empty());

@@ -256,7 +256,7 @@ TEST_CASE("exec/program: Ctrl-C ends a run whose standard error nobody reads") {
   const auto begin = Clock::now();
   kill(run.pid(), SIGINT);
   CHECK(run.wait() == 1);
-  CHECK(seconds_since(begin) < 4.0);
+  CHECK(seconds_since(begin) < 20.0);
 }
 
 TEST_CASE("exec/program: no emulated device outlives a master that is killed") {
@@ -280,7 +280,7 @@ TEST_CASE("exec/program: Ctrl-C ends every process, with one line") {
   kill(run.pid(), SIGINT);
   const auto begin = Clock::now();
   CHECK(run.wait() == 1);
-  CHECK(seconds_since(begin) < 5.0);
+  CHECK(seconds_since(begin) < 20.0);
   CHECK(gone(worker));
   CHECK(run.log().ends_with("tandem run: interrupted\n"));
 }

@@ -206,7 +206,7 @@ TEST_CASE("exec/session: steps in flight end at once when a device is lost, or a
       CAPTURE(what);
       CHECK(what.find(interrupted ? "stopped by the test" : "device-2") != std::string::npos);
     }
-    CHECK(testing::seconds_since(start) < 10.0);
+    CHECK(testing::seconds_since(start) < 30.0);
     // The device that is left serves the next run.
     CHECK(home.processes->alive(1));
   }

@@ -93,14 +93,14 @@ TEST_CASE("transport/connection: bytes go both ways, encrypted or plain") {
       std::vector<std::byte> sent(size);
       for (std::size_t i = 0; i < size; ++i) sent[i] = static_cast<std::byte>(i * 31 + size);
       auto writing = std::async(std::launch::async,
-                                [&] { pair.client.write_all(sent, within(milliseconds(5000))); });
+                                [&] { pair.client.write_all(sent, within(milliseconds(60'000))); });
       std::vector<std::byte> got(size);
-      pair.server.read_all(got, within(milliseconds(5000)));
+      pair.server.read_all(got, within(milliseconds(60'000)));
       writing.get();
       CHECK(got == sent);
     }
-    pair.server.write_message(Abort{.reason = "enough"}, within(milliseconds(1000)));
-    const Message message = pair.client.read_message(within(milliseconds(1000)));
+    pair.server.write_message(Abort{.reason = "enough"}, within(milliseconds(60'000)));
+    const Message message = pair.client.read_message(within(milliseconds(60'000)));
     CHECK(std::get<Abort>(message).reason == "enough");
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("transport/connection: what goes over an encrypted one cannot be read 
   auto client = std::async(std::launch::async, [&] {
     return error_of([&] {
       static_cast<void>(
-          connect_to(socket.endpoint(), random_key(), control_hello(), within(milliseconds(300))));
+          connect_to(socket.endpoint(), random_key(), control_hello(), within(milliseconds(2000))));
     });
   });
   const int peer = ::accept(socket.descriptor(), nullptr, nullptr);
@@ -130,22 +130,22 @@ TEST_CASE("transport/connection: another key is one clear error on both sides, a
   const Clock::time_point start = Clock::now();
   const std::string text = refused(random_key(), rejections, [](const Endpoint& endpoint) {
     static_cast<void>(
-        connect_to(endpoint, random_key(), control_hello(), within(milliseconds(5000))));
+        connect_to(endpoint, random_key(), control_hello(), within(milliseconds(60'000))));
   });
   CHECK(contains(text, "copy one key file to every device"));
   CHECK(rejections.any("handshake failed"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < kAtOnce);
 }
 
 TEST_CASE("transport/connection: a key on one side only is refused") {
   Rejections rejections;
   CHECK_FALSE(refused(random_key(), rejections, [](const Endpoint& endpoint) {
                 static_cast<void>(connect_to(endpoint, std::nullopt, control_hello(),
-                                             within(milliseconds(1000))));
+                                             within(milliseconds(60'000))));
               }).empty());
   CHECK_FALSE(refused(std::nullopt, rejections, [](const Endpoint& endpoint) {
                 static_cast<void>(connect_to(endpoint, random_key(), control_hello(),
-                                             within(milliseconds(1000))));
+                                             within(milliseconds(60'000))));
               }).empty());
   CHECK(rejections.reasons.size() >= 2);
 }
@@ -158,7 +158,7 @@ TEST_CASE("transport/connection: the key proves the role, a Hello that says anot
   hello.role = Role::worker;
   hello.device = 2;
   const std::string text = refused(key, rejections, [&](const Endpoint& endpoint) {
-    static_cast<void>(connect_to(endpoint, key, hello, within(milliseconds(1000))));
+    static_cast<void>(connect_to(endpoint, key, hello, within(milliseconds(60'000))));
   });
   CHECK_FALSE(text.empty());
   CHECK(rejections.any("for what it may not"));
@@ -170,7 +170,7 @@ TEST_CASE("transport/connection: a Hello of another version names both versions 
   Hello hello = control_hello();
   hello.version = kWireVersion + 1;
   const std::string text = refused(key, rejections, [&](const Endpoint& endpoint) {
-    static_cast<void>(connect_to(endpoint, key, hello, within(milliseconds(1000))));
+    static_cast<void>(connect_to(endpoint, key, hello, within(milliseconds(60'000))));
   });
   CHECK_FALSE(text.empty());
   CHECK(rejections.any("version " + std::to_string(kWireVersion + 1)));
@@ -182,7 +182,7 @@ TEST_CASE("transport/connection: a device cannot connect to itself") {
   Hello hello = control_hello(0);
   CHECK_FALSE(refused(std::nullopt, rejections, [&](const Endpoint& endpoint) {
                 static_cast<void>(
-                    connect_to(endpoint, std::nullopt, hello, within(milliseconds(1000))));
+                    connect_to(endpoint, std::nullopt, hello, within(milliseconds(60'000))));
               }).empty());
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("transport/connection: without a key only loopback is bound or called"
   }
   const std::string text = error_of([] {
     static_cast<void>(connect_to({.host = "192.0.2.1", .port = 7700}, std::nullopt, control_hello(),
-                                 within(milliseconds(1000))));
+                                 within(milliseconds(60'000))));
   });
   CHECK(contains(text, "not a loopback address"));
   CHECK_NOTHROW(ListenSocket({.host = "0.0.0.0"}, true));
@@ -210,7 +210,7 @@ TEST_CASE("transport/connection: nobody there, a taken port and a bad name are c
   }
   CHECK(contains(error_of([&] {
                    static_cast<void>(connect_to(endpoint, random_key(), control_hello(),
-                                                within(milliseconds(1000))));
+                                                within(milliseconds(60'000))));
                  }),
                  "cannot connect"));
   CHECK(contains(error_of([] { const ListenSocket socket({.host = "192.0.2.1"}, true); }),
@@ -226,7 +226,7 @@ TEST_CASE("transport/connection: a listener that never answers costs the deadlin
                  }),
                  "in time"));
   CHECK(seconds_since(start) >= 0.2);
-  CHECK(seconds_since(start) < 1.5);
+  CHECK(seconds_since(start) < kAtOnce);
 }
 
 TEST_CASE("transport/connection: cancelling ends connecting, accepting, reading at once") {
@@ -234,7 +234,7 @@ TEST_CASE("transport/connection: cancelling ends connecting, accepting, reading 
   Listener listener = local_listener(std::nullopt);
   Connected pair = connect_pair(std::nullopt);
   Cancellation cancellation;
-  const Patience patience = within(milliseconds(20000), &cancellation);
+  const Patience patience = within(milliseconds(60'000), &cancellation);
   const Clock::time_point start = Clock::now();
   std::vector<std::future<std::string>> waiting;
   waiting.push_back(std::async(std::launch::async, [&] {
@@ -252,7 +252,7 @@ TEST_CASE("transport/connection: cancelling ends connecting, accepting, reading 
   cancellation.cancel("worker 3 is gone");
   cancellation.cancel("too late to matter");
   for (auto& text : waiting) CHECK(contains(text.get(), "worker 3 is gone"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < kAtOnce);
 }
 
 TEST_CASE("transport/listener: garbage, silence and floods cost their own connections only") {
@@ -286,7 +286,7 @@ TEST_CASE("transport/listener: garbage, silence and floods cost their own connec
       }
     }
     auto client = std::async(std::launch::async, [&] {
-      return connect_to(endpoint, key, control_hello(5), within(milliseconds(10'000)));
+      return connect_to(endpoint, key, control_hello(5), within(milliseconds(60'000)));
     });
     std::optional<Incoming> incoming;
     for (int turn = 0; turn < 200 && (!incoming || incoming->hello.peer != 5); ++turn) {
@@ -310,7 +310,7 @@ TEST_CASE("transport/listener: who says nothing is dropped in time") {
                                        rejections.options(milliseconds(300)));
     const Stranger stranger(listener.endpoint());
     const Clock::time_point start = Clock::now();
-    while (!rejections.any("slow handshake") && seconds_since(start) < 10.0) {
+    while (!rejections.any("slow handshake") && seconds_since(start) < kAtOnce) {
       CHECK(listener.accept(within(milliseconds(50))) == std::nullopt);
     }
     CHECK(seconds_since(start) >= 0.3);
@@ -326,12 +326,12 @@ TEST_CASE("transport/listener: a client that fails in a way unheard of shuts the
                                      }});
   const Stranger stranger(listener.endpoint());
   stranger.say(std::string(100, '\xff'));
-  CHECK_THROWS_AS(static_cast<void>(listener.accept(within(milliseconds(5000)))), std::bad_alloc);
+  CHECK_THROWS_AS(static_cast<void>(listener.accept(within(milliseconds(60'000)))), std::bad_alloc);
   auto client = std::async(std::launch::async, [&] {
     return connect_to(listener.endpoint(), std::nullopt, control_hello(5),
-                      within(milliseconds(5000)));
+                      within(milliseconds(60'000)));
   });
-  std::optional<Incoming> incoming = listener.accept(within(milliseconds(5000)));
+  std::optional<Incoming> incoming = listener.accept(within(milliseconds(60'000)));
   REQUIRE(incoming.has_value());
   incoming->welcome();
   CHECK_NOTHROW(client.get());
@@ -381,18 +381,19 @@ TEST_CASE("transport/connection: bytes altered on the way break an encrypted con
     ::close(server);
   });
   auto dialing = std::async(std::launch::async, [&] {
-    return connect_to(middle.endpoint(), key, control_hello(), within(milliseconds(5000)));
+    return connect_to(middle.endpoint(), key, control_hello(), within(milliseconds(60'000)));
   });
-  std::optional<Incoming> incoming = listener.accept(within(milliseconds(5000)));
+  std::optional<Incoming> incoming = listener.accept(within(milliseconds(60'000)));
   REQUIRE(incoming.has_value());
   incoming->welcome();
   Connection client = dialing.get();
-  client.write_message(Ready{}, within(milliseconds(1000)));
-  CHECK_NOTHROW(static_cast<void>(incoming->connection.read_message(within(milliseconds(1000)))));
+  client.write_message(Ready{}, within(milliseconds(60'000)));
+  CHECK_NOTHROW(static_cast<void>(incoming->connection.read_message(within(milliseconds(60'000)))));
   flip = true;
-  client.write_message(Ready{}, within(milliseconds(1000)));
+  client.write_message(Ready{}, within(milliseconds(60'000)));
   CHECK(contains(error_of([&] {
-                   static_cast<void>(incoming->connection.read_message(within(milliseconds(2000))));
+                   static_cast<void>(
+                       incoming->connection.read_message(within(milliseconds(60'000))));
                  }),
                  "connection broken"));
   stop = true;

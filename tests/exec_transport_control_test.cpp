@@ -16,7 +16,7 @@ using namespace tandem::exec::test;
 
 namespace {
 
-Clock::time_point soon(int ms = 5000) { return Clock::now() + milliseconds(ms); }
+Clock::time_point soon(int ms = 60'000) { return Clock::now() + milliseconds(ms); }
 
 std::unique_ptr<Control> control_of(model::DeviceIndex device, Connection connection,
                                     ControlOptions options = {}) {
@@ -51,11 +51,11 @@ class Child {
     int status = 1;
     try {
       Listener listener(std::move(socket_), key);
-      std::optional<Incoming> incoming = listener.accept(within(milliseconds(10000)));
+      std::optional<Incoming> incoming = listener.accept(within(milliseconds(60'000)));
       incoming->welcome();
       const auto control = control_of(0, std::move(incoming->connection));
       try {
-        static_cast<void>(control->receive(0, soon(20000)));
+        static_cast<void>(control->receive(0, soon()));
       } catch (const Error& error) {
         status = contains(error.what(), "in time") ? 2 : 0;
       }
@@ -93,7 +93,7 @@ class Child {
 };
 
 // Two workers in their own processes; `harm` is done to the first. Both this process and the second
-// worker must see one error within two seconds.
+// worker must see one error long before they would give up waiting.
 void lose_a_worker(const std::function<void(const Child&)>& harm, const std::string& expected) {
   const Key key = random_key();
   Child first(key, 1);
@@ -101,10 +101,10 @@ void lose_a_worker(const std::function<void(const Child&)>& harm, const std::str
   std::vector<ControlPeer> peers;
   peers.push_back({.device = 1,
                    .connection = connect_to(first.endpoint(), key, control_hello(1),
-                                            within(milliseconds(5000)))});
+                                            within(milliseconds(60'000)))});
   peers.push_back({.device = 2,
                    .connection = connect_to(second.endpoint(), key, control_hello(2),
-                                            within(milliseconds(5000)))});
+                                            within(milliseconds(60'000)))});
   std::atomic<int> told = 0;
   ControlOptions options;
   Cancellation cancellation;
@@ -117,17 +117,18 @@ void lose_a_worker(const std::function<void(const Child&)>& harm, const std::str
   CHECK_FALSE(master.failed());
   const Clock::time_point start = Clock::now();
   harm(first);
-  const std::string text = error_of([&] { static_cast<void>(master.receive(2, soon(10000))); });
-  CHECK(seconds_since(start) < 2.0);
+  const std::string text = error_of([&] { static_cast<void>(master.receive(2, soon())); });
+  CHECK(seconds_since(start) < kAtOnce);
   CAPTURE(text);
   CHECK(contains(text, "device 1"));
   CHECK(contains(text, expected));
-  CHECK(second.wait(2.0 - std::min(seconds_since(start), 1.9)) == 0);
-  while (told == 0 && seconds_since(start) < 4.0) std::this_thread::sleep_for(milliseconds(1));
+  CHECK(second.wait(kAtOnce) == 0);
+  while (told == 0 && seconds_since(start) < 2.0 * kAtOnce)
+    std::this_thread::sleep_for(milliseconds(1));
   CHECK(told == 1);
   CHECK(contains(error_of([&] { cancellation.check(); }), expected));
   first.signal(SIGCONT);
-  CHECK(first.wait(5.0) != -1);
+  CHECK(first.wait(kAtOnce) != -1);
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ TEST_CASE("transport/control: one device's abort reaches all with its reason") {
   }
   CHECK(contains(error_of([&] { static_cast<void>(home.master->receive(3, soon())); }),
                  "device 2 at"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < kAtOnce);
   CHECK_THROWS_AS(home.master->send(1, Ready{}), Error);
   CHECK_THROWS_AS(static_cast<void>(home.master->close(soon())), Error);
   home.workers.clear();
@@ -258,10 +259,10 @@ TEST_CASE("transport/control: a message that is not one fails everybody at once"
   Control master(std::move(peers), {});
   const auto worker = control_of(0, std::move(good.server));
   const Clock::time_point start = Clock::now();
-  bad.server.write_all(std::vector<std::byte>(64, std::byte{0xee}), within(milliseconds(1000)));
+  bad.server.write_all(std::vector<std::byte>(64, std::byte{0xee}), within(milliseconds(60'000)));
   CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }), "type 238"));
   CHECK(contains(error_of([&] { master.send(1, Ready{}); }), "device 2 at"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < kAtOnce);
 }
 
 TEST_CASE("transport/control: silence is an error naming the device, an end without Goodbye too") {
@@ -274,7 +275,7 @@ TEST_CASE("transport/control: silence is an error naming the device, an end with
   const std::string text = error_of([&] { static_cast<void>(master->receive(1, soon())); });
   CHECK(contains(text, "device 1 at"));
   CHECK(contains(text, "silent for"));
-  CHECK(seconds_since(start) < 1.5);
+  CHECK(seconds_since(start) < kAtOnce);
 
   Home home(1);
   home.workers.clear();
@@ -298,6 +299,7 @@ TEST_CASE("transport/control: a peer that beats and never reads is an error in t
   ControlOptions options;
   options.heartbeat = milliseconds(50);
   options.unread = milliseconds(400);
+  options.silence = milliseconds(60'000);  // what is to be seen is that it takes nothing
   const auto master = control_of(1, std::move(pair.client), options);
   std::atomic<bool> over = false;
   std::thread beating([&] {
@@ -316,7 +318,7 @@ TEST_CASE("transport/control: a peer that beats and never reads is an error in t
   CAPTURE(text);
   CHECK(contains(text, "device 1 at"));
   CHECK(contains(text, "took nothing"));
-  CHECK(seconds_since(start) < 3.0);
+  CHECK(seconds_since(start) < kAtOnce);
 }
 
 TEST_CASE("transport/control: a peer that has said Goodbye must still read what it is sent") {
@@ -324,15 +326,16 @@ TEST_CASE("transport/control: a peer that has said Goodbye must still read what 
   ControlOptions options;
   options.heartbeat = milliseconds(50);
   options.unread = milliseconds(400);
+  options.silence = milliseconds(60'000);  // what is to be seen is that it takes nothing
   const auto master = control_of(1, std::move(pair.client), options);
-  pair.server.write_message(Goodbye{}, within(milliseconds(1000)));
+  pair.server.write_message(Goodbye{}, within(milliseconds(60'000)));
   static_cast<void>(master->expect<Goodbye>(1, soon()));
   auto sending = std::async(std::launch::async, [&] {
     return error_of([&] {
       while (true) master->send(1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes)});
     });
   });
-  CHECK(sending.wait_for(milliseconds(10'000)) == std::future_status::ready);
+  CHECK(sending.wait_for(milliseconds(60'000)) == std::future_status::ready);
   master->abort("the test is over");  // or it would wait for ever
   CHECK(contains(sending.get(), "took nothing"));
 }
@@ -340,8 +343,8 @@ TEST_CASE("transport/control: a peer that has said Goodbye must still read what 
 TEST_CASE("transport/control: a peer that says it is behind is waited for") {
   ControlOptions options;
   options.heartbeat = milliseconds(50);
-  options.silence = milliseconds(300);
-  options.unread = milliseconds(300);
+  options.silence = milliseconds(1000);
+  options.unread = milliseconds(1000);
   Home home(1, options);
   constexpr int kChunks = 24;
   auto sending = std::async(std::launch::async, [&] {
@@ -349,7 +352,7 @@ TEST_CASE("transport/control: a peer that says it is behind is waited for") {
       home.master->send(1, WeightChunk{std::vector<std::byte>(kMaxChunkBytes)});
     }
   });
-  std::this_thread::sleep_for(milliseconds(1200));  // four times what is allowed to others
+  std::this_thread::sleep_for(milliseconds(4000));  // four times what is allowed to others
   CHECK_FALSE(home.master->failed());
   for (int i = 0; i < kChunks; ++i) {
     static_cast<void>(home.workers[0]->expect<WeightChunk>(0, soon()));
@@ -367,7 +370,7 @@ TEST_CASE("transport/control: heartbeats tell what a device does, and whether it
   const auto master = control_of(1, std::move(pair.client), options);
   const auto saw = [&](const std::string& what) {
     const Clock::time_point start = Clock::now();
-    while (seconds_since(start) < 3.0) {
+    while (seconds_since(start) < kAtOnce) {
       const Heartbeat said = master->state_of(1).activity;
       if (describe(said, [](int d) { return "device " + std::to_string(d); }) == what) return true;
       std::this_thread::sleep_for(milliseconds(5));
@@ -390,13 +393,13 @@ TEST_CASE("transport/control: heartbeats tell what a device does, and whether it
 TEST_CASE("transport/control: a peer that joins late is kept alive as the others are") {
   ControlOptions options;
   options.heartbeat = milliseconds(50);
-  options.silence = milliseconds(300);
+  options.silence = milliseconds(1000);
   Home home(1, options);
-  std::this_thread::sleep_for(milliseconds(800));
+  std::this_thread::sleep_for(milliseconds(1500));
   Connected pair = connect_pair(home.key, control_hello(2));
   home.workers.push_back(control_of(0, std::move(pair.server), options));
   home.master->add({.device = 2, .connection = std::move(pair.client)});
-  std::this_thread::sleep_for(milliseconds(800));
+  std::this_thread::sleep_for(milliseconds(1500));
   for (int device = 1; device <= 2; ++device) {
     home.workers[static_cast<std::size_t>(device - 1)]->send(0, Ready{});
     static_cast<void>(home.master->expect<Ready>(device, soon()));
@@ -415,7 +418,7 @@ TEST_CASE("transport/control: once the work is done a peer is lost alone") {
     static_cast<void>(home.workers[1]->expect<Goodbye>(0, soon()));
     static_cast<void>(home.workers[1]->close(soon()));
   });
-  const std::vector<std::string> faults = home.master->close(soon(500));  // 3 says nothing
+  const std::vector<std::string> faults = home.master->close(soon(3000));  // 3 says nothing
   ending.get();
   REQUIRE(faults.size() == 2);
   CHECK(faults[0] == text);
@@ -427,13 +430,13 @@ TEST_CASE("transport/control: over a slow way the first byte may take longer tha
   Connected pair = connect_pair(random_key());
   ControlOptions options;
   options.heartbeat = milliseconds(50);
-  options.silence = milliseconds(200);
-  options.first = milliseconds(1000);
+  options.silence = milliseconds(500);
+  options.first = milliseconds(30'000);
   const auto worker = control_of(0, std::move(pair.server), options);
-  std::this_thread::sleep_for(milliseconds(500));
+  std::this_thread::sleep_for(milliseconds(1500));
   CHECK_FALSE(worker->failed());
-  pair.client.write_message(Heartbeat{}, within(milliseconds(1000)));
+  pair.client.write_message(Heartbeat{}, within(milliseconds(60'000)));
   const Clock::time_point start = Clock::now();
   CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }), "silent for"));
-  CHECK(seconds_since(start) < 0.9);
+  CHECK(seconds_since(start) < kAtOnce);
 }

@@ -19,6 +19,10 @@
 
 namespace tandem::exec::test {
 
+// Seconds: what happens at once happens within them on a busy machine too; what would have to wait
+// for a deadline is given a longer one.
+inline constexpr double kAtOnce = 20.0;
+
 using std::chrono::milliseconds;
 
 inline Patience within(milliseconds time, const Cancellation* cancellation = nullptr) {

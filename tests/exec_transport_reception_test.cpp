@@ -30,7 +30,7 @@ struct Door {
     return std::async(std::launch::async, [this, hello] {
       return error_of([&] {
         const Connection connection =
-            connect_to(endpoint, key, hello, within(milliseconds(5000)),
+            connect_to(endpoint, key, hello, within(milliseconds(60'000)),
                        [](model::DeviceIndex d) { return d == 1 ? "laptop" : "phone"; });
       });
     });
@@ -45,32 +45,32 @@ struct Door {
 TEST_CASE("transport/reception: a second master is told at once that the worker is busy") {
   Door door({.doubt = milliseconds(100)});
   auto first = door.call(Door::hello_of(random_session()));
-  const auto served = door.reception->next_master(within(milliseconds(5000)));
+  const auto served = door.reception->next_master(within(milliseconds(60'000)));
   REQUIRE(served.has_value());
   CHECK(first.get() == "");
   // Nobody asks for the next master: the worker computes.
   const Clock::time_point start = Clock::now();
   const std::string told = door.call(Door::hello_of(random_session())).get();
   CHECK(contains(told, "laptop at 127.0.0.1:"));
-  CHECK(contains(told, "busy with another run (from 127.0.0.1, for 0 s)"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(contains(told, "busy with another run (from 127.0.0.1, for "));
+  CHECK(seconds_since(start) < kAtOnce);
   // And once that run is left, the next one is welcome.
   door.reception->leave();
   auto next = door.call(Door::hello_of(random_session()));
-  CHECK(door.reception->next_master(within(milliseconds(5000))).has_value());
+  CHECK(door.reception->next_master(within(milliseconds(60'000))).has_value());
   CHECK(next.get() == "");
 }
 
 TEST_CASE("transport/reception: a master that comes while a run ends waits for its end") {
   Door door({.doubt = milliseconds(50), .ending = milliseconds(4000)});
   auto first = door.call(Door::hello_of(random_session()));
-  REQUIRE(door.reception->next_master(within(milliseconds(5000))).has_value());
+  REQUIRE(door.reception->next_master(within(milliseconds(60'000))).has_value());
   CHECK(first.get() == "");
   door.reception->watch([] { return true; });
   auto second = door.call(Door::hello_of(random_session()));
   CHECK(second.wait_for(milliseconds(400)) == std::future_status::timeout);
   door.reception->leave();
-  CHECK(door.reception->next_master(within(milliseconds(5000))).has_value());
+  CHECK(door.reception->next_master(within(milliseconds(60'000))).has_value());
   CHECK(second.get() == "");
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("transport/reception: one worker for two devices of a run is refused b
   Door door;
   const SessionId session = random_session();
   auto first = door.call(Door::hello_of(session, 1));
-  REQUIRE(door.reception->next_master(within(milliseconds(5000))).has_value());
+  REQUIRE(door.reception->next_master(within(milliseconds(60'000))).has_value());
   CHECK(first.get() == "");
   const std::string told = door.call(Door::hello_of(session, 2)).get();
   CHECK(contains(told, "phone at 127.0.0.1:"));
@@ -89,7 +89,7 @@ TEST_CASE("transport/reception: one worker for two devices of a run is refused b
   auto one = door.call(Door::hello_of(session, 1));
   auto two = door.call(Door::hello_of(session, 2));
   std::this_thread::sleep_for(milliseconds(100));
-  REQUIRE(door.reception->next_master(within(milliseconds(5000))).has_value());
+  REQUIRE(door.reception->next_master(within(milliseconds(60'000))).has_value());
   const std::string both = one.get() + two.get();
   CHECK(contains(both, "the worker that serves "));
   CHECK_FALSE(contains(both, "busy"));
@@ -99,12 +99,12 @@ TEST_CASE("transport/reception: channels of the present run are let in, others r
   Door door;
   const SessionId session = random_session();
   auto first = door.call(Door::hello_of(session));
-  REQUIRE(door.reception->next_master(within(milliseconds(5000))).has_value());
+  REQUIRE(door.reception->next_master(within(milliseconds(60'000))).has_value());
   CHECK(first.get() == "");
   Hello channel = Door::hello_of(session);
   channel.purpose = Purpose::channel;
   CHECK(door.call(channel).get() == "");
-  CHECK(door.reception->next_channel(within(milliseconds(5000))).has_value());
+  CHECK(door.reception->next_channel(within(milliseconds(60'000))).has_value());
   channel.session = random_session();
   CHECK(contains(door.call(channel).get(), "expects no such connection"));
   channel.session = session;
@@ -126,7 +126,7 @@ TEST_CASE("transport/connection: all are called at once, and all that fail are n
     return Dial{.endpoint = endpoint, .hello = control_hello(d)};
   };
   auto welcoming = std::async(std::launch::async, [&] {
-    static_cast<void>(near.reception->next_master(within(milliseconds(5000))));
+    static_cast<void>(near.reception->next_master(within(milliseconds(60'000))));
   });
   std::atomic<int> open = 0;
   const Clock::time_point start = Clock::now();
@@ -134,24 +134,24 @@ TEST_CASE("transport/connection: all are called at once, and all that fail are n
     const std::string text = error_of([&] {
       connect_all(
           {dial(nobody, 1), dial(silent.endpoint(), 2), dial(near.endpoint, 3), dial(nobody, 4)},
-          near.key, within(milliseconds(5000)), names, [&](std::size_t, Connection) { ++open; });
+          near.key, within(milliseconds(60'000)), names, [&](std::size_t, Connection) { ++open; });
     });
     CHECK(contains(text, "cannot connect"));
     CHECK(contains(text, "device-1 at"));
     CHECK(contains(text, "device-4 at"));
     CHECK_FALSE(contains(text, "device-2"));
-    CHECK(seconds_since(start) < 3.0);
+    CHECK(seconds_since(start) < kAtOnce);
   }
   SUBCASE("a silent one costs its deadline, once") {
     const std::string text = error_of([&] {
       connect_all({dial(silent.endpoint(), 1), dial(silent.endpoint(), 2), dial(near.endpoint, 3)},
-                  near.key, within(milliseconds(400)), names,
+                  near.key, within(milliseconds(3000)), names,
                   [&](std::size_t, Connection) { ++open; });
     });
     CHECK(contains(text, "in time"));
     CHECK(contains(text, "the same goes for"));
     CHECK(open == 1);
-    CHECK(seconds_since(start) < 3.0);
+    CHECK(seconds_since(start) < kAtOnce);
   }
   SUBCASE("cancelled by another thread") {
     Cancellation cancellation;
@@ -161,10 +161,10 @@ TEST_CASE("transport/connection: all are called at once, and all that fail are n
     });
     CHECK(error_of([&] {
             connect_all({dial(silent.endpoint(), 1), dial(near.endpoint, 3)}, near.key,
-                        within(milliseconds(5000), &cancellation), names,
+                        within(milliseconds(60'000), &cancellation), names,
                         [&](std::size_t, Connection) { ++open; });
           }) == "interrupted");
-    CHECK(seconds_since(start) < 2.0);
+    CHECK(seconds_since(start) < kAtOnce);
   }
   static_cast<void>(near.call(control_hello(3)).wait_for(milliseconds(10)));
 }
@@ -176,5 +176,5 @@ TEST_CASE("transport/connection: a name that is not resolved is an error, not a 
                                  control_hello(), within(milliseconds(1000))));
   });
   CHECK(contains(text, "its name"));
-  CHECK(seconds_since(start) < 2.0);
+  CHECK(seconds_since(start) < kAtOnce);
 }

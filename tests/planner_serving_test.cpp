@@ -261,10 +261,10 @@ TEST_CASE("planner/serving: what no run has made is not replayed, but refused by
       {[](Steps&, Requests& r) { r[0].arrival_s = r[1].arrival_s = 0.2; },
        "field 'schedule[0].not_before_s' is 0.000000, expected 0.2"},
       {[](Steps& s, Requests&) { s.back().batch.segments.back().sampled = 0; },
-       "samples 1 rows of request 'r1', expected one for each of its 2 tokens"},
+       "1 rows of sequence 1, 0 of them sampled, expected one row and one sample"},
       {[](Steps& s, Requests&) { s[0].batch.segments[0].sampled = 3; }, "3 of them sampled"},
       {[](Steps& s, Requests&) { s[0].batch.segments[0].sampled = 1; },
-       "expected one row and one sample after its first token"},
+       "samples 4 rows of request 'r0', expected one for each of its 3 tokens"},
       {[](Steps& s, Requests&) { s.pop_back(); }, "samples 1 rows of request 'r1'"},
   };
   for (std::size_t c = 0; c < cases.size(); ++c) {
