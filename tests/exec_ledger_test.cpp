@@ -298,16 +298,16 @@ TEST_CASE("ledger/reserve: a shared medium is shared max-min within 2%: six flow
 }
 
 TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late is an error") {
-  const model::Cluster cluster = star(2, model::Seconds{1}, model::BytesPerSecond{1000});
+  const model::Cluster cluster = star(2, model::Seconds{1}, model::BytesPerSecond{25});
   Emulated home(cluster, {{.from = 0, .to = 1}});
   const Clock::time_point start = Clock::now();
   auto sending = std::async(std::launch::async, [&] {
-    const std::vector<std::byte> payload(60'000);  // a minute
+    const std::vector<std::byte> payload(1500);  // a minute
     return error_of([&] { home.devices[0]->send(1, tag(0), payload); });
   });
-  std::vector<std::byte> got(60'000);
+  std::vector<std::byte> got(1500);
   CHECK(contains(error_of([&] {
-                   home.devices[1]->receive(0, tag(0), got, Clock::now() + milliseconds(100),
+                   home.devices[1]->receive(0, tag(0), got, Clock::now() + milliseconds(2000),
                                             false);
                  }),
                  "still on the emulated link"));
