@@ -79,7 +79,8 @@ DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
   if (!streams(graphs, plan_->master)) {
     voice_->stage("loading the master's weights");
     session_->activity().enter(Phase::loading);
-    return {.shard = Shard::slice(options_->weights, plan_->model, share), .window = nullptr};
+    // Of the same files, as they were opened, that the workers' blocks are made of.
+    return {.shard = Shard::slice(maker().weights(), plan_->model, share), .window = nullptr};
   }
   voice_->stage("preparing the weights of " + name(plan_->master));
   session_->activity().enter(Phase::slicing, plan_->master);

@@ -97,7 +97,9 @@ void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t)
   t.max_context = size_field(root, context_key);
   if (const auto shorter = optional_size(root, "max_sequence_length"))
     t.max_context = std::min(t.max_context, *shorter);
-  if (dialect.family != Family::llama || !flag(root, "use_sliding_window", true)) return;
+  if (dialect.family != Family::llama) return;
+  // Mistral's class does not ask use_sliding_window.
+  if (!flag(root, "use_sliding_window", true) && dialect.model_type != "mistral") return;
   constexpr std::int64_t kWindowOfMistral = 4096;  // where its files say nothing
   if (const auto window = root.find("sliding_window")) {
     t.max_context = std::min(t.max_context, window->integer(1, kMaxSize));

@@ -239,6 +239,18 @@ TEST_CASE("exec/tokenizer: the small files of a folder are checked") {
                 "has id 258, expected that of tokenizer_config.json, 7"},
            Case{"tokenizer_config.json", R"({"added_tokens_decoder": {"300": {"content": "<y>"}}})",
                 "expected less than the vocabulary of the model"},
+           Case{"tokenizer_config.json", R"({"word_tokenizer_type": "mecab"})",
+                "unknown field \"word_tokenizer_type\""},
+           Case{"tokenizer_config.json", R"({"do_basic_tokenize": false})", "expected true"},
+           Case{"tokenizer_config.json", R"({"split_special_tokens": true})", "--raw-prompt"},
+           Case{"tokenizer_config.json", R"({"never_split": ["a"]})", "'never_split' is an array"},
+           Case{"tokenizer_config.json", R"({"sp_model_kwargs": {"alpha": 0.1}})", "expected none"},
+           Case{"tokenizer_config.json", R"({"tokenizer_class": "BloomTokenizerFast"})",
+                "tokenizer_class is \"BloomTokenizerFast\", which may read tokenizer.json"},
+           Case{"config.json", R"({"tokenizer_class": "RobertaTokenizer"})",
+                "config.json: tokenizer_class is \"RobertaTokenizer\""},
+           Case{"tokenizer_config.json", R"({"add_prefix_space": true})",
+                "add_prefix_space is false, expected the same"},
            Case{"added_tokens.json", R"({"y": -3})", "an integer from 0"},
            Case{"generation_config.json", R"({"eos_token_id": "2"})", "an integer from 0"},
            Case{"generation_config.json", R"({"eos_token_id": [2, -1]})", "an integer from 0"},
@@ -252,9 +264,10 @@ TEST_CASE("exec/tokenizer: the small files of a folder are checked") {
 }
 
 TEST_CASE("exec/tokenizer: vocabularies of other kinds are not taken for bytes") {
-  for (const char* alone : {"vocab.json", "merges.txt", "tekken.json"}) {
+  for (const char* alone : {"vocab.json", "merges.txt", "tekken.json", "tokenizer_config.json",
+                            "special_tokens_map.json", "added_tokens.json"}) {
     CAPTURE(alone);
-    CHECK(has(refusal({{alone, "{}"}}), std::string(alone) + ": a vocabulary of a"));
+    CHECK(has(refusal({{alone, "{}"}}), std::string(alone) + ": belongs to a vocabulary"));
   }
 }
 
@@ -281,7 +294,16 @@ TEST_CASE("exec/vocab.txt: damaged ones are refused") {
   CHECK(has(refusal({{"vocab.txt", "[UNK]\n[CLS]\n[SEP]\n"},
                      {"tokenizer_config.json", R"({"cls_token": "<s>"})"}}),
             "no token \"<s>\""));
-  std::string many = "[UNK]\n[CLS]\n[SEP]\n";
+  const char* const few = "[UNK]\n[CLS]\n[SEP]\n";
+  for (const auto& [settings, said] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"added_tokens_decoder": {"7": {"content": "[CLS]"}}})", "has id 1, expected id 7"},
+           {R"({"added_tokens_decoder": {"1": {"content": "[X]"}}})", "is not on line 2"},
+           {R"({"tokenizer_class": "BertJapaneseTokenizer"})", "which may read vocab.txt"},
+           {R"({"subword_tokenizer_type": "character"})", "unknown field"}}) {
+    CAPTURE(settings);
+    CHECK(has(refusal({{"vocab.txt", few}, {"tokenizer_config.json", settings}}), said));
+  }
+  std::string many = few;
   for (int i = 0; i < 1000; ++i) many += "word" + std::to_string(i) + "\n";
   CHECK(has(refusal({{"vocab.txt", many}}), "expected less than the vocabulary of the model"));
 }
@@ -296,6 +318,17 @@ TEST_CASE("exec/tokenizer.model: a small one, and tokens that the folder adds") 
   testing::write_text(folder.path() / "tokenizer_config.json",
                       R"({"add_bos_token": false, "add_eos_token": true})");
   CHECK(load(folder)->encode("<tool>a") == Ids{6, 4, 2});
+  // Settings that change nothing, and one that does.
+  testing::write_text(folder.path() / "tokenizer_config.json",
+                      R"({"tokenizer_class": "LlamaTokenizerFast", "model_max_length": 1e30,
+                          "chat_template": "x", "image_token": "<tool>", "sp_model_kwargs": {},
+                          "add_prefix_space": true})");
+  const Ids with_space = load(folder)->encode("a a");
+  CHECK(with_space == Ids{1, 5, 5});
+  testing::write_text(folder.path() / "tokenizer_config.json", R"({"add_prefix_space": false})");
+  CHECK(load(folder)->encode("a a") == Ids{1, 4, 5});
+  testing::write_text(folder.path() / "tokenizer_config.json",
+                      R"({"add_bos_token": false, "add_eos_token": true})");
   CHECK(load(folder)->eos_tokens().size() == 2);
   CHECK(load(folder)->eos_tokens().back() == 6);
   CHECK(load(folder)->piece(6) == "<tool>");

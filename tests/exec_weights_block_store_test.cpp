@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
@@ -79,6 +80,48 @@ TEST_CASE("exec/block store: blocks equal the shard in memory, and are sliced on
     CHECK(contents(home.make(kShare, home.store)) ==
           testing::contents_of(Shard::slice(home.weights, home.t, kShare)));
   }
+  SUBCASE("other weights of the same size, name and time of modification are sliced again") {
+    fs::path one;
+    for (const auto& file : fs::directory_iterator(home.weights))
+      if (file.path().extension() == ".safetensors") one = file.path();
+    const auto modified = fs::last_write_time(one);
+    std::string bytes = read_all(one);
+    for (std::size_t at = bytes.size() / 2; at < bytes.size(); at += 7)
+      bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the granularity of file times
+    write_text(one, bytes);
+    fs::last_write_time(one, modified);
+    const std::string other = testing::contents_of(Shard::slice(home.weights, home.t, kShare));
+    CHECK(other != whole);
+    CHECK(contents(home.make(kShare, home.store)) == other);
+  }
+  SUBCASE("index entries of other blocks, which look alike, are not believed") {
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(home.cache / "index"))
+      entries.push_back(entry.path());
+    std::vector<std::string> texts;
+    for (const fs::path& entry : entries) texts.push_back(read_all(entry));
+    write_text(blocks[2].file.path,
+               whole.substr(blocks[0].file.bytes + blocks[1].file.bytes, blocks[2].file.bytes));
+    for (std::size_t shift = 1; shift < entries.size(); ++shift) {
+      for (std::size_t i = 0; i < entries.size(); ++i)
+        write_text(entries[i], texts[(i + shift) % entries.size()]);
+      CHECK(contents(home.make(kShare, home.store)) == whole);
+    }
+    CHECK(home.said.size() == entries.size() * (entries.size() - 1));
+  }
+  SUBCASE("weights that are written while a session slices end it") {
+    const BlockMaker maker(home.weights, home.t, home.store);
+    const ShardLayout layout = layout_of(home.t, kShare);
+    CHECK(maker.make(layout.blocks[0]).label.id() == blocks[0].label.id());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const auto& file : fs::directory_iterator(home.weights))
+      if (file.path().extension() == ".safetensors") write_text(file.path(), read_all(file.path()));
+    const std::string error = error_of([&] { static_cast<void>(maker.make(layout.blocks[1])); });
+    CHECK(has(error, "changed while it was read"));
+    CHECK(has(error_of([&] { static_cast<void>(Shard::slice(maker.weights(), home.t, kShare)); }),
+              "changed while it was read"));
+  }
   SUBCASE("an index entry that is no digest is not followed") {
     for (const auto& entry : fs::directory_iterator(home.cache / "index"))
       write_text(entry.path(), "../../../../etc/passwd");
@@ -113,6 +156,10 @@ TEST_CASE("exec/block store: what is damaged is made again, and said") {
     fs::remove(block);
     write_text(block / "in" / "it", "x");
   }
+  SUBCASE("a pipe that nobody writes to has its place") {
+    fs::remove(block);
+    REQUIRE(mkfifo(block.c_str(), 0600) == 0);
+  }
   SUBCASE("a link to nowhere has its place") {
     fs::remove(block);
     fs::create_symlink("nowhere", block);
@@ -120,21 +167,31 @@ TEST_CASE("exec/block store: what is damaged is made again, and said") {
   SUBCASE("its label") {
     damaged = label;
     SUBCASE("is garbage") { write_text(label, "garbage"); }
+    SUBCASE("is a pipe") {
+      fs::remove(label);
+      REQUIRE(mkfifo(label.c_str(), 0600) == 0);
+    }
     SUBCASE("is another's") {
       write_text(label, read_all(home.cache / "labels" / blocks[0].label.id()));
     }
   }
   SUBCASE("the index entry") {
     for (const auto& entry : fs::directory_iterator(home.cache / "index")) {
-      if (read_all(entry.path()) == blocks[1].label.id()) damaged = entry.path();
+      if (read_all(entry.path()).starts_with(blocks[1].label.id())) damaged = entry.path();
     }
     SUBCASE("is too long") { write_text(damaged, std::string(1000, 'a')); }
     SUBCASE("is empty") { write_text(damaged, ""); }
+    SUBCASE("is a pipe") {
+      fs::remove(damaged);
+      REQUIRE(mkfifo(damaged.c_str(), 0600) == 0);
+    }
     SUBCASE("is a folder") {
       fs::remove(damaged);
       write_text(damaged / "in" / "it", "x");
     }
-    SUBCASE("names another block") { write_text(damaged, blocks[0].label.id()); }
+    SUBCASE("names another block") {
+      write_text(damaged, blocks[0].label.id() + read_all(damaged).substr(64));
+    }
   }
   const auto again = home.make(kShare, later, true);
   CHECK(again[1].label.id() == blocks[1].label.id());

@@ -215,6 +215,20 @@ TEST_CASE("exec/safetensors: an index's file or tensor that is not there is name
   CHECK(has(error_of([&] { const SafetensorsFolder weights(folder.path()); }), "no tensor y"));
 }
 
+TEST_CASE("exec/safetensors: a tensor that two files have is refused, whichever the index names") {
+  const TemporaryFolder folder;
+  const char* const header = R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  write_text(folder.path() / "a.safetensors", safetensors_text(header, 4));
+  write_text(folder.path() / "b.safetensors",
+             safetensors_text(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                                  "y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                              8));
+  write_text(folder.path() / "model.safetensors.index.json",
+             R"({"weight_map":{"x":"a.safetensors","y":"b.safetensors"}})");
+  const std::string error = error_of([&] { const SafetensorsFolder weights(folder.path()); });
+  CHECK(has(error, "b.safetensors: tensor x is in a.safetensors as well"));
+}
+
 TEST_CASE("exec/safetensors: a folder without weights says what is expected") {
   const TemporaryFolder folder;
   CHECK(has(error_of([&] { const SafetensorsFolder weights(folder.path()); }),

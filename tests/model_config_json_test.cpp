@@ -344,6 +344,10 @@ TEST_CASE("model/config_json: Hugging Face's defaults where a file says nothing"
       "max_position_embeddings": 8192)");
   CHECK(parse(mistral).max_context == 4096);  // absent: a window of 4096; null: none
   CHECK(parse(with(mistral, R"(, "sliding_window": null)")).max_context == 8192);
+  // Its class does not ask whether the window is used.
+  CHECK(
+      parse(with(mistral, R"(, "sliding_window": 99, "use_sliding_window": false)")).max_context ==
+      99);
   nlohmann::json ungrouped = nlohmann::json::parse(mistral);
   ungrouped.erase("num_key_value_heads");
   CHECK(parse(ungrouped.dump()).kv_heads == 8);

@@ -12,6 +12,7 @@ tandem_tests(
     exec_weights_block_store_test.cpp
     exec_weights_shard_test.cpp
     exec_weights_strategies_test.cpp
+    exec_weights_tensor_check_test.cpp
   LIBRARIES tandem::exec)
 
 # Against PyTorch. Debian's Python, not one that the user's PATH may find first: it has the package

@@ -27,6 +27,7 @@ class ByteLevelTokenizer final : public Tokenizer {
         steps_(std::move(json.steps)),
         front_(std::move(json.front)),
         back_(std::move(json.back)) {
+    check_prefix(settings, source);
     fill_table(json);
     merges_.reserve(json.merges.size());
     for (std::size_t rank = 0; rank < json.merges.size(); ++rank) {
@@ -69,6 +70,14 @@ class ByteLevelTokenizer final : public Tokenizer {
 
  private:
   using Words = std::unordered_map<std::string, Ids>;  // of one text: most words come again
+
+  // Which of the two files counts depends on the version of Hugging Face's library.
+  void check_prefix(const TokenSettings& settings, const std::string& source) const {
+    const bool own = std::ranges::any_of(steps_, &TokenizerJson::Step::add_prefix_space);
+    if (settings.prefix_space.value_or(own) == own) return;
+    throw Error(source + ": add_prefix_space is " + (own ? "true" : "false") +
+                ", expected the same as tokenizer_config.json says; correct one of them");
+  }
 
   void fill_table(const TokenizerJson& json) {
     for (unsigned byte = 0; byte < 256; ++byte)

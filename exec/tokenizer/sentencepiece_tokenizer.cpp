@@ -81,6 +81,11 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
     fill_table(model);
     add_tokens(model, settings, source);
+    // LlamaTokenizer's own: its old behaviour knows no such setting.
+    if (!legacy_ && !settings.prefix_space.value_or(true)) {
+      model.add_dummy_prefix = false;
+      drops_space_ = drops_spaces_;
+    }
     first_ = processor_of(model, source);
     model.add_dummy_prefix = false;
     behind_ = processor_of(model, source);

@@ -1,5 +1,6 @@
 #include "exec/tokenizer/token_settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,61 @@ using model::JsonValue;
 constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
 constexpr std::size_t kMaxStops = 256;
 constexpr const char* kRemedy = "the file is damaged, copy or download it again";
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 20U;
+
+// Of tokenizer_config.json, what is read below.
+constexpr std::string_view kRead[] = {"add_bos_token",
+                                      "add_eos_token",
+                                      "legacy",
+                                      "add_prefix_space",
+                                      "do_lower_case",
+                                      "strip_accents",
+                                      "do_basic_tokenize",
+                                      "tokenize_chinese_chars",
+                                      "added_tokens_decoder",
+                                      "additional_special_tokens",
+                                      "extra_special_tokens",
+                                      "split_special_tokens",
+                                      "sp_model_kwargs",
+                                      "never_split",
+                                      "tokenizer_class"};
+// What changes no token of one text: names and files, conversations, batches and their padding, how
+// Hugging Face's library writes tokens out.
+constexpr std::string_view kHarmless[] = {"name_or_path",
+                                          "_name_or_path",
+                                          "special_tokens_map_file",
+                                          "tokenizer_file",
+                                          "vocab_file",
+                                          "merges_file",
+                                          "auto_map",
+                                          "processor_class",
+                                          "transformers_version",
+                                          "trust_remote_code",
+                                          "use_fast",
+                                          "from_slow",
+                                          "is_local",
+                                          "init_inputs",
+                                          "backend",
+                                          "chat_template",
+                                          "use_default_system_prompt",
+                                          "response_schema",
+                                          "model_input_names",
+                                          "model_max_length",
+                                          "max_len",
+                                          "max_length",
+                                          "stride",
+                                          "padding",
+                                          "padding_side",
+                                          "pad_to_multiple_of",
+                                          "pad_token_type_id",
+                                          "truncation",
+                                          "truncation_side",
+                                          "truncation_strategy",
+                                          "return_token_type_ids",
+                                          "clean_up_tokenization_spaces",
+                                          "spaces_between_special_tokens",
+                                          "errors",
+                                          "trim_offsets"};
 
 bool flag(const JsonValue& object, std::string_view key, bool absent) {
   const auto field = object.find(key);
@@ -34,6 +90,8 @@ class Reader {
  public:
   TokenSettings read(std::span<const SettingsFile> files) {
     with(files, "tokenizer_config.json", [this](const JsonValue& root) { tokenizer_config(root); });
+    for (const char* name : {"tokenizer_config.json", "config.json"})
+      with(files, name, [&](const JsonValue& root) { tokenizer_class(root, name); });
     with(files, "special_tokens_map.json", [this](const JsonValue& root) { roles(root); });
     with(files, "added_tokens.json", [this](const JsonValue& root) { added_tokens(root); });
     with(files, "generation_config.json",
@@ -59,12 +117,10 @@ class Reader {
     if (const auto field = root.find("add_bos_token")) settings_.add_bos = field->boolean();
     if (const auto field = root.find("add_eos_token")) settings_.add_eos = field->boolean();
     settings_.legacy = flag(root, "legacy", false);
-    settings_.prefix_space = flag(root, "add_prefix_space", false);
+    if (const auto field = root.find("add_prefix_space")) settings_.prefix_space = field->boolean();
     if (const auto field = root.find("do_lower_case")) settings_.lower_case = field->boolean();
     if (const auto field = root.find("strip_accents")) settings_.strip_accents = field->boolean();
-    // BERT's words without cutting at punctuation.
-    if (const auto field = root.find("do_basic_tokenize"); field && !field->boolean())
-      field->fail("true");
+    check_known(root);
     settings_.chinese_alone = flag(root, "tokenize_chinese_chars", true);
     if (const auto tokens = root.find("added_tokens_decoder")) {
       if (!tokens->is_object() || tokens->json().size() > kMaxAddedTokens) {
@@ -82,6 +138,51 @@ class Reader {
     roles(root);
   }
 
+  static void check_known(const JsonValue& root) {
+    // BERT's words without cutting at punctuation.
+    if (const auto field = root.find("do_basic_tokenize"); field && !field->boolean())
+      field->fail("true");
+    // Special tokens that are written out in a text become their ids.
+    if (const auto field = root.find("split_special_tokens"); field && field->boolean())
+      field->fail("false: --raw-prompt takes them as text");
+    // SentencePiece's sampling, and words that BERT's normaliser leaves alone.
+    for (const char* key : {"sp_model_kwargs", "never_split"}) {
+      const auto field = root.find(key);
+      if (field && !field->json().empty()) field->fail("none");
+    }
+    const auto among = [](std::span<const std::string_view> keys, const std::string& key) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    for (const auto& [key, value] : root.json().items()) {
+      if (value.is_null() || among(kRead, key) || among(kHarmless, key)) continue;
+      if (key.ends_with("_token")) continue;  // a role
+      root.fail_key(key,
+                    "only fields that tandem knows, as it may change the tokens of a text (if it "
+                    "does not, remove it from the file; token ids can be given with --prompt-ids)");
+    }
+  }
+
+  // Where both files say it, the first is believed.
+  void tokenizer_class(const JsonValue& root, std::string_view source) {
+    const auto field = root.find("tokenizer_class");
+    if (!field || !settings_.tokenizer_class.empty()) return;
+    settings_.tokenizer_class = field->text();
+    settings_.class_source = source;
+  }
+
+  // The names of further special tokens, in a list or by role.
+  void more_names(const JsonValue& root, std::string_view key) {
+    const auto more = root.find(key);
+    if (!more) return;
+    if (more->is_object()) {
+      for (const auto& [role, ignored] : more->json().items())
+        settings_.named.push_back(token_text(more->at(role)));
+      return;
+    }
+    const std::size_t count = more->size(kMaxAddedTokens);
+    for (std::size_t i = 0; i < count; ++i) settings_.named.push_back(token_text(more->at(i)));
+  }
+
   void roles(const JsonValue& root) {
     const auto first = [&](std::string_view role, std::string& text) {
       if (const auto token = root.find(role); token && text.empty()) text = token_text(*token);
@@ -95,12 +196,8 @@ class Reader {
                              "sep_token", "mask_token"}) {
       if (const auto token = root.find(role)) settings_.named.push_back(token_text(*token));
     }
-    const auto additional = root.find("additional_special_tokens");
-    if (!additional) return;
-    const std::size_t count = additional->size(kMaxAddedTokens);
-    for (std::size_t i = 0; i < count; ++i) {
-      settings_.named.push_back(token_text(additional->at(i)));
-    }
+    more_names(root, "additional_special_tokens");
+    more_names(root, "extra_special_tokens");
   }
 
   void added_tokens(const JsonValue& root) {
@@ -143,6 +240,23 @@ std::vector<std::int64_t> TokenSettings::end_tokens(std::int64_t end) const {
   return {all.begin(), all.end()};
 }
 
+void TokenSettings::expect_class(std::span<const std::string_view> known,
+                                 std::string_view file) const {
+  if (tokenizer_class.empty()) return;
+  constexpr std::string_view kFast = "Fast";
+  std::string_view name = tokenizer_class;
+  if (name.ends_with(kFast)) name.remove_suffix(kFast.size());
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  std::string expected;
+  for (const std::string_view one : known) {
+    expected += expected.empty() ? "" : ", ";
+    expected += one;
+  }
+  throw Error(class_source + ": tokenizer_class is " + shown_token(tokenizer_class) +
+              ", which may read " + std::string(file) + " in another way, expected one of " +
+              expected + "; give token ids with --prompt-ids");
+}
+
 AddedToken parse_added_token(const JsonValue& value, std::int64_t id) {
   return {.text = value.at("content").text(kMaxTokenBytes),
           .id = id,
@@ -174,6 +288,10 @@ TokenSettings read_token_settings(const std::filesystem::path& folder) {
     if (!std::filesystem::exists(path, ignored)) continue;
     files.push_back({.path = path.string(), .text = read_text(path, kMaxFileBytes)});
   }
+  const std::filesystem::path config = folder / "config.json";
+  std::error_code ignored;
+  if (std::filesystem::exists(config, ignored))
+    files.push_back({.path = config.string(), .text = read_text(config, kMaxConfigBytes)});
   return parse_token_settings(files);
 }
 

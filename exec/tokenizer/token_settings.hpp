@@ -18,8 +18,8 @@ namespace tandem::exec {
 struct TokenSettings {
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
-  bool legacy = false;        // of LlamaTokenizer: text behind a special token begins a new word
-  bool prefix_space = false;  // of GPT2Tokenizer: a text begins with a space
+  bool legacy = false;  // of LlamaTokenizer: text behind a special token begins a new word
+  std::optional<bool> prefix_space;  // a text begins with a space
   // The three below are BertTokenizer's.
   std::optional<bool> lower_case;
   std::optional<bool> strip_accents;
@@ -33,6 +33,13 @@ struct TokenSettings {
   std::vector<AddedToken> tokens;   // with ids
   std::vector<std::string> named;   // further special tokens, without ids
   std::vector<std::int64_t> stops;  // ids, of generation_config.json
+  // What Hugging Face's library would tokenize with, and the file that says it; empty: not said.
+  std::string tokenizer_class;
+  std::string class_source;
+
+  // Throws Error unless the class is not said or one of `known`, with or without "Fast" behind it:
+  // those that read `file` as tandem does.
+  void expect_class(std::span<const std::string_view> known, std::string_view file) const;
 
   // `stops` and `end` (-1: none), ascending.
   [[nodiscard]] std::vector<std::int64_t> end_tokens(std::int64_t end) const;
@@ -44,8 +51,10 @@ struct SettingsFile {
 };
 
 // What tokenizer_config.json, special_tokens_map.json, added_tokens.json and generation_config.json
-// say, as far as they are among `files`; what the first says of a token stands. Throws Error (file,
-// remedy) for one that is damaged or gives one token two ids.
+// say, as far as they are among `files`; what the first says of a token stands. Of config.json it
+// is the tokenizer's class alone. Throws Error (file, remedy) for one that is damaged or gives one
+// token two ids, and for a field of tokenizer_config.json that tandem does not know, as it may
+// change the tokens.
 [[nodiscard]] TokenSettings parse_token_settings(std::span<const SettingsFile> files);
 
 // What parse_token_settings() makes of those of these files that `folder` has.

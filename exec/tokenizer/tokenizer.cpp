@@ -17,6 +17,16 @@ namespace {
 
 constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
 
+// The classes of Hugging Face's library that make the same tokens of these files as tandem.
+constexpr std::string_view kPieceClasses[] = {"LlamaTokenizer",      "CodeLlamaTokenizer",
+                                              "InternLM2Tokenizer",  "YiTokenizer",
+                                              "PreTrainedTokenizer", "TokenizersBackend"};
+constexpr std::string_view kWordClasses[] = {"BertTokenizer", "DistilBertTokenizer"};
+constexpr std::string_view kByteLevelClasses[] = {"PreTrainedTokenizer", "TokenizersBackend",
+                                                  "GPT2Tokenizer", "Qwen2Tokenizer",
+                                                  "LlamaTokenizer"};
+constexpr std::string_view kGpt2Classes[] = {"GPT2Tokenizer"};
+
 bool has_file(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -46,26 +56,33 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                           const model::Transformer& transformer) {
   const std::filesystem::path pieces = folder / "tokenizer.model";
   if (has_file(pieces)) {
-    return sentencepiece_tokenizer(read_text(pieces, kMaxFileBytes), pieces.string(),
-                                   read_token_settings(folder), transformer.vocab);
+    const TokenSettings settings = read_token_settings(folder);
+    settings.expect_class(kPieceClasses, "tokenizer.model");
+    return sentencepiece_tokenizer(read_text(pieces, kMaxFileBytes), pieces.string(), settings,
+                                   transformer.vocab);
   }
   const std::filesystem::path words = folder / "vocab.txt";
   if (has_file(words)) {
-    return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(),
-                                read_token_settings(folder), transformer.vocab);
+    const TokenSettings settings = read_token_settings(folder);
+    settings.expect_class(kWordClasses, "vocab.txt");
+    return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
+                                transformer.vocab);
   }
   const std::filesystem::path json = folder / "tokenizer.json";
   if (has_file(json)) {
+    const TokenSettings settings = read_token_settings(folder);
+    settings.expect_class(kByteLevelClasses, "tokenizer.json");
     return byte_level_tokenizer(parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
-                                json.string(), read_token_settings(folder), transformer.vocab);
+                                json.string(), settings, transformer.vocab);
   }
   const std::filesystem::path vocabulary = folder / "vocab.json";
   const std::filesystem::path merges = folder / "merges.txt";
   if (has_file(vocabulary) && has_file(merges)) {
     TokenSettings settings = gpt2_settings(read_token_settings(folder));
+    settings.expect_class(kGpt2Classes, "vocab.json and merges.txt");
     TokenizerJson tokens = parse_vocabulary_and_merges(
         read_text(vocabulary, kMaxFileBytes), vocabulary.string(), read_text(merges, kMaxFileBytes),
-        merges.string(), settings.prefix_space);
+        merges.string(), settings.prefix_space.value_or(false));
     for (const std::string& text : settings.named) {
       const auto known = tokens.vocab.find(text);
       if (known != tokens.vocab.end()) tokens.added.push_back({.text = text, .id = known->second});
@@ -73,12 +90,13 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
     return byte_level_tokenizer(std::move(tokens), vocabulary.string(), settings,
                                 transformer.vocab);
   }
-  for (const char* other : {"vocab.json", "merges.txt", "tekken.json"}) {
+  for (const char* other : {"vocab.json", "merges.txt", "tekken.json", "tokenizer_config.json",
+                            "special_tokens_map.json", "added_tokens.json"}) {
     if (!has_file(folder / other)) continue;
     throw Error((folder / other).string() +
-                ": a vocabulary of a kind that is not read, expected tokenizer.model, "
-                "tokenizer.json, vocab.txt, or vocab.json and merges.txt beside it; have Hugging "
-                "Face's transformers save the tokenizer, or "
+                ": belongs to a vocabulary that is not here, or of a kind that is not read, "
+                "expected tokenizer.model, tokenizer.json, vocab.txt, or vocab.json and merges.txt "
+                "beside it; copy them, have Hugging Face's transformers save the tokenizer, or "
                 "give token ids with --prompt-ids");
   }
   return byte_tokenizer(transformer.vocab, transformer.bos_token);

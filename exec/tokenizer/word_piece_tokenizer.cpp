@@ -74,7 +74,7 @@ class WordPieceTokenizer final : public Tokenizer {
     unknown_ = special(settings.unknown, "[UNK]");
     front_ = special(settings.front, "[CLS]");
     back_ = special(settings.back, "[SEP]");
-    add_special(settings);
+    add_special(settings, source);
     eos_ = settings.end_tokens(-1);
   }
 
@@ -127,11 +127,22 @@ class WordPieceTokenizer final : public Tokenizer {
       table_.set(id, token, token);
       ids_.insert_or_assign(token, static_cast<std::int32_t>(id));  // the later, as the original
     }
+    lines_ = id;
   }
 
   // Tokens that are looked for in the text as it is, and print as nothing.
-  void add_special(const TokenSettings& settings) {
+  void add_special(const TokenSettings& settings, const std::string& source) {
     std::vector<AddedToken> tokens = settings.tokens;
+    for (const AddedToken& token : tokens) {
+      const auto known = ids_.find(token.text);
+      const bool taken = token.id < lines_ && known == ids_.end();
+      if (!taken && (known == ids_.end() || known->second == token.id)) continue;
+      throw Error(source + ": token " + shown_token(token.text) +
+                  (taken ? " is not on line " + std::to_string(token.id + 1)
+                         : " has id " + std::to_string(known->second)) +
+                  ", expected id " + std::to_string(token.id) +
+                  " as tokenizer_config.json says; take both files from one model");
+    }
     std::vector<std::string> named = settings.named;
     for (const char* usual : {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"}) named.push_back(usual);
     for (const std::string& text : named) {
@@ -216,6 +227,7 @@ class WordPieceTokenizer final : public Tokenizer {
 
   TokenTable table_;
   std::unordered_map<std::string, std::int32_t> ids_;
+  std::int64_t lines_ = 0;  // of the vocabulary's file
   bool lower_case_;
   bool strip_accents_;
   bool chinese_alone_;

@@ -192,7 +192,16 @@ Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key, c
     shake_hands(connection, patience);
   }
   connection.write_message(hello, patience);
-  const Message answer = connection.read_message(patience);
+  const Message answer = [&] {
+    try {
+      return connection.read_message(patience);
+    } catch (const Error& error) {
+      // A worker that has a key closes a connection that begins without one.
+      if (key || (patience.cancellation != nullptr && patience.cancellation->cancelled())) throw;
+      throw Error(std::string(error.what()) +
+                  "; if it was started with a key, give the same one with --key");
+    }
+  }();
   if (const auto* refusal = std::get_if<Refusal>(&answer)) turned_down(name, *refusal, names);
   const Hello* other = std::get_if<Hello>(&answer);
   if (other == nullptr || other->role != Role::worker || other->purpose != hello.purpose ||

@@ -56,7 +56,7 @@ void remove_stale(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
     if (!fs::is_regular_file(entry.symlink_status(ignored))) continue;
-    const int descriptor = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    const int descriptor = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) continue;
     if (lock(descriptor).value_or(is_old(entry.path()))) fs::remove(entry.path(), ignored);
     close(descriptor);

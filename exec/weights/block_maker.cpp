@@ -33,12 +33,20 @@ std::string text_of(model::Range range) {
   return std::to_string(range.begin) + "-" + std::to_string(range.end) + " ";
 }
 
+// What an entry of the index says: which block the weights of `key` make. It is its own witness, as
+// the block's bytes cannot tell whose they should be: blocks of two layers look alike.
+std::string entry_of(const std::string& key, const std::string& name) {
+  return name + "\n" + model::sha256_hex(key + "\n" + name) + "\n";
+}
+
 // The name that an index entry holds; nothing, and `fault` says why, if it holds none.
 std::optional<std::string> name_in(const fs::path& entry, std::string& fault) {
   try {
-    std::string name = read_text(entry, kNameCharacters);
-    if (is_name(name)) return name;
-    fault = "holds no digest";
+    constexpr std::size_t kCharacters = 2 * (kNameCharacters + 1);
+    const std::string text = read_text(entry, kCharacters);
+    const std::string name = text.substr(0, kNameCharacters);
+    if (is_name(name) && text == entry_of(entry.filename().string(), name)) return name;
+    fault = is_name(name) ? "is an entry of other weights" : "holds no digest";
   } catch (const Error& error) {
     fault = error.what();
   }
@@ -49,38 +57,20 @@ std::optional<std::string> name_in(const fs::path& entry, std::string& fault) {
 
 BlockMaker::BlockMaker(const fs::path& weights, const model::Transformer& transformer,
                        BlockStore& store)
-    : weights_(weights),
-      transformer_(transformer),
-      folder_(open_weights(weights, transformer)),
-      store_(&store) {}
+    : transformer_(transformer), folder_(open_weights(weights, transformer)), store_(&store) {}
 
-// What the bytes of a block depend on, without reading the weights: the files' names, sizes and
-// times of change, what the model is, and which slices of which tensors the block is made of.
+// What the bytes of a block depend on, without reading the weights: the files' fingerprint, what
+// the model is, and which slices of which tensors the block is made of.
 std::string BlockMaker::key_of(const LayoutBlock& block) const {
   model::Transformer unnamed = transformer_;
   unnamed.name = "model";
-  std::string text = "tandem-block 1\n" + model::to_config_json(unnamed) + "\n" +
+  std::string text = "tandem-block 2\n" + model::to_config_json(unnamed) + "\n" +
                      std::to_string(block.bytes) + "\n";
   for (const TensorSlice& slice : block.slices) {
     text += slice.tensor + " " + std::to_string(slice.offset) + " " + text_of(slice.rows) +
             text_of(slice.columns) + (slice.transposed ? "transposed\n" : "\n");
   }
-  std::vector<fs::path> files = folder_.files();
-  const fs::path index = weights_ / "model.safetensors.index.json";
-  std::error_code ignored;
-  if (fs::exists(index, ignored)) files.push_back(index);
-  for (const fs::path& file : files) {
-    std::error_code error;
-    const fs::path real = fs::canonical(file, error);
-    const auto changed = fs::last_write_time(file, error);
-    const auto size = fs::file_size(file, error);
-    if (error) {
-      throw Error(file.string() + ": " + error.message() + "; check the path and its permissions");
-    }
-    text += real.string() + "\n" + std::to_string(size) + "\n" +
-            std::to_string(changed.time_since_epoch().count()) + "\n";
-  }
-  return model::sha256_hex(text);
+  return model::sha256_hex(text + folder_.fingerprint());
 }
 
 // The block of an earlier call that `entry` remembers, if it is sound.
@@ -115,6 +105,8 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   const BlockPieces pieces = pieces_of(transformer_, block);
   const std::string key = key_of(block);
   const fs::path index = store_->folder() / "index";
+  // What is remembered is of the weights as they were when this maker was made.
+  folder_.check_unchanged();
   if (auto found = find(index / key, pieces, options)) return std::move(*found);
 
   BlockWriter writer(*store_, pieces);
@@ -127,12 +119,10 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   });
   BlockLabel label(pieces, writer.digests());
   // Weights that changed while they were read must not be remembered under their old fingerprint.
-  if (key_of(block) != key) {
-    throw Error(weights_.string() + ": the weights changed while they were read; start again");
-  }
+  folder_.check_unchanged();
   BlockFile file = writer.commit(label);
   AtomicFile entry(index);
-  entry.write(label.id());
+  entry.write(entry_of(key, label.id()));
   std::error_code ignored;
   if (fs::is_directory(index / key, ignored)) fs::remove_all(index / key, ignored);
   entry.commit(key);

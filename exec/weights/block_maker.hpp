@@ -39,18 +39,20 @@ class BlockMaker {
              BlockStore& store);
 
   // `block` of a layout of the model: sliced portion by portion (a few MiB of memory, whatever the
-  // model), or found in the store if the folder's files (names, sizes, times of change) and the
+  // model), or found in the store if the folder's files (SafetensorsFolder::fingerprint) and the
   // block's slices are those of an earlier call. What is damaged in the store, a block or what
   // remembers it, is no error but made again. Throws Error: file, tensor, value, expected, remedy.
   [[nodiscard]] MadeBlock make(const LayoutBlock& block,
                                const BlockMakerOptions& options = {}) const;
+
+  // The weights that blocks are made of.
+  [[nodiscard]] const SafetensorsFolder& weights() const { return folder_; }
 
  private:
   [[nodiscard]] std::string key_of(const LayoutBlock& block) const;
   [[nodiscard]] std::optional<MadeBlock> find(const std::filesystem::path& entry,
                                               const BlockPieces& pieces,
                                               const BlockMakerOptions& options) const;
-  std::filesystem::path weights_;
   model::Transformer transformer_;
   SafetensorsFolder folder_;
   BlockStore* store_;

@@ -31,10 +31,6 @@ constexpr std::uint64_t kSpare = std::uint64_t{1} << 30U;
 // Where a file system has no locks, nobody knows who uses what.
 constexpr std::chrono::hours kUnlocked{24};
 
-std::int64_t nanoseconds(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
@@ -89,7 +85,7 @@ void list(const fs::path& folder, const fs::path& labels, std::vector<Entry>& en
 
 // False: a session uses it.
 bool evict(const Entry& entry, const fs::path& label) {
-  const int descriptor = open(label.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = open(label.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   const Lock held = descriptor < 0 ? Lock::taken : lock(descriptor, LOCK_EX | LOCK_NB);
   const bool old = fs::file_time_type::clock::now() - entry.used > kUnlocked;
   const bool free = held == Lock::taken || (held == Lock::unknown && old);
@@ -150,7 +146,7 @@ std::shared_ptr<const BlockUse> BlockStore::use(const BlockLabel& label) const {
       file.write(label.serialize());
       commit(file, folder, label.id());
     }
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0 && errno == ENOENT) continue;
     if (descriptor < 0) {
       throw Error(path.string() + ": cannot open: " + std::strerror(errno) +
@@ -177,12 +173,6 @@ std::optional<BlockFile> BlockStore::find(const BlockLabel& label) {
   if (sound) return BlockFile{path, label.id(), label.pieces().bytes, std::move(held)};
   discard(label.id());
   return std::nullopt;
-}
-
-std::optional<BlockStore::Stamp> BlockStore::stamp_of(const fs::path& path) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return std::nullopt;
-  return Stamp{status.st_ino, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)};
 }
 
 void BlockStore::remember(const BlockFile& block) {

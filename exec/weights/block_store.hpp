@@ -21,6 +21,7 @@
 
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/block_label.hpp"
+#include "exec/weights/read_file.hpp"
 
 namespace tandem::exec {
 
@@ -81,22 +82,15 @@ class BlockStore {
 
  private:
   friend class BlockWriter;
-  struct Stamp {
-    std::uint64_t inode = 0;
-    std::int64_t modified_ns = 0;
-    std::int64_t changed_ns = 0;
-    bool operator==(const Stamp&) const = default;
-  };
   [[nodiscard]] std::filesystem::path place(const std::string& id) const;
   [[nodiscard]] std::shared_ptr<const BlockUse> use(const BlockLabel& label) const;
   [[nodiscard]] BlockFile keep(AtomicFile& file, const BlockLabel& label);
-  [[nodiscard]] static std::optional<Stamp> stamp_of(const std::filesystem::path& path);
   void remember(const BlockFile& block);
 
   std::filesystem::path folder_;
   std::optional<std::uint64_t> limit_;
   mutable std::mutex mutex_;
-  std::map<std::string, Stamp> checked_;
+  std::map<std::string, FileStamp> checked_;
   std::uint64_t bytes_checked_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/safetensors.hpp"
+#include "exec/weights/tensor_check.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -53,7 +54,9 @@ void check_config(const fs::path& folder, const model::Transformer& transformer)
 
 SafetensorsFolder open_weights(const fs::path& folder, const model::Transformer& transformer) {
   check_config(folder, transformer);
-  return SafetensorsFolder(folder);
+  SafetensorsFolder weights(folder);
+  check_tensors(weights, transformer);
+  return weights;
 }
 
 }  // namespace tandem::exec

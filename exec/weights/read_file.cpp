@@ -11,9 +11,30 @@
 #include "model/error.hpp"
 
 namespace tandem::exec {
+namespace {
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+FileStamp stamp_in(const struct stat& status) {
+  return {.inode = status.st_ino,
+          .bytes = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = nanoseconds(status.st_mtim),
+          .changed_ns = nanoseconds(status.st_ctim)};
+}
+
+}  // namespace
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return std::nullopt;
+  return stamp_in(status);
+}
 
 ReadFile::ReadFile(const std::filesystem::path& path) : path_(path) {
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe would wait for its writer, perhaps for ever: what it is can be seen afterwards.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
     const int error = errno;
@@ -42,6 +63,15 @@ ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
 
 ReadFile::~ReadFile() {
   if (descriptor_ >= 0) close(descriptor_);
+}
+
+FileStamp ReadFile::stamp() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) {
+    throw Error(path_.string() + ": cannot see its times: " + std::strerror(errno) +
+                "; check the disk");
+  }
+  return stamp_in(status);
 }
 
 void ReadFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {

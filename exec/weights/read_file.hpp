@@ -5,10 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace tandem::exec {
+
+// Tells a file's contents from those of another time without reading them. Times of modification
+// alone do not: copying programs set them, and the kernel's time of change nobody can set.
+struct FileStamp {
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+// Of the file itself, not of what a link leads to; nothing if there is none.
+[[nodiscard]] std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
 // An open file. read_at may be called by several threads at once. Move-only.
 class ReadFile {
@@ -21,6 +34,8 @@ class ReadFile {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }  // when it was opened
+  // As it is now.
+  [[nodiscard]] FileStamp stamp() const;
   // Throws Error if the file ends before `bytes` is filled.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   // The page cache need not keep these bytes.

@@ -228,10 +228,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder) : fold
   const auto index = folder / "model.safetensors.index.json";
   std::error_code ignored;  // the message below says what to do
   if (std::filesystem::exists(single, ignored)) {
-    files_.emplace_back(single);
-    for (auto& [name, tensor] : read_header(files_.back())) {
-      tensors_.emplace(name, Location{0, tensor});
-    }
+    add(single);
     return;
   }
   if (!std::filesystem::exists(index, ignored)) {
@@ -242,29 +239,69 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder) : fold
   const auto map = parse_safetensors_index(read_text(index, kMaxIndexBytes), index.string());
   std::set<std::string> names;
   for (const auto& [tensor, file] : map) names.insert(file);
-  for (const std::string& name : names) {
-    files_.emplace_back(folder / name);
-    for (auto& [tensor, stored] : read_header(files_.back())) {
-      const auto listed = map.find(tensor);
-      if (listed == map.end() || listed->second != name) continue;
-      tensors_.emplace(tensor, Location{files_.size() - 1, stored});
-    }
-  }
+  for (const std::string& name : names) add(folder / name);
   for (const auto& [tensor, file] : map) {
-    if (tensors_.contains(tensor)) continue;
+    const auto found = tensors_.find(tensor);
+    if (found != tensors_.end() && files_[found->second.file].path().filename() == file) continue;
     throw Error((folder / file).string() + ": no tensor " + shown(tensor) + ", which " +
                 index.filename().string() + " expects there; copy or download both again");
   }
 }
 
+// All of its tensors, whether an index lists them or not. One that two files have would be this or
+// that, depending on who reads it.
+void SafetensorsFolder::add(const std::filesystem::path& path) {
+  files_.emplace_back(path);
+  opened_.push_back(files_.back().stamp());
+  for (auto& [name, tensor] : read_header(files_.back())) {
+    const auto [there, is_new] = tensors_.emplace(name, Location{files_.size() - 1, tensor});
+    if (is_new) continue;
+    throw Error(path.string() + ": tensor " + shown(name) + " is in " +
+                files_[there->second.file].path().filename().string() +
+                " as well, expected every tensor in one file; copy or download all of them again");
+  }
+}
+
+void SafetensorsFolder::need(const std::string& tensor) const {
+  if (contains(tensor)) return;
+  throw Error(folder_.string() + ": tensor " + tensor + " is missing among " +
+              std::to_string(tensors_.size()) +
+              "; check that config.json and the weights belong to one model");
+}
+
+std::vector<std::string> SafetensorsFolder::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, ignored] : tensors_) names.push_back(name);
+  return names;
+}
+
+bool SafetensorsFolder::equal(const std::string& a, const std::string& b) const {
+  const Location& x = tensors_.at(a);
+  const Location& y = tensors_.at(b);
+  if (x.tensor.dtype != y.tensor.dtype || x.tensor.shape != y.tensor.shape) return false;
+  constexpr std::uint64_t kPortion = std::uint64_t{1} << 20U;
+  std::vector<std::byte> first(std::min(kPortion, x.tensor.bytes));
+  std::vector<std::byte> second(first.size());
+  for (std::uint64_t at = 0; at < x.tensor.bytes; at += first.size()) {
+    const auto bytes =
+        static_cast<std::size_t>(std::min<std::uint64_t>(first.size(), x.tensor.bytes - at));
+    files_[x.file].read_at(x.tensor.offset + at, std::span(first).first(bytes));
+    files_[y.file].read_at(y.tensor.offset + at, std::span(second).first(bytes));
+    if (!std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(bytes),
+                    second.begin()))
+      return false;
+  }
+  return true;
+}
+
+const std::filesystem::path& SafetensorsFolder::file_of(const std::string& tensor) const {
+  return files_[tensors_.at(tensor).file].path();
+}
+
 const SafetensorsFolder::Location& SafetensorsFolder::find(
     const std::string& tensor, std::span<const std::int64_t> shape) const {
+  need(tensor);
   const auto it = tensors_.find(tensor);
-  if (it == tensors_.end()) {
-    throw Error(folder_.string() + ": tensor " + tensor + " is missing among " +
-                std::to_string(tensors_.size()) +
-                "; check that config.json and the weights belong to one model");
-  }
   const StoredTensor& stored = it->second.tensor;
   if (!std::ranges::equal(stored.shape, shape)) {
     throw Error(files_[it->second.file].path().string() + ": " + tensor + ": shape " +
@@ -316,10 +353,29 @@ void SafetensorsFolder::read(const std::string& tensor, std::span<const std::int
   }
 }
 
-std::vector<std::filesystem::path> SafetensorsFolder::files() const {
-  std::vector<std::filesystem::path> paths;
-  for (const ReadFile& file : files_) paths.push_back(file.path());
-  return paths;
+std::string SafetensorsFolder::fingerprint() const {
+  std::string text;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    std::error_code error;
+    const auto real = std::filesystem::canonical(files_[i].path(), error);
+    const FileStamp& stamp = opened_[i];
+    text += (error ? files_[i].path() : real).string();
+    for (const auto number :
+         {static_cast<std::int64_t>(stamp.inode), static_cast<std::int64_t>(stamp.bytes),
+          stamp.modified_ns, stamp.changed_ns}) {
+      text += "\n" + std::to_string(number);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+void SafetensorsFolder::check_unchanged() const {
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (files_[i].stamp() == opened_[i]) continue;
+    throw Error(files_[i].path().string() +
+                ": changed while it was read, expected weights that stay as they are; start again");
+  }
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& folder, model::DType dtype,

@@ -44,12 +44,21 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
                                                                          const std::string& source);
 
 // The tensors of a Hugging Face folder: model.safetensors, or the files of its index. Headers are
-// read at once, tensors when asked for. Thread-safe after construction.
+// read at once, tensors when asked for. Thread-safe after construction. Throws Error if a file or a
+// tensor of the index is missing, or a tensor is in two files.
 class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);
 
   [[nodiscard]] bool contains(const std::string& tensor) const { return tensors_.contains(tensor); }
+  // Throws Error if `tensor` is missing.
+  void need(const std::string& tensor) const;
+  // Of all tensors, in order.
+  [[nodiscard]] std::vector<std::string> names() const;
+  // The file that holds `tensor`, which is there.
+  [[nodiscard]] const std::filesystem::path& file_of(const std::string& tensor) const;
+  // Whether both, which are there, have the same type, shape and bytes: reads them.
+  [[nodiscard]] bool equal(const std::string& a, const std::string& b) const;
 
   // The tensor's rows and columns as f32, packed row-major into `out`. `shape` is the whole
   // tensor's: [n] (rows are {0, 1}) or [rows, columns]. Throws Error if the tensor is missing, has
@@ -58,18 +67,24 @@ class SafetensorsFolder {
   void read(const std::string& tensor, std::span<const std::int64_t> shape, model::Range rows,
             model::Range columns, std::span<float> out) const;
 
-  // The files that hold the tensors, in order of name.
-  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+  // What the tensors' bytes depend on, without reading them: the files' paths, and what tells their
+  // contents of now from others (FileStamp).
+  [[nodiscard]] std::string fingerprint() const;
+  // Throws Error if a file was written since it was opened, so that what was read before and after
+  // may not belong together. A file that another one replaced stays as it was.
+  void check_unchanged() const;
 
  private:
   struct Location {
     std::size_t file = 0;
     StoredTensor tensor;
   };
+  void add(const std::filesystem::path& path);
   const Location& find(const std::string& tensor, std::span<const std::int64_t> shape) const;
 
   std::filesystem::path folder_;
   std::vector<ReadFile> files_;
+  std::vector<FileStamp> opened_;  // the files, before anything was read
   std::map<std::string, Location> tensors_;
 };
 

@@ -177,10 +177,16 @@ Shard::~Shard() = default;
 
 Shard Shard::slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                    const model::Share& share) {
-  const SafetensorsFolder folder = open_weights(weights, transformer);
-  return filled(transformer, share, [&](const LayoutBlock& block, std::span<float> out) {
-    slice_block(folder, block, out);
+  return slice(open_weights(weights, transformer), transformer, share);
+}
+
+Shard Shard::slice(const SafetensorsFolder& weights, const model::Transformer& transformer,
+                   const model::Share& share) {
+  Shard shard = filled(transformer, share, [&](const LayoutBlock& block, std::span<float> out) {
+    slice_block(weights, block, out);
   });
+  weights.check_unchanged();
+  return shard;
 }
 
 Shard Shard::filled(const model::Transformer& transformer, const model::Share& share,

@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace tandem::exec {
-namespace {
 
 std::string stored_name(const SafetensorsFolder& weights, const std::string& tensor) {
   if (weights.contains(tensor)) return tensor;
@@ -17,6 +16,8 @@ std::string stored_name(const SafetensorsFolder& weights, const std::string& ten
   }
   return tensor;  // reading it says what is missing
 }
+
+namespace {
 
 // Rows of `slice` as f32, packed, from whatever the folder calls its tensor.
 void read_rows(const SafetensorsFolder& weights, const TensorSlice& slice, model::Range rows,

@@ -5,11 +5,15 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "exec/weights/layout.hpp"
 #include "exec/weights/safetensors.hpp"
 
 namespace tandem::exec {
+
+// What the folder calls `tensor`; itself if it has it under none of its names.
+[[nodiscard]] std::string stored_name(const SafetensorsFolder& weights, const std::string& tensor);
 
 // Reads the slices of `block` into `out`, the block's bytes / 4 floats; padding is left as it is.
 void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block, std::span<float> out);

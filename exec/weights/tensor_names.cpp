@@ -229,6 +229,16 @@ TensorPlace place_of(const model::Transformer& transformer, WeightName weight, s
   return place;
 }
 
+std::string_view without_prefix(std::string_view tensor, Family family) {
+  for (const FamilyTensors& row : kFamilies) {
+    if (row.family != family) continue;
+    for (const std::string_view prefix : row.prefixes) {
+      if (!prefix.empty() && tensor.starts_with(prefix)) return tensor.substr(prefix.size());
+    }
+  }
+  return tensor;
+}
+
 std::vector<std::string> other_names(const std::string& tensor) {
   std::vector<std::string> names{tensor};
   for (const FamilyTensors& row : kFamilies) {

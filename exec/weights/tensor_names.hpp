@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/transformer.hpp"
@@ -55,5 +56,7 @@ struct TensorPlace {
 // Other names of the tensor that folders have: without the prefix or with another one (a model
 // saved without its head, or within another class), and the norms' names of BERT's first files.
 [[nodiscard]] std::vector<std::string> other_names(const std::string& tensor);
+// A stored name without the prefix that folders of `family` may have.
+[[nodiscard]] std::string_view without_prefix(std::string_view tensor, model::Family family);
 
 }  // namespace tandem::exec

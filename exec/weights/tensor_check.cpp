@@ -1,0 +1,89 @@
+#include "exec/weights/tensor_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "exec/weights/layout.hpp"
+#include "exec/weights/slicing.hpp"
+#include "exec/weights/tensor_names.hpp"
+#include "model/error.hpp"
+#include "model/plain_text.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Family;
+
+// What Hugging Face's classes store beside what the language model, or the encoder, computes with.
+struct Beside {
+  std::array<Family, 2> families{};
+  std::string_view begin{};  // of the tensor's name, behind the family's prefix
+  std::string_view end{};
+};
+
+constexpr Beside kBeside[] = {
+    // Constants that older versions stored: rotation's frequencies, the mask, position numbers.
+    {{Family::llama, Family::llama}, "layers.", ".self_attn.rotary_emb.inv_freq"},
+    {{Family::llama, Family::llama}, "rotary_emb.inv_freq", ""},
+    {{Family::gpt2, Family::gpt2}, "h.", ".attn.bias"},
+    {{Family::gpt2, Family::gpt2}, "h.", ".attn.masked_bias"},
+    {{Family::bert, Family::distilbert}, "embeddings.position_ids", ""},
+    {{Family::bert, Family::bert}, "embeddings.token_type_ids", ""},
+    // Heads behind the last hidden state of an encoder.
+    {{Family::bert, Family::bert}, "pooler.dense.", ""},
+    {{Family::bert, Family::bert}, "cls.", ""},
+    {{Family::distilbert, Family::distilbert}, "vocab_transform.", ""},
+    {{Family::distilbert, Family::distilbert}, "vocab_layer_norm.", ""},
+    {{Family::distilbert, Family::distilbert}, "vocab_projector.", ""},
+};
+
+bool is_beside(std::string_view tensor, Family family) {
+  return std::ranges::any_of(kBeside, [&](const Beside& one) {
+    const auto& [first, second] = one.families;
+    return (family == first || family == second) && tensor.starts_with(one.begin) &&
+           tensor.ends_with(one.end);
+  });
+}
+
+}  // namespace
+
+void check_tensors(const SafetensorsFolder& weights, const model::Transformer& transformer) {
+  const model::Share all{{0, static_cast<std::int32_t>(transformer.layers)},
+                         {0, static_cast<std::int32_t>(transformer.heads)},
+                         {0, static_cast<std::int32_t>(transformer.intermediate)},
+                         true,
+                         true};
+  std::set<std::string, std::less<>> used;
+  std::string embedding;
+  for (const LayoutBlock& block : layout_of(transformer, all).blocks) {
+    for (const TensorSlice& slice : block.slices) {
+      std::string stored = stored_name(weights, slice.tensor);
+      weights.need(stored);
+      if (slice.weight == WeightName::embedding) embedding = stored;
+      used.insert(std::move(stored));
+    }
+  }
+  const std::string head = "lm_head.weight";
+  for (const std::string& name : weights.names()) {
+    if (used.contains(name)) continue;
+    if (is_beside(without_prefix(name, transformer.family), transformer.family)) continue;
+    const std::string subject =
+        weights.file_of(name).string() + ": tensor " + model::one_line(name, 120);
+    if (name == head && transformer.architecture().generates()) {
+      if (weights.equal(name, embedding)) continue;
+      throw Error(subject + " differs from " + embedding +
+                  ", expected the same as config.json ties them; if the model has a head of its "
+                  "own, say \"tie_word_embeddings\": false there");
+    }
+    throw Error(subject + ": is no weight of a " +
+                std::string(model::to_string(transformer.family)) + " model of " +
+                std::to_string(transformer.layers) +
+                " layers as config.json describes it, so that it would be left out; check that "
+                "config.json belongs to these weights, or remove the tensor if it means nothing");
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,158 @@
+// Tensors that a model does not compute with, and tensors that it should: what Hugging Face's
+// classes warn of, or take without a word, would be another model.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "exec/weights/random.hpp"
+#include "exec/weights/safetensors.hpp"
+#include "exec/weights/shard.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Family;
+using model::Transformer;
+using testing::TemporaryFolder;
+
+Transformer small(Family family) {
+  Transformer t = testing::small_llama();
+  t.family = family;
+  t.kv_heads = family == Family::llama ? t.kv_heads : t.heads;
+  t.head_dim = 6;
+  t.hidden = 36;
+  t.tied_embeddings = family != Family::llama;
+  t.token_types = family == Family::bert ? 2 : 0;
+  if (!t.architecture().gated) t.activation = model::Activation::gelu;
+  if (family == Family::distilbert) t.norm_epsilon = 1e-12;
+  return t;
+}
+
+// Adds a tensor of those bytes to the folder's one file.
+void add_tensor(const std::filesystem::path& folder, const std::string& name,
+                const std::string& shape, const std::string& bytes) {
+  const auto file = folder / "model.safetensors";
+  const std::string whole = testing::read_all(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  std::string header = whole.substr(sizeof length, length);
+  const std::string data = whole.substr(sizeof length + length);
+  header.erase(header.find_last_of('}'));
+  header += ",\"" + name + R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":[)" +
+            std::to_string(data.size()) + "," + std::to_string(data.size() + bytes.size()) + "]}}";
+  const std::uint64_t longer = header.size();
+  std::string text(reinterpret_cast<const char*>(&longer), sizeof longer);
+  testing::write_text(file, text + header + data + bytes);
+}
+
+Shard slice(const TemporaryFolder& folder, const Transformer& t) {
+  return Shard::slice(folder.path(), t, testing::whole_share(t));
+}
+
+TEST_CASE("exec/tensor check: a tensor that the model would leave out is refused by name") {
+  const struct {
+    Family family;
+    const char* tensor;
+  } cases[] = {
+      {Family::llama, "model.layers.3.input_layernorm.weight"},
+      {Family::llama, "model.layers.0.self_attn.q_proj.bias"},
+      {Family::llama, "model.layers.0.self_attn.q_norm.weight"},
+      {Family::llama, "model.layers.0.mlp.up_proj.weight_scale"},
+      {Family::llama, "norm.weight"},
+      {Family::llama, "model.norm.bias"},
+      {Family::llama, "transformer.h.0.attn.bias"},
+      {Family::gpt2, "transformer.h.3.ln_1.weight"},
+      {Family::gpt2, "lm_head.bias"},
+      {Family::gpt2, "wte.weight"},
+      {Family::opt, "model.decoder.project_in.weight"},
+      {Family::bert, "bert.encoder.layer.3.output.dense.weight"},
+      {Family::bert, "bert.encoder.layer.0.attention.self.distance_embedding.weight"},
+      {Family::bert, "bert.embeddings.LayerNorm.gamma"},
+      {Family::distilbert, "distilbert.embeddings.token_type_embeddings.weight"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.tensor);
+    const Transformer t = small(c.family);
+    const TemporaryFolder folder;
+    write_random_weights(t, 1, model::DType::f32, folder.path());
+    add_tensor(folder.path(), c.tensor, "[1]", "1234");
+    const std::string error = testing::error_of([&] { const Shard shard = slice(folder, t); });
+    CHECK(testing::has(error, "model.safetensors: tensor " + std::string(c.tensor) + ": "));
+    CHECK(testing::has(error, "check that config.json belongs to these weights"));
+  }
+}
+
+TEST_CASE("exec/tensor check: what Hugging Face's classes store beside the model is no matter") {
+  const struct {
+    Family family;
+    const char* tensor;
+  } cases[] = {
+      {Family::llama, "model.layers.0.self_attn.rotary_emb.inv_freq"},
+      {Family::gpt2, "h.0.attn.bias"},
+      {Family::gpt2, "transformer.h.2.attn.masked_bias"},
+      {Family::bert, "bert.embeddings.position_ids"},
+      {Family::bert, "bert.pooler.dense.weight"},
+      {Family::bert, "cls.predictions.transform.LayerNorm.gamma"},
+      {Family::distilbert, "vocab_layer_norm.weight"},
+      {Family::distilbert, "vocab_projector.bias"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.tensor);
+    const Transformer t = small(c.family);
+    const TemporaryFolder folder;
+    write_random_weights(t, 1, model::DType::f32, folder.path());
+    add_tensor(folder.path(), c.tensor, "[1]", "1234");
+    CHECK_NOTHROW(static_cast<void>(slice(folder, t)));
+  }
+}
+
+TEST_CASE("exec/tensor check: a head beside tied embeddings is the embedding, or refused") {
+  for (const Family family : {Family::gpt2, Family::opt, Family::llama}) {
+    CAPTURE(model::to_string(family));
+    Transformer t = small(family);
+    t.tied_embeddings = true;
+    const TemporaryFolder folder;
+    write_random_weights(t, 1, model::DType::f32, folder.path());
+    const std::string whole = testing::read_all(folder.path() / "model.safetensors");
+    const SafetensorsFolder stored(folder.path());
+    std::string name;
+    for (const std::string& tensor : stored.names()) {
+      if (tensor.ends_with("wte.weight") || tensor.ends_with("embed_tokens.weight")) name = tensor;
+    }
+    std::vector<float> values(static_cast<std::size_t>(t.vocab * t.hidden));
+    const model::Range rows{0, static_cast<std::int32_t>(t.vocab)};
+    const model::Range columns{0, static_cast<std::int32_t>(t.hidden)};
+    stored.read(name, std::vector<std::int64_t>{t.vocab, t.hidden}, rows, columns, values);
+    std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    const std::string shape = "[" + std::to_string(t.vocab) + "," + std::to_string(t.hidden) + "]";
+    add_tensor(folder.path(), "lm_head.weight", shape, bytes);
+    CHECK_NOTHROW(static_cast<void>(slice(folder, t)));
+    testing::write_text(folder.path() / "model.safetensors", whole);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    add_tensor(folder.path(), "lm_head.weight", shape, bytes);
+    CHECK(testing::has(testing::error_of([&] { const Shard shard = slice(folder, t); }),
+                       "\"tie_word_embeddings\": false"));
+  }
+}
+
+TEST_CASE("exec/tensor check: a tensor that another device would need is missed at once") {
+  const Transformer t = small(Family::llama);
+  Transformer deeper = t;
+  deeper.layers = t.layers + 1;
+  const TemporaryFolder folder;
+  write_random_weights(t, 1, model::DType::f32, folder.path());
+  testing::write_text(folder.path() / "config.json", model::to_config_json(deeper));
+  model::Share first = testing::whole_share(deeper);
+  first.layers = {0, 1};
+  CHECK(testing::has(
+      testing::error_of([&] { const Shard shard = Shard::slice(folder.path(), deeper, first); }),
+      "model.layers.3.input_layernorm.weight is missing"));
+}
+
+}  // namespace
+}  // namespace tandem::exec
