@@ -151,10 +151,12 @@ void check_served(const Options& options, const planner::Plan& plan, const Serve
 // What is meant as a prompt is easily given as if it were the plan.
 void check_is_plan(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return;
-  throw Error("argument plan.json: '" + path +
-              "': no such file, expected a plan that 'tandem plan' wrote; a prompt is given by "
-              "--prompt, and without a plan this machine runs the model alone");
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  if (!folder && std::filesystem::exists(path, ignored)) return;
+  throw Error("argument plan.json: '" + path + (folder ? "': a folder" : "': no such file") +
+              ", expected a plan that 'tandem plan' wrote; a prompt is given by "
+              "--prompt, a folder of weights by --weights, and without a plan this machine runs "
+              "the model alone");
 }
 
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
@@ -195,9 +197,11 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
   if (!std::filesystem::is_directory(weights, ignored))
-    throw Error("flag '--weights': " + weights.string() +
-                ": no such folder, expected one with config.json and weights (*.safetensors); "
-                "'tandem model random' makes one");
+    throw Error(
+        "flag '--weights': " + weights.string() +
+        (std::filesystem::exists(weights, ignored) ? ": not a folder" : ": no such folder") +
+        ", expected one with config.json and weights (*.safetensors); "
+        "'tandem model random' makes one");
   const model::Transformer transformer = load_model(weights.string());
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));

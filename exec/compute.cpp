@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -15,6 +18,19 @@ namespace {
 
 using model::BufferKind;
 using model::Range;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kWatched = true;
+#else
+constexpr bool kWatched = false;
+#endif
+
+std::unique_ptr<std::byte, void (*)(std::byte*)> exactly(std::size_t bytes) {
+  constexpr std::align_val_t kAlignment{model::kBufferAlignment};
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+  std::fill_n(memory, bytes, std::byte{0});
+  return {memory, [](std::byte* own) { ::operator delete(own, kAlignment); }};
+}
 
 const ComputeLimits& checked(const model::Transformer& transformer, const model::Share& share,
                              const ComputeLimits& limits) {
@@ -54,7 +70,11 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
   for (const model::BufferDeclaration& one : limits.buffers) {
     if (one.lifetime == model::Lifetime::sequence) continue;
     std::byte*& next = one.name.kind == BufferKind::receive ? next_receive : next_step;
-    place(one, extents, next);
+    if constexpr (kWatched) {
+      watched.push_back(exactly(static_cast<std::size_t>(one.layers.size() * one.elements(extents) *
+                                                         model::element_bytes(one.format))));
+    }
+    place(one, extents, kWatched ? watched.back().get() : next);
     next += one.bytes(extents);
   }
   for (AlignedBuffer* memory : {&step_memory, &receive_memory}) memory->populate();

@@ -2,7 +2,9 @@
 
 // What Compute is made of; included by its .cpp files only.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -107,6 +109,8 @@ struct Compute::State {
   ThreadPool pool;
   AlignedBuffer step_memory;
   AlignedBuffer receive_memory;
+  // Where AddressSanitizer watches, each buffer has memory of exactly its declared extent instead.
+  std::vector<std::unique_ptr<std::byte, void (*)(std::byte*)>> watched;
   BlockCache cache;
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
   Buffer query, attention, activation, gated, logit_rows;    // of these, those that kernels name

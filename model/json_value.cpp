@@ -200,6 +200,10 @@ bool JsonValue::is_object() const { return json_->is_object(); }
 bool JsonValue::is_array() const { return json_->is_array(); }
 
 void expect_schema(const JsonValue& root, std::string_view schema) {
+  // Mostly another kind of file, where a missing field would mean little.
+  if (root.json().is_object() && !root.json().contains("schema")) {
+    root.fail(std::string("one that begins with \"schema\": \"").append(schema).append("\""));
+  }
   const JsonValue field = root.at("schema");
   if (!field.json().is_string() || field.json().get_ref<const std::string&>() != schema) {
     std::string expected("\"");

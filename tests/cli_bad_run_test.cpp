@@ -57,6 +57,17 @@ TEST_CASE("cli/bad input: command lines of run and worker that make no sense exi
   for (const auto& line : table) check_refused(bench, line.words, 2, line.expected);
 }
 
+TEST_CASE("cli/bad input: what run takes is given in another's place") {
+  const Stove bench;
+  check_refused(bench, {"run", "tiny", "--weights", "tiny", "--emulate"}, 1,
+                "argument plan.json: 'tiny': a folder, expected a plan");
+  check_refused(bench, {"run", "tiny.json", "--weights", "tiny", "--emulate"}, 1,
+                "tiny.json: the document is an object, expected one that begins with \"schema\": "
+                "\"tandem.plan/");
+  check_refused(bench, {"run", "--weights", "tiny.json", "--prompt", "x"}, 1,
+                "flag '--weights': tiny.json: not a folder, expected one");
+}
+
 TEST_CASE("cli/bad input: flag values of run and worker") {
   const Stove bench;
   bench.write("empty", "");

@@ -274,6 +274,13 @@ TEST_CASE("exec/block store: the limit evicts what was used longest ago, never w
     CHECK(store.find(*oldest).has_value());
     CHECK_FALSE(store.find(*second).has_value());
   }
+  SUBCASE("what another process is writing is not evicted") {
+    AtomicFile partial(home.cache / "blocks", /*unnamed=*/false);
+    partial.write(std::string(3 * one, 'x'));
+    static_cast<void>(home.make(share_of(15), store));
+    partial.commit("whole");
+    CHECK(fs::file_size(home.cache / "blocks" / "whole") == 3 * one);
+  }
   SUBCASE("files of versions before this one go first") {
     write_text(home.cache / "shards" / "old.shard", std::string(1000, 'x'));
     fs::last_write_time(home.cache / "shards" / "old.shard",

@@ -74,6 +74,8 @@ void list(const fs::path& folder, const fs::path& labels, std::vector<Entry>& en
   for (const auto& file : fs::directory_iterator(folder, ignored)) {
     std::error_code error;
     if (!fs::is_regular_file(file.symlink_status(error))) continue;
+    // What a process is writing (AtomicFile) is no block yet, and its writer's to remove.
+    if (file.path().filename().string().starts_with('.')) continue;
     const std::uint64_t bytes = file.file_size(error);
     auto used = file.last_write_time(error);
     if (error) continue;  // another process removed it
