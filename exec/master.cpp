@@ -1,6 +1,7 @@
 #include "exec/master.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "exec/emulation/drift.hpp"
@@ -54,6 +55,11 @@ class GenerationRun {
       const std::int32_t token = session_.device().step(i, tokens, sample);
       if (!plan_.model.architecture().generates()) {
         generation.hidden = session_.device().hidden();
+        if (std::ranges::any_of(generation.hidden, [](float x) { return !std::isfinite(x); })) {
+          throw Error("model " + plan_.model.name +
+                      ": a hidden state is not a finite number, expected finite ones; the weights "
+                      "are damaged, copy or download them again");
+        }
         break;
       }
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");

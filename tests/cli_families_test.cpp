@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -136,4 +137,20 @@ TEST_CASE("cli/families: what asks an encoder for tokens is refused") {
   check_refused(bench, {"eval", "--weights", "bert", "--text", "text.jsonl"}, 1, "an encoder");
   check_refused(bench, {"eval", "--weights", "bert", "--text", "text.jsonl", "--plan", "plan.json"},
                 1, "an encoder");
+}
+
+TEST_CASE("cli/families: hidden states that are not finite are no result") {
+  const Kitchen bench;
+  make_model(bench, "bert");
+  std::string weights = bench.read("bert/model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, weights.data(), sizeof header);
+  constexpr float kHuge = 3e38F;  // finite, but no sum of two of them
+  for (std::size_t at = sizeof header + header; at + sizeof kHuge <= weights.size();
+       at += sizeof kHuge) {
+    std::memcpy(weights.data() + at, &kHuge, sizeof kHuge);
+  }
+  bench.write("bert/model.safetensors", weights);
+  check_refused(bench, {"run", "--weights", "bert", "--prompt", "Hello!", "--hidden", "h.npy"}, 1,
+                "a hidden state is not a finite number");
 }

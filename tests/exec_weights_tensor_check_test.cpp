@@ -140,6 +140,20 @@ TEST_CASE("exec/tensor check: a head beside tied embeddings is the embedding, or
   }
 }
 
+// ReLU makes 0 of NaN on some processors.
+TEST_CASE("exec/tensor check: weights that are not finite are refused by name") {
+  const Transformer t = small(Family::opt);
+  for (const std::uint16_t bits : {0x7FC0, 0x7F80, 0xFF80}) {
+    const TemporaryFolder folder;
+    write_random_weights(t, 1, model::DType::bf16, folder.path());
+    std::string whole = testing::read_all(folder.path() / "model.safetensors");
+    std::memcpy(whole.data() + whole.size() - 2, &bits, sizeof bits);
+    testing::write_text(folder.path() / "model.safetensors", whole);
+    CHECK(testing::has(testing::error_of([&] { const Shard shard = slice(folder, t); }),
+                       "holds NaN or infinity"));
+  }
+}
+
 TEST_CASE("exec/tensor check: a tensor that another device would need is missed at once") {
   const Transformer t = small(Family::llama);
   Transformer deeper = t;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -156,6 +157,17 @@ std::optional<model::DType> readable(const std::string& dtype) {
     if (dtype == model::to_string(candidate)) return candidate;
   }
   return std::nullopt;
+}
+
+// What is not finite may vanish in an activation, and leave results that look sound.
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000U;
+  std::uint32_t bad = 0;
+  for (const float value : values) {
+    bad |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
+  }
+  return bad == 0;
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -344,12 +356,15 @@ void SafetensorsFolder::read(const std::string& tensor, std::span<const std::int
     file.read_at(at, std::span(piece).first(bytes));
     if (width * element == row_bytes) {
       to_f32(*dtype, std::span(piece).first(bytes), out.subspan(row * width, count * width));
-      continue;
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        to_f32(*dtype, std::span(piece).subspan(i * row_bytes, width * element),
+               out.subspan((row + i) * width, width));
+      }
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      to_f32(*dtype, std::span(piece).subspan(i * row_bytes, width * element),
-             out.subspan((row + i) * width, width));
-    }
+    if (all_finite(out.subspan(row * width, count * width))) continue;
+    throw Error(file.path().string() + ": " + tensor +
+                ": holds NaN or infinity, expected finite numbers" + kAgain);
   }
 }
 

@@ -62,8 +62,8 @@ class SafetensorsFolder {
 
   // The tensor's rows and columns as f32, packed row-major into `out`. `shape` is the whole
   // tensor's: [n] (rows are {0, 1}) or [rows, columns]. Throws Error if the tensor is missing, has
-  // another shape, another dtype than F32, F16, BF16, or cannot be read; logic_error if `out` has
-  // another size.
+  // another shape, another dtype than F32, F16, BF16, numbers that are not finite, or cannot be
+  // read; logic_error if `out` has another size.
   void read(const std::string& tensor, std::span<const std::int64_t> shape, model::Range rows,
             model::Range columns, std::span<float> out) const;
 
