@@ -303,6 +303,17 @@ TEST_CASE("exec/vocab.txt: damaged ones are refused") {
     CAPTURE(settings);
     CHECK(has(refusal({{"vocab.txt", few}, {"tokenizer_config.json", settings}}), said));
   }
+  for (const auto& [normalizer, said] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"type": "BertNormalizer", "lowercase": false})", "'normalizer.lowercase' is false"},
+           {R"({"type": "BertNormalizer", "strip_accents": false})", "expected true, as"},
+           {R"({"type": "BertNormalizer", "handle_chinese_chars": false})", "expected true, as"},
+           {R"({"type": "NFC"})", "expected \"BertNormalizer\""},
+           {"null", "with a normalizer"}}) {
+    CAPTURE(normalizer);
+    CHECK(has(refusal({{"vocab.txt", few},
+                       {"tokenizer.json", R"({"normalizer": )" + std::string(normalizer) + "}"}}),
+              said));
+  }
   std::string many = few;
   for (int i = 0; i < 1000; ++i) many += "word" + std::to_string(i) + "\n";
   CHECK(has(refusal({{"vocab.txt", many}}), "expected less than the vocabulary of the model"));

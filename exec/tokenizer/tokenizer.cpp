@@ -11,6 +11,7 @@
 #include "exec/tokenizer/word_piece_tokenizer.hpp"
 #include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
+#include "model/json_value.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -45,6 +46,29 @@ TokenSettings gpt2_settings(TokenSettings settings) {
   return settings;
 }
 
+// Which of tokenizer.json, beside vocab.txt, and tokenizer_config.json says how words are
+// normalised depends on the version of Hugging Face's library.
+void check_words(const std::string& text, const std::string& source,
+                 const TokenSettings& settings) {
+  const model::JsonDocument document(
+      text, source, "correct one of them, or leave tokenizer.json out", {.bytes = kMaxFileBytes});
+  const auto normalizer = document.root().find("normalizer");
+  if (!normalizer)
+    document.root().fail("an object with a normalizer, as vocab.txt beside it needs");
+  if (const auto type = normalizer->at("type"); type.text() != "BertNormalizer")
+    type.fail("\"BertNormalizer\", as vocab.txt beside it needs");
+  const bool lower = settings.lower_case.value_or(true);
+  const auto same = [&](const char* key, bool absent, bool said) {
+    const auto field = normalizer->find(key);
+    if ((field ? field->boolean() : absent) == said) return;
+    normalizer->at(key).fail(std::string(said ? "true" : "false") +
+                             ", as tokenizer_config.json or its absence says");
+  };
+  same("lowercase", true, lower);
+  same("strip_accents", lower, settings.strip_accents.value_or(lower));
+  same("handle_chinese_chars", true, settings.chinese_alone);
+}
+
 }  // namespace
 
 std::string Tokenizer::first_piece(std::int32_t id, bool& at_start) const {
@@ -65,6 +89,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
   if (has_file(words)) {
     const TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kWordClasses, "vocab.txt");
+    if (const std::filesystem::path other = folder / "tokenizer.json"; has_file(other))
+      check_words(read_text(other, kMaxFileBytes), other.string(), settings);
     return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
                                 transformer.vocab);
   }
