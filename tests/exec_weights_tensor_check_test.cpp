@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -143,7 +144,7 @@ TEST_CASE("exec/tensor check: a head beside tied embeddings is the embedding, or
 // ReLU makes 0 of NaN on some processors.
 TEST_CASE("exec/tensor check: weights that are not finite are refused by name") {
   const Transformer t = small(Family::opt);
-  for (const std::uint16_t bits : {0x7FC0, 0x7F80, 0xFF80}) {
+  for (const std::uint16_t bits : std::initializer_list<std::uint16_t>{0x7FC0, 0x7F80, 0xFF80}) {
     const TemporaryFolder folder;
     write_random_weights(t, 1, model::DType::bf16, folder.path());
     std::string whole = testing::read_all(folder.path() / "model.safetensors");
