@@ -123,7 +123,10 @@ class Fidelity:
         self.call("plan", "--platform", xml, "--model", self.model(model), "--profile", profile, "--strategy", strategy,
                   "--prompt-tokens", prompt, "--new-tokens", new, *more, "--out", plan, "--quiet")
         self.call("simulate", plan, "--out", out, "--quiet")
-        return json.loads(out.read_text())
+        predicted = json.loads(out.read_text())
+        if "extrapolated" in predicted["environment"]:
+            sys.exit(f"{name}: {predicted['environment']['extrapolated']}")
+        return predicted
 
     def measure(self, name, pace, more):
         model, _, _, _, prompt, _, _ = CONFIGURATIONS[name]

@@ -1,6 +1,7 @@
 // tandem plan: places a model on a platform.
 
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
@@ -22,6 +23,7 @@
 #include "model/stated_profiles.hpp"
 #include "model/text_table.hpp"
 #include "planner/collective/collective.hpp"
+#include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -326,6 +328,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const auto& plan = std::get<planner::Plan>(answer);
   const std::string json = planner::to_json(plan);
   deliver(show, json, out);
+  if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
+    std::cerr << "tandem plan: " << guess << '\n';
   if (show.json) {
     out << (show.file ? summary_json(plan, *show.file).dump(2) + '\n' : json);
   } else if (show.table()) {

@@ -22,6 +22,7 @@
 #include "model/error.hpp"
 #include "model/result.hpp"
 #include "model/variation.hpp"
+#include "planner/extrapolation.hpp"
 #include "planner/serving/request_results.hpp"
 #include "study/prediction.hpp"
 
@@ -193,6 +194,8 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                                .every_step = !served && options.has("full"),
                                .repetitions = repetitions};
   options.settle();
+  if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
+    std::cerr << "tandem simulate: " << guess << '\n';
   if (!show.quiet && ::isatty(STDERR_FILENO) == 1) how.on_step = StepLine();
 
   study::Prediction prediction =

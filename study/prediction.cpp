@@ -10,6 +10,7 @@
 #include "model/analytic.hpp"
 #include "model/statistics.hpp"
 #include "model/variation.hpp"
+#include "planner/extrapolation.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
@@ -100,6 +101,8 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
   if (evaluator == EvaluatorKind::simgrid) result.environment.merge(sim::network_settings());
   for (std::size_t i = 0; i < plan.profiles.size(); ++i)
     result.environment["profile of " + plan.cluster.devices()[i].name] = plan.profiles[i].source;
+  if (std::string guess = planner::extrapolation_remark(plan); !guess.empty())
+    result.environment["extrapolated"] = std::move(guess);
   fill_result(recorder, result);
   return result;
 }

@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     planner_allreduce_search_test.cpp
     planner_collective_test.cpp
+    planner_extrapolation_test.cpp
     planner_fixture.cpp
     planner_interpreter.cpp
     planner_lowering_test.cpp
@@ -13,7 +14,7 @@ tandem_tests(
     planner_plan_test.cpp
     planner_proximity_test.cpp
     planner_search_test.cpp
-  planner_serving_test.cpp
+    planner_serving_test.cpp
     planner_tensor_collective_test.cpp
     planner_window_memory_test.cpp
     planner_window_test.cpp

@@ -1,0 +1,46 @@
+#include "planner/extrapolation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::planner {
+
+namespace {
+
+using model::TaskKind;
+
+// From so many rows on products of matrices are bound by computing on the processors at hand.
+constexpr double kComputeBound = 64.0;
+constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, TaskKind::ffn_up,
+                               TaskKind::ffn_down};
+
+// The most rows that all products were measured with.
+double measured_rows(const model::DeviceProfile& profile) {
+  double rows = kComputeBound;
+  for (const TaskKind kind : kProducts)
+    rows = std::min(rows, profile.rate[static_cast<std::size_t>(kind)].points.back().reuse);
+  return rows;
+}
+
+}  // namespace
+
+std::string extrapolation_remark(const Plan& plan) {
+  const auto most = static_cast<double>(plan.reserved().rows);
+  std::string remark;
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+    if (plan.profiles[d].source == "nominal") continue;
+    const double rows = measured_rows(plan.profiles[d]);
+    if (rows >= std::min(most, kComputeBound)) continue;
+    if (!remark.empty()) remark += "; ";
+    remark += "device '" + plan.cluster.devices()[d].name +
+              "': its profile was measured with prompts of at most " +
+              std::to_string(std::lround(rows)) + " tokens, but steps have up to " +
+              std::to_string(plan.reserved().rows) +
+              ": the predicted time to first token is a guess, probably far too long; measure the "
+              "profile again with more --seconds";
+  }
+  return remark;
+}
+
+}  // namespace tandem::planner
