@@ -126,7 +126,8 @@ ProfileRig::ProfileRig(const Options& options)
                {.max_rows = options.max_rows,
                 .cache_positions = options.max_positions,
                 .threads = options.threads}),
-      slots_(std::max(kSlots, static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
+      slots_(
+          std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 
 void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileClock& clock,
                      ProfileLog& log) {
@@ -134,15 +135,19 @@ void ProfileRig::run(const model::Batch& batch, const Task& task, const ProfileC
   log.add(task.kind, model::work_of(transformer_, batch, task), seconds);
 }
 
-std::span<float> ProfileRig::next_slot(std::size_t floats) {
+std::span<float> ProfileRig::slot(std::size_t floats, std::size_t index) {
   const std::size_t places = std::min(kMostSlots, slots_.size() / floats);
-  slot_ = (slot_ + 1) % places;
-  return std::span(slots_).subspan(slot_ * floats, floats);
+  return std::span(slots_).subspan(index % places * floats, floats);
 }
 
 void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log) {
   const Range columns{0, static_cast<std::int32_t>(transformer_.hidden)};
-  const std::span<float> payload = next_slot(static_cast<std::size_t>(rows * transformer_.hidden));
+  const auto floats = static_cast<std::size_t>(rows * transformer_.hidden);
+  const std::span<float> payload = slot(floats, next_slot_);
+  // What arrives has not just been written by this thread, as what it captures has: the slot that
+  // was written longest ago.
+  const std::span<float> arrived = slot(floats, next_slot_ + 1);
+  ++next_slot_;
   const BufferRef partial{BufferKind::partial};
   const model::Work work =
       model::copy_work(model::Bytes{static_cast<double>(payload.size_bytes())});
@@ -150,7 +155,7 @@ void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& 
   log.add(TaskKind::capture, work,
           timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));
   log.add(TaskKind::deliver, work,
-          timed(clock, [&] { compute_.write_rows(partial, all, columns, payload); }));
+          timed(clock, [&] { compute_.write_rows(partial, all, columns, arrived); }));
 }
 
 void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,

@@ -67,9 +67,10 @@ class ProfileRig {
   model::Transformer transformer_;
   model::Share share_;
   Compute compute_;
-  [[nodiscard]] std::span<float> next_slot(std::size_t floats);
+  // The `index`th payload of so many floats; they come round again.
+  [[nodiscard]] std::span<float> slot(std::size_t floats, std::size_t index);
   std::vector<float> slots_;  // of messages
-  std::size_t slot_ = 0;      // used last
+  std::size_t next_slot_ = 0;
 };
 
 // Embedding, final norm, LM head and sampling, for `sequences` at once.
