@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
@@ -7,6 +8,7 @@
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/partition/share_search.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {
@@ -40,6 +42,13 @@ TEST_CASE("planner/largest remainder: hand-computed") {
   SUBCASE("fewer than there are devices: 2 by 1:1:1") {
     CHECK(proportional_shares(std::vector{1.0, 1.0, 1.0}, 2) == Counts{1, 1, 0});
   }
+}
+
+TEST_CASE("planner/largest remainder: in units, unless somebody got nothing") {
+  CHECK(proportional_shares(std::vector{1.0, 1.0, 2.0}, 64, 16) == Counts{16, 16, 32});
+  CHECK(proportional_shares(std::vector{1.0, 1.0, 1.0}, 64, 16) == Counts{32, 16, 16});
+  CHECK(proportional_shares(std::vector{7.0, 1.0}, 64, 16) == Counts{56, 8});
+  CHECK(proportional_shares(std::vector{1.0, 1.0, 1.0}, 64, 1) == Counts{22, 21, 21});
 }
 
 TEST_CASE("planner/largest remainder: shares sum to the total, each within one of its quota") {
@@ -99,6 +108,56 @@ TEST_CASE("planner/capacities: twice the rates, twice the capacity") {
   const std::vector<double> v = capacities(plan);
   CHECK(v[1] / v[0] == doctest::Approx(2.0));
   CHECK(v[2] / v[0] == doctest::Approx(0.5));
+}
+
+bool in_lines(const Split& split) {
+  return std::ranges::all_of(split.columns, [](std::int64_t columns) { return columns % 16 == 0; });
+}
+
+TEST_CASE("planner/partition: columns begin at cache lines where the model has many") {
+  CHECK(planner::column_unit(small_model({.intermediate = 512})) == 16);
+  CHECK(planner::column_unit(small_model({.intermediate = 496})) == 1);
+  CHECK(planner::column_unit(small_model({.intermediate = 2040})) == 1);
+  const ModelSizes sizes{.heads = 8, .kv_heads = 4, .intermediate = 2048};
+  std::mt19937 random(29);
+  for (int trial = 0; trial < 60; ++trial) {
+    CAPTURE(trial);
+    std::vector<DeviceSpec> specs(std::uniform_int_distribution<std::size_t>(1, 5)(random));
+    for (DeviceSpec& spec : specs)
+      spec.flops_per_s = std::uniform_real_distribution<double>(2e8, 2e9)(random);
+    planner::Plan plan = outline(sizes, specs);
+    // One device holds little more than its even share, so that memory binds in half of the trials.
+    if (trial % 2 == 0)
+      specs[0].memory_bytes =
+          bytes_of(plan, 0, 8, 2048 / static_cast<std::int32_t>(specs.size()) + 37);
+    plan = outline(sizes, specs);
+    const Budget budget(plan, exchange(specs.size()));
+    const std::vector<double> v = capacities(plan);
+    const Split galaxy = galaxy_split(budget, v);
+    CHECK(sum(galaxy.columns) == 2048);
+    CHECK(in_lines(galaxy));
+    CHECK(in_lines(planner::proportional_split(plan.model, v)));
+  }
+}
+
+TEST_CASE("planner/partition: single columns where whole lines do not fit") {
+  // Each of two devices has room for half of the columns and eight more: 1032 and 1016, no
+  // multiples of 16, are 1024 each in lines. With eight less on one, only single columns fit.
+  const ModelSizes sizes{.heads = 8, .kv_heads = 4, .intermediate = 2048};
+  std::vector<DeviceSpec> specs(2);
+  planner::Plan plan = outline(sizes, specs);
+  for (const std::int32_t spare : {8, 0}) {
+    CAPTURE(spare);
+    specs[0].memory_bytes = bytes_of(plan, 0, 4, 1016 + spare);
+    specs[1].memory_bytes = bytes_of(plan, 1, 4, 1032);
+    const planner::Plan tight = outline(sizes, specs);
+    const Budget budget(tight, exchange(2));
+    const auto split = planner::any_split(budget);
+    REQUIRE(split);
+    CHECK(budget.fits(*split));
+    CHECK(sum(split->columns) == 2048);
+    CHECK(in_lines(*split) == (spare == 8));
+  }
 }
 
 TEST_CASE("planner/galaxy: with ample memory it is the proportional split") {

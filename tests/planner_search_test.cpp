@@ -81,6 +81,34 @@ TEST_CASE("planner/search: given proportions 3:1 split 4 heads and 6 columns 3 1
   CHECK(plan.devices[1].share.columns == model::Range{5, 6});
 }
 
+TEST_CASE("planner/search: columns are dealt in cache lines, single ones where that left nothing") {
+  const auto columns_of = [](const Request& request) {
+    const auto result = make_plan(request);
+    REQUIRE(std::holds_alternative<Plan>(result));
+    std::vector<std::int64_t> columns;
+    for (const planner::DevicePlan& device : std::get<Plan>(result).devices)
+      columns.push_back(device.share.columns.size());
+    return columns;
+  };
+  const auto in_lines = [](const std::vector<std::int64_t>& columns) {
+    return std::ranges::all_of(columns, [](std::int64_t count) { return count % 16 == 0; });
+  };
+  const ModelSizes sizes{.heads = 8, .kv_heads = 4, .intermediate = 2048};
+  for (const char* partition : {"auto", "galaxy", "equal", "3:1:2"}) {
+    CAPTURE(partition);
+    Request request = request_for({{1e9}, {2.1e9}, {0.7e9}}, sizes);
+    request.partition = partition;
+    const std::vector<std::int64_t> free = columns_of(request);
+    CHECK(in_lines(free));
+    CHECK(std::ranges::find(free, 0) == free.end());
+    if (std::string(partition) == "equal") CHECK(free == std::vector<std::int64_t>{688, 688, 672});
+  }
+  // A line would be eight times what the second device is to have.
+  Request uneven = request_for({{1e9}, {1e9}}, sizes);
+  uneven.partition = "1000:1";
+  CHECK(columns_of(uneven) == std::vector<std::int64_t>{2046, 2});
+}
+
 TEST_CASE("planner/search: memory is predicted from what the graphs declare and send") {
   Request request = request_for({{}, {}, {}});
   request.partition = "equal";

@@ -42,6 +42,20 @@ Range take(std::int32_t& next, std::int64_t count) {
 
 }  // namespace
 
+std::int64_t column_unit(const model::Transformer& transformer) {
+  constexpr std::int64_t kLine = 64 / sizeof(float);
+  constexpr std::int64_t kMany = 32;
+  const std::int64_t columns = transformer.intermediate;
+  return columns % kLine == 0 && columns / kLine >= kMany ? kLine : 1;
+}
+
+std::int64_t column_unit(const model::Transformer& transformer, const Split& split) {
+  const std::int64_t unit = column_unit(transformer);
+  const bool whole =
+      std::ranges::all_of(split.columns, [&](std::int64_t columns) { return columns % unit == 0; });
+  return whole ? unit : 1;
+}
+
 std::vector<Share> to_shares(const model::Transformer& transformer, model::DeviceIndex master,
                              const Split& split) {
   std::vector<Share> shares;

@@ -17,6 +17,15 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// FFN columns are dealt in multiples of this: 16 where the model has many times as many and a
+// multiple of them, else 1. Rows of ffn_down's weights and of its input are as long as the device
+// has columns; unless every row begins with a cache line, a prompt's products take up to a third
+// longer (0004).
+[[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer);
+
+// That unit if all columns of `split` are dealt in it, else 1.
+[[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer, const Split& split);
+
 // Shares of `split`: devices follow one another through the heads and through the columns, take
 // part in all layers if they hold anything, and the master holds embedding and head.
 [[nodiscard]] std::vector<model::Share> to_shares(const model::Transformer& transformer,

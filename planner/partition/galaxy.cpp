@@ -68,12 +68,15 @@ std::vector<std::int64_t> rebalance(std::span<const std::int64_t> shares,
 
 Split balance(const Budget& budget, Split split, std::span<const double> capacities, GroupCut cut) {
   const model::Transformer& transformer = budget.plan().model;
+  const std::int64_t unit = column_unit(transformer, split);
   std::vector<std::int64_t> caps(budget.devices());
   for (int round = 0; round < kRounds && !budget.fits(split); ++round) {
     for (std::size_t d = 0; d < caps.size(); ++d) {
-      caps[d] = budget.max_columns(d, split.heads[d], cut);
+      caps[d] = budget.max_columns(d, split.heads[d], cut) / unit;
+      split.columns[d] /= unit;
     }
-    split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate);
+    split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate / unit);
+    for (std::int64_t& columns : split.columns) columns *= unit;
     for (std::size_t d = 0; d < caps.size(); ++d) {
       caps[d] = budget.max_heads(d, split.columns[d], cut);
     }
@@ -107,12 +110,19 @@ std::vector<double> capacities(const Plan& plan) {
 }
 
 Split galaxy_split(const Budget& budget, std::span<const double> capacities) {
-  const Split balanced{proportional_shares(capacities, budget.plan().model.heads),
-                       proportional_shares(capacities, budget.plan().model.intermediate)};
-  Split uncut = balance(budget, balanced, capacities, GroupCut::none);
-  if (budget.fits(uncut)) return uncut;
-  Split cut = balance(budget, balanced, capacities, GroupCut::worst);
-  return budget.fits(cut) ? cut : uncut;
+  const model::Transformer& model = budget.plan().model;
+  std::optional<Split> first;
+  // What does not fit in larger units may fit in single columns.
+  for (const std::int64_t unit : {column_unit(model), std::int64_t{1}}) {
+    const Split balanced{proportional_shares(capacities, model.heads),
+                         proportional_shares(capacities, model.intermediate, unit)};
+    for (const GroupCut cut : {GroupCut::none, GroupCut::worst}) {
+      Split split = balance(budget, balanced, capacities, cut);
+      if (budget.fits(split)) return split;
+      if (!first) first = std::move(split);
+    }
+  }
+  return *first;
 }
 
 }  // namespace tandem::planner

@@ -12,8 +12,8 @@ namespace tandem::planner {
 [[nodiscard]] std::vector<double> parse_proportions(std::string_view text,
                                                     const model::Cluster& cluster);
 
-// Heads and columns in these proportions (equal ones: an even split), by largest remainder; memory
-// is not looked at.
+// Heads and columns in these proportions (equal ones: an even split), by largest remainder, columns
+// in units (column_unit) where that leaves something for everybody; memory is not looked at.
 [[nodiscard]] Split proportional_split(const model::Transformer& transformer,
                                        std::span<const double> proportions);
 

@@ -15,6 +15,8 @@ namespace tandem::planner {
 namespace {
 
 constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
+// Predictions do not know what rows cost that begin within a cache line (0004): about this much.
+constexpr double kSingleColumns = 0.98;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kRounds = 8;           // of rebalancing; each begins with the last one's slacks
 constexpr std::size_t kSources = 3;  // devices that moves begin at, the latest first
@@ -30,19 +32,39 @@ std::int64_t sum_of(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-// Everybody holds something of whatever there is enough of for all.
-Split least_shares(const Budget& budget) {
+// Everybody holds something of whatever there is enough of for all; columns in multiples of `unit`.
+Split least_shares(const Budget& budget, std::int64_t unit) {
   const model::Transformer& t = budget.plan().model;
-  const bool columns = t.intermediate >= static_cast<std::int64_t>(budget.devices());
+  const bool columns = t.intermediate / unit >= static_cast<std::int64_t>(budget.devices());
   return {.heads = Counts(budget.devices(), columns ? 0 : 1),
-          .columns = Counts(budget.devices(), columns ? 1 : 0)};
+          .columns = Counts(budget.devices(), columns ? unit : 0)};
+}
+
+// earliest() in multiples of `unit`, of which `least` and `total` are some.
+std::optional<Counts> earliest_of(const Race& race, Counts least, Counts most, std::int64_t total,
+                                  std::int64_t unit) {
+  if (unit == 1) return earliest(race, least, most, total);
+  const Race units{
+      .time = [&](std::size_t phase, std::size_t device,
+                  std::int64_t count) { return race.time(phase, device, count * unit); },
+      .units = [&](std::size_t phase, std::size_t device,
+                   double seconds) { return race.units(phase, device, seconds) / unit; },
+      .weight = race.weight,
+      .limit = race.limit};
+  for (std::int64_t& count : least) count /= unit;
+  for (std::int64_t& count : most)
+    if (count >= 0) count /= unit;
+  std::optional<Counts> counts = earliest(units, least, most, total / unit);
+  if (counts)
+    for (std::int64_t& count : *counts) count *= unit;
+  return counts;
 }
 
 class Search {
  public:
   // `streamed`: as of split_candidates.
   Search(const Budget& budget, const SplitTime& streamed)
-      : budget_(&budget), clock_(budget), least_(least_shares(budget)), streamed_(&streamed) {
+      : budget_(&budget), clock_(budget), streamed_(&streamed) {
     constexpr double kTasks = 16.0;  // of a layer and device, about
     const double tasks =
         kTasks * static_cast<double>(transformer().layers) * static_cast<double>(budget.devices());
@@ -50,19 +72,15 @@ class Search {
         std::clamp(kStreamedTasks / tasks, double{kFewestStreamed}, double{kMostStreamed}));
   }
 
-  // The best split that is found from `start`, which fits.
+  // The best split that is found from `start`, which fits, with columns dealt in its units; or in
+  // single ones, where some device had better have next to nothing and that is worth it.
   Split from(const Split& start) {
     left_ = most_streamed_;
-    Split best = start;
-    double time = this->time(best);
-    descend(best, time, start);
-    polish(best, time);
-    // A device far away costs less without heads, but only without any.
-    for (std::size_t d = 0; d < budget_->devices(); ++d) {
-      if (best.heads[d] == 0 || best.columns[d] == 0) continue;
-      descend(best, time, rebalanced(best, clock_.measure(best), d));
-    }
-    return best;
+    const std::int64_t unit = column_unit(transformer(), start);
+    Split best = improved(start, unit);
+    if (unit == 1 || std::ranges::find(best.columns, unit) == best.columns.end()) return best;
+    Split single = improved(best, 1);
+    return this->time(single) < this->time(best) * kSingleColumns ? single : best;
   }
 
   double time(const Split& split) {
@@ -76,6 +94,22 @@ class Search {
 
  private:
   [[nodiscard]] const model::Transformer& transformer() const { return budget_->plan().model; }
+
+  // The best split that is found from `start` with columns dealt in multiples of `unit`.
+  Split improved(const Split& start, std::int64_t unit) {
+    unit_ = unit;
+    least_ = least_shares(*budget_, unit);
+    Split best = start;
+    double time = this->time(best);
+    descend(best, time, start);
+    polish(best, time);
+    // A device far away costs less without heads, but only without any.
+    for (std::size_t d = 0; d < budget_->devices(); ++d) {
+      if (best.heads[d] == 0 || best.columns[d] == 0) continue;
+      descend(best, time, rebalanced(best, clock_.measure(best), d));
+    }
+    return best;
+  }
 
   // Rebalances from `split` on; leaves in `best` what is better.
   void descend(Split& best, double& time, Split split) {
@@ -117,7 +151,7 @@ class Search {
       return earliest(head_race, least_.heads, most, transformer().heads);
     };
     const auto columns = [&](const Counts& most) {
-      return earliest(column_race, least_.columns, most, transformer().intermediate);
+      return earliest_of(column_race, least_.columns, most, transformer().intermediate, unit_);
     };
     const std::size_t n = budget_->devices();
     const auto free_heads = heads(Counts(n, transformer().heads));
@@ -151,7 +185,7 @@ class Search {
     return best;
   }
 
-  // Moves of runs of columns that get smaller, down to single ones, and of single heads; where
+  // Moves of runs of columns that get smaller, down to one unit, and of single heads; where
   // weights stream, from half of all columns and heads or two equal shares on, as what pays may be
   // far away.
   void polish(Split& best, double& time) {
@@ -161,7 +195,8 @@ class Search {
     const std::int64_t widest =
         *streamed_ ? std::min(columns / 2, 2 * columns / devices) : columns / (8 * devices);
     int moves = 0;
-    for (std::int64_t run = std::max<std::int64_t>(1, widest); run > 0; run /= *streamed_ ? 2 : 4) {
+    for (std::int64_t units = std::max<std::int64_t>(1, widest / unit_); units > 0; units /= 2) {
+      const std::int64_t run = units * unit_;
       const std::int64_t some =
           *streamed_ ? std::max<std::int64_t>(1, heads * run / columns) : std::int64_t{1};
       for (bool moved = true; moved && moves < kMoves; ++moves) {
@@ -225,6 +260,7 @@ class Search {
 
   const Budget* budget_;
   SplitClock clock_;
+  std::int64_t unit_ = 1;  // of columns
   Split least_;
   const SplitTime* streamed_;
   std::map<std::pair<Counts, Counts>, double> times_;  // of whole plans
@@ -240,13 +276,12 @@ bool nobody_idle(const Split& split) {
   return true;
 }
 
-}  // namespace
-
-std::optional<Split> any_split(const Budget& budget) {
+// any_split() with columns in multiples of `unit`.
+std::optional<Split> any_split(const Budget& budget, std::int64_t unit) {
   // columns[d][h]: the most that the first d devices hold beside h heads; -1: they cannot.
   const std::int64_t heads = budget.plan().model.heads;
   const auto states = static_cast<std::size_t>(heads) + 1;
-  const auto least = [](std::int64_t count) -> std::int64_t { return count > 0 ? 0 : 1; };
+  const auto least = [&](std::int64_t count) { return count > 0 ? 0 : unit; };
   std::vector<Counts> columns{Counts(states, -1)};
   std::vector<Counts> taken{Counts(states, -1)};
   columns.front().front() = 0;
@@ -262,7 +297,10 @@ std::optional<Split> any_split(const Budget& budget) {
                                  static_cast<std::int32_t>(begin + count)};
         const auto key = std::pair(count, budget.plan().model.kv_heads_for(range).size());
         auto found = most.find(key);
-        if (found == most.end()) found = most.emplace(key, budget.max_columns(d, range)).first;
+        if (found == most.end()) {
+          const std::int64_t room_for = budget.max_columns(d, range);
+          found = most.emplace(key, room_for < 0 ? room_for : room_for / unit * unit).first;
+        }
         if (found->second < least(count)) continue;
         const auto end = static_cast<std::size_t>(begin + count);
         const std::int64_t sum = before + found->second;
@@ -293,6 +331,15 @@ std::optional<Split> any_split(const Budget& budget) {
     split.columns[d] += more;
     missing -= more;
   }
+  return split;
+}
+
+}  // namespace
+
+std::optional<Split> any_split(const Budget& budget) {
+  const std::int64_t unit = column_unit(budget.plan().model);
+  std::optional<Split> split = any_split(budget, unit);
+  if (!split && unit > 1) split = any_split(budget, 1);
   return split;
 }
 
