@@ -19,7 +19,7 @@ constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, Tas
 double measured_rows(const model::DeviceProfile& profile) {
   double rows = kComputeBound;
   for (const TaskKind kind : kProducts)
-    rows = std::min(rows, profile.rate[static_cast<std::size_t>(kind)].points.back().reuse);
+    rows = std::min(rows, profile.rate[static_cast<std::size_t>(kind)].points.back().intensity);
   return rows;
 }
 

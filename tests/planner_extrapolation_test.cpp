@@ -19,8 +19,8 @@ planner::Plan measured_plan(std::int64_t prompt, double rows) {
   for (const TaskKind kind :
        {TaskKind::project_qkv, TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down}) {
     auto& points = profile.rate[static_cast<std::size_t>(kind)].points;
-    points = {{.reuse = 1.0, .seconds_per_byte = 1e-10}};
-    if (rows > 1.0) points.push_back({.reuse = rows, .seconds_per_byte = 1e-9});
+    points = {{.intensity = 1.0, .seconds_per_byte = 1e-10}};
+    if (rows > 1.0) points.push_back({.intensity = rows, .seconds_per_byte = 1e-9});
   }
   return plan;
 }
