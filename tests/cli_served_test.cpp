@@ -216,10 +216,12 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
                 "in_flight none was predicted and 2");
   words = simulate(how);
   words.insert(words.end(), {"more.json", "--tokenizer", "tiny", "--in-flight", "3"});
-  check_refused(bench, words, 1, "plan with '--in-flight 3'");
+  check_refused(bench, words, 1, "plan with '--in-flight 3' for at least as many requests");
   check_refused(bench, simulate({"--schedule", "measured.json", "--in-flight", "2"}), 2,
                 "with '--schedule'");
   check_refused(bench, simulate({"--in-flight", "2"}), 2, "without '--workload'");
+  check_refused(bench, plan({"--in-flight", "2", "--policy", "sequential"}), 2,
+                "one request at a time");
   check_refused(bench, plan({"--in-flight", "2", "--window", "1"}), 2, "'--in-flight 1'");
   check_refused(bench,
                 {"plan", "--platform", "pair.xml", "--model", "tiny", "--workload",

@@ -115,7 +115,7 @@ TEST_CASE("exec/liveness: a second master is told that the worker is busy, the f
   CAPTURE(told);
   CHECK(has(told, "device-1 at"));
   CHECK(has(told, "busy with another run (from 127.0.0.1"));
-  CHECK(seconds < 3.0);
+  CHECK(seconds < 20.0);
   CHECK(Home::generate(plan, home.options(plan)).tokens == home.expected(plan));
 }
 
@@ -272,8 +272,8 @@ TEST_CASE("exec/liveness: a session for which there are no descriptors ends alon
 TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for long") {
   Home home(1, [](int, WorkerOptions& options) {
     options.times.heartbeat = milliseconds(40);
-    options.times.silence = milliseconds(250);
-    options.times.unread = milliseconds(250);
+    options.times.silence = milliseconds(700);  // a busy machine may not let it say so sooner
+    options.times.unread = milliseconds(700);
     options.times.notice = milliseconds(100);
   });
   const planner::Plan plan = home.plan(2, 3);
@@ -286,27 +286,29 @@ TEST_CASE("exec/liveness: a worker waits for a master that slices and ships for 
       testing::blocks_of(home.folder.path() / "weights", home.model, plan.devices[1].share, store);
   activity.enter(Phase::slicing, 7, 100);
   activity.advance(34);
-  std::this_thread::sleep_for(milliseconds(1000));
-  CHECK(home.processes->count_in_log(
-            1, "waiting for the master, which slices the weights of device 7, 34%") > 0);
+  std::this_thread::sleep_for(milliseconds(1800));
+  CHECK(eventually([&] {
+    return home.processes->count_in_log(
+               1, "waiting for the master, which slices the weights of device 7, 34%") > 0;
+  }));
   control.send(1, PlanOffer{.sha256 = planner::plan_sha256(plan),
                             .plan = planner::to_json(plan),
                             .options = to_json(RunOptions{.workload = plan.workload})});
   CHECK(control.expect<PlanAnswer>(1).verdict == PlanVerdict::accepted);
-  std::this_thread::sleep_for(milliseconds(600));
+  std::this_thread::sleep_for(milliseconds(1500));
   BlocksOffer offer;
   for (const MadeBlock& block : made) offer.blocks.push_back(block.label.digests());
   control.send(1, offer);
   const auto wanted = control.expect<BlocksWanted>(1);
   REQUIRE(wanted.blocks.size() == made.size());
-  std::this_thread::sleep_for(milliseconds(600));
+  std::this_thread::sleep_for(milliseconds(1500));
   bool first = true;
   for (std::size_t i = 0; i < made.size(); ++i) {
     send_pieces(made[i].file, made[i].label.pieces(), wanted.blocks[i], 65536,
                 [&](std::span<const std::byte> chunk) {
                   control.send(1, WeightChunk{.bytes = {chunk.begin(), chunk.end()}});
                   if (!std::exchange(first, false)) return;
-                  std::this_thread::sleep_for(milliseconds(600));
+                  std::this_thread::sleep_for(milliseconds(1500));
                   CHECK(control.state_of(1).activity.phase == Phase::receiving);
                 });
   }

@@ -83,6 +83,10 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
   if (options.text_or("in-flight", "auto") != "auto")
     served.steps = options.integer_or("in-flight", 1, 1, planner::kMostSteps);
+  if (served.steps > 1 && !served.policy->several) {
+    throw Usage("flag '--in-flight': policy '" + std::string(served.policy->name) +
+                "' has one request at a time, each in one step; expected 1, or another policy");
+  }
   return served;
 }
 

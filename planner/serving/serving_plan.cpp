@@ -89,7 +89,8 @@ Capacity serving_capacity(const Plan& plan, std::int64_t steps) {
   if (steps > capacity.steps) {
     throw Error("in flight: " + std::to_string(steps) +
                 " steps, but the plan reserves memory for " + std::to_string(capacity.steps) +
-                "; plan with '--in-flight " + std::to_string(steps) + "'");
+                "; plan with '--in-flight " + std::to_string(steps) +
+                "' for at least as many requests at once");
   }
   if (steps > 0) capacity.steps = steps;
   return capacity;
