@@ -70,11 +70,10 @@ void check_tensors(const SafetensorsFolder& weights, const model::Transformer& t
   for (const std::string& name : weights.names()) {
     if (used.contains(name)) continue;
     if (is_beside(without_prefix(name, transformer.family), transformer.family)) continue;
-    const std::string subject =
-        weights.file_of(name).string() + ": tensor " + model::one_line(name, 120);
+    std::string subject = weights.file_of(name).string() + ": tensor " + model::one_line(name, 120);
     if (name == head && transformer.architecture().generates()) {
       if (weights.equal(name, embedding)) continue;
-      throw Error(subject + " differs from " + embedding +
+      throw Error(subject.append(" differs from ").append(embedding) +
                   ", expected the same as config.json ties them; if the model has a head of its "
                   "own, say \"tie_word_embeddings\": false there");
     }
