@@ -69,7 +69,7 @@ void Shipment::serve(const PlanOffer& offer_of_plan, Way& way) {
   control.send(way.to, offer_of_plan);
   const auto answer = control.expect<PlanAnswer>(way.to);
   if (answer.verdict == PlanVerdict::refused) {
-    throw Error(way.name + ": " + printable(answer.reason));
+    throw Error(way.name + ": " + answer.reason);
   }
   for (auto parcels = next(way); !parcels.empty(); parcels = next(way)) offer(parcels, way);
 }

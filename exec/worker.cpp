@@ -12,6 +12,7 @@
 #include "exec/runtime/wait_notice.hpp"
 #include "exec/weight_intake.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
 
 namespace tandem::exec {
@@ -116,7 +117,7 @@ class WorkerSession {
     const std::string sha256 = planner::plan_sha256(*plan_);
     if (sha256 != offer.sha256) {
       throw Error("offered plan: digest " + sha256.substr(0, 12) + ", announced as " +
-                  printable(offer.sha256, 12) + "; install the same tandem on every device");
+                  model::printable(offer.sha256, 12) + "; install the same tandem on every device");
     }
     self_ = hello_.peer;
     if (self_ < 0 || self_ >= plan_->cluster.size() || self_ == plan_->master ||

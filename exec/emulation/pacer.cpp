@@ -1,12 +1,14 @@
 #include "exec/emulation/pacer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <ctime>
+#include <utility>
+#include <vector>
 
 #include "model/error.hpp"
+#include "model/statistics.hpp"
 #include "model/work.hpp"
 
 namespace tandem::exec {
@@ -25,13 +27,12 @@ timespec to_timespec(std::chrono::nanoseconds time) {
 
 // What two readings of the CPU clock in a row are apart.
 std::chrono::nanoseconds overhead_of(LaneClock& clock) {
-  std::array<std::chrono::nanoseconds, 101> gaps;
-  for (auto& gap : gaps) {
+  std::vector<double> gaps_ns(101);
+  for (double& gap_ns : gaps_ns) {
     const auto first = clock.cpu_time();
-    gap = clock.cpu_time() - first;
+    gap_ns = static_cast<double>((clock.cpu_time() - first).count());
   }
-  std::nth_element(gaps.begin(), gaps.begin() + gaps.size() / 2, gaps.end());
-  return gaps[gaps.size() / 2];
+  return std::chrono::nanoseconds(std::llround(model::quantile(std::move(gaps_ns), 0.5)));
 }
 
 class SystemLaneClock : public LaneClock {

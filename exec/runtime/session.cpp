@@ -6,6 +6,7 @@
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/ledger_transport.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::exec {
 
@@ -59,7 +60,9 @@ void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
   for (ChannelEnd& end : ends) {
     const auto peer = static_cast<std::size_t>(end.peer);
     const std::string& address = ways.addresses.at(peer);
-    end.connection.rename(name(end.peer) + (address.empty() ? "" : " at " + printable(address)));
+    end.connection.rename(
+        name(end.peer) +
+        (address.empty() ? "" : " at " + model::printable(address, kMaxAddressBytes)));
   }
   transport_ = std::make_unique<TcpTransport>(ways.self, std::move(ends), cancellation_);
   if (ways.ledger) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "exec/transport/connection_link.hpp"
@@ -30,6 +31,22 @@ constexpr int kKeepTries = 5;
 
 [[noreturn]] void broken(const std::string& peer, const std::string& reason) {
   throw Error(peer + ": connection broken: " + reason + "; see the peer's output");
+}
+
+// Whether TLS has read or written something. Throws Error if it never will.
+bool passed(Tls::Progress progress, const Tls& tls, const std::string& peer) {
+  switch (progress) {
+    case Tls::Progress::done:
+      return true;
+    case Tls::Progress::wants_read:
+    case Tls::Progress::wants_write:
+      return false;
+    case Tls::Progress::closed:
+      closed(peer);
+    case Tls::Progress::failed:
+      broken(peer, tls.fault());
+  }
+  throw std::logic_error("TLS: progress out of range");
 }
 
 }  // namespace
@@ -59,17 +76,8 @@ std::size_t Connection::read_some(std::span<std::byte> into) {
   if (into.empty()) return 0;
   if (link_->tls) {
     std::size_t bytes = 0;
-    switch (link_->tls->read(into, bytes)) {
-      case Tls::Progress::done:
-        return bytes;
-      case Tls::Progress::wants_read:
-      case Tls::Progress::wants_write:
-        return 0;
-      case Tls::Progress::closed:
-        closed(link_->name);
-      case Tls::Progress::failed:
-        broken(link_->name, link_->tls->fault());
-    }
+    const Tls::Progress progress = link_->tls->read(into, bytes);
+    return passed(progress, *link_->tls, link_->name) ? bytes : 0;
   }
   const ssize_t got = ::recv(link_->descriptor, into.data(), into.size(), 0);
   if (got > 0) return static_cast<std::size_t>(got);
@@ -82,17 +90,8 @@ std::size_t Connection::write_some(std::span<const std::byte> from) {
   if (from.empty()) return 0;
   if (link_->tls) {
     std::size_t bytes = 0;
-    switch (link_->tls->write(from, bytes)) {
-      case Tls::Progress::done:
-        return bytes;
-      case Tls::Progress::wants_read:
-      case Tls::Progress::wants_write:
-        return 0;
-      case Tls::Progress::closed:
-        closed(link_->name);
-      case Tls::Progress::failed:
-        broken(link_->name, link_->tls->fault());
-    }
+    const Tls::Progress progress = link_->tls->write(from, bytes);
+    return passed(progress, *link_->tls, link_->name) ? bytes : 0;
   }
   const ssize_t sent = ::send(link_->descriptor, from.data(), from.size(), MSG_NOSIGNAL);
   if (sent >= 0) return static_cast<std::size_t>(sent);

@@ -5,6 +5,7 @@
 
 #include "exec/transport/wire.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -20,8 +21,8 @@ bool host_character(char c, bool bracketed) {
 
 Endpoint parse_endpoint(std::string_view text, std::string_view subject, bool any_port) {
   const auto fail = [&](const std::string& fault) {
-    throw Error(std::string(subject) + ": '" + printable(text, kMaxAddressBytes) + "' " + fault +
-                ", expected host:port, such as 192.168.1.7:7700 or [::1]:7700");
+    throw Error(std::string(subject) + ": '" + model::printable(text, kMaxAddressBytes) + "' " +
+                fault + ", expected host:port, such as 192.168.1.7:7700 or [::1]:7700");
   };
   const bool bracketed = text.starts_with('[');
   const std::size_t colon = bracketed ? text.find("]:") : text.find(':');

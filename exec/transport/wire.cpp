@@ -9,6 +9,7 @@
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/wire_fields.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -69,7 +70,7 @@ void write(Writer& w, const PlanAnswer& m) {
 }
 void read(Reader& r, PlanAnswer& m) {
   m.verdict = r.choice("verdict", PlanVerdict::refused);
-  m.reason = printable(r.text("reason", kMaxReasonBytes));
+  m.reason = model::printable(r.text("reason", kMaxReasonBytes), kMaxReasonBytes);
 }
 
 // Lists of lists: the elements of all of them together are limited.
@@ -165,7 +166,7 @@ void write(Writer& w, const Refusal& m) {
 void read(Reader& r, Refusal& m) {
   m.kind = r.choice("kind of refusal", RefusalKind::unexpected);
   m.device = r.natural("device");
-  m.detail = printable(r.text("detail", kMaxDetailBytes));
+  m.detail = model::printable(r.text("detail", kMaxDetailBytes), kMaxDetailBytes);
 }
 
 void write(Writer& w, const Peers& m) {
@@ -255,7 +256,9 @@ void read(Reader& r, StepBegin& m) {
 void write(Writer& w, const Abort& m) {
   w.text(std::string_view(m.reason).substr(0, kMaxReasonBytes), kMaxReasonBytes);
 }
-void read(Reader& r, Abort& m) { m.reason = printable(r.text("reason", kMaxReasonBytes)); }
+void read(Reader& r, Abort& m) {
+  m.reason = model::printable(r.text("reason", kMaxReasonBytes), kMaxReasonBytes);
+}
 
 void write(Writer& w, const Report& m) {
   w.u8(static_cast<std::uint8_t>(m.kind));
@@ -373,14 +376,6 @@ DataHeader parse_data_header(std::span<const std::byte, kDataHeaderBytes> bytes)
   return {.tag = {.step = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data())),
                   .task = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data() + 4))},
           .bytes = load<std::uint64_t>(bytes.data() + 8)};
-}
-
-std::string printable(std::string_view text, std::size_t limit) {
-  std::string out(text.substr(0, limit));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
 }
 
 }  // namespace tandem::exec

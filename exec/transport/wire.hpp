@@ -47,7 +47,7 @@ enum class Purpose : std::uint8_t { control = 1, channel = 2 };
 using SessionId = std::array<std::byte, 16>;  // of one run; random, chosen by the master
 [[nodiscard]] SessionId random_session();
 
-// First message of both sides. The server answers with its own, `device` and `peer` exchanged.
+// The first message of both sides. The server answers with its own, `device` and `peer` exchanged.
 struct Hello {
   std::uint32_t version = kWireVersion;
   Role role = Role::worker;
@@ -58,6 +58,7 @@ struct Hello {
   bool sends = false;  // channel: `device` sends payloads to `peer`; else it receives them
   bool operator==(const Hello&) const = default;
 };
+// What a master wants a worker to run.
 struct PlanOffer {
   std::string sha256{};   // of `plan`, hexadecimal
   std::string plan{};     // JSON
@@ -86,6 +87,8 @@ struct WeightChunk {
   std::vector<std::byte> bytes{};
   bool operator==(const WeightChunk&) const = default;
 };
+// Says that the sender has come so far: a worker, that it may open channels and then that it may
+// execute; the master, that it wants the worker's report.
 struct Ready {
   bool operator==(const Ready&) const = default;
 };
@@ -99,7 +102,8 @@ struct StepBegin {
   std::vector<std::int32_t> tokens{};  // of the rows; empty for devices that do not embed
   bool operator==(const StepBegin&) const = default;
 };
-// What a device is busy with. `waiting`: for `subject`, or for the master's next message.
+// What a device is busy with. One that is `waiting` waits for `subject`, or for the master's next
+// message.
 enum class Phase : std::uint8_t {
   waiting = 1,
   slicing,    // weights, of `subject`
@@ -157,7 +161,7 @@ struct FrameHeader {
   std::uint8_t type = 0;  // position in Message, plus one
 };
 
-// The whole frame. Throws logic_error if the message exceeds its limits.
+// Returns the whole frame of `message`. Throws logic_error if the message exceeds its limits.
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 // Throws Error if the type is unknown or the length is above the type's limit, so that nothing is
 // allocated for it.
@@ -175,9 +179,5 @@ struct DataHeader {
 void encode_data_header(const DataHeader& header, std::span<std::byte, kDataHeaderBytes> out);
 // Any bytes are a header; the receiver compares it with what it expects.
 [[nodiscard]] DataHeader parse_data_header(std::span<const std::byte, kDataHeaderBytes> bytes);
-
-// At most `limit` characters of `text`, everything but printable ASCII replaced by '?': what a peer
-// says must not drive the user's terminal.
-[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = kMaxReasonBytes);
 
 }  // namespace tandem::exec

@@ -12,6 +12,7 @@
 
 #include "exec/transport/wire.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::exec::wire {
 
@@ -106,7 +107,8 @@ class Reader {
       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
     });
     if (value.size() != kDigestBytes || !hex) {
-      fail(what, "'" + printable(value) + "'", "64 lower-case hexadecimal characters");
+      fail(what, "'" + model::printable(value, kDigestBytes) + "'",
+           "64 lower-case hexadecimal characters");
     }
     return value;
   }

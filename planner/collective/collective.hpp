@@ -4,6 +4,7 @@
 // does not depend on who is fast. Each is one file here; this is their table.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,13 +33,15 @@ struct Collective {
   std::string name;     // as in `tandem plan --allreduce`
   std::string summary;  // one line for --help
   bool has_depth = false;
-  std::int32_t (*chunks)(std::int32_t ranks);  // that an Exchange for it has
-  // The sum of all terms, at every rank that receives.
-  void (*sum)(Exchange& exchange, const Topology& topology);
+  // How many chunks an Exchange for it has.
+  std::function<std::int32_t(std::int32_t ranks)> chunks;
+  // Lowers the sum of all terms, at every rank that receives.
+  std::function<void(Exchange& exchange, const Topology& topology)> sum;
   // At least the tasks of one sum.
-  std::int64_t (*tasks)(std::int64_t ranks);
-  // Of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
-  model::Seconds (*time)(const Topology& topology, model::Bytes bytes, const Uniform& net);
+  std::function<std::int64_t(std::int64_t ranks)> tasks;
+  // The time of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
+  std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
+      time;
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();

@@ -5,17 +5,7 @@
 namespace tandem::planner {
 namespace {
 
-void sum(Exchange& exchange, const Topology& topology) {
-  tree_sum(exchange, hierarchical_parents(topology.group));
-}
-
-std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
-
-std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
-
-model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  return tree_time(levels(hierarchical_parents(topology.group)), bytes, net);
-}
+Parents parents_of(const Topology& topology) { return hierarchical_parents(topology.group); }
 
 }  // namespace
 
@@ -31,12 +21,9 @@ Parents hierarchical_parents(const std::vector<std::int32_t>& group) {
 }
 
 Collective hierarchical_collective() {
-  return {.name = "hierarchical",
-          .summary = "sums within each group of near devices, among the groups, and back",
-          .chunks = one_chunk,
-          .sum = sum,
-          .tasks = tasks,
-          .time = time};
+  return along_tree("hierarchical",
+                    "sums within each group of near devices, among the groups, and back",
+                    parents_of);
 }
 
 }  // namespace tandem::planner

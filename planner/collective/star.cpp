@@ -5,18 +5,8 @@
 namespace tandem::planner {
 namespace {
 
-Parents parents_of(std::int32_t ranks) { return tree_parents(ranks, 1); }
-
-void sum(Exchange& exchange, const Topology& /*topology*/) {
-  tree_sum(exchange, parents_of(exchange.size()));
-}
-
-std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
-
-std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
-
-model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  return topology.group.size() == 1 ? model::Seconds{} : star_time(bytes, net);
+Parents parents_of(const Topology& topology) {
+  return tree_parents(static_cast<std::int32_t>(topology.group.size()), 1);
 }
 
 }  // namespace
@@ -30,12 +20,7 @@ model::Seconds star_time_shared(std::int32_t ranks, model::Bytes bytes, const Un
 }
 
 Collective star_collective() {
-  return {.name = "star",
-          .summary = "every worker to the master, and back",
-          .chunks = one_chunk,
-          .sum = sum,
-          .tasks = tasks,
-          .time = time};
+  return along_tree("star", "every worker to the master, and back", parents_of);
 }
 
 }  // namespace tandem::planner

@@ -1,6 +1,7 @@
 #include "planner/collective/tree.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/error.hpp"
 
@@ -32,17 +33,8 @@ std::int32_t parent_of(const Parents& parents, std::int32_t rank) {
   return parents[static_cast<std::size_t>(rank)];
 }
 
-void sum(Exchange& exchange, const Topology& topology) {
-  tree_sum(exchange, tree_parents(exchange.size(), topology.depth));
-}
-
-std::int32_t one_chunk(std::int32_t /*ranks*/) { return 1; }
-
-std::int64_t tasks(std::int64_t ranks) { return 3 * (ranks - 1); }
-
-model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
-  const auto ranks = static_cast<std::int32_t>(topology.group.size());
-  return tree_time(levels(tree_parents(ranks, topology.depth)), bytes, net);
+Parents parents_of(const Topology& topology) {
+  return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
 }
 
 }  // namespace
@@ -101,19 +93,28 @@ model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform&
   return 2.0 * levels * (net.latency + bytes / net.bandwidth);
 }
 
-void tree_sum(Exchange& exchange, const Parents& parents) {
-  tree_reduce(exchange, parents);
-  tree_broadcast(exchange, parents);
+Collective along_tree(std::string name, std::string summary, Parents (*parents)(const Topology&)) {
+  return {.name = std::move(name),
+          .summary = std::move(summary),
+          .chunks = [](std::int32_t /*ranks*/) { return 1; },
+          .sum =
+              [parents](Exchange& exchange, const Topology& topology) {
+                const Parents tree = parents(topology);
+                tree_reduce(exchange, tree);
+                tree_broadcast(exchange, tree);
+              },
+          .tasks = [](std::int64_t ranks) { return 3 * (ranks - 1); },
+          .time =
+              [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+                return tree_time(levels(parents(topology)), bytes, net);
+              }};
 }
 
 Collective tree_collective() {
-  return {.name = "tree",
-          .summary = "sums along a tree of DEPTH levels below the master, and back",
-          .has_depth = true,
-          .chunks = one_chunk,
-          .sum = sum,
-          .tasks = tasks,
-          .time = time};
+  Collective made = along_tree(
+      "tree", "sums along a tree of DEPTH levels below the master, and back", parents_of);
+  made.has_depth = true;
+  return made;
 }
 
 }  // namespace tandem::planner

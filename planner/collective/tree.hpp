@@ -2,6 +2,8 @@
 
 // The tree: terms are added on the way to the master, the sum goes back the same way.
 
+#include <string>
+
 #include "planner/collective/collective.hpp"
 
 namespace tandem::planner {
@@ -30,8 +32,10 @@ void tree_broadcast(Exchange& exchange, const Parents& parents);
 // A parent of f children whose messages share its link waits f S / B instead of S / B.
 [[nodiscard]] model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform& net);
 
+// A collective that sums along the tree that `parents` makes of a topology, all columns in one
+// chunk. Star and hierarchical sums are such, too.
+[[nodiscard]] Collective along_tree(std::string name, std::string summary,
+                                    Parents (*parents)(const Topology&));
 [[nodiscard]] Collective tree_collective();
-// What trees have in common: the sum along `parents`.
-void tree_sum(Exchange& exchange, const Parents& parents);
 
 }  // namespace tandem::planner

@@ -22,12 +22,6 @@ constexpr double kMostCount = 1e9;
 
 std::int64_t count(const Value& value) { return std::llround(value.number); }
 
-void refuse_selector(const std::string& selector, std::string_view name) {
-  if (selector.empty()) return;
-  throw Error("field '" + std::string(name) + "[" + selector +
-              "]': has no device or link, expected '" + std::string(name) + "'; leave it out");
-}
-
 std::optional<std::int32_t> count_or_auto(const Value& value, std::string_view zero,
                                           std::string_view name) {
   if (value.text == "auto") return std::nullopt;
@@ -41,58 +35,57 @@ std::optional<std::int32_t> count_or_auto(const Value& value, std::string_view z
   return number;
 }
 
-// A change of one number of every device, or of the one called `selector`.
-template <class Assign>
-void change_device(Setup& setup, const std::string& selector, const Value& value, Assign assign) {
-  if (!selector.empty()) setup.named_devices.push_back(selector);
-  setup.device_changes.emplace_back([selector, value, assign](model::Device& device) {
-    if (selector.empty() || device.name == selector) assign(device, value.number);
+// A change of one number of every element (a device, a link), or of the one called `selector`.
+template <class Element>
+void add_change(std::vector<std::string>& named,
+                std::vector<std::function<void(Element&)>>& changes, const std::string& selector,
+                const Value& value, void (*assign)(Element&, double)) {
+  if (!selector.empty()) named.push_back(selector);
+  changes.emplace_back([selector, value, assign](Element& element) {
+    if (selector.empty() || element.name == selector) assign(element, value.number);
   });
 }
 
-template <class Assign>
-void change_link(Setup& setup, const std::string& selector, const Value& value, Assign assign) {
-  if (!selector.empty()) setup.named_links.push_back(selector);
-  setup.link_changes.emplace_back([selector, value, assign](model::Link& link) {
-    if (selector.empty() || link.name == selector) assign(link, value.number);
-  });
+Field of_devices(std::string_view name, FieldUnit unit, std::string_view help,
+                 void (*assign)(model::Device&, double)) {
+  return {name, unit, help,
+          [assign](Setup& setup, const std::string& selector, const Value& value) {
+            add_change(setup.named_devices, setup.device_changes, selector, value, assign);
+          }};
+}
+
+Field of_links(std::string_view name, FieldUnit unit, std::string_view help,
+               void (*assign)(model::Link&, double)) {
+  return {name, unit, help,
+          [assign](Setup& setup, const std::string& selector, const Value& value) {
+            add_change(setup.named_links, setup.link_changes, selector, value, assign);
+          }};
+}
+
+// A field of the whole run: find_field() lets it have no selector.
+Field of_run(std::string_view name, FieldUnit unit, std::string_view help,
+             void (*apply)(Setup&, const Value&)) {
+  return {name, unit, help,
+          [apply](Setup& setup, const std::string& /*selector*/, const Value& value) {
+            apply(setup, value);
+          }};
 }
 
 std::vector<Field> make_fields() {
   using Unit = FieldUnit;
   return {
-      {"platform", Unit::text, "platform file, or a name in scenarios/platforms",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "platform");
-         s.platform = v.text;
-       }},
-      {"platform.devices", Unit::count, "only the platform's first so many devices",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "platform.devices");
-         s.devices = static_cast<std::size_t>(count(v));
-       }},
-      {"device.flops", Unit::flops, "computing rate of every device, or of device[NAME]",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_device(s, selector, v,
-                       [](model::Device& d, double x) { d.flop_rate = model::FlopsPerSecond{x}; });
-       }},
-      {"device.memory", Unit::bytes, "memory",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_device(s, selector, v,
-                       [](model::Device& d, double x) { d.memory = model::Bytes{x}; });
-       }},
-      {"device.memory_bandwidth", Unit::rate, "sequential read of memory",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_device(s, selector, v, [](model::Device& d, double x) {
-           d.memory_bandwidth = model::BytesPerSecond{x};
-         });
-       }},
-      {"device.disk_bandwidth", Unit::rate, "sequential read of the disk",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_device(s, selector, v, [](model::Device& d, double x) {
-           d.disk_bandwidth = model::BytesPerSecond{x};
-         });
-       }},
+      of_run("platform", Unit::text, "platform file, or a name in scenarios/platforms",
+             [](Setup& s, const Value& v) { s.platform = v.text; }),
+      of_run("platform.devices", Unit::count, "only the platform's first so many devices",
+             [](Setup& s, const Value& v) { s.devices = static_cast<std::size_t>(count(v)); }),
+      of_devices("device.flops", Unit::flops, "computing rate of every device, or of device[NAME]",
+                 [](model::Device& d, double x) { d.flop_rate = model::FlopsPerSecond{x}; }),
+      of_devices("device.memory", Unit::bytes, "memory",
+                 [](model::Device& d, double x) { d.memory = model::Bytes{x}; }),
+      of_devices("device.memory_bandwidth", Unit::rate, "sequential read of memory",
+                 [](model::Device& d, double x) { d.memory_bandwidth = model::BytesPerSecond{x}; }),
+      of_devices("device.disk_bandwidth", Unit::rate, "sequential read of the disk",
+                 [](model::Device& d, double x) { d.disk_bandwidth = model::BytesPerSecond{x}; }),
       {"device.slowdown", Unit::number, "how many times longer computing takes",
        [](Setup& s, const std::string& selector, const Value& v) {
          if (!(v.number > 0.0))
@@ -101,75 +94,43 @@ std::vector<Field> make_fields() {
          if (!selector.empty()) s.named_devices.push_back(selector);
          s.slowdowns.emplace_back(selector, v.number);
        }},
-      {"link.bandwidth", Unit::rate, "bandwidth of every link, or of link[NAME]",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_link(s, selector, v, [](model::Link& link, double x) {
-           link.bandwidth = model::BytesPerSecond{x};
-         });
-       }},
-      {"link.latency", Unit::seconds, "latency",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         change_link(s, selector, v,
-                     [](model::Link& link, double x) { link.latency = model::Seconds{x}; });
-       }},
-      {"model", Unit::text, "model folder, config.json, or known name",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "model");
-         s.model = v.text;
-       }},
-      {"workload.prompt_tokens", Unit::count, "tokens of the prompt",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "workload.prompt_tokens");
-         s.prompt_tokens = count(v);
-       }},
-      {"workload.new_tokens", Unit::count, "tokens to generate",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "workload.new_tokens");
-         s.new_tokens = count(v);
-       }},
-      {"plan.strategy", Unit::text, "tensor, pipeline, local",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.strategy");
-         static_cast<void>(planner::find_strategy(v.text));
-         s.strategy = v.text;
-       }},
-      {"plan.partition", Unit::text, "auto, galaxy, equal, or proportions A:B:C",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.partition");
-         s.partition = v.text;
-       }},
-      {"plan.allreduce", Unit::text, "how partial sums are joined",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.allreduce");
-         s.allreduce = v.text;
-       }},
-      {"plan.master", Unit::text, "device with prompt, embedding and head",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.master");
-         s.master = v.text;
-       }},
-      {"plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.window");
-         s.window.blocks = count_or_auto(v, "all", "plan.window");
-       }},
-      {"plan.retain", Unit::text, "one FFN block in so many stays: a number, none, auto",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.retain");
-         s.window.retain = count_or_auto(v, "none", "plan.retain");
-       }},
-      {"plan.release", Unit::text, "early or late",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.release");
-         if (v.text != "early" && v.text != "late")
-           throw Error("field 'plan.release': '" + v.text + "', expected early or late");
-         s.release = v.text == "late" ? model::ReleaseRule::late : model::ReleaseRule::early;
-       }},
-      {"plan.memory_limit", Unit::bytes, "no device may use more",
-       [](Setup& s, const std::string& selector, const Value& v) {
-         refuse_selector(selector, "plan.memory_limit");
-         s.memory_limit = model::Bytes{v.number};
-       }},
+      of_links("link.bandwidth", Unit::rate, "bandwidth of every link, or of link[NAME]",
+               [](model::Link& l, double x) { l.bandwidth = model::BytesPerSecond{x}; }),
+      of_links("link.latency", Unit::seconds, "latency",
+               [](model::Link& l, double x) { l.latency = model::Seconds{x}; }),
+      of_run("model", Unit::text, "model folder, config.json, or known name",
+             [](Setup& s, const Value& v) { s.model = v.text; }),
+      of_run("workload.prompt_tokens", Unit::count, "tokens of the prompt",
+             [](Setup& s, const Value& v) { s.prompt_tokens = count(v); }),
+      of_run("workload.new_tokens", Unit::count, "tokens to generate",
+             [](Setup& s, const Value& v) { s.new_tokens = count(v); }),
+      of_run("plan.strategy", Unit::text, "tensor, pipeline, local",
+             [](Setup& s, const Value& v) {
+               static_cast<void>(planner::find_strategy(v.text));
+               s.strategy = v.text;
+             }),
+      of_run("plan.partition", Unit::text, "auto, galaxy, equal, or proportions A:B:C",
+             [](Setup& s, const Value& v) { s.partition = v.text; }),
+      of_run("plan.allreduce", Unit::text, "how partial sums are joined",
+             [](Setup& s, const Value& v) { s.allreduce = v.text; }),
+      of_run("plan.master", Unit::text, "device with prompt, embedding and head",
+             [](Setup& s, const Value& v) { s.master = v.text; }),
+      of_run("plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
+             [](Setup& s, const Value& v) {
+               s.window.blocks = count_or_auto(v, "all", "plan.window");
+             }),
+      of_run("plan.retain", Unit::text, "one FFN block in so many stays: a number, none, auto",
+             [](Setup& s, const Value& v) {
+               s.window.retain = count_or_auto(v, "none", "plan.retain");
+             }),
+      of_run("plan.release", Unit::text, "early or late",
+             [](Setup& s, const Value& v) {
+               if (v.text != "early" && v.text != "late")
+                 throw Error("field 'plan.release': '" + v.text + "', expected early or late");
+               s.release = v.text == "late" ? model::ReleaseRule::late : model::ReleaseRule::early;
+             }),
+      of_run("plan.memory_limit", Unit::bytes, "no device may use more",
+             [](Setup& s, const Value& v) { s.memory_limit = model::Bytes{v.number}; }),
   };
 }
 
@@ -195,7 +156,8 @@ void check_selector(const FieldUse& use, const std::string& name) {
   const bool several =
       use.field->name.starts_with("device.") || use.field->name.starts_with("link.");
   if (several || use.selector.empty()) return;
-  refuse_selector(use.selector, name);
+  throw Error("field '" + name + "[" + use.selector + "]': has no device or link, expected '" +
+              name + "'; leave it out");
 }
 
 void check_link(const model::Cluster& cluster, const std::string& name) {

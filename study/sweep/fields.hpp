@@ -50,9 +50,9 @@ struct Field {
   std::string_view name;
   FieldUnit unit;
   std::string_view help;  // one line
-  // `selector`: the device or link in brackets; empty: all of them. Throws Error for a value that
-  // cannot be.
-  void (*apply)(Setup& setup, const std::string& selector, const Value& value);
+  // Writes `value` to `setup`. `selector` is the device or link in brackets; empty: all of them.
+  // Throws Error for a value that cannot be.
+  std::function<void(Setup& setup, const std::string& selector, const Value& value)> apply;
 };
 
 [[nodiscard]] const std::vector<Field>& fields();
