@@ -23,18 +23,6 @@ int reap(pid_t id) noexcept {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this == &other) return *this;
-  close();
-  number_ = std::exchange(other.number_, -1);
-  return *this;
-}
-
-void Descriptor::close() noexcept {
-  if (number_ >= 0) ::close(number_);
-  number_ = -1;
-}
-
 Pipe open_pipe(const std::string& subject) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {

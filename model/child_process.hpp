@@ -8,23 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "model/descriptor.hpp"
+
 namespace tandem::model {
-
-// An open file descriptor, closed at the end. Move-only.
-class Descriptor {
- public:
-  Descriptor() = default;  // none
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { close(); }
-
-  [[nodiscard]] int number() const { return number_; }  // -1: none
-  void close() noexcept;
-
- private:
-  int number_ = -1;
-};
 
 // A pipe whose ends are closed when this process executes another program.
 struct Pipe {

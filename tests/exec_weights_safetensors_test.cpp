@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -234,6 +235,10 @@ TEST_CASE("exec/safetensors: a folder without weights says what is expected") {
   CHECK(has(error_of([&] { const SafetensorsFolder weights(folder.path()); }),
             "neither model.safetensors nor"));
   std::filesystem::create_directory(folder.path() / "model.safetensors");
+  CHECK(has(error_of([&] { const SafetensorsFolder weights(folder.path()); }), "regular file"));
+  // A pipe without a writer is not waited for.
+  std::filesystem::remove(folder.path() / "model.safetensors");
+  REQUIRE(::mkfifo((folder.path() / "model.safetensors").c_str(), 0600) == 0);
   CHECK(has(error_of([&] { const SafetensorsFolder weights(folder.path()); }), "regular file"));
 }
 

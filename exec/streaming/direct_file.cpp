@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -32,46 +33,17 @@ bool reads_directly(int descriptor) {
 DirectFile::DirectFile(const std::filesystem::path& path, const DirectFileOptions& options)
     : path_(path) {
   if (options.direct) {
-    descriptor_ = open(path.c_str(), kOpen | O_DIRECT);
-    direct_ = descriptor_ >= 0 && reads_directly(descriptor_);
-    if (descriptor_ >= 0 && !direct_) close(std::exchange(descriptor_, -1));
+    file_ = model::Descriptor(open(path.c_str(), kOpen | O_DIRECT));
+    direct_ = file_.is_open() && reads_directly(file_.number());
   }
-  if (descriptor_ < 0) descriptor_ = open(path.c_str(), kOpen);
-  struct stat status {};
-  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
-    const int error = errno;
-    if (descriptor_ >= 0) close(descriptor_);
-    throw Error(path.string() + ": cannot open: " + std::strerror(error) +
-                "; check the path and its permissions");
-  }
-  if (!S_ISREG(status.st_mode)) {
-    close(descriptor_);
-    throw Error(path.string() + ": not a regular file, expected one; check the path");
-  }
+  if (!direct_) file_ = model::Descriptor(open(path.c_str(), kOpen));
+  static_cast<void>(size_of_regular(file_, path));
   stamp_ = stamp();
-}
-
-DirectFile::DirectFile(DirectFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      direct_(other.direct_),
-      stamp_(other.stamp_) {}
-
-DirectFile& DirectFile::operator=(DirectFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(direct_, other.direct_);
-  std::swap(stamp_, other.stamp_);
-  return *this;
-}
-
-DirectFile::~DirectFile() {
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 DirectFile::Stamp DirectFile::stamp() const {
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0) fail(0, errno);
+  if (fstat(file_.number(), &status) != 0) fail(0, errno);
   return {.size = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = nanoseconds(status.st_mtim),
           .changed_ns = nanoseconds(status.st_ctim),
@@ -84,7 +56,7 @@ void DirectFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const
           "DirectFile: an aligned read");
   const std::uint64_t first = offset;
   while (!bytes.empty()) {
-    const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = pread(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(offset, errno);
     // A direct read ends off the grid at the end of the file only.
@@ -110,7 +82,7 @@ void DirectFile::check_unchanged() const {
 
 void DirectFile::forget(std::uint64_t offset, std::uint64_t bytes) const {
   if (direct_) return;
-  posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+  posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                 POSIX_FADV_DONTNEED);
 }
 

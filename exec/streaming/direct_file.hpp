@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 
+#include "model/descriptor.hpp"
+
 namespace tandem::exec {
 
 // Offsets, sizes and addresses of direct reads are multiples of this: the logical block size of
@@ -33,13 +35,10 @@ class DirectFile {
  public:
   // Throws Error (path, the system's reason, remedy) unless `path` is a regular file that opens.
   explicit DirectFile(const std::filesystem::path& path, const DirectFileOptions& options = {});
-  DirectFile(DirectFile&& other) noexcept;
-  DirectFile& operator=(DirectFile&& other) noexcept;
-  ~DirectFile();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }  // when it was opened
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return file_.number(); }
   // False: reads go through the page cache, which is told to forget them.
   [[nodiscard]] bool direct() const { return direct_; }
 
@@ -67,7 +66,7 @@ class DirectFile {
   [[nodiscard]] Stamp stamp() const;
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  model::Descriptor file_;
   bool direct_ = false;
   Stamp stamp_;
 };

@@ -12,13 +12,11 @@
 namespace tandem::exec {
 
 Cancellation::Cancellation() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (descriptor_ < 0) {
+  if (!descriptor_.is_open()) {
     throw Error(std::string("transport: no event descriptor: ") + std::strerror(errno) +
                 "; raise `ulimit -n`");
   }
 }
-
-Cancellation::~Cancellation() { ::close(descriptor_); }
 
 void Cancellation::cancel(const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
@@ -31,7 +29,7 @@ void Cancellation::cancel(const std::string& reason) noexcept {
   cancelled_.store(true, std::memory_order_release);
   const std::uint64_t one = 1;
   // Cannot fail: the counter is zero.
-  static_cast<void>(::write(descriptor_, &one, sizeof one) == sizeof one);
+  static_cast<void>(::write(descriptor_.number(), &one, sizeof one) == sizeof one);
 }
 
 void Cancellation::check() const {

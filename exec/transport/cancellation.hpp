@@ -4,26 +4,28 @@
 #include <mutex>
 #include <string>
 
+#include "model/descriptor.hpp"
+
 namespace tandem::exec {
 
 // One switch that ends every blocking call that watches it. Thread-safe.
 class Cancellation {
  public:
   Cancellation();
-  ~Cancellation();
+  ~Cancellation() = default;
   Cancellation(const Cancellation&) = delete;
   Cancellation& operator=(const Cancellation&) = delete;
 
-  // The first reason stays.
+  // Throws the switch. The first reason stays.
   void cancel(const std::string& reason) noexcept;
   [[nodiscard]] bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // Throws Error(reason) if cancelled.
   void check() const;
-  // Readable once cancelled: for poll sets.
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  // A descriptor that is readable once cancelled, for poll sets.
+  [[nodiscard]] int descriptor() const { return descriptor_.number(); }
 
  private:
-  int descriptor_ = -1;
+  model::Descriptor descriptor_;
   mutable std::mutex mutex_;
   std::atomic<bool> cancelled_ = false;
   std::string reason_;

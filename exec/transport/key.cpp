@@ -11,26 +11,13 @@
 #include <string>
 #include <string_view>
 
+#include "model/descriptor.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
-
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& fault) {
   throw Error("key file " + path.string() + ": " + fault);
@@ -69,13 +56,13 @@ Key random_key() {
 
 Key read_key_file(const std::filesystem::path& path) {
   // Not to hang on a FIFO.
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
+  const model::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
     fail(path, std::string(std::strerror(errno)) +
                    ", expected a key; make one with `tandem worker --generate-key FILE`");
   }
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) {
     fail(path, "not a regular file, expected one line of 64 hexadecimal characters");
   }
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -84,7 +71,7 @@ Key read_key_file(const std::filesystem::path& path) {
   Key key{};
   const std::size_t digits = 2 * key.size();
   std::string text(digits + 2, '\0');  // one more than a good file has
-  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
+  const ssize_t size = ::pread(file.number(), text.data(), text.size(), 0);
   if (size < 0) fail(path, std::string("cannot read: ") + std::strerror(errno));
   text.resize(static_cast<std::size_t>(size));
   if (text.ends_with('\n')) text.pop_back();
@@ -107,11 +94,12 @@ Key read_key_file(const std::filesystem::path& path) {
 }
 
 void generate_key_file(const std::filesystem::path& path) {
-  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (file.get() < 0) {
+  const model::Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.is_open()) {
     fail(path, std::string(std::strerror(errno)) + ", expected a new file; choose another name");
   }
-  if (!write_line(file.get(), line_of(random_key()))) {
+  if (!write_line(file.number(), line_of(random_key()))) {
     const std::string reason = std::strerror(errno);
     ::unlink(path.c_str());
     fail(path, "cannot write: " + reason + "; make room or choose another place");
@@ -119,14 +107,12 @@ void generate_key_file(const std::filesystem::path& path) {
 }
 
 int key_memory_file(const Key& key) {
-  const int descriptor = ::memfd_create("tandem-key", 0);
-  if (descriptor < 0 || ::fchmod(descriptor, S_IRUSR | S_IWUSR) != 0 ||
-      !write_line(descriptor, line_of(key))) {
-    const std::string reason = std::strerror(errno);
-    if (descriptor >= 0) ::close(descriptor);
-    throw Error("key: no memory file: " + reason + "; free some memory");
+  model::Descriptor file(::memfd_create("tandem-key", 0));
+  if (!file.is_open() || ::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0 ||
+      !write_line(file.number(), line_of(key))) {
+    throw Error(std::string("key: no memory file: ") + std::strerror(errno) + "; free some memory");
   }
-  return descriptor;
+  return file.release();
 }
 
 }  // namespace tandem::exec

@@ -192,27 +192,12 @@ ListenSocket::ListenSocket(const Endpoint& endpoint, bool has_key) : endpoint_(e
     acceptor.bind(address);
     acceptor.listen(kBacklog);
     endpoint_.port = acceptor.local_endpoint().port();
-    descriptor_ = acceptor.release();
+    descriptor_ = model::Descriptor(acceptor.release());
   } catch (const boost::system::system_error& fault) {
     throw Error("listen " + to_text(endpoint) + ": " + fault.code().message() +
                 ", expected a free port of this machine; choose another with --listen HOST:PORT");
   }
 }
-
-ListenSocket::ListenSocket(ListenSocket&& other) noexcept
-    : endpoint_(std::move(other.endpoint_)), descriptor_(other.release()) {}
-
-ListenSocket& ListenSocket::operator=(ListenSocket&& other) noexcept {
-  std::swap(endpoint_, other.endpoint_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-ListenSocket::~ListenSocket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-int ListenSocket::release() { return std::exchange(descriptor_, -1); }
 
 struct Listener::State {
   State(ListenSocket socket, const std::optional<Key>& secret, ListenerOptions given)

@@ -6,33 +6,32 @@
 #include <string>
 
 #include "exec/transport/connection.hpp"
+#include "model/descriptor.hpp"
 
 namespace tandem::exec {
 
-// A bound, listening TCP socket: made before a fork so that the parent knows the port.
+// A bound, listening TCP socket, made before a fork so that the parent knows the port. Move-only.
 class ListenSocket {
  public:
   // Without a key only loopback addresses are bound. Throws Error (address, reason, remedy).
   ListenSocket(const Endpoint& endpoint, bool has_key);
-  ListenSocket(ListenSocket&& other) noexcept;
-  ListenSocket& operator=(ListenSocket&& other) noexcept;
-  ~ListenSocket();
   [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }  // with the real port
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-  [[nodiscard]] int release();
+  [[nodiscard]] int descriptor() const { return descriptor_.number(); }
+  // Gives the descriptor away: the caller closes it.
+  [[nodiscard]] int release() { return descriptor_.release(); }
 
  private:
   Endpoint endpoint_;
-  int descriptor_ = -1;
+  model::Descriptor descriptor_;
 };
 
-// A client that has shaken hands and said Hello, and waits for the answer. To close its connection
-// is one, too.
+// A client that has shaken hands and said Hello, and waits for the answer. Closing its connection
+// is an answer, too.
 struct Incoming {
   Connection connection;
   Hello hello;
 
-  // Throws Error if the client does not take it at once, which is short.
+  // Answers with a Hello. Throws Error if the client does not take it at once, short as it is.
   void welcome();
   void refuse(const Refusal& refusal) noexcept;
 };
@@ -44,7 +43,8 @@ struct ListenerOptions {
 };
 
 // Accepts peers for a worker. A client that is slow, has another key or talks garbage costs its own
-// connection and nothing else. One thread at a time; works only inside accept().
+// connection and nothing else. One thread at a time may use a listener, which works only inside
+// accept().
 class Listener {
  public:
   Listener(ListenSocket socket, const std::optional<Key>& key, ListenerOptions options = {});
@@ -52,7 +52,7 @@ class Listener {
   Listener& operator=(Listener&&) noexcept;
   ~Listener();
 
-  // The next client whose handshake and Hello are good, or nothing at the deadline. Throws
+  // Returns the next client whose handshake and Hello are good, or nothing at the deadline. Throws
   // Error(reason) when cancelled.
   [[nodiscard]] std::optional<Incoming> accept(const Patience& patience);
   [[nodiscard]] const Endpoint& endpoint() const;

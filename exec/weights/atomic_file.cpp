@@ -56,10 +56,10 @@ void remove_stale(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
     if (!fs::is_regular_file(entry.symlink_status(ignored))) continue;
-    const int descriptor = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (descriptor < 0) continue;
-    if (lock(descriptor).value_or(is_old(entry.path()))) fs::remove(entry.path(), ignored);
-    close(descriptor);
+    const model::Descriptor left(
+        open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!left.is_open()) continue;
+    if (lock(left.number()).value_or(is_old(entry.path()))) fs::remove(entry.path(), ignored);
   }
 }
 
@@ -71,33 +71,33 @@ AtomicFile::AtomicFile(const fs::path& folder, bool unnamed) : folder_(folder) {
   if (error) fail(folder_, "cannot make this folder", error.value());
   remove_stale(folder_);
   if (unnamed) open_unnamed();
-  if (descriptor_ < 0) open_named();
+  if (!file_.is_open()) open_named();
 }
 
 void AtomicFile::open_unnamed() {
   // Its name is made through /proc, which is not everywhere.
   if (access("/proc/self/fd", X_OK) != 0) return;
-  descriptor_ = open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  file_ = model::Descriptor(open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
   // For the moment in which it has a temporary name, to replace another.
-  if (descriptor_ >= 0) static_cast<void>(lock(descriptor_));
+  if (file_.is_open()) static_cast<void>(lock(file_.number()));
 }
 
 void AtomicFile::open_named() {
-  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+  for (int attempt = 0; !file_.is_open(); ++attempt) {
     const fs::path candidate = partial_name(folder_);
-    const int descriptor = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
+    model::Descriptor made(open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!made.is_open()) {
       if (errno == EEXIST && attempt < 100) continue;
       fail(folder_, "cannot make a file here", errno);
     }
     // Another writer may have taken it for a leftover before it was locked.
     struct stat status {};
-    if (lock(descriptor).value_or(true) && fstat(descriptor, &status) == 0 && status.st_nlink > 0) {
-      descriptor_ = descriptor;
+    if (lock(made.number()).value_or(true) && fstat(made.number(), &status) == 0 &&
+        status.st_nlink > 0) {
+      file_ = std::move(made);
       temporary_ = candidate;
-    } else {
-      close(descriptor);
-      if (attempt >= 100) fail(folder_, "cannot keep a file here", EBUSY);
+    } else if (attempt >= 100) {
+      fail(folder_, "cannot keep a file here", EBUSY);
     }
   }
 }
@@ -105,27 +105,27 @@ void AtomicFile::open_named() {
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : folder_(std::move(other.folder_)),
       temporary_(std::exchange(other.temporary_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)),
+      file_(std::move(other.file_)),
       written_(other.written_),
       settled_(other.settled_) {}
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(temporary_, other.temporary_);
-  std::swap(descriptor_, other.descriptor_);
+  std::swap(file_, other.file_);
   std::swap(written_, other.written_);
   std::swap(settled_, other.settled_);
   return *this;
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  file_.close();
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t n = ::write(file_.number(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(folder_, "cannot write after " + std::to_string(written_) + " bytes", errno);
     written_ += static_cast<std::uint64_t>(n);
@@ -143,16 +143,16 @@ void AtomicFile::settle() {
   // File systems without it (EINVAL, ENOSYS) write when they like; what the disk refuses is told.
   constexpr unsigned kThrough =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-  if (sync_file_range(descriptor_, at, bytes, kThrough) != 0 && errno != EINVAL &&
+  if (sync_file_range(file_.number(), at, bytes, kThrough) != 0 && errno != EINVAL &&
       errno != ENOSYS && errno != ESPIPE) {
     fail(folder_, "cannot write after " + std::to_string(settled_) + " bytes", errno);
   }
-  posix_fadvise(descriptor_, at, bytes, POSIX_FADV_DONTNEED);
+  posix_fadvise(file_.number(), at, bytes, POSIX_FADV_DONTNEED);
   settled_ = written_;
 }
 
 bool AtomicFile::link_to(const fs::path& name) const {
-  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
+  const std::string self = "/proc/self/fd/" + std::to_string(file_.number());
   if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
   if (errno == EEXIST) return false;
   fail(name, "cannot give the finished file its name", errno);
@@ -161,7 +161,7 @@ bool AtomicFile::link_to(const fs::path& name) const {
 void AtomicFile::commit(const fs::path& name) {
   // Closing reports what the disk refused late (quota, network file systems). The file itself stays
   // open, and with it the lock, until it has its name.
-  const int copy = dup(descriptor_);
+  const int copy = dup(file_.number());
   if (copy < 0 || close(copy) != 0) fail(folder_, "cannot finish writing", errno);
   const fs::path target = folder_ / name;
   if (temporary_.empty() && !link_to(target)) {
@@ -179,7 +179,7 @@ void AtomicFile::commit(const fs::path& name) {
     fail(target, "cannot give the finished file its name", errno);
   }
   temporary_.clear();
-  close(std::exchange(descriptor_, -1));
+  file_.close();
 }
 
 }  // namespace tandem::exec

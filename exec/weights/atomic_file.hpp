@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "model/descriptor.hpp"
+
 namespace tandem::exec {
 
 // Writes to a file in `folder` that has no name until commit gives it one, so that nothing is left
@@ -42,7 +44,7 @@ class AtomicFile {
 
   std::filesystem::path folder_;
   std::filesystem::path temporary_;  // empty: nothing to remove
-  int descriptor_ = -1;
+  model::Descriptor file_;
   std::uint64_t written_ = 0;
   std::uint64_t settled_ = 0;
 };

@@ -32,42 +32,27 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   return stamp_in(status);
 }
 
-ReadFile::ReadFile(const std::filesystem::path& path) : path_(path) {
-  // Opening a pipe would wait for its writer, perhaps for ever: what it is can be seen afterwards.
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+std::uint64_t size_of_regular(const model::Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
-  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
-    const int error = errno;
-    if (descriptor_ >= 0) close(descriptor_);
-    throw Error(path.string() + ": cannot open: " + std::strerror(error) +
+  if (!file.is_open() || fstat(file.number(), &status) != 0) {
+    throw Error(path.string() + ": cannot open: " + std::strerror(errno) +
                 "; check the path and its permissions");
   }
   if (!S_ISREG(status.st_mode)) {
-    close(descriptor_);
     throw Error(path.string() + ": not a regular file, expected one; check the path");
   }
-  size_ = static_cast<std::uint64_t>(status.st_size);
+  return static_cast<std::uint64_t>(status.st_size);
 }
 
-ReadFile::ReadFile(ReadFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
-
-ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-ReadFile::~ReadFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+ReadFile::ReadFile(const std::filesystem::path& path) : path_(path) {
+  // Opening a pipe would wait for its writer, perhaps for ever: what it is can be seen afterwards.
+  file_ = model::Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  size_ = size_of_regular(file_, path);
 }
 
 FileStamp ReadFile::stamp() const {
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0) {
+  if (fstat(file_.number(), &status) != 0) {
     throw Error(path_.string() + ": cannot see its times: " + std::strerror(errno) +
                 "; check the disk");
   }
@@ -76,7 +61,7 @@ FileStamp ReadFile::stamp() const {
 
 void ReadFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = pread(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       throw Error(path_.string() + ": cannot read at byte " + std::to_string(offset) + ": " +
@@ -93,7 +78,7 @@ void ReadFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
 }
 
 void ReadFile::forget(std::uint64_t offset, std::uint64_t bytes) const {
-  posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+  posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                 POSIX_FADV_DONTNEED);
 }
 

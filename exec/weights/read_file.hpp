@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading parts of files, with one clear error for everything that can go wrong.
+// Reading pieces of files, with one clear error for everything that can go wrong.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+
+#include "model/descriptor.hpp"
 
 namespace tandem::exec {
 
@@ -23,14 +25,16 @@ struct FileStamp {
 // Of the file itself, not of what a link leads to; nothing if there is none.
 [[nodiscard]] std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
+// Returns the size of `file`, just opened as `path`. Throws Error (path, the system's reason,
+// remedy) unless it is open and a regular file.
+[[nodiscard]] std::uint64_t size_of_regular(const model::Descriptor& file,
+                                            const std::filesystem::path& path);
+
 // An open file. read_at may be called by several threads at once. Move-only.
 class ReadFile {
  public:
   // Throws Error (path, the system's reason, remedy) unless `path` is a regular file that opens.
   explicit ReadFile(const std::filesystem::path& path);
-  ReadFile(ReadFile&& other) noexcept;
-  ReadFile& operator=(ReadFile&& other) noexcept;
-  ~ReadFile();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }  // when it was opened
@@ -43,7 +47,7 @@ class ReadFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  model::Descriptor file_;
   std::uint64_t size_ = 0;
 };
 
