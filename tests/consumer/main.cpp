@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "exec/execute.hpp"
 #include "exec/weights/random.hpp"
 #include "model/units.hpp"
 #include "planner/local_plan.hpp"
+#include "planner/plan.hpp"
 #include "planner/search.hpp"
 #include "study/prediction.hpp"
 
@@ -63,8 +65,10 @@ bool predict(const model::Transformer& llama) {
 bool run(const model::Transformer& llama, const std::filesystem::path& folder) {
   const auto made =
       planner::plan_here(llama, {.prompt_tokens = 12, .new_tokens = 5}, model::Bytes{1e9});
-  const auto* plan = std::get_if<planner::Plan>(&made);
-  if (plan == nullptr) return false;
+  const auto* found = std::get_if<planner::Plan>(&made);
+  if (found == nullptr) return false;
+  // As a file that `tandem plan` wrote would be read.
+  const planner::Plan plan = planner::parse_plan_json(planner::to_json(*found), "plan.json");
   exec::write_random_weights(llama, 1, model::DType::f32, folder / "tiny");
   const auto tokenizer = exec::byte_tokenizer(llama.vocab);  // the folder has no tokenizer
 
@@ -73,13 +77,16 @@ bool run(const model::Transformer& llama, const std::filesystem::path& folder) {
   options.prompt = "Hello, world";
   options.cache_dir = folder / "cache";
   options.tokenizer = tokenizer.get();
-  const exec::Execution done = exec::execute(*plan, options);
+  std::string told;
+  options.on_text = [&](std::size_t /*request*/, std::string_view text) { told += text; };
+  const exec::Execution done = exec::execute(plan, options);
 
   std::printf("%zu tokens:", done.tokens.size());
   for (const std::int32_t token : done.tokens) std::printf(" %d", token);
   std::printf(", the first after %.3f ms\n", done.result.metrics.ttft_s * 1e3);
   return done.tokens.size() == 5 && done.prompt_tokens == 12 &&
-         done.texts.at(0).starts_with("Hello, world") && done.result.metrics.ttft_s > 0.0;
+         done.texts.at(0).starts_with("Hello, world") && told == done.texts[0] &&
+         done.result.metrics.ttft_s > 0.0;
 }
 
 }  // namespace
