@@ -1,4 +1,4 @@
-// Any four texts are the small files of a tokenizer's folder or an Error; with them a small
+// Any five texts are the small files of a tokenizer's folder or an Error; with them a small
 // vocabulary is a tokenizer or an Error.
 
 #include "exec/tokenizer/token_settings.hpp"
@@ -19,10 +19,11 @@ constexpr std::string_view kFile = R"({"pre_tokenizer": {"type": "ByteLevel"},
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tandem::exec;
   return tandem::fuzz::check_tokenizer(data, size, [](std::string_view input) {
-    std::array<SettingsFile, 4> files{{{.path = "tokenizer_config.json", .text = "{}"},
+    std::array<SettingsFile, 5> files{{{.path = "tokenizer_config.json", .text = "{}"},
                                        {.path = "special_tokens_map.json", .text = "{}"},
                                        {.path = "added_tokens.json", .text = "{}"},
-                                       {.path = "generation_config.json", .text = "{}"}}};
+                                       {.path = "generation_config.json", .text = "{}"},
+                                       {.path = "config.json", .text = "{}"}}};
     for (SettingsFile& file : files) {
       const std::size_t end = input.find('\n');
       file.text = input.substr(0, end);
