@@ -144,7 +144,7 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   state_->token_count = static_cast<std::int64_t>(ids.size());
 }
 
-void Compute::begin(const model::Batch& batch) { state_->cache.begin(batch); }
+double Compute::begin(const model::Batch& batch) { return state_->cache.begin(batch); }
 
 void Compute::pretend(std::int32_t sequence, std::int32_t positions) {
   state_->cache.append(sequence, {0, positions});

@@ -63,9 +63,10 @@ class Compute {
   // A step begins, before its first task and after the last one of the step before: the batch's
   // cache operations take effect, and blocks are taken for the positions of its rows. A sequence's
   // rows continue it: one that begins anew was freed. Steps of one pass (the same sequences and
-  // positions, other layers) may follow one another. Throws logic_error if positions are others,
-  // Error if blocks are too few, which who plans and admits makes impossible.
-  void begin(const model::Batch& batch);
+  // positions, other layers) may follow one another. Returns the bytes that were copied of blocks
+  // which a sequence shared and now writes. Throws logic_error if positions are others, Error if
+  // blocks are too few, which who plans and admits makes impossible.
+  double begin(const model::Batch& batch);
   // Makes `sequence` have `positions` of whatever the memory holds, for measurements.
   void pretend(std::int32_t sequence, std::int32_t positions);
 

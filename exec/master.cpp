@@ -160,6 +160,10 @@ class GenerationRun {
       }
     }
     result.environment["clock_uncertainty_s"] = std::to_string(reports.clock_uncertainty_s());
+    const MasterSession::Announced& announced = session_.announced();
+    result.environment["announcements"] = std::to_string(announced.messages);
+    result.environment["announcement_bytes"] = std::to_string(announced.bytes);
+    result.environment["announcement_cpu_s"] = std::to_string(announced.cpu_s);
     result.environment["weights_sent_bytes"] = std::to_string(session_.shipped().sent_bytes);
     if (!options_.serve) result.environment["seed"] = std::to_string(options_.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exec/runtime/process_facts.hpp"
+#include "model/announcement.hpp"
 
 namespace tandem::exec {
 
@@ -110,14 +111,20 @@ void MasterSession::await_ready() {
 
 void MasterSession::announce(std::int32_t i, const model::Batch& batch,
                              const std::vector<std::int32_t>& tokens) {
+  const auto begin = system_lane_clock().cpu_time();
   for (const model::DeviceIndex d : peers_) {
-    control().send(d,
-                   StepBegin{.step = i,
-                             .batch = batch,
-                             .tokens = plan_->devices[static_cast<std::size_t>(d)].share.embedding
-                                           ? tokens
-                                           : std::vector<std::int32_t>{}});
+    const StepBegin step{.step = i,
+                         .batch = batch,
+                         .tokens = plan_->devices[static_cast<std::size_t>(d)].share.embedding
+                                       ? tokens
+                                       : std::vector<std::int32_t>{}};
+    announced_.bytes +=
+        model::announcement_bytes(batch, static_cast<std::int64_t>(step.tokens.size()));
+    control().send(d, step);
   }
+  announced_.messages += static_cast<std::int64_t>(peers_.size());
+  announced_.cpu_s +=
+      std::chrono::duration<double>(system_lane_clock().cpu_time() - begin).count();
 }
 
 void MasterSession::wait_until(Clock::time_point when) {

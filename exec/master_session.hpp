@@ -74,6 +74,13 @@ class MasterSession {
   [[nodiscard]] DeviceRun& device() { return *device_run_; }
   // Tells every peer of step `i`; `tokens` go to those that embed.
   void announce(std::int32_t i, const model::Batch& batch, const std::vector<std::int32_t>& tokens);
+  // What announcements have taken so far.
+  struct Announced {
+    std::int64_t messages = 0;
+    std::int64_t bytes = 0;
+    double cpu_s = 0.0;  // of the thread that announces
+  };
+  [[nodiscard]] const Announced& announced() const { return announced_; }
   // In pieces, so that a failure elsewhere ends it.
   void wait_until(Clock::time_point when);
   [[nodiscard]] const ShippedWeights& shipped() const { return weights_->shipped(); }
@@ -103,6 +110,7 @@ class MasterSession {
   std::atomic<bool> connected_ = false;
   DeviceRun* device_run_ = nullptr;  // the session's
   bool own_peak_ = false;
+  Announced announced_;
 };
 
 }  // namespace tandem::exec

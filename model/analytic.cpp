@@ -10,6 +10,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "model/cache_copies.hpp"
 #include "model/error.hpp"
 #include "model/extension.hpp"
 #include "model/flights.hpp"
@@ -116,6 +117,7 @@ class Evaluator {
   template <class Record>
   void begin(std::int32_t index, const TaskGraph& graph, const Record& record, double not_before) {
     update_costs(graph);
+    charge_copies(graph);
     done_.resize(program_->actions().size());
     run(*program_, cost_, done_, index, {0, program_->finish()}, record, not_before);
     has_step_ = true;
@@ -186,8 +188,23 @@ class Evaluator {
     return last;
   }
 
+  // Copies on write, to the first tasks of this step alone.
+  void charge_copies(const TaskGraph& graph) {
+    const CopiedPositions copied = copies_.next(graph.batch());
+    if (!copied.any()) return;
+    for (const ActionIndex first : program_->first_tasks()) {
+      const auto i = static_cast<std::size_t>(first);
+      const DeviceIndex device = program_->actions()[i].device;
+      charged_.emplace_back(i, cost_[i].occupied_s);
+      cost_[i].occupied_s +=
+          cache_copy_time(costs_, device, copied_bytes(graph, device, copied)).value();
+    }
+  }
+
   // Only attention depends on `past`; the rest is kept while the graph's structure is the same.
   void update_costs(const TaskGraph& graph) {
+    for (const auto& [i, occupied_s] : charged_) cost_[i].occupied_s = occupied_s;
+    charged_.clear();
     if (program_ && graph.structure() == structure_) {
       for (const std::size_t i : attends_) cost_[i] = cost_of(graph, program_->actions()[i]);
       return;
@@ -240,8 +257,10 @@ class Evaluator {
   std::shared_ptr<const Program> program_;  // of structure_
   std::vector<Cost> cost_;                  // of its actions
   std::vector<std::size_t> attends_;
-  bool loads_ = false;       // whether any action may be a load
-  std::vector<Span> spans_;  // not yet recorded
+  CacheCopies copies_;
+  std::vector<std::pair<std::size_t, double>> charged_;  // first tasks, and what they take without
+  bool loads_ = false;                                   // whether any action may be a load
+  std::vector<Span> spans_;                              // not yet recorded
   std::shared_ptr<const char> structure_;
 };
 

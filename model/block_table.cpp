@@ -45,6 +45,16 @@ void BlockTable::clear() {
     free_.push_back(block - 1);
 }
 
+void BlockTable::grow(std::int64_t blocks) {
+  require(0 <= blocks && size() + blocks <= std::numeric_limits<std::int32_t>::max(),
+          "a block table has a number of blocks");
+  std::vector<std::int32_t> more;
+  for (auto block = static_cast<std::int32_t>(size() + blocks); block > size(); --block)
+    more.push_back(block - 1);
+  references_.resize(references_.size() + more.size());
+  free_.insert(free_.begin(), more.begin(), more.end());
+}
+
 const BlockTable::Sequence* BlockTable::find(std::int32_t sequence) const {
   const auto found = sequences_.find(sequence);
   return found == sequences_.end() ? nullptr : &found->second;
@@ -58,6 +68,11 @@ std::span<const std::int32_t> BlockTable::blocks(std::int32_t sequence) const {
 std::int32_t BlockTable::length(std::int32_t sequence) const {
   const Sequence* s = find(sequence);
   return s == nullptr ? 0 : s->length;
+}
+
+Range BlockTable::appended(std::int32_t sequence) const {
+  const Sequence* s = find(sequence);
+  return s == nullptr ? Range{} : s->appended;
 }
 
 bool BlockTable::holds(std::int32_t sequence, Range positions) const {
@@ -97,8 +112,7 @@ std::int64_t BlockTable::needs(std::int32_t sequence, Range positions) const {
 std::vector<BlockTable::Copy> BlockTable::append(std::int32_t sequence, Range positions) {
   require(0 <= positions.begin && positions.begin <= positions.end, "append: positions in order");
   if (positions.empty()) return {};
-  const Sequence* known = find(sequence);
-  const bool again = known != nullptr && known->appended == positions;
+  const bool again = appended(sequence) == positions;
   const std::int32_t length = this->length(sequence);
   if (!again && positions.begin != length) {
     throw std::logic_error("sequence " + std::to_string(sequence) + ": positions from " +

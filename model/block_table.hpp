@@ -47,12 +47,16 @@ class BlockTable {
   void apply(const CacheOp& op);
   // Frees every sequence.
   void clear();
+  // Has so many blocks more. Throws logic_error if they are too many to be numbered.
+  void grow(std::int64_t blocks);
 
   // The sequence's blocks by position / kCacheBlock, kNoBlock where it has none here. Valid until
   // the sequence is next changed.
   [[nodiscard]] std::span<const std::int32_t> blocks(std::int32_t sequence) const;
   // Positions that the sequence has, here or elsewhere; 0 if it holds nothing.
   [[nodiscard]] std::int32_t length(std::int32_t sequence) const;
+  // The positions that it was appended last; empty if something else happened since.
+  [[nodiscard]] Range appended(std::int32_t sequence) const;
   // Whether all of `positions` are in blocks of this device.
   [[nodiscard]] bool holds(std::int32_t sequence, Range positions) const;
 

@@ -1,53 +1,33 @@
 #include "model/message_places.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <tuple>
 
+#include "model/accesses.hpp"
+
 namespace tandem::model {
 namespace {
-
-constexpr Range kAll{0, std::numeric_limits<std::int32_t>::max()};
 
 // A buffer as a device knows it: kind, slot, and of the cache, the layer.
 using Place = std::tuple<BufferKind, std::int16_t, std::int32_t>;
 
 Place place_of(BufferRef buffer, std::int32_t layer) {
-  return {buffer.kind, buffer.slot, buffer.kind == BufferKind::key_value ? layer : -1};
+  return {buffer.kind, buffer.slot, cache_layer_of(buffer, layer)};
 }
 
 bool is_among(BufferKind kind, std::span<const BufferKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
+// As accesses_of says, without making a list of it.
 bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
   if (buffer.kind == BufferKind::none) return false;
-  if (buffer.kind == BufferKind::key_value && task.layer != layer) return false;
+  if (cache_layer_of(buffer, task.layer) != cache_layer_of(buffer, layer)) return false;
   const bool beyond_operands =
       is_among(buffer.kind, also_read(task.kind)) || is_among(buffer.kind, also_written(task.kind));
   return beyond_operands || task.input == buffer || task.output == buffer;
-}
-
-// The elements of a buffer that a task uses: those it names if it copies or adds, else all.
-struct Area {
-  Range rows;
-  Range columns;
-};
-
-Area area_of(const Task& task) {
-  const bool named = task.kind == TaskKind::transfer || task.kind == TaskKind::add;
-  return named ? Area{task.rows, task.columns} : Area{kAll, kAll};
-}
-
-bool meet(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
-bool meet(const Area& a, const Area& b) {
-  return meet(a.rows, b.rows) && meet(a.columns, b.columns);
-}
-
-bool within(const Area& inner, const Area& outer) {
-  return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
 }
 
 // When what is written to a buffer is complete, and who writes it.
@@ -201,24 +181,6 @@ class Finder {
 };
 
 }  // namespace
-
-std::span<const BufferKind> also_read(TaskKind kind) {
-  static constexpr std::array kCache{BufferKind::key_value};
-  static constexpr std::array kTokens{BufferKind::tokens};
-  if (kind == TaskKind::attend) return kCache;
-  if (kind == TaskKind::embed || kind == TaskKind::fetch) return kTokens;
-  return {};
-}
-
-std::span<const BufferKind> also_written(TaskKind kind) {
-  // Keys, and values of several sequences, wait in the attention buffer for their places.
-  static constexpr std::array kStaged{BufferKind::key_value, BufferKind::attention,
-                                      BufferKind::angles};
-  static constexpr std::array kGated{BufferKind::gated};
-  if (kind == TaskKind::project_qkv) return kStaged;
-  if (kind == TaskKind::ffn_up) return kGated;
-  return {};
-}
 
 MessagePlaces message_places(const TaskGraph& graph) {
   DeviceIndex devices = 0;

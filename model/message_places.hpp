@@ -21,11 +21,6 @@
 
 namespace tandem::model {
 
-// The buffers that an executor reads and writes for a task besides its input and output; of the
-// cache, the task's layer. Whoever orders tasks and transfers must know of them.
-[[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
-[[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
-
 // By task, for transfers. What has the same place is done in this order: deliveries, the task of
 // that place, captures; each in order of their own indices. This order of all devices together is
 // one in which everything comes after what it depends on.

@@ -128,6 +128,17 @@ Program::Program(const TaskGraph& graph)
     action.lane_sends = own.lane_sends;
     action.lane_receives = own.lane_receives;
   }
+  std::vector<bool> begun;
+  for (ActionIndex i = 0; i < this->size(); ++i) {
+    const LaneAction& action = actions_[static_cast<std::size_t>(i)];
+    if (action.lane != LaneKind::cpu || action.kind == TaskKind::capture ||
+        action.kind == TaskKind::deliver)
+      continue;
+    const auto device = static_cast<std::size_t>(action.device);
+    if (begun.size() <= device) begun.resize(device + 1, false);
+    if (!begun[device]) first_tasks_.push_back(i);
+    begun[device] = true;
+  }
   events_.reserve(graph.events().size());
   for (const TaskIndex task : graph.events()) events_.push_back(of(task));
 }
@@ -181,6 +192,11 @@ Seconds message_overhead(const CostModel& costs, const LaneAction& message, Byte
   if (message.lane_receives)
     overhead = overhead + costs.handling_time(message.peer, TaskKind::deliver, payload);
   return overhead;
+}
+
+Seconds cache_copy_time(const CostModel& costs, DeviceIndex device, Bytes bytes) {
+  if (bytes.value() <= 0.0) return Seconds{0.0};
+  return costs.copy_time(device, TaskKind::capture, bytes, /*computing_thread=*/false);
 }
 
 ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,

@@ -74,6 +74,8 @@ class Program {
   // The first action of the finish (TaskGraph::begin_finish): it and all that come after it are of
   // one cpu lane, deliveries included; size() if there is none.
   [[nodiscard]] ActionIndex finish() const { return finish_; }
+  // The first task of each cpu lane that has one: what copying on write takes is part of it.
+  [[nodiscard]] const std::vector<ActionIndex>& first_tasks() const { return first_tasks_; }
   // What the end of a task is: of a transfer, the message.
   [[nodiscard]] ActionIndex of(TaskIndex task) const {
     return action_of_[static_cast<std::size_t>(task)];
@@ -96,6 +98,7 @@ class Program {
   std::vector<std::size_t> first_awaited_event_{0};
   std::vector<ActionIndex> events_;
   std::vector<ActionIndex> action_of_;
+  std::vector<ActionIndex> first_tasks_;
   ActionIndex finish_ = 0;
 };
 
@@ -118,5 +121,9 @@ struct ActionCost {
 // Throws logic_error for a device outside the cluster, and for a load without a disk.
 [[nodiscard]] ActionCost action_cost(const Cluster& cluster, const CostModel& costs,
                                      const TaskGraph& graph, const LaneAction& action);
+
+// What `device` takes to copy `bytes` of its cache, before its first task of a step: a copy like
+// that of a payload. 0 for none.
+[[nodiscard]] Seconds cache_copy_time(const CostModel& costs, DeviceIndex device, Bytes bytes);
 
 }  // namespace tandem::model

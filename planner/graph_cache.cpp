@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/announcement.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
@@ -11,8 +12,10 @@ const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
   structure.reserve(batch.segments.size());
   for (const model::Segment& segment : batch.segments)
     structure.emplace_back(segment.rows, segment.sampled);
-  const auto known =
-      std::ranges::find_if(graphs_, [&](const auto& entry) { return entry.first == structure; });
+  const auto known = std::ranges::find_if(graphs_, [&](const auto& entry) {
+    return entry.first == structure && (!model::announces(entry.second) ||
+                                        entry.second.batch().cache.size() == batch.cache.size());
+  });
   if (known != graphs_.end()) {
     graphs_.splice(graphs_.begin(), graphs_, known);
     graphs_.front().second.advance(batch);

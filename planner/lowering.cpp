@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/announcement.hpp"
 #include "model/error.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -13,6 +14,10 @@ const std::vector<Strategy>& strategies() {
   static const std::vector<Strategy> table{local_strategy(), tensor_strategy(),
                                            pipeline_strategy()};
   return table;
+}
+
+model::TaskGraph Strategy::lower(const Plan& plan, const model::Batch& batch) const {
+  return model::announced(tasks(plan, batch), plan.cluster, plan.master);
 }
 
 const Strategy& find_strategy(const std::string& name) {
@@ -50,16 +55,16 @@ std::int32_t GenerationSteps::count() const { return static_cast<std::int32_t>(w
 
 const model::TaskGraph& GenerationSteps::graph(std::int32_t i) {
   require(0 <= i && i < count(), "GenerationSteps: step out of range");
-  const auto lower = find_strategy(plan_->strategy).lower;
+  const Strategy& strategy = find_strategy(plan_->strategy);
   if (i == 0) {
     if (!prompt_) {
-      prompt_ = std::make_unique<model::TaskGraph>(lower(*plan_, prompt_batch(workload_)));
+      prompt_ = std::make_unique<model::TaskGraph>(strategy.lower(*plan_, prompt_batch(workload_)));
     }
     return *prompt_;
   }
   const auto past = static_cast<std::int32_t>(workload_.prompt_tokens) + i - 1;
   if (!decode_) {
-    decode_ = std::make_unique<model::TaskGraph>(lower(*plan_, decode_batch(past)));
+    decode_ = std::make_unique<model::TaskGraph>(strategy.lower(*plan_, decode_batch(past)));
   } else {
     decode_->advance({&past, 1});
   }

@@ -22,11 +22,15 @@ struct Strategy {
   bool splits = false;
   // Whether whole layers are split over the devices: then a plan has a partition, but no allreduce.
   bool splits_layers = false;
-  // The graph of one step. Depends on the batch's structure (sequences, rows) only, not on `past`,
-  // so one graph serves all steps of a structure (TaskGraph::advance).
-  model::TaskGraph (*lower)(const Plan& plan, const model::Batch& batch);
+  // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
+  // `past`, so one graph serves all steps of a structure (TaskGraph::advance).
+  model::TaskGraph (*tasks)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
+
+  // The graph of one step: its tasks, and the announcements that devices must wait for which would
+  // begin on their own (model/announcement.hpp).
+  [[nodiscard]] model::TaskGraph lower(const Plan& plan, const model::Batch& batch) const;
 };
 
 [[nodiscard]] const std::vector<Strategy>& strategies();

@@ -18,6 +18,9 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(sequences); ++i)
     tokens.segments.push_back({.sequence = i, .rows = 1});
   batches.push_back(std::move(tokens));
+  // Of every sequence one that ended may be freed, and itself begun; announcements say so.
+  for (model::Batch& batch : batches)
+    batch.cache.resize(static_cast<std::size_t>(2 * extents.sequences));
   return batches;
 }
 
@@ -32,11 +35,11 @@ model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows) {
 }
 
 std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Extents& extents) {
-  const auto lower = find_strategy(plan.strategy).lower;
+  const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::DeviceStorage> storage(plan.devices.size());
   for (const model::Batch& batch : largest_batches(plan, extents)) {
     const std::vector<model::DeviceStorage> more =
-        model::storage_of(lower(plan, batch), storage.size());
+        model::storage_of(strategy.lower(plan, batch), storage.size());
     for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
   }
   return storage;

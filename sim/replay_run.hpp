@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/cache_copies.hpp"
 #include "model/cost_model.hpp"
 #include "model/extension.hpp"
 #include "model/flights.hpp"
@@ -66,6 +67,8 @@ class Replay : public model::StepEvaluator {
   void take_up_step();
   // Tasks that depend on nothing start at `not_before` or later, loads excepted.
   void take_up(const model::TaskGraph& graph, std::int32_t index, double not_before = 0.0);
+  // Adds copies on write to the step's first tasks.
+  void charge_copies(const model::TaskGraph& graph, Step& step);
   // The action waits for events of the step before its own, as far as they are not done.
   void await_events(std::span<const std::int32_t> events, ActionRef ref, Step::State& state);
   // Has the next step taken up at `time`, unless that is done by then.
@@ -115,6 +118,7 @@ class Replay : public model::StepEvaluator {
   simgrid::s4u::Engine* engine_;
   Network network_;
   std::unordered_map<std::uint64_t, Lane> lanes_;
+  model::CacheCopies copies_;
   std::vector<std::shared_ptr<PreparedStep>> prepared_;  // the last ones taken up
   std::deque<Step> open_;                                // steps taken up and not done
   std::vector<Lane*> runnable_;

@@ -159,10 +159,21 @@ void Replay::take_up(const model::TaskGraph& graph, std::int32_t index, double n
       await_events(prepared.program.awaited_events(i), {index, i}, state);
     }
   }
+  charge_copies(graph, step);
   step.events.resize(prepared.program.events().size());
   drop_done_steps();
   if (size == 0 && scheduler_ == nullptr) {
     request_step(s4u::Engine::get_clock());
+  }
+}
+
+void Replay::charge_copies(const model::TaskGraph& graph, Step& step) {
+  const model::CopiedPositions copied = copies_.next(graph.batch());
+  if (!copied.any()) return;
+  for (const ActionIndex first : step.prepared->program.first_tasks()) {
+    const model::DeviceIndex device = step.prepared->at(first).device;
+    step.states[static_cast<std::size_t>(first)].cost.seconds +=
+        model::cache_copy_time(*costs_, device, model::copied_bytes(graph, device, copied)).value();
   }
 }
 

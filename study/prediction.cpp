@@ -4,10 +4,12 @@
 #include <iomanip>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "model/analytic.hpp"
+#include "model/announcement.hpp"
 #include "model/statistics.hpp"
 #include "model/variation.hpp"
 #include "planner/extrapolation.hpp"
@@ -106,6 +108,33 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
   fill_result(recorder, result);
   return result;
 }
+
+// Sets what the environment says of announcements: `steps` of this batch, to every other device
+// that exchanges anything in `graph`. (No device but the master embeds.)
+class Announcements {
+ public:
+  Announcements(const Plan& plan, const model::TaskGraph& graph) {
+    std::set<model::DeviceIndex> told;
+    for (const model::Task& task : graph.tasks()) {
+      if (task.lane == model::LaneKind::channel) told.insert({task.device, task.peer});
+    }
+    told.erase(plan.master);
+    devices_ = static_cast<std::int64_t>(told.size());
+  }
+  void add(const model::Batch& batch, std::int64_t steps) {
+    messages_ += steps * devices_;
+    bytes_ += steps * devices_ * model::announcement_bytes(batch, 0);
+  }
+  void describe(Result& result) const {
+    result.environment["announcements"] = std::to_string(messages_);
+    result.environment["announcement_bytes"] = std::to_string(bytes_);
+  }
+
+ private:
+  std::int64_t devices_ = 0;
+  std::int64_t messages_ = 0;
+  std::int64_t bytes_ = 0;
+};
 
 // "mean M p5 A p50 B p95 C p99 D".
 std::string spread(const std::vector<double>& values) {
@@ -227,6 +256,11 @@ Prediction predict(const Plan& plan, const PredictionOptions& options) {
   }
   Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
   model::set_only_request(prediction.result);
+  Announcements announcements(plan, generation.graph(0));
+  announcements.add(generation.graph(0).batch(), 1);
+  if (generation.count() > 1)
+    announcements.add(generation.graph(1).batch(), generation.count() - 1);
+  announcements.describe(prediction.result);
   if (options.repetitions.varies) repeat(plan, options.repetitions, prediction.result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;
@@ -239,6 +273,10 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
   Result& result = prediction.result;
   planner::fill_requests(served.requests, recorder.served(), result);
+  planner::GenerationSteps generation(plan);
+  Announcements announcements(plan, generation.graph(0));
+  for (const model::ServedStep& step : recorder.served()) announcements.add(step.step.batch, 1);
+  announcements.describe(result);
   if (served.policy != nullptr) result.environment["policy"] = served.policy->name;
   result.environment["schedule"] = served.schedule.empty() ? "by the policy" : "of a measured run";
   if (served.chunk > 0) result.environment["chunk"] = std::to_string(served.chunk);

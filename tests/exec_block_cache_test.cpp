@@ -9,6 +9,7 @@
 
 #include "compute_fixture.hpp"
 #include "exec/cache/block_cache.hpp"
+#include "model/cache_copies.hpp"
 #include "model/error.hpp"
 #include "tests/storage_fixture.hpp"
 
@@ -33,6 +34,7 @@ class Twins {
       : head_dim_(t.head_dim),
         layers_(share.layers),
         heads_(t.kv_heads_for(share.heads)),
+        declared_(model::share_buffers(t, share)),
         cache_(t, share, positions) {}
 
   [[nodiscard]] std::int32_t length(std::size_t s) const {
@@ -40,7 +42,12 @@ class Twins {
   }
 
   void step(const Batch& batch) {
-    cache_.begin(batch);
+    // As every prediction says without knowing of blocks.
+    const model::CopiedPositions copied = copies_.next(batch);
+    CHECK(cache_.begin(batch) ==
+          model::copied_bytes(model::find_buffer(declared_, {model::BufferKind::key_value}), copied)
+              .value());
+    copies_seen_ += copied.any() ? 1 : 0;
     for (const CacheOp& op : batch.cache) {
       auto& mine = plain_[static_cast<std::size_t>(op.sequence)];
       const auto& from = plain_[static_cast<std::size_t>(op.from)];
@@ -67,6 +74,8 @@ class Twins {
   }
 
   [[nodiscard]] const BlockCache& cache() const { return cache_; }
+  // Steps that copied something.
+  [[nodiscard]] int copies_seen() const { return copies_seen_; }
 
  private:
   // Keys, then values, of all heads of all layers.
@@ -110,7 +119,10 @@ class Twins {
   std::int64_t head_dim_;
   Range layers_;
   Range heads_;
+  std::vector<model::BufferDeclaration> declared_;
   BlockCache cache_;
+  model::CacheCopies copies_;
+  int copies_seen_ = 0;
   std::array<std::vector<Position>, kSequences> plain_;
   float next_ = 0.0F;
 };
@@ -162,6 +174,7 @@ TEST_CASE("exec/block cache: after any operations every sequence has what it was
   const Transformer t = tiny();
   // All layers and heads, and a device's share of both: layer 1, key/value head 1.
   for (const model::Share& share : {whole(t), model::Share{{1, 2}, {4, 6}, {0, 1}}}) {
+    int copies = 0;
     for (unsigned seed = 0; seed < 12; ++seed) {
       CAPTURE(seed);
       std::mt19937 random(seed);
@@ -197,7 +210,9 @@ TEST_CASE("exec/block cache: after any operations every sequence has what it was
         twins.step(batch);
         twins.check();
       }
+      copies += twins.copies_seen();
     }
+    CHECK(copies > 20);
   }
 }
 

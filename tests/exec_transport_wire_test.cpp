@@ -10,6 +10,7 @@
 #include "exec/transport/frame_reader.hpp"
 #include "exec/transport/wire.hpp"
 #include "exec_transport_pair.hpp"
+#include "model/announcement.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -83,9 +84,32 @@ TEST_CASE("transport/wire: bytes are little-endian and pinned") {
   step.batch.segments = {{.sequence = 1, .past = 2, .rows = 4, .sampled = 3}};
   step.batch.cache = {{.kind = model::CacheOpKind::fork, .sequence = 1, .from = 6, .positions = 2}};
   const std::vector<std::byte> expected =
-      frame_of(9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0,
-                   0, 1, 0, 0, 0, 2, 1, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0});
+      frame_of(9, {4, 3, 2, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0,
+                   1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0});
   CHECK(encode(step) == expected);
+}
+
+TEST_CASE("transport/wire: an announcement has the bytes that predictions know of") {
+  std::mt19937 random(20261122);
+  const auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  for (int trial = 0; trial < 200; ++trial) {
+    StepBegin step{.step = draw(0, 1'000'000)};
+    for (int s = draw(1, 40); s > 0; --s)
+      step.batch.segments.push_back({.sequence = s, .past = draw(0, 99), .rows = draw(1, 9)});
+    for (int c = draw(0, 20); c > 0; --c) {
+      step.batch.cache.push_back({.kind = static_cast<model::CacheOpKind>(draw(1, 3)),
+                                  .sequence = draw(0, 9),
+                                  .from = draw(0, 9),
+                                  .positions = draw(0, 99)});
+    }
+    if (draw(0, 1) == 1) step.tokens.resize(static_cast<std::size_t>(step.batch.rows()));
+    const std::vector<std::byte> frame = encode(step);
+    CHECK(static_cast<std::int64_t>(frame.size()) ==
+          model::announcement_bytes(step.batch, static_cast<std::int64_t>(step.tokens.size())));
+    CHECK(decode(frame) == Message{step});
+  }
 }
 
 TEST_CASE("transport/wire: a message cut at any byte or with a byte too many is one error") {
@@ -171,8 +195,8 @@ TEST_CASE("transport/wire: values outside their range are refused") {
       {"too many rows", step({0, 0, 0, 0}, {255, 255, 255, 127})},
       {"more sampled rows than rows", step({0, 0, 0, 0}, {1, 0, 0, 0}, 2)},
       {"cache operation 4",
-       frame_of(9, {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
-                    0, 1, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
+       frame_of(9, {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+                    1, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
       {"more cache operations than bytes",
        frame_of(9, {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                     1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0})},

@@ -2,8 +2,10 @@ tandem_tests(
   planner
   SOURCES
     planner_allreduce_search_test.cpp
+    planner_announcement_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
+    planner_conflicts_test.cpp
     planner_fixture.cpp
     planner_interpreter.cpp
     planner_lowering_test.cpp

@@ -382,16 +382,16 @@ void check_close(const Row& actual, const Row& expected) {
 }
 
 void check_generation(const planner::Plan& plan) {
-  const auto lower = planner::find_strategy(plan.strategy).lower;
+  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
   Interpreter interpreter(plan);
   std::vector<int> sequence{3, 1, 4, 1, 5};
-  auto sampled = interpreter.run(lower(plan, planner::prompt_batch({5, 1})), sequence);
+  auto sampled = interpreter.run(strategy.lower(plan, planner::prompt_batch({5, 1})), sequence);
   REQUIRE(sampled.size() == 1);
   check_close(sampled.at(4), reference_logits(plan.model, sequence));
   for (const int token : {9, 2, 6}) {
     const auto past = static_cast<std::int32_t>(sequence.size());
     sequence.push_back(token);
-    sampled = interpreter.run(lower(plan, planner::decode_batch(past)), {token});
+    sampled = interpreter.run(strategy.lower(plan, planner::decode_batch(past)), {token});
     REQUIRE(sampled.size() == 1);
     check_close(sampled.at(0), reference_logits(plan.model, sequence));
   }

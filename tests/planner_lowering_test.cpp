@@ -121,23 +121,23 @@ TEST_CASE("planner/lowering: several sequences share a step and do not see each 
   for (const Case& c : cases()) {
     CAPTURE(c.name);
     const planner::Plan plan = plan_of("tensor", c.sizes, c.master, c.split);
-    const auto lower = planner::find_strategy("tensor").lower;
+    const planner::Strategy& strategy = planner::find_strategy("tensor");
     Interpreter interpreter(plan);
     // A prompt of three, then one joined by a prompt of two, then both decoding.
     std::vector<int> a{3, 1, 4};
     std::vector<int> b{2, 7};
-    interpreter.run(lower(plan, {{{.sequence = 0, .past = 0, .rows = 3}}}), a);
+    interpreter.run(strategy.lower(plan, {{{.sequence = 0, .past = 0, .rows = 3}}}), a);
     a.push_back(5);
-    auto sampled = interpreter.run(lower(plan, {{{.sequence = 0, .past = 3, .rows = 1},
-                                                 {.sequence = 1, .past = 0, .rows = 2}}}),
+    auto sampled = interpreter.run(strategy.lower(plan, {{{.sequence = 0, .past = 3, .rows = 1},
+                                                          {.sequence = 1, .past = 0, .rows = 2}}}),
                                    {5, 2, 7});
     REQUIRE(sampled.size() == 2);
     check_close(sampled.at(0), reference_logits(plan.model, a));
     check_close(sampled.at(2), reference_logits(plan.model, b));
     a.push_back(8);
     b.push_back(1);
-    sampled = interpreter.run(lower(plan, {{{.sequence = 1, .past = 2, .rows = 1},
-                                            {.sequence = 0, .past = 4, .rows = 1}}}),
+    sampled = interpreter.run(strategy.lower(plan, {{{.sequence = 1, .past = 2, .rows = 1},
+                                                     {.sequence = 0, .past = 4, .rows = 1}}}),
                               {1, 8});
     REQUIRE(sampled.size() == 2);
     check_close(sampled.at(0), reference_logits(plan.model, b));
@@ -240,7 +240,7 @@ double wire_bytes(const planner::Plan& plan, const model::TaskGraph& graph) {
 }
 
 TEST_CASE("planner/lowering: tensor sends 4 L (N-1) messages of rows * hidden * 4 bytes") {
-  const auto lower = planner::find_strategy("tensor").lower;
+  const planner::Strategy& strategy = planner::find_strategy("tensor");
   for (std::int64_t devices = 1; devices <= 7; ++devices) {
     for (std::int64_t layers = 1; layers <= 3; ++layers) {
       for (const std::int32_t rows : {1, 2, 5}) {
@@ -251,7 +251,7 @@ TEST_CASE("planner/lowering: tensor sends 4 L (N-1) messages of rows * hidden * 
             .layers = layers, .heads = devices, .kv_heads = devices, .intermediate = devices};
         const std::vector<std::int64_t> ones(static_cast<std::size_t>(devices), 1);
         const planner::Plan plan = plan_of("tensor", sizes, 0, {ones, ones});
-        const model::TaskGraph graph = lower(plan, planner::prompt_batch({rows, 1}));
+        const model::TaskGraph graph = strategy.lower(plan, planner::prompt_batch({rows, 1}));
         const auto messages = static_cast<double>(4 * layers * (devices - 1));
         const auto payload = 4.0 * rows * static_cast<double>(plan.model.hidden);
         CHECK(wire_bytes(plan, graph) == messages * payload);
@@ -269,10 +269,11 @@ TEST_CASE("planner/lowering: a device without work in a half sends nothing for i
   const planner::Plan no_heads = plan_of("tensor", gqa, 0, {{4, 0, 4}, {3, 5, 3}});
   // Without columns it also needs no sum of the last attention: 24 - 3 - 1.
   const planner::Plan no_columns = plan_of("tensor", gqa, 0, {{4, 3, 1}, {8, 0, 3}});
-  const auto lower = planner::find_strategy("tensor").lower;
+  const planner::Strategy& strategy = planner::find_strategy("tensor");
   const double payload = 4.0 * static_cast<double>(no_heads.model.hidden);
-  CHECK(wire_bytes(no_heads, lower(no_heads, planner::decode_batch(7))) == 21 * payload);
-  CHECK(wire_bytes(no_columns, lower(no_columns, planner::decode_batch(7))) == 20 * payload);
+  CHECK(wire_bytes(no_heads, strategy.lower(no_heads, planner::decode_batch(7))) == 21 * payload);
+  CHECK(wire_bytes(no_columns, strategy.lower(no_columns, planner::decode_batch(7))) ==
+        20 * payload);
 }
 
 TEST_CASE("planner/lowering: a generation lowers the prompt once and the decode step once") {

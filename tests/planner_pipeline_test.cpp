@@ -82,14 +82,14 @@ TEST_CASE("planner/pipeline: windows, retention and release give the unsharded m
 }
 
 TEST_CASE("planner/pipeline: N stages send N messages of rows * hidden * 4 bytes, one sends none") {
-  const auto lower = planner::find_strategy("pipeline").lower;
+  const planner::Strategy& strategy = planner::find_strategy("pipeline");
   for (std::size_t devices = 1; devices <= 7; ++devices) {
     for (const std::int32_t rows : {1, 3}) {
       CAPTURE(devices);
       CAPTURE(rows);
       const Plan plan =
           pipeline_plan(request_for(std::vector<DeviceSpec>(devices), 7, "equal", "d0"));
-      const model::TaskGraph graph = lower(plan, planner::prompt_batch({rows, 1}));
+      const model::TaskGraph graph = strategy.lower(plan, planner::prompt_batch({rows, 1}));
       double bytes = 0.0;
       for (const model::Task& task : graph.tasks())
         bytes += model::work_of(plan.model, graph.batch(), task).bytes_wire;

@@ -64,9 +64,10 @@ const std::vector<std::pair<Window, ReleaseRule>>& settings() {
 }
 
 std::vector<TaskGraph> generation(const Plan& plan, int tokens) {
-  const auto lower = planner::find_strategy(plan.strategy).lower;
-  std::vector<TaskGraph> graphs{lower(plan, planner::prompt_batch(plan.workload))};
-  for (int i = 1; i < tokens; ++i) graphs.push_back(lower(plan, planner::decode_batch(4 + i)));
+  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
+  std::vector<TaskGraph> graphs{strategy.lower(plan, planner::prompt_batch(plan.workload))};
+  for (int i = 1; i < tokens; ++i)
+    graphs.push_back(strategy.lower(plan, planner::decode_batch(4 + i)));
   return graphs;
 }
 
@@ -303,10 +304,10 @@ TEST_CASE("planner/window: a text's rows are all scored while each tile of the h
     for (const auto& [window, rule] : settings()) {
       const Plan plan = windowed(whole, window, rule);
       CAPTURE(window.blocks);
-      const auto lower = planner::find_strategy(plan.strategy).lower;
+      const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
       for (const std::int32_t wanted : {1, 3, 5}) {
         const auto sampled =
-            Interpreter(plan).run(lower(plan, planner::scored_batch(5, wanted)), text);
+            Interpreter(plan).run(strategy.lower(plan, planner::scored_batch(5, wanted)), text);
         REQUIRE(sampled.size() == static_cast<std::size_t>(wanted));
         for (std::int32_t row = 5 - wanted; row < 5; ++row)
           check_close(sampled.at(row),

@@ -2,6 +2,7 @@ tandem_tests(
   sim
   SOURCES
     planner_fixture.cpp
+    sim_cache_copies_test.cpp
     sim_child_test.cpp
     sim_city_test.cpp
     sim_collective_test.cpp

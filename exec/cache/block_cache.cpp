@@ -23,14 +23,18 @@ BlockCache::BlockCache(const model::Transformer& transformer, const model::Share
   memory_.populate();
 }
 
-void BlockCache::begin(const model::Batch& batch) {
+double BlockCache::begin(const model::Batch& batch) {
+  double copied = 0.0;
   for (const model::CacheOp& op : batch.cache) table_.apply(op);
   for (const model::Segment& segment : batch.segments)
-    append(segment.sequence, {segment.past, segment.past + segment.rows});
+    copied += append(segment.sequence, {segment.past, segment.past + segment.rows});
+  return copied;
 }
 
-void BlockCache::append(std::int32_t sequence, model::Range positions) {
-  for (const model::BlockTable::Copy& one : table_.append(sequence, positions)) copy(one);
+double BlockCache::append(std::int32_t sequence, model::Range positions) {
+  std::int64_t floats = 0;
+  for (const model::BlockTable::Copy& one : table_.append(sequence, positions)) floats += copy(one);
+  return static_cast<double>(floats) * sizeof(float);
 }
 
 std::int64_t BlockCache::offset(std::int32_t layer, std::int32_t kv_head) const {
@@ -53,7 +57,9 @@ std::span<float> BlockCache::layer(std::int32_t layer) {
   return memory_.floats().subspan(begin, end - begin);
 }
 
-void BlockCache::copy(const model::BlockTable::Copy& copy) {
+std::int64_t BlockCache::copy(const model::BlockTable::Copy& copy) {
+  const std::int64_t keys = key_floats(copy.positions, head_dim_);
+  const std::int64_t values = copy.positions * head_dim_;
   const std::int64_t block = block_floats(model::kCacheBlock, head_dim_);
   const std::int64_t to_values = key_floats(model::kCacheBlock, head_dim_);
   for (std::int32_t layer = layers_.begin; layer < layers_.end; ++layer) {
@@ -61,10 +67,11 @@ void BlockCache::copy(const model::BlockTable::Copy& copy) {
       float* memory = memory_.floats().data() + offset(layer, head);
       const float* from = memory + copy.from * block;
       float* to = memory + copy.to * block;
-      std::copy_n(from, key_floats(copy.positions, head_dim_), to);
-      std::copy_n(from + to_values, copy.positions * head_dim_, to + to_values);
+      std::copy_n(from, keys, to);
+      std::copy_n(from + to_values, values, to + to_values);
     }
   }
+  return std::int64_t{layers_.size()} * kv_heads_.size() * (keys + values);
 }
 
 }  // namespace tandem::exec

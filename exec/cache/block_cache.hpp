@@ -22,10 +22,12 @@ class BlockCache {
              std::int64_t positions);
 
   // A step begins: executes its cache operations and takes blocks for its rows' positions, with
-  // the contents that they share. Throws as model::BlockTable does.
-  void begin(const model::Batch& batch);
-  // Takes blocks for `positions` of one sequence; see model::BlockTable::append.
-  void append(std::int32_t sequence, model::Range positions);
+  // the contents that they share. Returns the bytes that were copied for that
+  // (model/cache_copies.hpp). Throws as model::BlockTable does.
+  double begin(const model::Batch& batch);
+  // Takes blocks for `positions` of one sequence; see model::BlockTable::append. Returns the bytes
+  // that were copied.
+  double append(std::int32_t sequence, model::Range positions);
   // Frees all sequences.
   void clear() { table_.clear(); }
 
@@ -43,7 +45,7 @@ class BlockCache {
   // Blocks of one head lie side by side, so that a sequence whose blocks are in order is read as if
   // it were contiguous: [layers][kv heads][blocks][keys and values of a block].
   [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;
-  void copy(const model::BlockTable::Copy& copy);
+  std::int64_t copy(const model::BlockTable::Copy& copy);  // returns floats
 
   model::Range layers_;
   model::Range kv_heads_;

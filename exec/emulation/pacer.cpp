@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/program.hpp"
 #include "model/statistics.hpp"
 #include "model/work.hpp"
 
@@ -131,6 +132,14 @@ Pacer::Interval Pacer::end_copy(const MessageCopy& copy) {
                                ? options_.messages->cpu(copy.kind, copy.payload).value()
                                : 0.0;
   return occupy((measured_s() + message_s) * options_.slowdown * options_.dilation);
+}
+
+Pacer::Interval Pacer::end_cache_copy(model::DeviceIndex device, model::Bytes bytes) {
+  if (options_.pace == Pace::real) return {started_, clock_->now()};
+  const double seconds = options_.pace == Pace::nominal
+                             ? model::cache_copy_time(*options_.costs, device, bytes).value()
+                             : measured_s() * options_.slowdown;
+  return occupy(seconds * options_.dilation);
 }
 
 std::chrono::nanoseconds Pacer::message_time(model::DeviceIndex device, model::TaskKind kind,

@@ -85,6 +85,8 @@ class Pacer {
   Interval end(const model::Batch& batch, const model::Task& task);
   // The same of a capture or delivery.
   Interval end_copy(const MessageCopy& copy);
+  // The same of `bytes` of the cache of `device` that were copied, before the first task of a step.
+  Interval end_cache_copy(model::DeviceIndex device, model::Bytes bytes);
   // What sending (capture) or receiving (deliver) a small message takes of a thread of the paced
   // device that does not compute, as that of a channel with relays. 0 without emulation. Any
   // thread.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/announcement.hpp"
 #include "model/error.hpp"
 #include "model/work.hpp"
 
@@ -87,6 +88,7 @@ std::int32_t Runtime::step(std::int32_t step, const model::TaskGraph& graph,
     whole_.graph = &graph;
     whole_.batch = graph.batch();
     whole_.prepared = &prepared;
+    whole_.entered = false;
     whole_.log.swap(log);
     enter(whole_);
     const std::int32_t token = run(whole_, 0, prepared.programs.actions.size(), sample);
@@ -177,7 +179,14 @@ void Runtime::enter(const Flight& flight) {
   const Lanes& lanes = lanes_of(flight);
   begin_lanes(programs.outgoing, lanes.outgoing, lanes.incoming, outgoing_, flight.step);
   begin_lanes(programs.incoming, lanes.incoming, lanes.outgoing, incoming_, flight.step);
-  compute_->begin(flight.batch);
+}
+
+std::optional<Pacer::TimePoint> Runtime::enter_cache(Flight& flight) {
+  if (std::exchange(flight.entered, true)) return std::nullopt;
+  pacer_->begin();
+  const double copied = compute_->begin(flight.batch);
+  if (copied == 0.0) return std::nullopt;
+  return pacer_->end_cache_copy(options_.device, model::Bytes{copied}).start;
 }
 
 std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
@@ -200,9 +209,11 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
     const auto channel = static_cast<std::size_t>(action.channel);
     switch (action.kind) {
       case Action::Kind::run: {
+        const std::optional<Pacer::TimePoint> copies = enter_cache(flight);
         pacer_->begin();
         token = std::max(token, execute(flight.batch, task, sample));
-        const Pacer::Interval interval = pacer_->end(flight.batch, task);
+        Pacer::Interval interval = pacer_->end(flight.batch, task);
+        if (copies) interval.start = *copies;
         if (action.event >= 0) disk_->done(action.event, interval.end);
         record(action.task, interval);
         break;
@@ -220,6 +231,7 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
         break;
     }
   }
+  static_cast<void>(enter_cache(flight));  // of a device without tasks
   pacer_->settle();
   pacer_->wait();
   return token;
@@ -262,7 +274,12 @@ Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
                    .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
                    .computing_thread = channel.by_computing_thread()};
   pacer_->begin();
-  compute_->read_rows(task.input, task.rows, task.columns, payload);
+  // What an announcement says has come by the control connection: only its bytes pass here.
+  if (model::is_announcement(task)) {
+    std::ranges::fill(payload, 0.0F);
+  } else {
+    compute_->read_rows(task.input, task.rows, task.columns, payload);
+  }
   bytes_sent_ += static_cast<double>(payload.size_bytes());
   if (!pacer_->emulates()) {
     lane.send(position, Clock::now());
@@ -288,7 +305,8 @@ Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
   if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));
   pacer_->begin();
-  compute_->write_rows(task.output, task.rows, task.columns, payload);
+  if (!model::is_announcement(task))
+    compute_->write_rows(task.output, task.rows, task.columns, payload);
   lane.delivered(position);
   return pacer_->end_copy(copy);
 }

@@ -124,6 +124,7 @@ class Runtime {
     const model::TaskGraph* graph = nullptr;
     model::Batch batch{};
     const PreparedStep* prepared = nullptr;
+    bool entered = false;  // its cache operations have taken effect
     bool finished = false;
     TimeLog log{};
   };
@@ -145,7 +146,7 @@ class Runtime {
   template <class Lane, class Other>
   void begin_lanes(const std::vector<ChannelProgram>& channels, const std::vector<Lane*>& used,
                    const std::vector<Other*>& others, Channels<Lane>& lanes, std::int32_t step);
-  // Lanes and cache; then actions [first, last); then until all payloads have passed.
+  // Lanes; then actions [first, last); then until all payloads have passed.
   void enter(const Flight& flight);
   std::int32_t run(Flight& flight, std::size_t first, std::size_t last, const SampleToken& sample);
   void drain(Flight& flight);
@@ -155,6 +156,9 @@ class Runtime {
   void prepare_loads(const model::TaskGraph& graph, DiskProgram& disk);
   std::int32_t execute(const model::Batch& batch, const model::Task& task,
                        const SampleToken& sample);
+  // The step's place in the cache, before its first task: when the copies began that this took, if
+  // it took any.
+  std::optional<Pacer::TimePoint> enter_cache(Flight& flight);
   [[nodiscard]] Pacer::Interval capture(const model::Task& task, OutgoingLane& lane,
                                         const ChannelProgram& channel, std::int32_t position);
   [[nodiscard]] Pacer::Interval deliver(const model::Task& task, IncomingLane& lane,

@@ -8,6 +8,7 @@
 
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/wire_fields.hpp"
+#include "model/announcement.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 
@@ -185,8 +186,8 @@ void read(Reader& r, Peers& m) {
   }
 }
 
-constexpr std::size_t kSegmentBytes = 16;
-constexpr std::size_t kCacheOpBytes = 13;
+constexpr auto kSegmentBytes = static_cast<std::size_t>(model::kAnnouncedSegmentBytes);
+constexpr auto kCacheOpBytes = static_cast<std::size_t>(model::kAnnouncedCacheOpBytes);
 
 void write(Writer& w, const StepBegin& m) {
   require(m.batch.segments.size() <= kMaxSegments && m.batch.cache.size() <= kMaxCacheOps &&
@@ -202,7 +203,7 @@ void write(Writer& w, const StepBegin& m) {
   }
   w.u32(static_cast<std::uint32_t>(m.batch.cache.size()));
   for (const model::CacheOp& op : m.batch.cache) {
-    w.u8(static_cast<std::uint8_t>(op.kind));
+    w.i32(static_cast<std::int32_t>(op.kind));
     w.i32(op.sequence);
     w.i32(op.from);
     w.i32(op.positions);
@@ -239,7 +240,10 @@ void read(Reader& r, StepBegin& m) {
   m.batch.cache.reserve(ops);
   for (std::size_t i = 0; i < ops; ++i) {
     model::CacheOp op;
-    op.kind = r.choice("cache operation", model::CacheOpKind::truncate);
+    const std::uint32_t kind = r.u32();
+    if (kind < 1 || kind > static_cast<std::uint32_t>(model::CacheOpKind::truncate))
+      r.fail("cache operation", std::to_string(kind), "1 to 3");
+    op.kind = static_cast<model::CacheOpKind>(kind);
     op.sequence = r.natural("sequence");
     op.from = r.natural("sequence to fork from");
     op.positions = r.natural("positions");

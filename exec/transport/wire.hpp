@@ -22,7 +22,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 5;
+inline constexpr std::uint32_t kWireVersion = 6;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;
@@ -96,6 +96,7 @@ struct Peers {                           // by device; empty: it does not listen
   std::vector<std::string> addresses{};  // host:port
   bool operator==(const Peers&) const = default;
 };
+// An announcement; its frame has model::announcement_bytes.
 struct StepBegin {
   std::int32_t step = 0;
   model::Batch batch{};

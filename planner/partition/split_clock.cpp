@@ -233,10 +233,10 @@ void SplitClock::set(const Split& split) {
 double SplitClock::time(const Split& split) {
   set(split);
   const Plan& plan = plan_;
-  const auto lower = find_strategy(plan.strategy).lower;
+  const Strategy& strategy = find_strategy(plan.strategy);
   double time = 0.0;
   for (const Phase& phase : phases_) {
-    const model::TaskGraph graph = lower(plan, phase.batch);
+    const model::TaskGraph graph = strategy.lower(plan, phase.batch);
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);
@@ -248,7 +248,7 @@ double SplitClock::time(const Split& split) {
 SplitClock::Measured SplitClock::measure(const Split& split) {
   set(split);
   const Plan& plan = plan_;
-  const auto lower = find_strategy(plan.strategy).lower;
+  const Strategy& strategy = find_strategy(plan.strategy);
   const std::size_t devices = plan.devices.size();
   Measured measured;
   std::vector<bool> has_heads(devices);
@@ -259,7 +259,7 @@ SplitClock::Measured SplitClock::measure(const Split& split) {
   }
   const auto layer = std::min(kMiddle, static_cast<std::int32_t>(plan.model.layers) - 1);
   for (const Phase& phase : phases_) {
-    const model::TaskGraph graph = lower(plan, phase.batch);
+    const model::TaskGraph graph = strategy.lower(plan, phase.batch);
     model::OneStep step(graph);
     model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/true);
     model::evaluate_analytic(plan.cluster, costs_, step, recorder);

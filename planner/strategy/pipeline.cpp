@@ -81,7 +81,7 @@ Strategy pipeline_strategy() {
   return {.name = "pipeline",
           .summary = "whole layers on each device, one after the other (model parallelism)",
           .splits_layers = true,
-          .lower = lower,
+          .tasks = lower,
           .check = check};
 }
 

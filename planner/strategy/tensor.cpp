@@ -151,7 +151,7 @@ Strategy tensor_strategy() {
   return {.name = "tensor",
           .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
           .splits = true,
-          .lower = lower,
+          .tasks = lower,
           .check = check};
 }
 

@@ -1,0 +1,58 @@
+#pragma once
+
+// What a task reads and writes of a device's storage: the one list that places messages among the
+// tasks of a device (model/message_places.hpp) and that conflicts are found by
+// (model/conflicts.hpp). A test of the executor holds its kernels against it.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "model/task_graph.hpp"
+
+namespace tandem::model {
+
+// Buffers that an executor reads and writes for a task besides its input and output; of the cache,
+// the task's layer. Whoever orders tasks and transfers must know of them.
+[[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
+[[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
+
+// Rows and columns of a buffer.
+struct Area {
+  Range rows{};
+  Range columns{};
+  bool operator==(const Area&) const = default;
+};
+inline constexpr Range kEverything{0, std::numeric_limits<std::int32_t>::max()};
+
+[[nodiscard]] inline bool meet(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
+[[nodiscard]] inline bool meet(const Area& a, const Area& b) {
+  return meet(a.rows, b.rows) && meet(a.columns, b.columns);
+}
+[[nodiscard]] inline bool within(const Area& inner, const Area& outer) {
+  return outer.rows.contains(inner.rows) && outer.columns.contains(inner.columns);
+}
+
+// The elements of a buffer that a task uses, at most: those that it names if it copies or adds,
+// else all.
+[[nodiscard]] Area area_of(const Task& task);
+
+// The layer whose part of `buffer` a task of `layer` uses: only the cache has parts; else -1.
+[[nodiscard]] inline std::int32_t cache_layer_of(BufferRef buffer, std::int32_t layer) {
+  return buffer.kind == BufferKind::key_value ? layer : -1;
+}
+
+struct Access {
+  BufferRef buffer{};
+  std::int32_t layer = -1;  // of the cache, else -1
+  Area area{};
+  bool writes = false;
+};
+
+// All that `task` reads and writes of the storage of `device`, reads first. Of a transfer the
+// sender's storage is read, the receiver's written. Weights are not among it: tasks name them by
+// their block.
+[[nodiscard]] std::vector<Access> accesses_of(const Task& task, DeviceIndex device);
+
+}  // namespace tandem::model
