@@ -129,7 +129,7 @@ TaskGraph announced(TaskGraph graph, const Cluster& cluster, DeviceIndex master)
     for (const TaskIndex d : graph.dependencies(i)) dependencies.push_back(d + shift);
     whole.add(task, dependencies, graph.awaited_events(i));
   }
-  for (const TaskIndex mark : graph.events()) whole.carry(mark + shift);
+  for (const TaskIndex event : graph.events()) whole.record_event(event + shift);
   return whole;
 }
 

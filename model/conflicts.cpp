@@ -147,7 +147,7 @@ class Checker {
     std::vector<TaskIndex> releases;
     std::map<BlockName, TaskIndex> loaded;    // and not released
     std::map<BlockName, TaskIndex> released;  // and not loaded again
-    std::vector<std::int32_t> marks;          // by number, ascending
+    std::size_t events = 0;                   // that the device records
   };
 
   void check_weights() {
@@ -158,9 +158,9 @@ class Checker {
       own.loads.push_back(i);
       own.released.try_emplace(block_of(at(i)), i);  // what is not loaded yet is not there
     }
-    for (std::size_t m = 0; m < graph_.events().size(); ++m) {
-      const auto own = streamed.find(at(graph_.events()[m]).device);
-      if (own != streamed.end()) own->second.marks.push_back(static_cast<std::int32_t>(m));
+    for (const TaskIndex i : graph_.events()) {
+      const auto own = streamed.find(at(i).device);
+      if (own != streamed.end()) ++own->second.events;
     }
     for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
       if (const auto own = streamed.find(at(i).device); own != streamed.end())
@@ -197,7 +197,7 @@ class Checker {
 
   void check_window(Streamed& own) {
     if (fault_) return;
-    const std::size_t room = own.marks.size();
+    const std::size_t room = own.events;
     for (std::size_t n = 0; n < own.loads.size(); ++n) {
       const TaskIndex load = own.loads[n];
       if (n >= room) {
@@ -206,11 +206,11 @@ class Checker {
         return fail(load, "takes the room of the block of", own.loads[n - room],
                     "expected to wait for its release");
       }
-      // Of the step before, which carries the same marks.
+      // Of the step before, which records the same events.
       const std::size_t before = own.loads.size() + n - room;
-      const bool waits = std::ranges::any_of(graph_.awaited_events(load), [&](std::int32_t mark) {
+      const bool waits = std::ranges::any_of(graph_.awaited_events(load), [&](std::int32_t event) {
         return before < own.releases.size() &&
-               graph_.events()[static_cast<std::size_t>(mark)] == own.releases[before];
+               graph_.events()[static_cast<std::size_t>(event)] == own.releases[before];
       });
       // What is in order behind one that waits for a later release waits, too.
       if (!waits)

@@ -18,7 +18,7 @@ namespace tandem::model {
 //     another message has made, without waiting for it;
 //   a task that uses a block of streamed weights without waiting for its load, or after its
 //     release; a load that does not wait for the release of the block whose room it takes, which
-//     is as many loads before it as the device carries marks, the step before included;
+//     is as many loads before it as the device records events, the step before included;
 //   with several steps in flight: a task of the finish that reads what neither the finish nor a
 //     message delivered in it has made. Between the finish and all else of its step the lane does
 //     other steps, which use the same buffers, though not the same sequences' caches.

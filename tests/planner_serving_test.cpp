@@ -103,7 +103,8 @@ void check_schedule(const std::vector<InferenceRequest>& requests, const Capacit
     outcomes.push_back(served.sampled_s.empty() ? served.end_s : served.sampled_s.back());
     for (const model::Segment& s : step.batch.segments) {
       CHECK(step.not_before_s >= known[s.sequence]);
-      known[s.sequence] = outcomes.back();
+      // The chunks of a prompt do not wait for each other.
+      if (s.sampled > 0) known[s.sequence] = outcomes.back();
     }
     CHECK(static_cast<std::int64_t>(step.batch.segments.size()) <= planner::in_a_step(capacity));
     CHECK(step.not_before_s >= before);

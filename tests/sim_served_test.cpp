@@ -91,5 +91,42 @@ TEST_CASE("sim/served: four steps in flight on four devices are three times as f
   CHECK(rate(plan, 4, 1) < rate(plan, 4, 4));
 }
 
+// From its arrival to its first token, of one request whose prompt is read in chunks of four rows.
+double first_token(const planner::Plan& plan, std::int64_t steps, bool simgrid) {
+  const std::vector<InferenceRequest> requests{
+      {.id = "long", .prompt_tokens = 48, .new_tokens = 2}};
+  const planner::Policy& policy = planner::find_policy("continuous");
+  const planner::ServingOptions options{
+      .chunk = 4, .capacity = planner::wanted_capacity(requests, policy, 4, steps)};
+  planner::RequestScheduler scheduler(requests, policy, options);
+  planner::GraphCache graphs(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  if (simgrid) {
+    sim::replay_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+  } else {
+    model::evaluate_scheduled(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+  }
+  REQUIRE(recorder.served().size() == 13);
+  // Each position once, and in order; the last chunk and the token after it are sampled.
+  std::int32_t past = 0;
+  for (const model::ServedStep& step : recorder.served()) {
+    REQUIRE(step.step.batch.segments.size() == 1);
+    CHECK(step.step.batch.segments[0].past == past);
+    past += step.step.batch.segments[0].rows;
+    CHECK(step.sampled_s.size() == (past < 48 ? 0U : 1U));
+  }
+  return recorder.served()[11].sampled_s.front();
+}
+
+TEST_CASE("sim/served: chunks of one prompt follow each other through a pipeline") {
+  const planner::Plan plan = pipeline_of(4);
+  const double one = first_token(plan, 1, false);
+  const double four = first_token(plan, 4, false);
+  CHECK(first_token(plan, 1, true) == doctest::Approx(one).epsilon(1e-9));
+  CHECK(first_token(plan, 4, true) == doctest::Approx(four).epsilon(1e-9));
+  // 12 chunks one after the other; or the first, and 11 more a stage of four later.
+  CHECK(four < one * (1.0 + 11.0 / 3.0) / 12.0);
+}
+
 }  // namespace
 }  // namespace tandem::test

@@ -59,8 +59,8 @@ std::vector<Flag> workload_flags() {
       {"policy", "P", policies},
       {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"},
       {"in-flight", "N",
-       "steps of different sequences under way at once on a pipeline [auto: one a stage, as "
-       "planned]"}};
+       "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
+       "[auto: one a stage, as planned]"}};
 }
 
 std::optional<Served> served_workload(const Options& options, const model::Transformer& model,

@@ -9,6 +9,7 @@
 #include "exec/runtime/available_memory.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/weights/layout.hpp"
+#include "model/conflicts.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/work.hpp"
@@ -91,6 +92,14 @@ RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
                               : "a shorter prompt, or plan for this length"));
   }
   return run;
+}
+
+// Builds that check themselves refuse a lowering that does not order what its tasks do.
+void prepare(Runtime& runtime, const model::TaskGraph& graph) {
+#ifdef TANDEM_CHECKS_ORDER
+  if (!runtime.is_prepared(graph)) model::require_ordered(graph);
+#endif
+  runtime.prepare(graph);
 }
 
 }  // namespace
@@ -260,8 +269,8 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
       served_graphs_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {
   if (window_) compute_.set_embedding_rows(*window_);
-  runtime_.prepare(graphs_.prompt());
-  runtime_.prepare(graphs_.decode());
+  prepare(runtime_, graphs_.prompt());
+  prepare(runtime_, graphs_.decode());
   const std::size_t of_prompt = runtime_.records(graphs_.prompt());
   const std::size_t of_decode = runtime_.records(graphs_.decode());
   const auto steps = static_cast<std::size_t>(graphs_.count());
@@ -323,7 +332,7 @@ std::optional<DeviceRun::Served> DeviceRun::serve(std::int32_t i, const model::B
   if (i == 0) runtime_.disk_available(begin);
   if (i == 0 || waited) pacer_.available(begin);
   const model::TaskGraph& graph = served_graphs_.graph_of(batch);
-  runtime_.prepare(graph);
+  prepare(runtime_, graph);
   if (!tokens.empty()) compute_.set_tokens(tokens);
   if (steps_of(options_.run) > 1) {
     take_done(false);
@@ -381,7 +390,7 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
                 " are scored; install the same tandem on every device");
   }
   const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
-  runtime_.prepare(graph);
+  prepare(runtime_, graph);
   compute_.reset();  // the text before
   if (!tokens.empty()) compute_.set_tokens(tokens);
   TimeLog forgotten;

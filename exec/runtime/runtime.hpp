@@ -57,6 +57,9 @@ class Runtime {
   // Works out the lane programs of `graph` and of what it is advanced to, and makes room for it.
   // Throws Error if this device cannot execute the graph.
   void prepare(const model::TaskGraph& graph);
+  [[nodiscard]] bool is_prepared(const model::TaskGraph& graph) const {
+    return prepared_.contains(graph.structure());
+  }
   // Frees what prepare() worked out, for a graph that will not be executed again.
   void forget(const model::TaskGraph& graph) { prepared_.erase(graph.structure()); }
 

@@ -14,6 +14,16 @@ std::int64_t rows_of(std::span<const InferenceRequest> requests, std::int64_t ch
   return chunk > 0 ? std::min(rows, chunk) : rows;
 }
 
+// How many steps have something to do at once: one a sequence, and one a chunk of its prompt.
+std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t chunk) {
+  std::int64_t steps = 0;
+  for (const InferenceRequest& request : requests) {
+    steps += chunk > 0 ? std::max<std::int64_t>(1, (request.prompt_tokens + chunk - 1) / chunk) : 1;
+    if (steps >= kMostSteps) return kMostSteps;
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::int64_t reserved_positions(std::int64_t positions) {
@@ -34,7 +44,7 @@ Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Polic
   Capacity capacity{.rows = rows_of(requests, chunk) + sequences - 1,
                     .positions = 0,
                     .sequences = sequences,
-                    .steps = std::min({steps, sequences, kMostSteps})};
+                    .steps = std::min(steps, most_steps(requests, chunk))};
   for (const InferenceRequest& request : requests)
     capacity.positions += reserved_positions(request.positions());
   return capacity;

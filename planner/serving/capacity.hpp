@@ -36,9 +36,9 @@ inline constexpr std::int64_t kMostSteps = 16;
 [[nodiscard]] Capacity larger(const Capacity& a, const Capacity& b);
 
 // What `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0: whole): as
-// many sequences as it ever has, as many of `steps` in flight as it has sequences for, the longest
-// prompt or chunk beside a row of every other sequence (of one step, if it is to be served so), and
-// all their positions.
+// many sequences as it ever has, as many of `steps` in flight as it has sequences and chunks for,
+// the longest prompt or chunk beside a row of every other sequence (of one step, if it is to be
+// served so), and all their positions.
 [[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
                                        const Policy& policy, std::int64_t chunk,
                                        std::int64_t steps = 1);

@@ -136,7 +136,8 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
   check_order(requests, source);
   for (std::size_t s = 0; s < schedule.size(); ++s) check_submission(schedule, s, requests, source);
   std::vector<std::int64_t> read(requests.size());
-  std::vector<std::int32_t> after(requests.size());  // steps, of which a request's last one is one
+  std::vector<std::int32_t> after(
+      requests.size());  // steps, of which a request's last sample is one
   std::int32_t ended = 0;
   for (std::size_t s = 0; s < schedule.size(); ++s) {
     if (schedule[s].ended < ended || schedule[s].ended > static_cast<std::int32_t>(s)) {
@@ -170,7 +171,8 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
                     " has rows of sequence " + std::to_string(segment.sequence) +
                     ", too, expected that to have ended; write the result again with `tandem run`");
       }
-      after[r] = static_cast<std::int32_t>(s) + 1;
+      // The next chunk of a prompt does not wait for the one before.
+      if (segment.sampled > 0) after[r] = static_cast<std::int32_t>(s) + 1;
       seen[r] = true;
       if (read[r] == 0) not_before = std::max(not_before, requests[r].arrival_s);
       read[r] += segment.rows;

@@ -50,8 +50,14 @@ model::Decision RequestScheduler::next(double now, std::span<const model::StepOu
   model::ScheduledStep step{.not_before_s = now, .batch = batch(places)};
   step.ended = flying_.empty() ? made_ : flying_.front().step;
   flying_.push_back({.step = made_++, .batch = step.batch});
-  for (const model::Segment& segment : step.batch.segments)
-    active_[place_of(segment.sequence)].flies = true;
+  for (const model::Segment& segment : step.batch.segments) {
+    Progress& progress = active_[place_of(segment.sequence)];
+    progress.read += segment.rows;
+    // What comes after the prompt depends on tokens; the next chunk of it on the cache alone, which
+    // every device has in the order of steps.
+    progress.flies = progress.read >= requests_[progress.request].prompt_tokens;
+    progress.since = waits_++;
+  }
   return {.step = std::move(step)};
 }
 
@@ -74,9 +80,12 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
     const std::size_t place = place_of(segment.sequence);
     Progress& progress = active_[place];
     const InferenceRequest& request = requests_[progress.request];
-    progress.read += segment.rows;
-    progress.flies = false;
-    progress.since = waits_++;
+    // Of a prompt's chunks that are in flight together, the last one.
+    const bool last = segment.past + segment.rows == progress.read;
+    if (last) {
+      progress.flies = false;
+      progress.since = waits_++;
+    }
     bool stopped = false;
     for (std::int32_t i = 0; i < segment.sampled; ++i, ++row) {
       ++progress.sampled;
@@ -87,7 +96,7 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
       stopped = options_.ends && options_.ends(progress.request, token);
     }
     const bool done =
-        progress.read >= request.prompt_tokens && progress.sampled >= request.new_tokens;
+        last && progress.read >= request.prompt_tokens && progress.sampled >= request.new_tokens;
     if (!done && !stopped) continue;
     reserved_ -= reservation(request);
     freed_.push_back({.kind = model::CacheOpKind::free, .sequence = segment.sequence});

@@ -25,9 +25,11 @@ struct ServingOptions {
 // A step has the rows of prompts first, in the order in which requests were admitted, then one row
 // for each sequence whose prompt has been read. Sequences are named by the request's index.
 //
-// As many steps are in flight as the capacity says, if there are as many sequences. A sequence is
-// in at most one of them. Those that are in none are shared out evenly among the steps that may
-// begin, those that have waited longest first; no step gets more than an even share of all.
+// As many steps are in flight as the capacity says, if there are as many sequences, or chunks of
+// prompts. A sequence is in at most one of them, but for the chunks of its prompt, which may follow
+// each other without waiting: each device has them in the order of steps. Sequences that may go on
+// are shared out evenly among the steps that may begin, those that have waited longest first; no
+// step gets more than an even share of all.
 class RequestScheduler : public model::Scheduler {
  public:
   // Requests as parse_requests leaves them: counted, sorted by arrival. Throws Error if one does
@@ -45,10 +47,10 @@ class RequestScheduler : public model::Scheduler {
  private:
   struct Progress {  // of a request that is under way
     std::size_t request = 0;
-    std::int64_t read = 0;  // positions in the cache
+    std::int64_t read = 0;  // positions in the cache, with those of steps in flight
     std::int64_t sampled = 0;
-    bool flies = false;      // in a step
-    std::int64_t since = 0;  // when it came to be in none, counted
+    bool flies = false;      // in a step whose outcome it must wait for
+    std::int64_t since = 0;  // when it came to wait for a step, counted
   };
   struct Flying {
     std::int32_t step = 0;
