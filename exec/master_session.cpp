@@ -123,8 +123,7 @@ void MasterSession::announce(std::int32_t i, const model::Batch& batch,
     control().send(d, step);
   }
   announced_.messages += static_cast<std::int64_t>(peers_.size());
-  announced_.cpu_s +=
-      std::chrono::duration<double>(system_lane_clock().cpu_time() - begin).count();
+  announced_.cpu_s += std::chrono::duration<double>(system_lane_clock().cpu_time() - begin).count();
 }
 
 void MasterSession::wait_until(Clock::time_point when) {
