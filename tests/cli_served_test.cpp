@@ -76,7 +76,14 @@ TEST_CASE("cli/served: requests are planned for, predicted, run, compared and re
     CHECK(measured["environment"]["policy"] == policy);
     CHECK(measured["metrics"]["throughput_tokens_per_s"].get<double>() > 0.0);
     bench.must(simulate({"--schedule", "measured.json", "--quiet", "--out", "replayed.json"}));
-    CHECK(bench.result("replayed.json")["schedule"].size() == measured["schedule"].size());
+    const Json replayed = bench.result("replayed.json");
+    CHECK(replayed["schedule"].size() == measured["schedule"].size());
+    // The same steps are announced with the same bytes.
+    for (const char* const key : {"announcements", "announcement_bytes"}) {
+      CAPTURE(key);
+      CHECK(replayed["environment"][key] == measured["environment"][key]);
+    }
+    CHECK(measured["environment"]["announcement_bytes"] != "0");
     check_refused(bench, simulate({"--schedule", "predicted.json"}), 1, "'kind' is \"predicted\"");
     const std::string table =
         bench.good({"compare", "replayed.json", "measured.json", "--out", "compared"});

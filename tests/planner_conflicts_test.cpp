@@ -102,7 +102,7 @@ TEST_CASE("planner/conflicts: so does every uneven share") {
     for (const std::string& allreduce : kAllreduces) {
       planner::Plan plan = plan_of("tensor", gqa, master, split);
       plan.allreduce = {allreduce, allreduce};
-      CAPTURE(master);
+      CAPTURE(plan.master);
       CAPTURE(allreduce);
       for (const TaskGraph& graph : graphs_of(plan)) {
         CHECK(model::find_conflict(graph).value_or("") == "");

@@ -82,7 +82,8 @@ TEST_CASE("sim/cache copies: a step that writes into a shared block takes as lon
       const First without = first_tasks(plan, simgrid, steps_of(alone));
       REQUIRE(with.size() == without.size());
       for (const auto& [key, length] : without) {
-        const auto [device, step] = key;
+        const model::DeviceIndex device = key.first;
+        const std::int32_t step = key.second;
         CAPTURE(device);
         CAPTURE(step);
         const model::Bytes bytes = model::copied_bytes(graphs.graph_of(alone), device, copied);
