@@ -10,17 +10,16 @@ namespace {
 std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents& extents) {
   const bool generates = plan.model.architecture().generates();
   std::vector<model::Batch> batches;
+  // Of every sequence one that ended may be freed, and itself begun; announcements say so.
+  const std::vector<model::CacheOp> ops(static_cast<std::size_t>(2 * extents.sequences));
   batches.push_back(
-      {{{.rows = static_cast<std::int32_t>(extents.rows), .sampled = generates ? 1 : 0}}});
+      {{{.rows = static_cast<std::int32_t>(extents.rows), .sampled = generates ? 1 : 0}}, ops});
   if (!generates) return batches;
-  model::Batch tokens;
+  model::Batch tokens{.segments = {}, .cache = ops};
   const std::int64_t sequences = std::min(extents.sequences, extents.rows);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(sequences); ++i)
     tokens.segments.push_back({.sequence = i, .rows = 1});
   batches.push_back(std::move(tokens));
-  // Of every sequence one that ended may be freed, and itself begun; announcements say so.
-  for (model::Batch& batch : batches)
-    batch.cache.resize(static_cast<std::size_t>(2 * extents.sequences));
   return batches;
 }
 
