@@ -1,13 +1,25 @@
 #pragma once
 
 // A plan in, tokens out: the page that a program needs to execute a plan. Everything else of exec/
-// is behind it.
+// is behind it. tests/consumer/main.cpp is a program that uses it.
+//
+// A plan comes from a file that `tandem plan` wrote (planner/plan.hpp), or from a search
+// (planner/search.hpp; planner/local_plan.hpp for this machine alone):
+//
+//   const planner::Plan plan = planner::parse_plan_json(text_of_file, "plan.json");
 //
 //   exec::ExecuteOptions options;
 //   options.weights = "tinyllama-1.1b";  // a Hugging Face folder
 //   options.prompt = "Once upon a time";
 //   options.on_text = [](std::size_t, std::string_view text) { std::cout << text << std::flush; };
 //   const exec::Execution done = exec::execute(plan, options);
+//   std::cout << done.tokens.size() << " tokens, the first after "
+//             << done.result.metrics.ttft_s << " s\n";
+//
+// A plan over several devices needs to know where the others are:
+//
+//   options.devices = exec::RemoteAt{.workers = addresses, .key = exec::read_key_file("key")};
+//   options.devices = exec::EmulatedOn{.program = "/usr/bin/tandem"};  // or all on this machine
 
 #include <cstdint>
 #include <filesystem>
@@ -64,7 +76,8 @@ struct ExecuteOptions {
   Interrupt* interrupt = nullptr;            // lets another thread end the run; null: nothing does
 
   // These are called one at a time, on any thread; what they throw ends the run.
-  // More of the text, prompt included; of many requests all of a text, once its request has ended.
+  // on_text is told more of the text, prompt included; of many requests, each whole text once its
+  // request has ended.
   std::function<void(std::size_t request, std::string_view text)> on_text;
   std::function<void()> on_token;                           // a token was chosen, its text told
   std::function<void(const std::string& stage)> on_stage;   // what is done before the first token
@@ -73,8 +86,8 @@ struct ExecuteOptions {
 };
 
 struct Execution {
-  std::vector<std::int32_t>
-      tokens;                      // new ones, of the only request; see `result` for those of many
+  // The new tokens of the only request; those of many are in `result`.
+  std::vector<std::int32_t> tokens;
   std::vector<std::string> texts;  // by request: prompt and new tokens
   std::vector<float> hidden;       // of an encoder instead: the last states, [prompt, hidden]
   std::int64_t prompt_tokens = 0;  // of the only request

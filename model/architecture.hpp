@@ -47,7 +47,7 @@ struct Architecture {
   Mask mask = Mask::causal;
   Outcome outcome = Outcome::token;
 
-  // Vectors of a norm: a weight, and for LayerNorm a bias.
+  // How many vectors a norm has: a weight, and for LayerNorm a bias.
   [[nodiscard]] std::int64_t norm_vectors() const { return norm == Norm::layer ? 2 : 1; }
   [[nodiscard]] bool post_norm() const { return norm_place == NormPlace::after; }
   [[nodiscard]] bool learned() const { return positions == Positions::learned; }
@@ -60,7 +60,7 @@ struct Architecture {
 
 [[nodiscard]] std::string_view to_string(Family family);
 [[nodiscard]] std::string_view to_string(Activation activation);  // as Hugging Face's ACT2FN has it
-// By any of the names that ACT2FN has for it; none: not one of these.
+// The activation by any of the names that ACT2FN has for it; nothing for another name.
 [[nodiscard]] std::optional<Activation> activation_of(std::string_view name);
 
 }  // namespace tandem::model

@@ -60,11 +60,11 @@ class BlockTable {
   // Whether all of `positions` are in blocks of this device.
   [[nodiscard]] bool holds(std::int32_t sequence, Range positions) const;
 
-  // Blocks that append would take now.
+  // How many blocks append would take now.
   [[nodiscard]] std::int64_t needs(std::int32_t sequence, Range positions) const;
   [[nodiscard]] std::int64_t free_blocks() const { return static_cast<std::int64_t>(free_.size()); }
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(references_.size()); }
-  // Sequences whose tables name the block.
+  // How many sequences' tables name the block.
   [[nodiscard]] std::int32_t references(std::int32_t block) const;
 
  private:

@@ -31,14 +31,14 @@ struct Evaluated {
   DeviceIndex master = 0;
 };
 
-// What the first two of `steps` wait for. Walks back from each step's sample through the actions of
-// its Program, always to what ended last among dependencies and lane predecessor. `trace` has the
-// spans of the first two of `steps` at least. A transfer's time is its route's latency, its
-// sender's message overhead, and the rest, which is laid to that link of the route that the step's
-// messages occupy longest: where one waits for the others.
+// Finds what the first two of `steps` wait for. Walks back from each step's sample through the
+// actions of its Program, always to what ended last among dependencies and lane predecessor.
+// `trace` has the spans of the first two of `steps` at least. A transfer's time is its route's
+// latency, its sender's message overhead, and the rest, which is laid to that link of the route
+// that the step's messages occupy longest: where one waits for the others.
 [[nodiscard]] Bottleneck find_bottleneck(const Evaluated& run, Steps& steps, const Trace& trace);
 
-// "what 61%, what 30%, what 9%": the largest few.
+// The largest few in words: "compute of laptop 61%, bandwidth of wifi 30%, latency of links 9%".
 [[nodiscard]] std::string to_text(const std::vector<Waiting>& waiting);
 
 }  // namespace tandem::model

@@ -2,8 +2,8 @@
 
 // The slots that messages of a channel wait in at both ends: at the sender until they are sent, at
 // the receiver until they are delivered and passed on. (A relay has none at its sender: it is sent
-// from the slot in which its source arrived.) The one rule that predicted memory, the executor's
-// allocation and its schedule share.
+// from the slot in which its source arrived.) This is the one rule that predicted memory, the
+// executor's allocation and its lane programs share.
 
 #include <cstdint>
 #include <vector>
@@ -34,8 +34,9 @@ struct ChannelSlots {
 // How many steps may be under way at once.
 inline constexpr std::int32_t kStepsInFlight = 1;
 
-// Both ends that `device` has in `graph`: its outgoing channels by peer, ascending, then the
-// incoming ones. `places` has the entries of this device and of those that it sends to.
+// Returns the ends of channels that `device` has in `graph`: its outgoing channels by peer,
+// ascending, then the incoming ones. `places` has the entries of this device and of those that it
+// sends to.
 //
 // Slots suffice so that no cyclic waiting can arise, even if the network itself holds nothing and a
 // receiver takes a message only when it wants it or one behind it: a receiver has room for every

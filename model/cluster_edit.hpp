@@ -9,7 +9,7 @@
 
 namespace tandem::model {
 
-// The cluster with other devices or links; `change` is given each.
+// The cluster with other devices or links: `change` is given each of them, and may set its numbers.
 [[nodiscard]] Cluster with_devices(const Cluster& cluster,
                                    const std::function<void(Device&)>& change);
 [[nodiscard]] Cluster with_links(const Cluster& cluster, const std::function<void(Link&)>& change);

@@ -13,8 +13,7 @@ namespace tandem::model {
 // Throws Error unless each field of `root` is
 //   - one of `read`, which the caller reads; or
 //   - a setting of which tandem plans and computes certain values only, and has one of them
-//   (biases,
-//     activations, order of norms, partial rotation); or
+//     (biases, activations, order of norms, partial rotation); or
 //   - known to change neither work, memory nor result (training, naming, sampling defaults).
 // A field that tandem does not know is refused by name, as it may change what the model computes.
 // null counts as absent everywhere.

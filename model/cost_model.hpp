@@ -16,15 +16,17 @@ class CostModel {
   // fetch, load and release has at least one point, intensity positive and ascending.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
-  // Seconds that a cpu task takes on its device:
+  // Returns the seconds that a cpu task takes on its device:
   //   overhead + streamed_bytes * f(intensity)
   // f interpolates the kind's points linearly in intensity; beyond the last point it grows in
   // proportion to intensity, before the first it is constant. A release takes no time; a fetch
   // takes an embed's, and its disk's beside, which is not part of this. Throws logic_error for
   // other lanes.
+  // An example: with points (1, 0.1 ns) and (8, 0.25 ns) and 3 us of overhead, a matrix of 1 MB
+  // times 8 rows takes 253 us.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
-  // Seconds that `work` takes as a task of `kind` on `device`, for estimates of work that is in no
-  // task graph (yet).
+  // Returns the seconds that `work` takes as a task of `kind` on `device`, for estimates of work
+  // that is in no task graph (yet).
   [[nodiscard]] Seconds compute_time(DeviceIndex device, TaskKind kind, const Work& work) const;
 
   // What one transfer costs beyond its route and both ends' computing threads, from the sender's
@@ -52,9 +54,9 @@ class CostModel {
   std::vector<DeviceProfile> profiles_;
 };
 
-// Seconds that `task`, whose work is `work`, takes its cpu or disk lane: compute_time; of loads and
-// fetches, bytes / disk bandwidth (besides). Throws logic_error for channels, and for a device
-// without a disk.
+// Returns the seconds that `task`, whose work is `work`, takes of its cpu or disk lane:
+// compute_time; of loads and fetches, bytes / disk bandwidth (besides). Throws logic_error for
+// channels, and for a device without a disk.
 [[nodiscard]] Seconds lane_time(const Cluster& cluster, const CostModel& costs, const Task& task,
                                 const Work& work);
 

@@ -14,14 +14,14 @@ struct Csv {
   std::vector<std::string> header{};
   std::vector<std::vector<std::string>> rows{};  // as many fields as the header
   std::vector<std::size_t> lines{};              // of the text, from 1: where each row stands
-  // Position of a column. Throws logic_error if there is none.
+  // The position of the column called `name`. Throws logic_error if there is none.
   [[nodiscard]] std::size_t column(std::string_view name) const;
   // The field of a row in a column. Throws logic_error or out_of_range if there is none.
   [[nodiscard]] const std::string& at(std::size_t row, std::string_view name) const;
 };
 
-// Throws Error (source:line, what is wrong, remedy) for an empty text, a quote out of place or rows
-// of another length than the header, and beyond 10^7 fields.
+// Reads a table. Throws Error (source:line, what is wrong, remedy) for an empty text, a quote out
+// of place or rows of another length than the header, and beyond 10^7 fields.
 [[nodiscard]] Csv parse_csv(std::string_view text, std::string_view source);
 
 // One line, with its line break; fields are quoted where they must be.

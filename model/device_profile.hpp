@@ -16,7 +16,7 @@
 namespace tandem::model {
 
 // One measured point: a task whose every streamed byte serves `intensity` rows takes
-// seconds_per_byte * streamed bytes, beyond the overhead.
+// seconds_per_byte * streamed bytes, beyond the overhead. In JSON the intensity is called `reuse`.
 struct RatePoint {
   double intensity = 1.0;
   double seconds_per_byte = 0.0;
@@ -60,7 +60,7 @@ struct DeviceProfile {
 // 52(4), 2009
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
-// `profile` of a machine whose computing threads take `factor` times as long, copies and messages
+// The profile of a machine whose computing threads take `factor` times as long, copies and messages
 // included; transfer is unchanged, as emulation slows computing only, and so is the disk. Throws
 // logic_error unless factor > 0.
 [[nodiscard]] DeviceProfile slowed(DeviceProfile profile, double factor);

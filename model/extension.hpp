@@ -14,8 +14,8 @@
 //   and step b, evaluated from the point of that line that is n = b, decides alike too,
 //   then every step between does, its state is on the line, and all its times, sums and counts are
 //   linear interpolations between those of a and b.
-// The same holds for p steps at once (a period of p tokens). Jumps go to the last step first, then
-// half as far. Where nothing can be shown, steps are evaluated one by one.
+// So it is with p steps at once (a period of p tokens). Jumps go to the last step first, then half
+// as far. Where nothing can be shown, steps are evaluated one by one.
 
 #include <cstdint>
 #include <functional>
@@ -57,12 +57,12 @@ struct StepState {
   std::vector<double> events{};
 };
 
-// Whether `times` of `program`, from `before`, are decided as `expected` says; `expected` null:
-// true. What they decide goes to `made`.
+// Returns whether `times` of `program`, from `before`, are decided as `expected` says; true if
+// `expected` is null. What they decide goes to `made`.
 [[nodiscard]] bool decide(const Program& program, const StepState& before, const StepTimes& times,
                           const Decisions* expected, Decisions& made);
 
-// The length of a step with these times, after which `state` is counted from its end. Lanes that
+// Returns the length of a step with these times, and has `state` counted from its end. Lanes that
 // the step does not use count as free then, so later steps must not use them while that is in
 // doubt.
 double end_step(const Program& program, const StepTimes& times, StepState& state);

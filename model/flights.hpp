@@ -18,22 +18,23 @@ class Flights {
 
   // The next step is submitted; steps are numbered from 0.
   void submit() { flights_.push_back({.step = count_++}); }
-  // When what the finish of a step waits for is there; its outcome. Each is said once.
+  // Say when what the finish of a step waits for is there, and when the step has its outcome. Each
+  // is said once.
   void set_opens(std::int32_t step, double time) { at(step).opens = time; }
   void set_outcome(std::int32_t step, double time) { at(step).outcome = time; }
-  // When the scheduler wants to be asked again.
+  // Says when the scheduler wants to be asked again.
   void set_until(double time) { until_s_ = time; }
 
   [[nodiscard]] std::size_t size() const { return flights_.size(); }
   [[nodiscard]] std::int32_t count() const { return count_; }  // of steps so far
-  // No step is in flight, and the scheduler does not want to be asked.
+  // Whether no step is in flight, and the scheduler does not want to be asked.
   [[nodiscard]] bool over() const { return flights_.empty() && until_s_ == kUnknown; }
-  // When the next thing happens that is known of; kUnknown: nothing.
+  // When the next thing happens that is known of; kUnknown if there is none.
   [[nodiscard]] double next() const;
-  // Steps whose finish is to be taken up by `last`, ascending. Each comes once.
+  // Returns the steps whose finish is to be taken up by `last`, ascending. Each comes once.
   [[nodiscard]] std::vector<std::int32_t> take_finishes(double last);
-  // Outcomes by `last`, ascending by step; `now` becomes the time at which the scheduler is asked,
-  // or stays if it is not. Their steps are in flight no more.
+  // Returns the outcomes by `last`, ascending by step; `now` becomes the time at which the
+  // scheduler is asked, or stays if it is not. Their steps are in flight no more.
   [[nodiscard]] std::vector<StepOutcome> take_outcomes(double last, double& now);
 
  private:

@@ -74,7 +74,7 @@ class JsonValue {
   [[nodiscard]] bool is_array() const;
   [[nodiscard]] const nlohmann::json& json() const { return *json_; }
 
-  // Throws the Error for this value.
+  // Throws the Error that says that this value is not what is expected.
   [[noreturn]] void fail(std::string_view expected) const;
 
  private:

@@ -44,20 +44,21 @@ inline constexpr std::int64_t kKeyPanel = 16;
 inline constexpr std::int64_t kCacheBlock = 64;
 static_assert(kCacheBlock % kKeyPanel == 0);
 
-// Blocks that the first `positions` of a sequence take.
+// How many blocks the first `positions` of a sequence take: 2 for 65 to 128.
 [[nodiscard]] constexpr std::int64_t cache_blocks(std::int64_t positions) {
   return (positions + kCacheBlock - 1) / kCacheBlock;
 }
-// Bytes of one block on a device: f32 keys and values of all layers and key/value heads of `share`.
+// The bytes of one block on a device: f32 keys and values of all layers and key/value heads of
+// `share`.
 [[nodiscard]] std::int64_t cache_block_bytes(const Transformer& transformer, const Share& share);
 
-// f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv of
-// its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
+// The f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv
+// of its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
 
 // The buffers of a device with `share`, for tasks on all of it: those of every strategy, without
-// receive buffers, which are the collectives'. `streams_head`: its LM head passes by in tiles, once
-// for all sampled rows, so that each row keeps its logits. None for a device without a share.
+// receive buffers, which are the collectives'. With `streams_head` its LM head passes by in tiles,
+// once for all sampled rows, so that each row keeps its logits. A device without a share has none.
 [[nodiscard]] std::vector<BufferDeclaration> share_buffers(const Transformer& transformer,
                                                            const Share& share,
                                                            bool streams_head = false);

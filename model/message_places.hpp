@@ -21,9 +21,11 @@
 
 namespace tandem::model {
 
-// By task, for transfers. What has the same place is done in this order: deliveries, the task of
-// that place, captures; each in order of their own indices. This order of all devices together is
-// one in which everything comes after what it depends on.
+// The places of a graph's transfers, by task. Where several things have one place they are done in
+// this order: deliveries, the task of that place, captures; each in order of their own indices.
+// This order of all devices together is one in which everything comes after what it depends on. An
+// example: device 0 runs task 3, whose result transfer 4 takes to device 1, whose task 7 uses it;
+// then capture[4] is 3, and delivery[4] is 7.
 struct MessagePlaces {
   static constexpr TaskIndex kBegin = -1;  // of the step
   static constexpr TaskIndex kEnd = std::numeric_limits<TaskIndex>::max();
@@ -39,7 +41,7 @@ struct MessagePlaces {
 };
 
 [[nodiscard]] MessagePlaces message_places(const TaskGraph& graph);
-// Only what `devices` (none below 0) capture and deliver; the rest as in a default-made entry of 0.
+// Finds only what `devices` (none below 0) capture and deliver; the other entries are 0.
 [[nodiscard]] MessagePlaces message_places(const TaskGraph& graph,
                                            std::span<const DeviceIndex> devices);
 

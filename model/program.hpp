@@ -22,10 +22,11 @@ inline constexpr double kInlineBytes = 65536.0;
 struct LaneAction {
   TaskKind kind = TaskKind::add;
   LaneKind lane = LaneKind::cpu;
-  // Messages and their copies: it is small enough for computing threads to send and receive it,
+  // Of messages and their copies: the message is small enough for computing threads to send and
+  // receive it.
   bool computing_thread = false;
-  // but a relay is sent by a thread of the channel, and everything is received by one in a channel
-  // with messages that are passed on as they arrive.
+  // All the same a relay is sent by a thread of the channel, and everything is received by one in a
+  // channel with messages that are passed on as they arrive.
   bool lane_sends = false;
   bool lane_receives = false;
   TaskIndex task = 0;
@@ -65,7 +66,7 @@ class Program {
   [[nodiscard]] std::span<const ActionIndex> dependencies(ActionIndex i) const {
     return slice(dependencies_, first_dependency_, i);
   }
-  // Events of the step before that it waits for.
+  // The numbers of the events of the step before that action `i` waits for.
   [[nodiscard]] std::span<const std::int32_t> awaited_events(ActionIndex i) const {
     return slice(awaited_events_, first_awaited_event_, i);
   }
@@ -76,7 +77,7 @@ class Program {
   [[nodiscard]] ActionIndex finish() const { return finish_; }
   // The first task of each cpu lane that has one: what copying on write takes is part of it.
   [[nodiscard]] const std::vector<ActionIndex>& first_tasks() const { return first_tasks_; }
-  // What the end of a task is: of a transfer, the message.
+  // The action at whose end `task` is done: of a transfer, the message.
   [[nodiscard]] ActionIndex of(TaskIndex task) const {
     return action_of_[static_cast<std::size_t>(task)];
   }

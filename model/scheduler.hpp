@@ -50,8 +50,8 @@ struct Decision {
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // Asked when the run begins, at the time of outcomes, at the time that it asked for, and again at
-  // the same time after each step that it gives.
+  // Says what comes next. It is asked when the run begins, at the time of outcomes, at the time
+  // that it asked for, and again at once after each step that it gives.
   //   now     never decreases; the step lies at it
   //   ended   outcomes since it was asked last, by step; each step has exactly one
   [[nodiscard]] virtual Decision next(double now, std::span<const StepOutcome> ended) = 0;
@@ -66,7 +66,7 @@ class Scheduler {
 class GraphSource {
  public:
   virtual ~GraphSource() = default;
-  // The graph of one step with this batch. Valid until the next call.
+  // The graph of one step with this batch. The reference is valid until the next call.
   virtual const TaskGraph& graph_of(const Batch& batch) = 0;
 };
 

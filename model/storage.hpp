@@ -52,7 +52,7 @@ enum class RowCount : std::uint8_t {
   sampled,    // rows of the batch that are sampled from
 };
 
-// So much at once, at most.
+// How much there is at once, at most.
 struct Extents {
   std::int64_t rows = 0;       // tokens of one step
   std::int64_t positions = 0;  // in the key/value caches of all sequences
@@ -71,15 +71,16 @@ struct BufferDeclaration {
   Range layers{0, 1};
   ElementFormat format = ElementFormat::f32;
   Lifetime lifetime = Lifetime::step;
-  // Elements in one layer.
+  // How many elements it has in one layer.
   [[nodiscard]] std::int64_t elements(const Extents& extents) const;
-  // Of all layers, with what aligns it: buffers begin at cache lines of 64 bytes.
+  // How many bytes it takes in all layers, with what aligns it: buffers begin at cache lines of 64
+  // bytes.
   [[nodiscard]] std::int64_t bytes(const Extents& extents) const;
   bool operator==(const BufferDeclaration&) const = default;
 };
 inline constexpr std::int64_t kBufferAlignment = 64;
 
-// The declaration of `name`; null: there is none.
+// The declaration of `name`; null if there is none.
 [[nodiscard]] const BufferDeclaration* find_buffer(std::span<const BufferDeclaration> buffers,
                                                    BufferRef name);
 

@@ -23,7 +23,10 @@
 // knows what they touch besides.
 //
 // Lanes go on from one step to the next without a barrier. What a task of the next step must wait
-// for besides, a graph records: `events`, by number, as indices differ from graph to graph.
+// for besides, a graph records as *events*: ends of tasks, by number, as indices differ from graph
+// to graph. An example: a block of weights is released by task 17 of a prompt's graph and by task
+// 11 of a token's; both record event 0, for which the load waits that takes the block's place in
+// the next step.
 //
 // Where a scheduler has several steps in flight, a lane takes them up in the order in which they
 // were submitted. A pipeline's master would then wait, before it begins the second step, for the
@@ -51,7 +54,7 @@ using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the ste
 // What a task does. r: rows, [a:b): columns. x is `input`, y is `output`; both on task.device.
 enum class TaskKind : std::uint8_t {
   embed,        // y[r] = E[token of r] (+ rows of learned positions, token types)   y: hidden
-  fetch,        // the same, with each row read from the disk: E is not in memory
+  fetch,        // as embed, with each row read from the disk: E is not in memory
   norm,         // y[r] = norm(x[r]); the weight is that of `block`; y may be x
   project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions;
                 // without rope where positions are learned; biases are the architecture's
@@ -133,8 +136,9 @@ struct Task {
   BufferRef output{};
 };
 
-// Tasks of one step of all devices. Built once by a strategy's lowering for a batch's structure;
-// the same graph serves every later step of that structure through `advance`.
+// The tasks of one step of all devices. A strategy's lowering builds a graph once for a batch's
+// structure (its segments' rows and sampled rows); the same graph serves every later step of that
+// structure through `advance`.
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
@@ -144,8 +148,8 @@ class TaskGraph {
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
   // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
   // the batch, ranges not reversed).
-  // `events`: numbers of events of the step before that it also waits for; none are awaited in step
-  // 0. Throws logic_error if one is negative.
+  // `events` are the numbers of events of the step before that the task also waits for; in step 0
+  // none are awaited. Throws logic_error if one is negative.
   TaskIndex add(const Task& task, std::span<const TaskIndex> dependencies,
                 std::span<const std::int32_t> events = {});
   TaskIndex add(const Task& task, std::initializer_list<TaskIndex> dependencies,
@@ -158,15 +162,15 @@ class TaskGraph {
   // one run have the same events. Throws logic_error for a task that there is not.
   void record_event(TaskIndex task);
 
-  // The tasks added from now on, and the delivery of what they or nobody waits for, are the finish:
-  // of one device's cpu lane. They touch only what they make and what transfers bring.
+  // Makes the tasks added from now on the finish, and the delivery of what they or nobody waits
+  // for: of one device's cpu lane. They touch only what they make and what transfers bring.
   void begin_finish();
   [[nodiscard]] bool finishes() const { return finish_ >= 0; }
   // The finish's first task, or size().
   [[nodiscard]] TaskIndex finish() const { return finish_ < 0 ? size() : finish_; }
 
-  // The device has this buffer. Saying so again changes nothing; throws logic_error for another
-  // declaration of the same name, and for a negative device.
+  // Says that the device has this buffer. Saying so again changes nothing; throws logic_error for
+  // another declaration of the same name, and for a negative device.
   void declare(DeviceIndex device, const BufferDeclaration& buffer);
   // What was declared of a device, in that order.
   [[nodiscard]] std::span<const BufferDeclaration> declared(DeviceIndex device) const;
@@ -179,9 +183,9 @@ class TaskGraph {
             dependencies_.data() + first_dependency_[static_cast<std::size_t>(i) + 1]};
   }
 
-  // The tasks of the events, by the events' numbers.
+  // The tasks whose ends are the events, by the events' numbers.
   [[nodiscard]] std::span<const TaskIndex> events() const { return events_; }
-  // Events of the step before.
+  // The numbers of the events of the step before that task `i` waits for.
   [[nodiscard]] std::span<const std::int32_t> awaited_events(TaskIndex i) const {
     return {awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i)],
             awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i) + 1]};
@@ -191,11 +195,11 @@ class TaskGraph {
   // cache operations of that step, which are none unless said.
   // Throws logic_error if the sizes differ, and as the constructor does.
   void advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache = {});
-  // The same for other sequences: takes over the whole batch. Throws logic_error unless `batch` has
-  // as many segments, each of as many rows and sampled rows.
+  // Makes this the graph of a later step of other sequences: takes over the whole batch. Throws
+  // logic_error unless `batch` has as many segments, each of as many rows and sampled rows.
   void advance(const Batch& batch);
 
-  // Identity of everything but `past` and `cache`: the same pointer means the same tasks,
+  // The identity of everything but `past` and `cache`: equal pointers mean equal tasks,
   // dependencies and segment sizes. Whoever caches by it must hold it, so that no later graph gets
   // the same address.
   [[nodiscard]] const std::shared_ptr<const char>& structure() const { return structure_; }

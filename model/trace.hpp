@@ -36,10 +36,10 @@ struct Span {
   double stall = 0.0;
 };
 
-// What a device keeps of a task until a timeline is made of all, in bytes.
+// The bytes that a device keeps of a task until a timeline is made of all.
 inline constexpr double kRecordBytes = 24.0;
-// Bytes that each device of `devices` so keeps of a step: of each of its tasks a record, of each
-// message that it sends or receives one more, as it copies it.
+// The bytes that each of `devices` devices so keeps of a step: a record of each of its tasks, and
+// one more of each message that it sends or receives, as it copies it.
 [[nodiscard]] std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices);
 
 struct Trace {
@@ -47,7 +47,7 @@ struct Trace {
   std::vector<Span> spans{};
 };
 
-// Gathers metrics as spans come, in any order within a device; keeps the spans only if asked.
+// What a device did in a run.
 struct DeviceMetrics {
   std::string name{};
   MemoryUse peak_memory{};
@@ -130,6 +130,7 @@ struct ServedStep {
   double end_s = 0.0;               // of the last task of the master's cpu lane
 };
 
+// Gathers metrics as spans come, in any order within a device; keeps the spans only if asked.
 class RunRecorder {
  public:
   RunRecorder(const Cluster& cluster, DeviceIndex master, bool keep_spans);
@@ -142,7 +143,7 @@ class RunRecorder {
   // one step each, numbered 0, with the same tasks and times from the step's begin. Keeps no spans.
   void add_between(const RunRecorder& a, const RunRecorder& b, double t, std::int32_t step,
                    double base);
-  // Instead of record(), for a device that keeps no spans: once for each device.
+  // Takes the sums of a device that keeps no spans, instead of record(): once for each device.
   void add(DeviceIndex device, const DeviceTotals& totals);
   // Peak memory is not made of spans: whoever knows it, says it.
   void set_peak_memory(DeviceIndex device, const MemoryUse& peak);

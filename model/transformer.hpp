@@ -57,29 +57,31 @@ struct Transformer {
 
   [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
 
-  // Query heads that share one key/value head.
+  // How many query heads share one key/value head.
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
-  // Matrices of the FFN: 3 with a gate (SwiGLU), 2 without.
+  // How many matrices the FFN has: 3 with a gate (SwiGLU), 2 without.
   [[nodiscard]] std::int64_t ffn_matrices() const;
   // The key/value heads that query heads `heads` attend to. With a range that is not a multiple of
-  // the group, or more devices than key/value heads, neighbours hold copies of the same head.
+  // the group, or more devices than key/value heads, neighbours hold copies of one head: with 8
+  // query and 2 key/value heads, query heads 3 to 5 attend to both.
   [[nodiscard]] Range kv_heads_for(Range query_heads) const;
 
-  // Rows of the learned table of positions, 0 if there is none.
+  // How many rows the learned table of positions has, 0 if there is none.
   [[nodiscard]] std::int64_t position_rows() const;
-  // Rows that the embedding of one token sums up: of the vocabulary, positions and token types.
+  // How many rows the embedding of one token sums up: of the vocabulary, positions and token types.
   [[nodiscard]] std::int64_t embedded_rows() const;
-  // Rows of the LM head: the vocabulary, or 0 of an encoder.
+  // How many rows the LM head has: the vocabulary, or 0 of an encoder.
   [[nodiscard]] std::int64_t head_rows() const { return architecture().generates() ? vocab : 0; }
 
-  // Parameters of one layer's parts and of the whole model: the norm in front of the part, matrices
-  // and biases. A bias that is added to a sum over heads or columns belongs to the part with the
-  // first of them. Without heads (columns) there is nothing, but with NormPlace::after the norm,
-  // which every device needs that goes on with the residual stream.
+  // The parameters of one layer's attention and FFN, of both ends and of the whole model. Attention
+  // and FFN count the norm in front of them, matrices and biases, for the heads (columns) given. A
+  // bias that is added to a sum over heads or columns counts with the first of them. Without heads
+  // (columns) there is nothing, but with NormPlace::after the norm, which every device needs that
+  // goes on with the residual stream.
   [[nodiscard]] std::int64_t attention_parameters(Range query_heads) const;
   [[nodiscard]] std::int64_t ffn_parameters(Range columns) const;
   [[nodiscard]] std::int64_t embedding_parameters() const;
-  // Final norm and LM head (0 rows if it is tied, or there is none).
+  // Those of the final norm and the LM head (which has 0 rows if it is tied, or there is none).
   [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 

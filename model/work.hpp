@@ -21,8 +21,9 @@ struct Work {
   // bytes of the mean row's context (attend), activation bytes (embed, fetch, norm, add, sample,
   // capture, deliver).
   double streamed_bytes = 0.0;
-  // Arithmetic intensity, as rows that share each streamed byte: rows of the batch; for attend,
-  // times the query heads a key/value head serves.
+  // The arithmetic intensity, as rows that share each streamed byte: rows of the batch; for attend,
+  // times the query heads that a key/value head serves. So flops = streamed_bytes * intensity / 2
+  // for f32 matrices: a prompt of 8 rows does 4 flops a byte of weights.
   double intensity = 1.0;
 };
 

@@ -59,13 +59,15 @@ struct PacerOptions {
 //          or dilation * the cost model's (nominal);
 //          of a fetch, its bytes / disk_rate besides, at measured pace instead, as what the calls
 //          take that read is the real disk's; 0 of a release
-// A capture or delivery counts as a task; at measured pace a small message takes what was measured
-// before the run, as it goes over this machine's loopback, which wakes other devices' threads.
-// and settle() waits for it before anything that others can see. So a late wake-up is caught up by
-// the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
-// With a turn, the lane computes only while it has it: from begin() on, until it waits (wait(),
-// settle()), or until other lanes have waited for a while and a task ends.
-// Used by the lane's thread only.
+// and settle() waits for that moment before anything that others can see. So a late wake-up is
+// caught up by the next sleeps instead of adding up, and tasks far shorter than a sleep are exact.
+// An example at slowdown 2: three tasks of 1 ms that begin at 0 make the lane due at 6 ms;
+// settle(), called at 3 ms, sleeps 3 ms, and if it wakes at 6.1 ms, the next task of 1 ms is due at
+// 8 ms all the same. A capture or delivery counts as a task. At measured pace a small message takes
+// what was measured before the run, as it goes over this machine's loopback, which wakes other
+// devices' threads. With a turn, the lane computes only while it has it: from begin() on, until it
+// waits (wait(), settle()), or until other lanes have waited for a while and a task ends. A pacer
+// is used by its lane's thread only.
 class Pacer {
  public:
   using TimePoint = LaneClock::TimePoint;
@@ -77,13 +79,13 @@ class Pacer {
   explicit Pacer(const PacerOptions& options, LaneClock& clock = system_lane_clock());
 
   [[nodiscard]] bool emulates() const { return options_.pace != Pace::real; }
-  // The lane waited: its next task cannot start before `when`.
+  // Says that the lane waited: its next task cannot start before `when`.
   void available(TimePoint when);
-  // Throws Error if the turn was cancelled.
+  // A task begins. Throws Error if the turn was cancelled.
   void begin();
   // When the task that ended just now started and ended on the paced device.
   Interval end(const model::Batch& batch, const model::Task& task);
-  // The same of a capture or delivery.
+  // When the capture or delivery that ended just now started and ended there.
   Interval end_copy(const MessageCopy& copy);
   // The same of `bytes` of the cache of `device` that were copied, before the first task of a step.
   Interval end_cache_copy(model::DeviceIndex device, model::Bytes bytes);
@@ -95,7 +97,7 @@ class Pacer {
                                                       model::Bytes payload) const;
   // Returns when the tasks so far have ended on the paced device.
   void settle();
-  // When they did: what this device has now, it has since then.
+  // When the tasks so far ended, or will: what this device has now, it has since then.
   [[nodiscard]] TimePoint due() const { return emulates() ? due_ : clock_->now(); }
   // The lane is going to wait for something else: others may compute.
   void wait() noexcept;

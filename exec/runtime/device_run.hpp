@@ -1,7 +1,7 @@
 #pragma once
 
-// One device's part of one generation: its memory, its graphs, its lanes. The same for master and
-// worker.
+// What one device does of one run: its memory, its graphs, its lanes. Master and workers use the
+// same class.
 
 #include <functional>
 #include <memory>
@@ -60,8 +60,8 @@ struct RunOptions {
 // from a peer. `held`: bytes that this process will give back, or use again.
 void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunOptions& run,
                   double held = 0.0);
-// The same for several devices that are all to be on this machine, a process each; `more` bytes
-// besides.
+// Throws Error unless this machine has the memory that `devices` of `plan` need for `run`, all of
+// them at once, a process each, and `more` bytes besides.
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
                   const RunOptions& run, double more = 0.0, double held = 0.0);
 
@@ -73,9 +73,10 @@ class StepGraphs {
   StepGraphs(const planner::Plan& plan, const RunOptions& run);
   StepGraphs(const planner::Plan& plan, const planner::Workload& workload);
   [[nodiscard]] std::int32_t count() const;
-  // Of step `i`: 0 the prompt, then one token each. Valid until the next call.
+  // The graph of step `i`: 0 is the prompt, then come steps of one token each. The reference is
+  // valid until the next call.
   [[nodiscard]] const model::TaskGraph& at(std::int32_t i);
-  // Of one token with nothing before it. Valid until the next call.
+  // The graph of one token with nothing before it. The reference is valid until the next call.
   [[nodiscard]] const model::TaskGraph& first_token();
   [[nodiscard]] const model::TaskGraph& prompt() const { return prompt_; }
   [[nodiscard]] const model::TaskGraph& decode() const { return decode_; }
@@ -86,8 +87,8 @@ class StepGraphs {
   model::TaskGraph decode_;
 };
 
-// Bytes of the records that each device keeps in `run`, beside the memory of its plan; none unless
-// they are kept.
+// Returns by device how many bytes the records take that it keeps in `run`, beside the memory of
+// its plan: 0 unless they are kept.
 [[nodiscard]] std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& graphs,
                                                const RunOptions& run);
 // Throws Error unless these records fit each device's memory in the plan, and those of `here` this
@@ -158,11 +159,11 @@ class DeviceRun {
   // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);
-  // The same for step `i` of a run that scores: the prompt of `batch`. Leaves no times. Throws
-  // Error unless the batch is one text, from its beginning, that fits the workload.
+  // Executes step `i` of a run that scores, the prompt in `batch`; leaves no times. Throws Error
+  // unless the batch is one text, from its beginning, that fits the workload.
   void score(std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> tokens,
              const SampleToken& sample);
-  // The same for step `i` of a run that serves requests; `tokens` empty on devices that do not
+  // Executes step `i` of a run that serves requests; `tokens` are empty on devices that do not
   // embed. Throws Error unless the batch is within the run's capacity. An emulated device begins no
   // earlier than `not_before`, for which the master has waited: requests may arrive while it idles.
   // (Workers begin with the master's messages.)
@@ -175,15 +176,16 @@ class DeviceRun {
   std::optional<Served> serve(std::int32_t i, const model::Batch& batch,
                               std::span<const std::int32_t> tokens, const SampleToken& sample,
                               Clock::time_point not_before = {});
-  // When the messages that the first finish to come waits for were there, if before `deadline`.
+  // Returns when the messages were there that the first finish to come waits for; nothing if they
+  // were not before `deadline`.
   [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline) {
     return runtime_.await_finish(deadline);
   }
-  // Executes that finish.
+  // Executes the first finish to come.
   Served finish(const SampleToken& sample);
   // Returns when all payloads of all steps have passed; to be called before report().
   void settle();
-  // Any thread.
+  // Makes the present and every future step throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
   // The records of every step so far, which are then the caller's; empty unless they are kept.
@@ -192,8 +194,8 @@ class DeviceRun {
   }
   [[nodiscard]] DeviceReport report() const;
   [[nodiscard]] std::span<const float> logits() const { return compute_.logits(); }
-  // Of an encoder, after its step, on the master: the last hidden state of every row, [prompt,
-  // hidden].
+  // The last hidden state of every row, [prompt, hidden]: of an encoder, after its step, on the
+  // master.
   [[nodiscard]] std::vector<float> hidden() const;
 
  private:

@@ -60,7 +60,7 @@ struct ChannelProgram {
   }
 };
 
-// A load as its lane sees it. Events are cpu tasks of this device that loads wait for.
+// A load as its lane sees it. An event is the end of a cpu task of this device that loads wait for.
 struct DiskLoad {
   model::TaskIndex task = 0;
   std::vector<std::int32_t> events{};          // of the same step

@@ -43,9 +43,9 @@ class ChannelLane {
   ChannelLane& operator=(const ChannelLane&) = delete;
 
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
-  // Room for so many elements and no more, whatever is reserved afterwards.
+  // Makes room for so many elements and no more, whatever is reserved afterwards.
   void declare(std::int64_t elements);
-  // Room for the messages of `program`, and the thread if they need one: at start-up, so that
+  // Makes room for the messages of `program`, and the thread if they need one: at start-up, so that
   // steps allocate nothing. Throws logic_error if that is more than was declared.
   void reserve(const ChannelProgram& program);
   [[nodiscard]] double allocated_bytes() const;
@@ -54,15 +54,16 @@ class ChannelLane {
   // Ends the thread, after its present message. A destructor's first act, as the thread calls
   // virtual functions; idempotent.
   void stop() noexcept;
-  // Every present and future call throws Error(reason). Any thread.
+  // Makes every present and future call throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
  protected:
-  // A step's messages; `program` was reserved and stays until finish() returns. With several steps
-  // in flight each has a lane of its own at either end of a channel: the first message passes when
-  // all of the step that began last in the lane `before` have (null: nothing is before it).
+  // Begins a step's messages; `program` was reserved and stays until finish() returns. With several
+  // steps in flight each has a lane of its own at either end of a channel: the first message passes
+  // when all of the step that began last in the lane `before` have (null: nothing is before it).
   void begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before);
-  // The thread's next message, when there is something for it to do. May wait for the network.
+  // Sends or receives the thread's next message, when there is something for it to do. May wait for
+  // the network.
   virtual void transfer() = 0;
   [[nodiscard]] virtual bool has_work() const = 0;  // for the thread; under the mutex
   [[nodiscard]] virtual bool done() const = 0;      // with the step; under the mutex
@@ -73,25 +74,26 @@ class ChannelLane {
     return program_->messages[static_cast<std::size_t>(position)];
   }
   [[nodiscard]] const ChannelProgram& program() const { return *program_; }
-  // Messages of the step.
+  // How many messages the step has.
   [[nodiscard]] std::int32_t count() const { return count_; }
   [[nodiscard]] std::span<float> slot(const ChannelMessage& message);
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};
   }
-  // Waits under `lock` until `ready()`, as long as it takes: whoever watches the peers cancels when
-  // one is silent. Throws Error if cancelled.
+  // Waits under `lock` until `predicate()`, as long as it takes: whoever watches the peers cancels
+  // when one is silent. Throws Error if cancelled.
   template <class Predicate>
   void await(std::unique_lock<std::mutex>& lock, Predicate predicate);
   // Whether the computing thread waits here, or another lane for its turn. Under the mutex.
   [[nodiscard]] bool awaited() const { return awaited_ > 0; }
-  // The same until `deadline`; whether it is ready.
+  // Waits under `lock` until `predicate()` or `deadline`. Returns whether `predicate()`. Throws
+  // Error if cancelled.
   template <class Predicate>
   [[nodiscard]] bool await_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
                                  Predicate predicate);
-  // Whether it is this lane's turn on the channel. The thread waits for it; returns when the last
-  // message before its own had been sent.
+  // Whether it is this lane's turn on the channel.
   [[nodiscard]] bool has_turn();
+  // Waits for that turn, on the thread. Returns when the last message before its own had been sent.
   Clock::time_point await_turn();
   void set_last_sent(Clock::time_point time) { last_sent_ = time; }  // under the mutex
   [[nodiscard]] Transport& transport() { return *transport_; }
@@ -143,23 +145,23 @@ class OutgoingLane final : public ChannelLane {
   using ChannelLane::ChannelLane;
   ~OutgoingLane() override { stop(); }
 
-  // As ChannelLane::begin. `arriving`: the lanes of the step's incoming channels, which begin after
-  // this one and stay until both have finished.
+  // Begins a step as ChannelLane::begin does. `arriving` are the lanes of the step's incoming
+  // channels, which begin after this one and stay until both have finished.
   void begin(std::int32_t step, const ChannelProgram& program,
              std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr);
-  // Storage for the payload of message `position`, which is no relay; waits for room, which the
-  // program promises without this device's help (model/channel_slots.hpp).
+  // Returns storage for the payload of message `position`, which is no relay. Waits for room, which
+  // the program promises without this device's help (model/channel_slots.hpp).
   [[nodiscard]] std::span<float> room(std::int32_t position);
-  // That storage holds the payload, on this device's clock since `ready`.
+  // Says that the storage holds the payload, on this device's clock since `ready`.
   void send(std::int32_t position, Clock::time_point ready) { offer(position, ready, false); }
-  // The message that `position` passes on has arrived. By the thread that received it.
+  // Says that the message that `position` passes on has arrived. For the thread that received it.
   void relay(std::int32_t position, Clock::time_point arrival) { offer(position, arrival, true); }
 
   struct Times {
     Clock::time_point start;  // when it was ready and the one before it sent
     Clock::time_point sent;
   };
-  // After finish().
+  // When message `position` was sent. After finish().
   [[nodiscard]] const Times& times(std::int32_t position) const {
     return times_[static_cast<std::size_t>(position)];
   }
@@ -191,29 +193,31 @@ class IncomingLane final : public ChannelLane {
   using ChannelLane::ChannelLane;
   ~IncomingLane() override { stop(); }
 
-  // As ChannelLane::begin. `leaving`: the lanes of the step's outgoing channels, which have begun
-  // and stay until both have finished.
+  // Begins a step as ChannelLane::begin does. `leaving` are the lanes of the step's outgoing
+  // channels, which have begun and stay until both have finished.
   void begin(std::int32_t step, const ChannelProgram& program,
              std::span<OutgoingLane* const> leaving, ChannelLane* before = nullptr);
-  // When message `position` was there, if it is before `deadline`; waits for it. Of threaded lanes.
+  // Waits for message `position`. Returns when it was there; nothing if it was not before
+  // `deadline`. For threaded lanes.
   [[nodiscard]] std::optional<Clock::time_point> await_arrival(std::int32_t position,
                                                                Clock::time_point deadline);
-  // The payload of message `position`; waits until it is there.
+  // Waits for message `position`. Returns its payload.
   [[nodiscard]] std::span<const float> payload(std::int32_t position);
   // Whether a thread of its own receives the step's messages, not the computing thread.
   [[nodiscard]] bool threaded() const { return threaded_; }
-  // When it was there: before the work of taking it in if the computing thread does that, else
-  // after it.
+  // When message `position` was there: before the work of taking it in if the computing thread does
+  // that, else after it.
   [[nodiscard]] Clock::time_point arrival(std::int32_t position) const {
     return arrivals_[static_cast<std::size_t>(position)];
   }
-  // Its slot may take another message, once all relays of it are sent.
+  // Says that message `position` is delivered: its slot may take another one, once all relays of it
+  // are sent.
   void delivered(std::int32_t position);
   // The payload of a message that has arrived and is not passed on by all its relays. Any thread.
   [[nodiscard]] std::span<const float> arrived(std::int32_t position) {
     return slot(message(position));
   }
-  // A relay of it is sent. Any thread.
+  // Says that a relay of message `position` is sent. Any thread.
   void passed_on(std::int32_t position);
 
  private:

@@ -28,13 +28,14 @@ struct RunResult {
 void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceIndex device,
                   const DeviceAccount& account, bool records);
 
-// The result is made of the devices' tallies alone, so it is the same with a trace and without: a
+// Makes the result of a run out of the devices' tallies alone, so that it is the same with a trace
+// and without: a
 // cpu task's time is its device's; a transfer lasts from the sender's start to the receiver's
 // arrival, clocks aligned to the master's; captures and deliveries are kinds of their own. With
 // `keep_spans` the records make the trace, as merge_spans() says.
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
-// steadiness is given then. `dilation`: what every time is divided by. Throws as check_report()
-// does for every device that is not missing.
+// steadiness is given then. Every time is divided by `dilation`. Throws as check_report() does for
+// every device that is not missing.
 [[nodiscard]] RunResult merge(const planner::Plan& plan, model::Steps& steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans,
                               double dilation = 1.0);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Executes one device's part of task graphs: its cpu lane on the calling thread, its channels
-// through a transport. Knows neither strategies nor processes.
+// Executes what one device has to do of task graphs: its cpu lane on the calling thread, its
+// channels through a transport. A runtime knows neither strategies nor processes.
 
 #include <atomic>
 #include <functional>
@@ -44,6 +44,14 @@ struct RuntimeOptions {
 // Chooses the next token from the logits of the last lm_head.
 using SampleToken = std::function<std::int32_t(std::span<const float> logits)>;
 
+// One step after another:
+//   runtime.prepare(graph);                          // once for a graph's structure
+//   runtime.step(0, graph, &next, sample, log);      // executes all of it
+// or several in flight:
+//   runtime.begin(0, graph, sample);                 // all but its finish
+//   runtime.begin(1, other, sample);
+//   runtime.finish(sample);                          // the rest of step 0
+//   runtime.take_done(false);                        // its records
 class Runtime {
  public:
   // Everything given outlives the runtime. `transport` may be null where no graph has channels,
@@ -73,16 +81,18 @@ class Runtime {
   std::int32_t step(std::int32_t step, const model::TaskGraph& graph, const model::TaskGraph* next,
                     const SampleToken& sample, TimeLog& log);
 
-  // The same in parts, between which other steps may begin: with several steps in flight, and none
-  // that loads. begin() executes all but the finish (TaskGraph::begin_finish) and does not wait for
-  // payloads to be sent; `graph` stays until take_done() has returned the step. Returns the token
-  // as step() does. Throws logic_error beyond the steps that may be in flight.
+  // begin() and finish() execute a step in two halves, between which other steps may begin, where
+  // several may be in flight and none loads. begin() executes all but the finish
+  // (TaskGraph::begin_finish) and does not wait for payloads to be sent; `graph` stays until
+  // take_done() has returned the step. Returns the token as step() does. Throws logic_error beyond
+  // the steps that may be in flight.
   std::int32_t begin(std::int32_t step, const model::TaskGraph& graph, const SampleToken& sample);
   // Whether the step that began last has a finish to come.
   [[nodiscard]] bool has_unfinished_last() const { return !last_->finished; }
-  // When the messages that the first of them waits for were there, if before `deadline`.
+  // Returns when the messages were there that the first finish to come waits for; nothing if they
+  // were not before `deadline`.
   [[nodiscard]] std::optional<Clock::time_point> await_finish(Clock::time_point deadline);
-  // Executes that finish, waiting for its messages.
+  // Executes the first finish to come, waiting for its messages.
   std::int32_t finish(const SampleToken& sample);
   // What a step in flight left.
   struct Done {
@@ -90,11 +100,12 @@ class Runtime {
     const model::TaskGraph* graph = nullptr;
     TimeLog log;
   };
-  // Records of the cpu lane so far of the step begun or finished last.
+  // The records so far of the cpu lane in the step begun or finished last, and its graph.
   [[nodiscard]] std::span<const TaskTime> last_records() const { return last_->log; }
   [[nodiscard]] const model::TaskGraph& last_graph() const { return *last_->graph; }
-  // The first step, once it is finished and all its payloads have passed, which is waited for;
-  // nothing if no step is left, or, unless `all`, if another one may be begun.
+  // Takes out the first step in flight, once it is finished and all its payloads have passed, which
+  // is waited for. Returns nothing if no step is left, or, unless `all`, if another one may be
+  // begun.
   [[nodiscard]] std::optional<Done> take_done(bool all);
 
   // No load starts before `when`, on an emulated disk.
@@ -103,14 +114,14 @@ class Runtime {
   // Makes the present and every future step() throw Error(reason). Any thread.
   void cancel(const std::string& reason) noexcept;
 
-  // Payloads on their way in or out, part of `buffers`.
+  // Bytes of the room for payloads on their way in or out, which count as `buffers`.
   [[nodiscard]] double allocated_bytes() const;
-  // How far the real disk was behind an emulated one, at most.
+  // The most that the real disk was behind an emulated one.
   [[nodiscard]] double disk_late_s() const { return disk_ ? disk_->max_late_s() : 0.0; }
-  // Payload bytes sent so far.
+  // Bytes of payloads sent so far.
   [[nodiscard]] double bytes_sent() const { return bytes_sent_; }
   void forget_bytes_sent() { bytes_sent_ = 0.0; }
-  // Records that a step of this graph appends.
+  // How many records a step of this graph appends.
   [[nodiscard]] std::size_t records(const model::TaskGraph& graph) const;
 
  private:

@@ -24,8 +24,8 @@ struct SessionTimes {
   std::chrono::milliseconds connect{5'000};  // to reach a peer and shake hands
   std::chrono::milliseconds heartbeat{300};
   std::chrono::milliseconds silence{1'500};  // then a peer counts as gone
-  std::chrono::milliseconds unread{5'000};   // the same if it takes nothing of what is sent
-  std::chrono::milliseconds notice{5'000};   // of waiting for work, then it is said for whose
+  std::chrono::milliseconds unread{5'000};   // then one counts as gone that takes nothing
+  std::chrono::milliseconds notice{5'000};   // of waiting, then the user is told for whom
   std::chrono::milliseconds report{10'000};  // for each piece of a report, when all work is done
   std::chrono::milliseconds close{2'000};    // to say goodbye
 };
@@ -43,8 +43,9 @@ struct ChannelPlan {  // how this device reaches the others
   std::optional<MessageOverhead> overhead{};
 };
 
-// After a failure - a peer's, a transfer's, or cancel() - every call throws Error with the first
-// reason, and the peers have been told. cancel() by any thread; the rest by one.
+// One run over several processes, as one of them sees it. After a failure - a peer's, a transfer's,
+// or cancel() - every call throws Error with the first reason, and the peers have been told. Any
+// thread may call cancel(), one thread the rest.
 class Session {
  public:
   explicit Session(const SessionTimes& times);
@@ -59,7 +60,7 @@ class Session {
 
   // Opens the channels that `graphs` use.
   void open_channels(const planner::Plan& plan, const StepGraphs& graphs, const ChannelPlan& ways);
-  // Takes the weights; `plan` outlives the session.
+  // Makes this device's run, which takes the weights; `plan` outlives the session.
   DeviceRun& prepare(const planner::Plan& plan, const DeviceRunOptions& options,
                      DeviceWeights weights);
 
@@ -67,7 +68,7 @@ class Session {
   void cancel(const std::string& reason) noexcept;
   // Throws Error if the session has failed.
   void check() const;
-  // Why it failed; empty if it has not.
+  // Why the session failed; empty if it has not.
   [[nodiscard]] std::string failure() const;
 
  private:

@@ -53,10 +53,10 @@ class Tally {
   explicit Tally(model::DeviceIndex device) : device_(device) {}
   // Makes room for `steps` steps of `graphs`: then add() allocates nothing.
   void reserve(std::size_t steps, std::initializer_list<const model::TaskGraph*> graphs);
-  // The records of the next step, as Runtime::step appends them.
+  // Adds the records of the next step, as Runtime::step appends them.
   void add(const model::TaskGraph& graph, std::span<const TaskTime> records);
   [[nodiscard]] DeviceTally total() const;
-  // What it holds, in bytes.
+  // Bytes that the tally holds.
   [[nodiscard]] double allocated_bytes() const;
 
  private:

@@ -9,16 +9,18 @@
 
 namespace tandem::exec {
 
-// When a device saw a task. Of a cpu task: start and end. Of a transfer, at its sender: when the
-// channel took it and when the channel was free again; at its receiver: both when it arrived. Of
-// the copy that each of the two makes of it, start and end, under ~task.
+// When a device saw a task:
+//   a cpu task: its start and its end;
+//   a transfer, at its sender: when the channel took it and when the channel was free again;
+//   a transfer, at its receiver: twice when it arrived;
+//   the copy that each of the two makes of it: start and end, under ~task (task 5's copy is -6).
 struct TaskTime {
   std::int32_t step = 0;
   model::TaskIndex task = 0;
   std::int64_t start_ns = 0;  // of the device's own steady clock
   std::int64_t end_ns = 0;
 
-  // A capture's or a delivery's.
+  // Whether this is a capture's or a delivery's record.
   [[nodiscard]] bool copy() const { return task < 0; }
   [[nodiscard]] model::TaskIndex of() const { return copy() ? ~task : task; }
 };

@@ -22,7 +22,7 @@ struct WaitNoticeOptions {
 // While it lives, a thread calls `say` when `activity` has not moved for a while.
 class WaitNotice {
  public:
-  // `activity` outlives it. Both functions are called on the thread.
+  // `activity` outlives the notice. Both functions of `options` are called on the thread.
   WaitNotice(const Activity& activity, WaitNoticeOptions options);
   ~WaitNotice();
   WaitNotice(const WaitNotice&) = delete;

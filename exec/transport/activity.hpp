@@ -11,24 +11,26 @@
 
 namespace tandem::exec {
 
-// A board that the working threads write on and the watching ones read. Lock-free; what is read
-// while it changes may be of two moments, which does no harm to those who read it.
+// A board that the working threads write on and the watching ones read. It has no lock; what is
+// read while it changes may be of two moments, which does no harm to those who read it.
 class Activity {
  public:
   static constexpr model::DeviceIndex kNobody = -1;
 
+  // A phase begins, with or for `subject`; `total` is how much there is to do, 0 if that is not
+  // known.
   void enter(Phase phase, model::DeviceIndex subject = kNobody, std::uint64_t total = 0) {
     phase_.store(phase, std::memory_order_relaxed);
     subject_.store(subject, std::memory_order_relaxed);
     total_.store(total, std::memory_order_relaxed);
     advance(0);
   }
-  // `done` of the phase's total.
+  // So much of the phase's total is done.
   void advance(std::uint64_t done) {
     done_.store(done, std::memory_order_relaxed);
     tick();
   }
-  // For whom the present phase waits.
+  // The present phase waits for `subject`.
   void wait_for(model::DeviceIndex subject) { subject_.store(subject, std::memory_order_relaxed); }
   // Some work was done. Two threads at once may count as one.
   void tick() {
@@ -51,7 +53,8 @@ class Activity {
   std::atomic<std::uint64_t> total_ = 0;
 };
 
-// "slices the weights of phone, 34%", "computes, task 12 of 300". `name` of a device.
+// `activity` in words: "slices the weights of phone, 34%", "computes, task 12 of 300". `name` gives
+// a device's.
 [[nodiscard]] std::string describe(const Heartbeat& activity,
                                    const std::function<std::string(model::DeviceIndex)>& name);
 

@@ -32,10 +32,11 @@ class Connection {
   Connection& operator=(Connection&& other) noexcept;
   ~Connection();  // closes at once
 
-  // Bytes moved, 0 if it would block. Throw Error if the peer closed or broke the protocol.
+  // Read or write what goes without waiting. Return how many bytes that was, 0 if it would block.
+  // Throw Error if the peer closed or broke the protocol.
   std::size_t read_some(std::span<std::byte> into);
   std::size_t write_some(std::span<const std::byte> from);
-  // All of it. Throw Error also when patience ends.
+  // Read or write all of it. Throw Error also when patience ends.
   void read_all(std::span<std::byte> into, const Patience& patience);
   void write_all(std::span<const std::byte> from, const Patience& patience);
   // Blocks until there may be something to read (`writing`: room to write). Throws when patience
@@ -60,13 +61,14 @@ class Connection {
   std::unique_ptr<Link> link_;
 };
 
-// What to call a device in messages; empty: "device 3".
+// Says what to call a device in messages; an empty function calls it "device 3".
 using DeviceNames = std::function<std::string(model::DeviceIndex)>;
 [[nodiscard]] std::string name_of(const DeviceNames& names, model::DeviceIndex device);
 
-// Resolves, connects, shakes hands and exchanges Hellos. Without a key: plain TCP, loopback
-// addresses only. Throws Error (device, address, stage, reason, remedy): not reachable, another
-// key, another version, another role or device than `hello.peer`, busy, patience over.
+// Resolves, connects, shakes hands and exchanges Hellos. Without a key the connection is plain TCP
+// and goes to loopback addresses only. Throws Error (device, address, stage, reason, remedy) if the
+// peer cannot be reached, has another key or version, is in another role or another device than
+// `hello.peer`, or is busy, and when patience is over.
 [[nodiscard]] Connection connect_to(const Endpoint& endpoint, const std::optional<Key>& key,
                                     const Hello& hello, const Patience& patience,
                                     const DeviceNames& names = {});
@@ -75,9 +77,9 @@ struct Dial {
   Endpoint endpoint;
   Hello hello;
 };
-// All of them at once. `on_open` takes each connection as soon as it is open, on a thread of its
-// own, one call at a time. Returns when all are; throws Error as connect_to for the first that
-// fails, after all threads have ended.
+// Connects as connect_to does, by all of `dials` at once. `on_open` takes each connection as soon
+// as it is open, on a thread of its own, one call at a time. Returns when all are open. Throws the
+// Error of the first that fails, after all threads have ended.
 void connect_all(const std::vector<Dial>& dials, const std::optional<Key>& key,
                  const Patience& patience, const DeviceNames& names,
                  const std::function<void(std::size_t dial, Connection connection)>& on_open);

@@ -19,9 +19,10 @@ struct ControlPeer {
 };
 
 struct ControlOptions {
-  std::chrono::milliseconds heartbeat{300};
-  std::chrono::milliseconds silence{1500};
-  // The same before its first byte, if that is more: over a slow way it has our answer late.
+  std::chrono::milliseconds heartbeat{300};  // between two
+  std::chrono::milliseconds silence{1500};   // then a peer counts as gone
+  // How long a peer may be silent before its first byte, if that is more than `silence`: over a
+  // slow way it has our answer late.
   std::chrono::milliseconds first{0};
   // A peer that takes nothing of what waits for it, and does not say that it is behind, counts as
   // gone after this.
@@ -50,16 +51,18 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // One more peer, watched and kept alive from now on. Throws Error after a failure.
+  // Takes in one more peer, watched and kept alive from now on. Throws Error after a failure.
   void add(ControlPeer peer);
-  // Queues and writes what the kernel takes; waits while more than 8 MiB are queued for that peer.
+  // Queues the message and writes what the kernel takes; waits while more than 8 MiB are queued for
+  // that peer.
   void send(model::DeviceIndex to, const Message& message);
   void send_all(const Message& message);
-  // The next message of `from` other than heartbeats. Throws Error when nothing came before the
-  // deadline (that alone fails nothing), or after a failure.
+  // Returns the next message of `from` other than heartbeats. Throws Error when nothing came before
+  // the deadline (that alone fails nothing), or after a failure.
   [[nodiscard]] Message receive(model::DeviceIndex from,
                                 Clock::time_point deadline = Clock::time_point::max());
-  // The next message of that type. Throws Error naming both types if it is another one.
+  // Returns the next message of `from`, which is an M. Throws as receive() does, and Error naming
+  // both types if it is another one.
   template <class M>
   [[nodiscard]] M expect(model::DeviceIndex from,
                          Clock::time_point deadline = Clock::time_point::max()) {
@@ -67,6 +70,7 @@ class Control {
     if (M* wanted = std::get_if<M>(&message)) return std::move(*wanted);
     unexpected(from, message, Message{M{}});
   }
+  // What `device` said last, and when its work got on.
   [[nodiscard]] PeerState state_of(model::DeviceIndex device) const;
 
   // Fails the whole for a reason of one's own: Abort to every peer, on_failure, Error everywhere.
@@ -75,8 +79,8 @@ class Control {
   // Throws Error(reason) after a failure.
   void check() const;
 
-  // The work is done: from now on a peer that is lost is lost alone. Calls about it throw Error
-  // with the reason; the others go on.
+  // Says that the work is done: from now on a peer that is lost is lost alone. Calls about it throw
+  // Error with the reason; the others go on.
   void say_goodbye();
   // Ends well: sends Goodbye to all and waits for theirs until the deadline. Nothing fails after
   // it. Returns what is to be said of peers that were lost since say_goodbye(), or have not said

@@ -6,13 +6,14 @@
 
 namespace tandem::exec {
 
+// As rates of a profile (model/device_profile.hpp).
 struct MessageCosts {
   model::KindRate transfer{};
   model::InlineRates inlined{};
 };
 
-// What one message costs beyond its link on this machine, over encrypted loopback between two
-// threads. Before each message both read `walked` bytes, as a device reads weights between two
+// Measures what one message costs beyond its link on this machine, over encrypted loopback between
+// two threads. Before each message both read `walked` bytes, as a device reads weights between two
 // messages: a thread that comes from computing finds neither the code nor the data of messages in
 // its caches (docs/decisions/0016).
 //   transfer: seconds from the call of send to the return of receive, the receiver woken from
@@ -25,8 +26,8 @@ struct MessageCosts {
 // Takes about half a second, and the time of reading `walked` bytes 1100 times.
 [[nodiscard]] MessageCosts measure_message_cost(model::Bytes walked);
 
-// What a device that computes reads between two messages: the weights of half a layer, at most
-// 16 MiB, which no second-level cache holds.
+// How many bytes a device that computes reads between two messages: the weights of half a layer, at
+// most 16 MiB, which no second-level cache holds.
 [[nodiscard]] model::Bytes weights_between_messages(const model::Transformer& transformer);
 
 }  // namespace tandem::exec

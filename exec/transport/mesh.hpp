@@ -33,7 +33,7 @@ struct MeshOptions {
   std::chrono::milliseconds dial{5'000};  // for one peer to answer
 };
 
-// The next client that has come to this device, welcomed.
+// Returns the next client that has come to this device, welcomed.
 using NextClient = std::function<std::optional<Incoming>(const Patience& patience)>;
 
 // Opens both kinds of ends, at the same time as every other device does: the master connects to the

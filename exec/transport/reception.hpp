@@ -12,14 +12,15 @@
 namespace tandem::exec {
 
 struct ReceptionTimes {
-  // A run that is over in truth may not be known to be so yet: a master that comes meanwhile is
-  // kept waiting that long before it is told that the worker is busy.
+  // How long a master that comes during a run is kept waiting before it is told that the worker is
+  // busy: that run may be over in truth, and not be known to be so yet.
   std::chrono::milliseconds doubt{250};
-  std::chrono::milliseconds ending{4'000};  // the same while a run is known to end
+  // How long it is kept waiting while the run is known to end.
+  std::chrono::milliseconds ending{4'000};
 };
 
-// One master is served at a time; the others are told whose run it is. Of the run that is served,
-// channels are taken in. Everybody else is refused. Thread-safe.
+// Lets one master in at a time; the others are told whose run it is. Of the run that is served,
+// channels are let in. Everybody else is refused. Thread-safe.
 class Reception {
  public:
   explicit Reception(Listener listener, ReceptionTimes times = {});
@@ -27,15 +28,15 @@ class Reception {
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  // The next master, welcomed: its run is served until leave(). Nothing at the deadline.
-  // Throws Error(reason) when cancelled.
+  // Returns the next master, welcomed: its run is served until leave(). Returns nothing at the
+  // deadline. Throws Error(reason) when cancelled.
   [[nodiscard]] std::optional<Incoming> next_master(const Patience& patience);
-  // The next channel of the run that is served, welcomed.
+  // Returns the next channel of the run that is served, welcomed, as next_master() does.
   [[nodiscard]] std::optional<Incoming> next_channel(const Patience& patience);
   // `over` says whether the run has ended or failed, so that the next master may wait a moment. Any
   // thread calls it, until leave() returns.
   void watch(std::function<bool()> over);
-  // The run that was served is over.
+  // Says that the run that was served is over.
   void leave();
 
  private:

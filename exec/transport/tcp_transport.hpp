@@ -20,11 +20,11 @@ struct ChannelEnd {
 
 struct TcpOptions {
   std::chrono::microseconds spin{60};  // before blocking in receive
-  // Up to here: sent and received by the computing thread.
+  // Messages of up to so many bytes are sent and received by the computing thread.
   std::size_t inline_bytes = static_cast<std::size_t>(model::kInlineBytes);
 };
 
-// Payloads over TCP. No allocation a message.
+// Sends payloads over TCP. No message allocates memory.
 class TcpTransport final : public Transport {
  public:
   // `cancellation` is shared with whoever watches the peers; never null. Throws logic_error if two

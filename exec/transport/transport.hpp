@@ -1,7 +1,7 @@
 #pragma once
 
-// Moves the payloads of transfers between devices. An interface of a few calls, so that TCP can be
-// decorated (link emulation) or replaced (MPI).
+// What moves the payloads of transfers between devices: an interface of a few calls, so that TCP
+// can be decorated (link emulation) or replaced (MPI).
 
 #include <chrono>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace tandem::exec {
 
-// Names one message: both ends lowered the same plan, so both know which transfer it is.
+// The name of one message: both ends lowered the same plan, so both know which transfer it is.
 struct MessageTag {
   std::int32_t step = 0;
   model::TaskIndex task = 0;
@@ -31,30 +31,31 @@ struct MessageTimes {
   Clock::time_point arrived;  // receiver: when the payload may be used; sender: equal to sent
 };
 
-// One process' view. Thread-safety: each channel's sending end and each channel's receiving end may
-// be used by one thread at a time; different ends by different threads at once; cancel() by any.
+// All channels of one process. Each sending end and each receiving end of a channel may be used by
+// one thread at a time; different ends by different threads at once; cancel() by any thread.
 class Transport {
  public:
   virtual ~Transport() = default;
 
   // Sends `payload` to device `to`. Returns when the channel can take the next message (`payload`
-  // may then be reused), which may be before it is received. Waits as long as the peer takes, which
-  // may compute before it receives. Throws Error if the peer is gone, or cancelled.
+  // may then be overwritten), which may be before it is received. Waits as long as the peer takes,
+  // which may compute before it receives. Throws Error if the peer is gone, or cancelled.
   virtual MessageTimes send(model::DeviceIndex to, MessageTag tag,
                             std::span<const std::byte> payload) = 0;
 
-  // The same for a payload that an emulated device had at `ready`, whenever this machine came to
-  // compute it: an emulated link begins there, a real one now. `by_computing_thread`: a device of
-  // its own would send and receive it on its computing threads.
+  // Sends a payload that an emulated device had at `ready`, whenever this machine came to compute
+  // it: an emulated link begins at that moment, a real one now. With `by_computing_thread` a device
+  // of its own would send and receive it on its computing threads. Returns and throws as send()
+  // does.
   virtual MessageTimes send_since(model::DeviceIndex to, MessageTag tag,
                                   std::span<const std::byte> payload, Clock::time_point /*ready*/,
                                   bool /*by_computing_thread*/) {
     return send(to, tag, payload);
   }
 
-  // send() if none of it has to wait for the network: the runtime then sends from the computing
-  // thread, which saves a wake-up. Nothing: it has to wait, and some of it may be on its way;
-  // send() of the same message and payload sends the rest.
+  // Sends `payload` if none of it has to wait for the network: the runtime then sends from the
+  // computing thread, which saves a wake-up. Returns nothing if it has to wait; some of it may be
+  // on its way then, and send() of the same message and payload sends the rest.
   [[nodiscard]] virtual std::optional<MessageTimes> try_send(
       model::DeviceIndex to, MessageTag tag, std::span<const std::byte> payload) = 0;
 
@@ -66,7 +67,7 @@ class Transport {
                                std::span<std::byte> payload, Clock::time_point deadline,
                                bool may_spin) = 0;
 
-  // True if messages of `bytes` should be received by the computing thread itself, when it needs
+  // Whether messages of `bytes` should be received by the computing thread itself, when it needs
   // them.
   [[nodiscard]] virtual bool receives_inline(model::DeviceIndex from, std::size_t bytes) const = 0;
 

@@ -12,7 +12,8 @@ namespace tandem::planner {
 
 struct Policy;
 
-// Positions that a sequence of so many takes: whole blocks of the cache.
+// How many positions are reserved for a sequence of so many: whole blocks of the cache, so 64 for 1
+// to 64 positions.
 [[nodiscard]] std::int64_t reserved_positions(std::int64_t positions);
 
 struct Capacity {
@@ -23,26 +24,27 @@ struct Capacity {
   bool operator==(const Capacity&) const = default;
 };
 
-// Most sequences at once, whatever the memory: what the announcement of a step carries.
+// The most sequences at once, whatever the memory: what the announcement of a step holds.
 inline constexpr std::int64_t kMostSequences = 4096;
 
-// Most steps in flight: fewer than the structures of steps that are kept (planner/graph_cache.hpp).
+// The most steps in flight: fewer than the structures of steps that are kept
+// (planner/graph_cache.hpp).
 inline constexpr std::int64_t kMostSteps = 16;
 
-// Most sequences of one step: an even share of all.
+// The most sequences of one step, an even share of all: of 8 sequences with 3 steps in flight, 3.
 [[nodiscard]] std::int64_t in_a_step(const Capacity& capacity);
 
-// The larger in each respect.
+// Returns what is enough for both: the larger in each respect.
 [[nodiscard]] Capacity larger(const Capacity& a, const Capacity& b);
 
-// What `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0: whole): as
-// many sequences as it ever has, as many of `steps` in flight as it has sequences and chunks for,
-// the longest prompt or chunk beside a row of every other sequence (of one step, if it is to be
-// served so), and all their positions.
+// Returns what `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0:
+// whole): as many sequences as it ever has, as many of `steps` in flight as it has sequences and
+// chunks for, the longest prompt or chunk beside a row of every other sequence (of one step, if it
+// is to be served so), and all their positions.
 [[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
                                        const Policy& policy, std::int64_t chunk,
                                        std::int64_t steps = 1);
-// The least with which every request can be served: alone.
+// Returns the least with which every request can be served: one alone.
 [[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
                                       std::int64_t chunk);
 

@@ -17,25 +17,26 @@ struct InferenceRequest {
   double arrival_s = 0.0;          // since the run began
   std::int64_t prompt_tokens = 0;  // 0: not counted yet, as the prompt is a text
   std::int64_t new_tokens = 0;     // at most; 0: one pass of an encoder
-  // What a run needs besides: the prompt, one of both, or neither where only times are asked for.
+  // What a run needs besides: the prompt as text or as ids. Neither is there where only times are
+  // asked for.
   std::optional<std::string> prompt{};
   std::vector<std::int32_t> prompt_ids{};
   double temperature = 0.0;  // 0 takes the likeliest token
   double top_p = 1.0;
   std::uint64_t seed = 0;
   bool ignore_eos = false;
-  // Positions that it has in the cache at its end: all tokens but the last, which is never fed
-  // back.
+  // How many positions the request has in the cache at its end: those of all tokens but the last,
+  // which is never fed back. A prompt of 10 and 4 new tokens take 13.
   [[nodiscard]] std::int64_t positions() const;
   bool operator==(const InferenceRequest&) const = default;
 };
 
-// JSON lines, one request each; lines of spaces are skipped:
+// Reads JSON lines, one request each; lines of spaces are skipped:
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
 //    "new_tokens": N, "temperature": 0, "top_p": 1, "seed": 0, "ignore_eos": false}
-// The last four may be left out. Sorted by arrival, requests of one arrival in the order of their
-// lines. Throws Error naming `source`, the line, the field, its value, what was expected and the
-// remedy; so for an id that is given twice, for a file without requests.
+// The last four may be left out. The requests come back sorted by arrival, those of one arrival in
+// the order of their lines. Throws Error naming `source`, the line, the field, its value, what was
+// expected and the remedy; so for an id that is given twice, for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 

@@ -31,15 +31,15 @@ struct Policy {
   std::string_view name;     // as in `--policy`
   std::string_view summary;  // a few words for --help
   bool several = false;      // whether requests share steps
-  // If nothing is under way it admits at least one.
+  // Says whom to admit: at least one if nothing is under way.
   Admission (*admit)(const Moment& moment);
 };
 
 [[nodiscard]] const std::vector<Policy>& policies();
-// Throws Error naming the policy and the known ones.
+// The policy of that name. Throws Error naming it and the known ones if there is none.
 [[nodiscard]] const Policy& find_policy(std::string_view name);
 
-// How many of `arrivals` are there at `time`.
+// How many of `arrivals`, which ascend, are there at `time`.
 [[nodiscard]] std::size_t arrived(std::span<const double> arrivals, double time);
 
 }  // namespace tandem::planner

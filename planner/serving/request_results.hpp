@@ -11,18 +11,18 @@
 
 namespace tandem::planner {
 
-// By request. `steps`: all of the run; sequences are positions in `requests`. Throws logic_error
-// for a sequence that is none.
+// Returns what each of `requests` got out of `steps`, all of a run; sequences are positions in
+// `requests`. Throws logic_error for a sequence that is none.
 [[nodiscard]] std::vector<model::RequestResult> request_results(
     std::span<const InferenceRequest> requests, std::span<const model::ServedStep> steps);
 
-// The steps that a run has made, for `model::RecordedScheduler`: each waits for the arrival of the
-// requests that begin in it, for an arrival that it was submitted at then (as a static batch waits
-// for its last request) and for the outcomes of as many steps as had ended then, not for any other
-// time of that run, so that a replay shows what the model makes of the same steps. Throws Error
-// naming `source` unless every sequence is a request whose positions follow one another, in one
-// step at a time, no earlier than it arrives, with a sample for each of its new tokens; requests
-// are in the order of their arrival, steps in that of their submission.
+// Returns the steps that a run has made, for `model::RecordedScheduler`: each waits for the arrival
+// of the requests that begin in it, for an arrival that it was submitted at then (as a static batch
+// waits for its last request) and for the outcomes of as many steps as had ended then, not for any
+// other time of that run, so that a replay shows what the model makes of the same steps. Throws
+// Error naming `source` unless every sequence is a request whose positions follow one another, in
+// one step at a time, no earlier than it arrives, with a sample for each of its new tokens;
+// requests are in the order of their arrival, steps in that of their submission.
 [[nodiscard]] std::vector<model::ScheduledStep> replayed_steps(
     std::vector<model::ScheduledStep> schedule, std::span<const InferenceRequest> requests,
     const model::Transformer& model, const std::string& source);

@@ -18,30 +18,33 @@ namespace tandem::planner {
 struct ServingOptions {
   std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
   Capacity capacity{};     // that every step keeps within, and all of them together
-  // Whether `token` ends the request of that index, before its last token is due. Null: none does.
+  // Says whether `token` ends the request of that index, before its last token is due. Null: none
+  // does.
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
 };
 
-// A step has the rows of prompts first, in the order in which requests were admitted, then one row
-// for each sequence whose prompt has been read. Sequences are named by the request's index.
+// Makes steps of requests. A step has the rows of prompts first, in the order in which requests
+// were admitted, then one row for each sequence whose prompt has been read. Sequences are named by
+// the request's index.
 //
 // As many steps are in flight as the capacity says, if there are as many sequences, or chunks of
 // prompts. A sequence is in at most one of them, but for the chunks of its prompt, which may follow
 // each other without waiting: each device has them in the order of steps. Sequences that may go on
 // are shared out evenly among the steps that may begin, those that have waited longest first; no
-// step gets more than an even share of all.
+// step gets more than an even share of all. An example: with 4 sequences and 2 steps in flight,
+// steps of sequences {0, 1} and {2, 3} take turns.
 class RequestScheduler : public model::Scheduler {
  public:
-  // Requests as parse_requests leaves them: counted, sorted by arrival. Throws Error if one does
-  // not fit the capacity alone.
+  // `requests` are as parse_requests leaves them, counted and sorted by arrival. Throws Error if
+  // one does not fit the capacity alone.
   RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                    ServingOptions options);
 
   model::Decision next(double now, std::span<const model::StepOutcome> ended) override;
 
-  // By request: the tokens that it was given so far (of a run; a prediction knows none).
+  // The tokens that each request was given so far (of a run; a prediction knows none).
   [[nodiscard]] const std::vector<std::vector<std::int32_t>>& tokens() const { return tokens_; }
-  // Token ids of the step that next() returned last, by row; those of prompts must be known.
+  // The token ids of the step that next() returned last, by row; those of prompts must be known.
   [[nodiscard]] std::vector<std::int32_t> row_tokens() const;
 
  private:

@@ -11,12 +11,12 @@
 
 namespace tandem::planner {
 
-// Lengths of a typical request: the means, rounded up.
+// The lengths of a typical request: the means, rounded up.
 [[nodiscard]] Workload typical_workload(std::span<const InferenceRequest> requests);
 
-// As make_plan, for a typical request (request.workload is not read), with memory reserved for all
-// that `policy` makes use of or, where that does not fit, for half of it, a quarter and so on, down
-// to one request at a time. Infeasible if not even that fits.
+// Makes a plan as make_plan does, for a typical request (request.workload is not read), with memory
+// reserved for all that `policy` makes use of or, where that does not fit, for half of it, a
+// quarter and so on, down to one request at a time. Returns Infeasible if not even that fits.
 //   steps   in flight at most; 0: one, but as many as there are stages where whole layers are split
 //           and nothing streams. Throws Error for more than one with a strategy all of whose
 //           devices work on one step, and for a plan that streams weights; for prompts in chunks of
