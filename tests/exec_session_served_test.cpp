@@ -149,8 +149,8 @@ TEST_CASE("exec/session: four steps in flight on four devices are three times as
   Generation four;
   double rate = 0.0;
   double alone = 0.0;
-  // A machine that cannot compute four devices' tasks in their time is late, and then devices wait:
-  // the busier it is, the more slowly emulated time has to pass.
+  // A machine that cannot compute the devices' tasks in their time is late in either run, and then
+  // devices wait: the busier it is, the more slowly emulated time has to pass.
   for (const double dilation : {1.0, 8.0, 40.0}) {
     const auto throughput = [](const Generation& done) {
       return *done.run.result.metrics.throughput_tokens_per_s;
@@ -158,7 +158,7 @@ TEST_CASE("exec/session: four steps in flight on four devices are three times as
     four = home.serve(plan, requests, policy, 0, {}, Pace::nominal, 4, dilation);
     rate = throughput(four);
     alone = throughput(home.serve(plan, {requests[0]}, policy, 0, {}, Pace::nominal, 1, dilation));
-    if (rate >= 3.0 * alone) break;
+    if (rate >= 3.0 * alone && rate <= 4.05 * alone) break;
   }
   CHECK(rate >= 3.0 * alone);
   CHECK(rate <= 4.05 * alone);
