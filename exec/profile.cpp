@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "exec/profile_fit.hpp"
 #include "exec/profile_rig.hpp"
@@ -74,6 +75,11 @@ std::string describe(const model::Transformer& transformer, int threads) {
 
 // Weights that some cache may hold from one token to the next.
 constexpr double kCached = 64.0 * 1024 * 1024;
+
+// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
+constexpr std::int32_t kNewTokens = 8;
+// Longer pauses make the walk after them hardly slower (decision 0017).
+constexpr std::chrono::milliseconds kPause{25};
 
 struct Step {
   std::int32_t rows = 1;
@@ -168,9 +174,12 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   };
   const auto run_all_sizes = [&](const Step& step, ProfileLog& to) {
     for (std::size_t size = 0; size < rigs.size(); ++size) {
-      // A single token follows another, whose weights the caches still hold if they can.
+      // New tokens, of one sequence or some, follow others, whose weights the caches still hold if
+      // they can. A prompt follows a pause, after which they may not: where a machine is shared,
+      // others took them.
       ProfileLog before;
-      if (step.rows == 1 && stream_bytes <= kCached) run_size(step, size, before);
+      if (stream_bytes <= kCached && step.rows <= kNewTokens) run_size(step, size, before);
+      if (stream_bytes <= kCached && step.rows > kNewTokens) std::this_thread::sleep_for(kPause);
       run_size(step, size, to);
     }
   };

@@ -30,7 +30,7 @@ struct MessageOverhead {
 };
 
 // Of this machine now, between two threads of this process that read a model's weights between two
-// messages (exec/transport/measure.hpp). Takes a second or two.
+// messages (exec/transport/measure.hpp, which says how long that takes).
 [[nodiscard]] MessageOverhead measure_message_overhead(const model::Transformer& transformer);
 
 }  // namespace tandem::exec
