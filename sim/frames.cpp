@@ -25,7 +25,16 @@ enum class Content : std::uint64_t {
   step,
 };
 
-static_assert(std::is_trivially_copyable_v<model::Segment>);
+static_assert(std::is_trivially_copyable_v<model::Segment> &&
+              std::is_trivially_copyable_v<model::CacheOp>);
+
+// Of a frame of a step; its segments follow, and then its cache operations.
+struct StepHead {
+  double not_before_s = 0.0;
+  std::uint64_t segments = 0;
+  std::uint64_t cache = 0;
+  std::int32_t ended = 0;
+};
 
 void send_frame(const std::function<void(Bytes)>& send, Content content, Bytes bytes) {
   std::vector<std::byte> frame(sizeof content + bytes.size());
@@ -45,6 +54,15 @@ T read_as(Bytes bytes) {
   T what;
   std::memcpy(&what, bytes.data(), sizeof what);
   return what;
+}
+
+// Moves the first `count` values of `bytes` to `values`.
+template <class T>
+void take(Bytes& bytes, std::uint64_t count, std::vector<T>& values) {
+  require(count <= bytes.size() / sizeof(T), "simulation process: a frame of another size");
+  values.resize(count);
+  if (count > 0) std::memcpy(values.data(), bytes.data(), count * sizeof(T));
+  bytes = bytes.subspan(count * sizeof(T));
 }
 
 [[noreturn]] void fail(const char* what) {
@@ -101,12 +119,15 @@ void FrameWriter::add(const model::StepBlend& blend) {
 
 void FrameWriter::add(const model::ScheduledStep& step) {
   flush();
-  const Bytes begin = std::as_bytes(std::span(&step.not_before_s, 1));
-  const Bytes ended = std::as_bytes(std::span(&step.ended, 1));
-  const Bytes segments = std::as_bytes(std::span<const model::Segment>(step.batch.segments));
-  std::vector<std::byte> bytes(begin.begin(), begin.end());
-  bytes.insert(bytes.end(), ended.begin(), ended.end());
-  bytes.insert(bytes.end(), segments.begin(), segments.end());
+  const StepHead head{.not_before_s = step.not_before_s,
+                      .segments = step.batch.segments.size(),
+                      .cache = step.batch.cache.size(),
+                      .ended = step.ended};
+  std::vector<std::byte> bytes;
+  const auto append = [&](Bytes more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
+  append(std::as_bytes(std::span(&head, 1)));
+  append(std::as_bytes(std::span<const model::Segment>(step.batch.segments)));
+  append(std::as_bytes(std::span<const model::CacheOp>(step.batch.cache)));
   send_frame(*send_, Content::step, Bytes(bytes));
 }
 
@@ -131,13 +152,13 @@ void read_frame(Bytes frame, SpanBlocks& blocks, const FrameReader& reader) {
       return;
     }
     case Content::step: {
-      model::ScheduledStep step;
-      std::memcpy(&step.not_before_s, bytes.data(), sizeof step.not_before_s);
-      const Bytes ended = bytes.subspan(sizeof step.not_before_s);
-      std::memcpy(&step.ended, ended.data(), sizeof step.ended);
-      const Bytes segments = ended.subspan(sizeof step.ended);
-      step.batch.segments.resize(segments.size() / sizeof(model::Segment));
-      std::memcpy(step.batch.segments.data(), segments.data(), segments.size());
+      require(bytes.size() >= sizeof(StepHead), "simulation process: a frame of another size");
+      const auto head = read_as<StepHead>(bytes.first(sizeof(StepHead)));
+      model::ScheduledStep step{
+          .not_before_s = head.not_before_s, .batch = {}, .ended = head.ended};
+      Bytes rest = bytes.subspan(sizeof(StepHead));
+      take(rest, head.segments, step.batch.segments);
+      take(rest, head.cache, step.batch.cache);
       reader.step(step);
       return;
     }

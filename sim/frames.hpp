@@ -56,7 +56,7 @@ class FrameWriter {
     if (held_ == block_.size()) flush();
   }
   void add(const model::StepBlend& blend);
-  void add(const model::ScheduledStep& step);  // without its cache operations, which take no time
+  void add(const model::ScheduledStep& step);
   // Sends the spans held back. To be called once all are added.
   void flush();
 

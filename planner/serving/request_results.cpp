@@ -127,22 +127,24 @@ void check_samples(std::span<const model::ScheduledStep> schedule,
   }
 }
 
-// A schedule does not say when caches were freed: by the first step that was submitted after the
-// last one with rows of the sequence had ended, as RequestScheduler does.
+// A file of a schedule does not say when caches were freed: by the first step that was submitted
+// after the last one with rows of the sequence had ended, as RequestScheduler does.
 void free_ended(std::vector<model::ScheduledStep>& schedule, std::size_t requests) {
   std::vector<std::int32_t> last(requests);
   for (std::size_t s = 0; s < schedule.size(); ++s) {
     for (const model::Segment& segment : schedule[s].batch.segments)
       last[static_cast<std::size_t>(segment.sequence)] = static_cast<std::int32_t>(s);
   }
-  std::vector<bool> freed(requests);
+  std::int32_t known = 0;  // steps whose outcomes have been looked at
   for (model::ScheduledStep& step : schedule) {
     step.batch.cache.clear();
-    for (std::size_t r = 0; r < requests; ++r) {
-      if (freed[r] || last[r] >= step.ended) continue;
-      freed[r] = true;
-      step.batch.cache.push_back(
-          {.kind = model::CacheOpKind::free, .sequence = static_cast<std::int32_t>(r)});
+    for (; known < step.ended; ++known) {
+      for (const model::Segment& segment :
+           schedule[static_cast<std::size_t>(known)].batch.segments) {
+        if (last[static_cast<std::size_t>(segment.sequence)] == known)
+          step.batch.cache.push_back(
+              {.kind = model::CacheOpKind::free, .sequence = segment.sequence});
+      }
     }
   }
 }
