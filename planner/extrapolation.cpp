@@ -27,20 +27,21 @@ double measured_rows(const model::DeviceProfile& profile) {
 
 std::string extrapolation_remark(const Plan& plan) {
   const auto most = static_cast<double>(plan.reserved().rows);
-  std::string remark;
+  std::string names;
+  double least = kComputeBound;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
     if (plan.profiles[d].source == "nominal") continue;
     const double rows = measured_rows(plan.profiles[d]);
     if (rows >= std::min(most, kComputeBound)) continue;
-    if (!remark.empty()) remark += "; ";
-    remark += "device '" + plan.cluster.devices()[d].name +
-              "': its profile was measured with prompts of at most " +
-              std::to_string(std::lround(rows)) + " tokens, but steps have up to " +
-              std::to_string(plan.reserved().rows) +
-              ": the predicted time to first token is a guess, probably far too long; measure the "
-              "profile again with more --seconds";
+    names += (names.empty() ? "device '" : ", '") + plan.cluster.devices()[d].name + "'";
+    least = std::min(least, rows);
   }
-  return remark;
+  if (names.empty()) return "";
+  return names + ": measured with prompts of at most " + std::to_string(std::lround(least)) +
+         (least < 2.0 ? " token" : " tokens") + ", but steps have up to " +
+         std::to_string(plan.reserved().rows) +
+         ": the predicted time to first token is a guess, probably far too long; measure the "
+         "profile again with more --seconds";
 }
 
 }  // namespace tandem::planner

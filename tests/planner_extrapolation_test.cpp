@@ -27,10 +27,14 @@ planner::Plan measured_plan(std::int64_t prompt, double rows) {
 
 TEST_CASE("planner/extrapolation: a profile of shorter prompts than the plan's is told of") {
   CHECK(extrapolation_remark(measured_plan(200, 4.0)) ==
-        "device 'd1': its profile was measured with prompts of at most 4 tokens, but steps have up "
-        "to 200: the predicted time to first token is a guess, probably far too long; measure the "
+        "device 'd1': measured with prompts of at most 4 tokens, but steps have up to 200: the "
+        "predicted time to first token is a guess, probably far too long; measure the "
         "profile again with more --seconds");
-  CHECK(!extrapolation_remark(measured_plan(2, 1.0)).empty());
+  planner::Plan both = measured_plan(2, 1.0);
+  both.profiles[0] = both.profiles[1];
+  CHECK(
+      extrapolation_remark(both).starts_with("device 'd0', 'd1': measured with prompts of at most "
+                                             "1 token, but steps have up to 2: "));
   CHECK(!extrapolation_remark(measured_plan(4000, 63.0)).empty());
 }
 
