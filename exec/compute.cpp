@@ -19,13 +19,20 @@ namespace {
 using model::BufferKind;
 using model::Range;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+#define TANDEM_WATCHED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)  // gcc
+#define TANDEM_WATCHED
+#endif
+#ifdef TANDEM_WATCHED
 constexpr bool kWatched = true;
 #else
 constexpr bool kWatched = false;
 #endif
 
-std::unique_ptr<std::byte, void (*)(std::byte*)> exactly(std::size_t bytes) {
+[[maybe_unused]] std::unique_ptr<std::byte, void (*)(std::byte*)> exactly(std::size_t bytes) {
   constexpr std::align_val_t kAlignment{model::kBufferAlignment};
   auto* const memory = static_cast<std::byte*>(::operator new(bytes, kAlignment));
   std::fill_n(memory, bytes, std::byte{0});
