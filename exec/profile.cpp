@@ -78,7 +78,7 @@ constexpr double kCached = 64.0 * 1024 * 1024;
 
 // Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
 constexpr std::int32_t kNewTokens = 8;
-// Longer pauses make the walk after them hardly slower (decision 0017).
+// After so long, weights of some MiB are read at about half their rate (decision 0017).
 constexpr std::chrono::milliseconds kPause{25};
 
 struct Step {

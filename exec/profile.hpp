@@ -21,12 +21,12 @@ struct ProfileOptions {
   std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 };
 
-// This machine's seconds per streamed byte and overhead of each task kind: medians over steps of
-// the executor itself on layers of `transformer`'s sizes and of a quarter of its heads and columns
-// (at most 256 MiB a layer), prompts of `rows` and single tokens after several contexts; transfer
-// from messages over a loopback connection. CPU time of the thread with one thread, else time on
-// the wall. Independent of any emulation. Throws logic_error unless threads and rows are at
-// least 1.
+// This machine's seconds per streamed byte and overhead of each task kind: means, but for the
+// longest hundredth, over steps of the executor itself on layers of `transformer`'s sizes and of a
+// quarter of its heads and columns (at most 256 MiB a layer), prompts of `rows`, of models that
+// caches could hold each after a pause, and single tokens after several contexts; transfer from
+// messages over a loopback connection. CPU time of the thread with one thread, else time on the
+// wall. Independent of any emulation. Throws logic_error unless threads and rows are at least 1.
 [[nodiscard]] model::DeviceProfile measure_profile(const model::Transformer& transformer,
                                                    const ProfileOptions& options);
 

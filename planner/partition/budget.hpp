@@ -19,7 +19,7 @@ struct Split {
 
 // FFN columns are dealt in multiples of this: 16 where the model has many times as many and a
 // multiple of them, else 1. Rows of ffn_down's weights and of its input are as long as the device
-// has columns; unless every row begins with a cache line, a prompt's products take up to a third
+// has columns; unless every row begins with a cache line, that product of a prompt takes up to 40%
 // longer (0004).
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer);
 

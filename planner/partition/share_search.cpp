@@ -15,7 +15,8 @@ namespace tandem::planner {
 namespace {
 
 constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
-// Predictions do not know what rows cost that begin within a cache line (0004): about this much.
+// Predictions do not know what rows cost that begin within a cache line (0004). Single columns must
+// gain more than this, which is a choice: the cost was measured of the product, not of requests.
 constexpr double kSingleColumns = 0.98;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kRounds = 8;           // of rebalancing; each begins with the last one's slacks
