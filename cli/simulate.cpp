@@ -24,6 +24,7 @@
 #include "model/variation.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/serving/request_results.hpp"
+#include "planner/serving/serving_plan.hpp"
 #include "study/prediction.hpp"
 
 namespace tandem::cli {
@@ -81,6 +82,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
   }
   study::ServedWorkload served{.requests = planner::requests_of(measured)};
   served.schedule = planner::replayed_steps(measured.schedule, served.requests, plan.model, *path);
+  planner::check_schedule(served.schedule, planner::serving_capacity(plan, 0), *path);
   return served;
 }
 
@@ -194,6 +196,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
                                .every_step = !served && options.has("full"),
                                .repetitions = repetitions};
   options.settle();
+  study::check_memory(plan, served ? &*served : nullptr, how.timeline);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem simulate: " << guess << '\n';
   if (!show.quiet && ::isatty(STDERR_FILENO) == 1) how.on_step = StepLine();

@@ -137,8 +137,14 @@ class GenerationRun {
                                                 session_.name(d) + " knows of it");
       }
     }
-    generation.run = merge(plan_, steps, accounts, options_.keep_spans, run().dilation);
+    generation.run =
+        merge(plan_, steps, accounts, options_.keep_spans, run().dilation, served_steps(own));
     model::Result& result = generation.run.result;
+    if (options_.keep_spans) {  // whose making is the most that the master ever does
+      model::MemoryUse& peak =
+          result.devices.at(static_cast<std::size_t>(plan_.master)).peak_memory;
+      peak.program += std::max(0.0, peak_resident_bytes() - peak.total());
+    }
     result.tokens = generation.tokens;
     if (options_.serve) fill_served(accounts, generation.run);
     if (run().pace != Pace::real) result.pace = std::string(to_string(run().pace));
@@ -176,6 +182,18 @@ class GenerationRun {
     // An encoder's pass samples nothing.
     const std::size_t steps = generation.hidden.empty() ? generation.tokens.size() : 1;
     return std::make_unique<FirstSteps>(session_.graphs(), static_cast<std::int32_t>(steps));
+  }
+
+  // The steps that requests made, on the clock of the master's account; none of a generation.
+  [[nodiscard]] std::vector<model::ServedStep> served_steps(const DeviceAccount& own) const {
+    if (!serving_) return {};
+    std::vector<model::ServedStep> steps = serving_->served();
+    const double begin_s = serving_->since_begin(own.report.tally.origin_ns);
+    for (model::ServedStep& step : steps) {
+      step.step.not_before_s -= begin_s;
+      step.end_s -= begin_s;
+    }
+    return steps;
   }
 
   // What the result says of requests; its trace's times are made to begin with the run.
@@ -238,7 +256,9 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                          .pace = options.pace,
                          .dilation = options.dilation,
                          .keep_records = options.keep_spans,
-                         .capacity = capacity};
+                         .capacity = capacity,
+                         .most_steps = planner::most_steps(options.serve->requests,
+                                                           options.serve->chunk, capacity)};
     return GenerationRun(plan, options, run, interrupt).generate();
   }
   const RunOptions run{

@@ -17,7 +17,7 @@ MasterSession::MasterSession(const planner::Plan& plan, const SessionOptions& op
       voice_(options),
       id_(random_session()),
       run_(run),
-      graphs_(plan, run_) {
+      graphs_(std::make_unique<StepGraphs>(plan, run_)) {
   const std::vector<bool> workers = workers_of(plan);
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     if (workers[static_cast<std::size_t>(d)]) peers_.push_back(d);
@@ -61,14 +61,14 @@ void MasterSession::offer() {
   std::vector<model::DeviceIndex> here{plan_->master};
   if (options_->one_machine) here.insert(here.end(), peers_.begin(), peers_.end());
   check_memory(*plan_, here, run_);
-  check_record_memory(*plan_, graphs_, here, run_);
+  check_record_memory(*plan_, *graphs_, here, run_);
   weights_->offer(peers_, {.sha256 = planner::plan_sha256(*plan_),
                            .plan = planner::to_json(*plan_),
                            .options = to_json(run_)});
 }
 
 void MasterSession::prepare() {
-  DeviceWeights weights = weights_->load(graphs_);
+  DeviceWeights weights = weights_->load(*graphs_);
   weights_->finish();
   std::vector<std::string> addresses(plan_->cluster.devices().size());
   for (const model::DeviceIndex d : peers_) {
@@ -79,7 +79,7 @@ void MasterSession::prepare() {
   for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
   voice_.stage("opening channels");
   activity().enter(Phase::opening);
-  session_->open_channels(*plan_, graphs_,
+  session_->open_channels(*plan_, *graphs_,
                           {.self = plan_->master,
                            .master = plan_->master,
                            .session = id_,
@@ -95,6 +95,7 @@ void MasterSession::prepare() {
                                     .threads = options_->threads,
                                     .turn = options_->turn.get()},
                                    std::move(weights));
+  graphs_.reset();  // the run has its own
   own_peak_ = reset_peak_resident();
   activity().enter(Phase::warming_up);
   if (run_.pace != Pace::real) device_run_->warm_up();

@@ -61,8 +61,10 @@ class MasterSession {
     return plan_->cluster.devices()[static_cast<std::size_t>(d)].name;
   }
   [[nodiscard]] const RunOptions& options() const { return run_; }
-  [[nodiscard]] StepGraphs& graphs() { return graphs_; }
-  [[nodiscard]] const StepGraphs& graphs() const { return graphs_; }
+  [[nodiscard]] StepGraphs& graphs() { return graphs_ ? *graphs_ : device_run_->graphs(); }
+  [[nodiscard]] const StepGraphs& graphs() const {
+    return graphs_ ? *graphs_ : device_run_->graphs();
+  }
   [[nodiscard]] MasterVoice& voice() { return voice_; }
 
   // The rest is for the body.
@@ -103,7 +105,7 @@ class MasterSession {
   MasterVoice voice_;
   SessionId id_;
   RunOptions run_;
-  StepGraphs graphs_;
+  std::unique_ptr<StepGraphs> graphs_;  // until the run has its own
   std::vector<model::DeviceIndex> peers_;
   std::unique_ptr<Session> session_;
   std::optional<MasterWeights> weights_;  // of the session

@@ -38,10 +38,6 @@ double beyond_cache(double seconds, double rate) {
   return std::clamp(rate * seconds / 8.0, kLeastCaches * size, kCaches * size);
 }
 
-// What plan, graphs, records, connections and the stacks of their threads take in a session: a
-// worker of home4 had 1.6 MB more than an idle process.
-constexpr double kSessionBytes = 1.6e6;
-
 // The first value of `field` in a file of "field : value" lines; empty if there is none.
 std::string field_of(const char* path, const std::string& field) {
   std::ifstream in(path);
@@ -215,8 +211,9 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
     }
     rate(kind) = fit_rate(log.samples(kind));
   }
-  // By now the code that a run executes has been executed.
-  profile.program_bytes = idle_heap + resident_bytes("RssFile") + kSessionBytes;
+  // By now the code that a run executes has been executed. What connections and graphs of a session
+  // take is the plan's to say (planner/session_memory).
+  profile.program_bytes = idle_heap + resident_bytes("RssFile");
   return profile;
 }
 

@@ -59,6 +59,8 @@ struct Extents {
   std::int64_t sequences = 0;
   std::int64_t sampled = 0;  // rows of one step
   std::int64_t steps = 1;    // in flight: each has slots of its own for its messages
+  std::int64_t graphs =
+      2;  // of steps of different structures that are kept: of a prompt and a token
   [[nodiscard]] std::int64_t of(RowCount count) const;
   bool operator==(const Extents&) const = default;
 };

@@ -183,6 +183,15 @@ std::span<const BufferDeclaration> TaskGraph::declared(DeviceIndex device) const
   return declared_[d];
 }
 
+std::size_t TaskGraph::allocated_bytes() const {
+  const auto bytes = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
+  std::size_t all = bytes(batch_.segments) + bytes(batch_.cache) + bytes(tasks_) +
+                    bytes(dependencies_) + bytes(first_dependency_) + bytes(events_) +
+                    bytes(awaited_events_) + bytes(first_awaited_event_) + bytes(declared_);
+  for (const std::vector<BufferDeclaration>& of_device : declared_) all += bytes(of_device);
+  return all;
+}
+
 void TaskGraph::advance(std::span<const std::int32_t> past, std::vector<CacheOp> cache) {
   require(past.size() == batch_.segments.size(), "advance: one past a segment");
   for (std::size_t i = 0; i < past.size(); ++i) check_past(past[i], batch_.segments[i].rows);

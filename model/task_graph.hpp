@@ -191,6 +191,9 @@ class TaskGraph {
             awaited_events_.data() + first_awaited_event_[static_cast<std::size_t>(i) + 1]};
   }
 
+  // Memory that it takes, its own size left out.
+  [[nodiscard]] std::size_t allocated_bytes() const;
+
   // Makes this the graph of a later step of the same structure: sets each segment's `past`, and the
   // cache operations of that step, which are none unless said.
   // Throws logic_error if the sizes differ, and as the constructor does.

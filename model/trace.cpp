@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "model/error.hpp"
+#include "model/message_places.hpp"
 #include "model/statistics.hpp"
 
 namespace tandem::model {
@@ -28,9 +29,12 @@ LatencyStats latency_stats(const std::vector<double>& gaps) {
 
 std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices) {
   std::vector<double> bytes(devices, 0.0);
-  for (const Task& task : graph.tasks()) {
+  const MessagePlaces places = message_places(graph);
+  for (TaskIndex i = 0; i < graph.size(); ++i) {
+    const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     const bool message = task.lane == LaneKind::channel;
-    bytes.at(static_cast<std::size_t>(task.device)) += message ? 2.0 * kRecordBytes : kRecordBytes;
+    const bool captured = message && !places.is_relay(i);
+    bytes.at(static_cast<std::size_t>(task.device)) += captured ? 2.0 * kRecordBytes : kRecordBytes;
     if (message) bytes.at(static_cast<std::size_t>(task.peer)) += 2.0 * kRecordBytes;
   }
   return bytes;

@@ -39,7 +39,7 @@ struct Span {
 // The bytes that a device keeps of a task until a timeline is made of all.
 inline constexpr double kRecordBytes = 24.0;
 // The bytes that each of `devices` devices so keeps of a step: a record of each of its tasks, and
-// one more of each message that it sends or receives, as it copies it.
+// one more of each message that it captures or delivers. (Nobody captures a relay.)
 [[nodiscard]] std::vector<double> record_bytes(const TaskGraph& graph, std::size_t devices);
 
 struct Trace {

@@ -7,11 +7,16 @@
 
 namespace tandem::planner {
 
-const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
+GraphCache::Structure GraphCache::structure_of(const model::Batch& batch) {
   Structure structure;
   structure.reserve(batch.segments.size());
   for (const model::Segment& segment : batch.segments)
     structure.emplace_back(segment.rows, segment.sampled);
+  return structure;
+}
+
+const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
+  Structure structure = structure_of(batch);
   const auto known = std::ranges::find_if(graphs_, [&](const auto& entry) {
     return entry.first == structure && (!model::announces(entry.second) ||
                                         entry.second.batch().cache.size() == batch.cache.size());

@@ -23,10 +23,13 @@ class GraphCache : public model::GraphSource {
                       std::function<void(const model::TaskGraph&)> forget = nullptr)
       : plan_(&plan), forget_(std::move(forget)) {}
 
+  // Rows and sampled rows of each segment of a batch.
+  using Structure = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  [[nodiscard]] static Structure structure_of(const model::Batch& batch);
+
   const model::TaskGraph& graph_of(const model::Batch& batch) override;
 
  private:
-  using Structure = std::vector<std::pair<std::int32_t, std::int32_t>>;  // rows and sampled rows
   const Plan* plan_;
   std::function<void(const model::TaskGraph&)> forget_;
   std::list<std::pair<Structure, model::TaskGraph>> graphs_;  // the last one asked for first

@@ -222,8 +222,16 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
   return std::nullopt;
 }
 
-// Bytes by device for receive buffers and messages if every device takes part in everything: about
-// what any shares need. Shares are sought within that, before their own graphs can tell.
+// Of the memory of a device, what shares alone do not tell: receive buffers and messages, its
+// session, and that weights lie in whole pages.
+double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& use) {
+  const DevicePlan& device = plan.devices[d];
+  return use.buffers + (use.program - plan.profiles[d].program_bytes) +
+         (use.weights - weight_bytes(plan.model, device.share, device.window));
+}
+
+// That, by device, if every device takes part in everything: about what any shares need. Shares are
+// sought within it, before their own graphs can tell.
 std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
@@ -235,7 +243,9 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
   plan.devices.clear();
   for (const model::Share& share : shares) plan.devices.push_back({.share = share, .memory = {}});
   std::vector<double> bytes;
-  for (const model::MemoryUse& use : predicted_memory(plan)) bytes.push_back(use.buffers);
+  const std::vector<model::MemoryUse> memory = predicted_memory(plan);
+  for (std::size_t d = 0; d < memory.size(); ++d)
+    bytes.push_back(beyond_shares(plan, d, memory[d]));
   return bytes;
 }
 
@@ -344,7 +354,7 @@ class Search {
     std::vector<Window> windows;
     Shares shares;
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-      exchange[d] = plan.devices[d].memory.buffers;
+      exchange[d] = beyond_shares(plan, d, plan.devices[d].memory);
       windows.push_back(plan.devices[d].window);
       shares.push_back(plan.devices[d].share);
     }

@@ -1,8 +1,14 @@
 #include "planner/storage.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+#include "model/trace.hpp"
+#include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
+#include "planner/session_memory.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -23,6 +29,24 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
   return batches;
 }
 
+std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
+  const auto lower = find_strategy(plan.strategy).lower;
+  std::vector<model::TaskGraph> graphs;
+  for (const model::Batch& batch : largest_batches(plan, extents))
+    graphs.push_back(lower(plan, batch));
+  return graphs;
+}
+
+std::vector<model::DeviceStorage> storage_of(const Plan& plan,
+                                             const std::vector<model::TaskGraph>& graphs) {
+  std::vector<model::DeviceStorage> storage(plan.devices.size());
+  for (const model::TaskGraph& graph : graphs) {
+    const std::vector<model::DeviceStorage> more = model::storage_of(graph, storage.size());
+    for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
+  }
+  return storage;
+}
+
 }  // namespace
 
 model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows) {
@@ -33,19 +57,20 @@ model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows) {
           .steps = std::max<std::int64_t>(1, capacity.steps)};
 }
 
+model::Extents serving_extents(const Capacity& capacity) {
+  model::Extents extents = extents_of(capacity);
+  extents.graphs += static_cast<std::int64_t>(GraphCache::kMost);
+  return extents;
+}
+
 std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Extents& extents) {
-  const Strategy& strategy = find_strategy(plan.strategy);
-  std::vector<model::DeviceStorage> storage(plan.devices.size());
-  for (const model::Batch& batch : largest_batches(plan, extents)) {
-    const std::vector<model::DeviceStorage> more =
-        model::storage_of(strategy.lower(plan, batch), storage.size());
-    for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
-  }
-  return storage;
+  return storage_of(plan, largest_graphs(plan, extents));
 }
 
 std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Extents& extents) {
-  const std::vector<model::DeviceStorage> storage = storage_of(plan, extents);
+  const std::vector<model::TaskGraph> graphs = largest_graphs(plan, extents);
+  const std::vector<model::DeviceStorage> storage = storage_of(plan, graphs);
+  const std::vector<SessionLoad> loads = session_loads(plan, graphs, storage, extents);
   std::vector<model::MemoryUse> memory;
   memory.reserve(storage.size());
   for (std::size_t d = 0; d < storage.size(); ++d) {
@@ -53,12 +78,64 @@ std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Ex
     model::MemoryUse& use = memory.emplace_back(model::memory_use(storage[d], extents));
     use.weights = weight_bytes(plan.model, device.share, device.window);
     use.program = plan.profiles[d].program_bytes;
+    if (use.program == 0.0) continue;  // nothing executes: a plan on paper
+    use.weights += page_padding(plan.model, device.share, device.window);
+    use.program += session_bytes(loads[d]);
   }
   return memory;
 }
 
 std::vector<model::MemoryUse> predicted_memory(const Plan& plan) {
-  return predicted_memory(plan, extents_of(plan.reserved()));
+  const Capacity reserved = plan.reserved();
+  const bool serves = plan.capacity.sequences > 0;
+  return predicted_memory(plan, serves ? serving_extents(reserved) : extents_of(reserved));
+}
+
+void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
+                   const std::string& subject, const std::string& remedy) {
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    const model::MemoryUse& use = memory[d];
+    const model::Device& device = plan.cluster.devices()[d];
+    if (use.total() <= device.memory.value()) continue;
+    throw Error(subject + " " + model::to_text(model::Bytes{use.total()}) + ", the program's " +
+                model::to_text(model::Bytes{use.program}) + " included, on device " + device.name +
+                ", expected at most its budget of " + model::to_text(device.memory) + "; " +
+                remedy);
+  }
+}
+
+std::vector<double> timeline_bytes(const Plan& plan, std::vector<double> records) {
+  const double all = std::accumulate(records.begin(), records.end(), 0.0);
+  // A span is made of one record, or of the two of a message's ends.
+  records[static_cast<std::size_t>(plan.master)] =
+      all + all / model::kRecordBytes * sizeof(model::Span);
+  return records;
+}
+
+void check_timeline_budgets(const Plan& plan, const model::Extents& extents,
+                            const std::vector<double>& timeline, const std::string& subject) {
+  const std::vector<model::MemoryUse> memory = predicted_memory(plan, extents);
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    const double need = timeline[d] + memory[d].total();
+    const model::Device& device = plan.cluster.devices()[d];
+    if (need <= device.memory.value()) continue;
+    throw Error(subject + " needs " + model::to_text(model::Bytes{timeline[d]}) + " on device " +
+                device.name + ", " + model::to_text(model::Bytes{need}) +
+                " with all else, expected at most its budget of " + model::to_text(device.memory) +
+                "; leave out --trace, or give it fewer tokens");
+  }
+}
+
+std::vector<double> most_records(const Plan& plan, const Capacity& capacity, std::int64_t steps) {
+  // Every sequence that a step has may end a prompt in it; then each has a head's tasks of its own.
+  model::Batch largest;
+  const std::int64_t sequences = std::min(in_a_step(capacity), kMostSequences);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(sequences); ++i)
+    largest.segments.push_back({.sequence = i, .rows = 2});
+  std::vector<double> bytes =
+      model::record_bytes(find_strategy(plan.strategy).lower(plan, largest), plan.devices.size());
+  for (double& of_device : bytes) of_device *= static_cast<double>(steps);
+  return bytes;
 }
 
 }  // namespace tandem::planner

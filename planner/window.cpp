@@ -125,4 +125,37 @@ double weight_bytes(const Transformer& t, const Share& share, Window window) {
   return window_memory(t, share, window).total();
 }
 
+double page_padding(const Transformer& t, const Share& share, Window window) {
+  const Window own = normalized(t, share, window);
+  const bool post_norm = t.architecture().post_norm();
+  double padding = 0.0;
+  const auto add = [&](double elements) {
+    const double bytes = kElementBytes * elements;
+    padding += whole_pages(bytes) - bytes;
+  };
+  const auto add_layer = [&](std::int64_t parameters, bool has, bool streams) {
+    if ((has || post_norm) && !streams) add(static_cast<double>(parameters));
+  };
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+    const bool heads = !share.heads.empty();
+    const bool columns = !share.columns.empty();
+    add_layer(t.attention_parameters(share.heads), heads, own.streams() && heads);
+    add_layer(t.ffn_parameters(share.columns), columns,
+              own.streams() && columns && !own.retains(layer));
+  }
+  // Of the embedding and the head, their matrices stay unless the device streams.
+  const std::int64_t matrix = t.head_rows() * t.hidden;
+  const bool tied_head = share.head && t.tied_embeddings && !share.embedding;
+  if (share.embedding) {
+    add(static_cast<double>(t.embedding_parameters() - (own.streams() ? t.vocab * t.hidden : 0)));
+  } else if (tied_head && !own.streams()) {
+    add(static_cast<double>(matrix));
+  }
+  if (share.head) {
+    const std::int64_t rows = own.streams() && !t.tied_embeddings ? matrix : 0;
+    add(static_cast<double>(t.head_parameters() - rows));
+  }
+  return padding;
+}
+
 }  // namespace tandem::planner

@@ -71,5 +71,9 @@ struct WindowMemory {
 // Bytes of weights that a device with `share` holds at its peak.
 [[nodiscard]] double weight_bytes(const model::Transformer& transformer, const model::Share& share,
                                   Window window);
+// What it takes beyond that, as each block that stays lies in whole pages: up to two pages a layer,
+// which shares are not chosen by.
+[[nodiscard]] double page_padding(const model::Transformer& transformer, const model::Share& share,
+                                  Window window);
 
 }  // namespace tandem::planner

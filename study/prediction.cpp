@@ -18,6 +18,7 @@
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/storage.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {
@@ -57,19 +58,47 @@ void evaluate(const Plan& plan, EvaluatorKind evaluator, model::Steps& steps,
                                                               steps, recorder);
 }
 
-// Peak memory by device. A run with a timeline keeps a record of every task, which counts as its
-// program's; so does the prediction with one.
-std::vector<model::MemoryUse> memory_of(const Plan& plan, planner::GenerationSteps& steps,
-                                        bool timeline) {
-  std::vector<model::MemoryUse> memory;
-  for (const planner::DevicePlan& device : plan.devices) memory.push_back(device.memory);
+// Bytes that each device records of all steps.
+std::vector<double> records_of(const Plan& plan, planner::GenerationSteps& steps) {
+  std::vector<double> bytes(plan.devices.size(), 0.0);
   const auto add = [&](std::int32_t step, std::int32_t times) {
-    const std::vector<double> records = model::record_bytes(steps.graph(step), memory.size());
-    for (std::size_t d = 0; d < memory.size(); ++d) memory[d].program += times * records[d];
+    const std::vector<double> of_step = model::record_bytes(steps.graph(step), bytes.size());
+    for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] += times * of_step[d];
   };
-  if (timeline) add(0, 1);
-  if (timeline && steps.count() > 1) add(1, steps.count() - 1);
-  return memory;
+  add(0, 1);
+  if (steps.count() > 1) add(1, steps.count() - 1);
+  return bytes;
+}
+
+// A run with a timeline keeps a record of every task, which counts as its program's.
+void set_peak_memory(const Plan& plan, std::vector<model::MemoryUse> memory,
+                     const std::vector<double>& timeline, model::RunRecorder& recorder) {
+  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    if (!timeline.empty()) memory[d].program += timeline[d];
+    recorder.set_peak_memory(i, memory[d]);
+  }
+}
+
+// The same of steps that requests have made: as many graphs are kept as they have shapes.
+void set_peak_memory(const Plan& plan, const ServedWorkload& served, bool timeline,
+                     model::RunRecorder& recorder) {
+  std::set<planner::GraphCache::Shape> shapes;
+  std::vector<double> records(plan.devices.size(), 0.0);
+  planner::GraphCache graphs(plan);
+  for (const model::ServedStep& step : recorder.served()) {
+    shapes.insert(planner::GraphCache::structure_of(step.step.batch));
+    if (!timeline) continue;
+    const std::vector<double> of_step =
+        model::record_bytes(graphs.graph_of(step.step.batch), records.size());
+    for (std::size_t d = 0; d < records.size(); ++d) records[d] += of_step[d];
+  }
+  model::Extents extents = planner::serving_extents(planner::serving_capacity(plan, served.steps));
+  const std::size_t most = planner::GraphCache::kMost;
+  extents.graphs -= static_cast<std::int64_t>(most - std::min(most, shapes.size()));
+  set_peak_memory(plan, planner::predicted_memory(plan, extents),
+                  timeline ? planner::timeline_bytes(plan, records) : std::vector<double>(),
+                  recorder);
 }
 
 // Sets metrics, devices, links, task kinds and the steady verdict of `result`.
@@ -191,8 +220,6 @@ std::unique_ptr<model::Scheduler> scheduler_of(const Plan& plan, const ServedWor
 model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& served,
                                    const PredictionOptions& options, std::uint64_t seed) {
   model::RunRecorder recorder(plan.cluster, plan.master, options.timeline);
-  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
-    recorder.set_peak_memory(i, plan.devices[static_cast<std::size_t>(i)].memory);
   const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, served);
   planner::GraphCache graphs(plan);
   if (options.evaluator == EvaluatorKind::analytic) {
@@ -200,6 +227,7 @@ model::RunRecorder evaluate_served(const Plan& plan, const ServedWorkload& serve
   } else {
     sim::replay_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder, seed);
   }
+  set_peak_memory(plan, served, options.timeline, recorder);
   return recorder;
 }
 
@@ -246,9 +274,11 @@ Prediction predict(const Plan& plan, const PredictionOptions& options) {
   planner::GenerationSteps generation(plan);
   ObservedSteps steps(generation, options.on_step);
   model::RunRecorder recorder(plan.cluster, plan.master, options.timeline);
-  const std::vector<model::MemoryUse> memory = memory_of(plan, generation, options.timeline);
-  for (model::DeviceIndex i = 0; i < plan.cluster.size(); ++i)
-    recorder.set_peak_memory(i, memory[static_cast<std::size_t>(i)]);
+  set_peak_memory(plan,
+                  planner::predicted_memory(plan, planner::extents_of(plan.workload.capacity())),
+                  options.timeline ? planner::timeline_bytes(plan, records_of(plan, generation))
+                                   : std::vector<double>(),
+                  recorder);
   if (options.repetitions.varies) {
     sim::replay_seeded(plan.cluster, plan.cost_model(), steps, recorder, options.repetitions.seed);
   } else {
@@ -287,6 +317,34 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   if (options.repetitions.varies) repeat_served(plan, served, options, result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;
+}
+
+void check_memory(const Plan& plan, const ServedWorkload* served, bool timeline) {
+  if (served == nullptr) {
+    const model::Extents extents = planner::extents_of(plan.workload.capacity());
+    planner::check_budgets(plan, planner::predicted_memory(plan, extents),
+                           "simulate: " + std::to_string(plan.workload.prompt_tokens) +
+                               " prompt and " + std::to_string(plan.workload.new_tokens) +
+                               " new tokens need",
+                           "plan for this platform");
+    if (!timeline) return;
+    planner::GenerationSteps steps(plan);
+    planner::check_timeline_budgets(
+        plan, extents, planner::timeline_bytes(plan, records_of(plan, steps)),
+        "simulate: a timeline of " + std::to_string(plan.workload.new_tokens) + " new tokens");
+    return;
+  }
+  const planner::Capacity capacity = planner::serving_capacity(plan, served->steps);
+  const model::Extents extents = planner::serving_extents(capacity);
+  planner::check_budgets(plan, planner::predicted_memory(plan, extents),
+                         "simulate: " + to_text(capacity) + ", need", "plan for these requests");
+  if (!timeline) return;
+  const std::int64_t most = served->schedule.empty()
+                                ? planner::most_steps(served->requests, served->chunk, capacity)
+                                : std::ssize(served->schedule);
+  planner::check_timeline_budgets(
+      plan, extents, planner::timeline_bytes(plan, planner::most_records(plan, capacity, most)),
+      "simulate: a timeline of up to " + std::to_string(most) + " steps");
 }
 
 model::Bottleneck bottleneck_of(Plan plan, EvaluatorKind evaluator) {

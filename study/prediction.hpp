@@ -61,6 +61,10 @@ struct ServedWorkload {
 [[nodiscard]] Prediction predict_served(const planner::Plan& plan, const ServedWorkload& served,
                                         const PredictionOptions& options);
 
+// Throws Error, as a run would before it begins, unless every device's budget has what the run
+// needs: the plan's own workload, or `served` if it is not null, with a timeline or without.
+void check_memory(const planner::Plan& plan, const ServedWorkload* served, bool timeline);
+
 // What the first two tokens wait for, by the same evaluator, as if nothing varied.
 [[nodiscard]] model::Bottleneck bottleneck_of(planner::Plan plan, EvaluatorKind evaluator);
 

@@ -11,6 +11,7 @@ tandem_tests(
     planner_lowering_test.cpp
     planner_monotony_test.cpp
     planner_split_clock_test.cpp
+    planner_storage_test.cpp
     planner_partition_test.cpp
     planner_pipeline_test.cpp
     planner_plan_test.cpp

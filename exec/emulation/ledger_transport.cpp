@@ -55,15 +55,21 @@ struct LedgerTransport::Way {
       : hops(route.hops),
         piece_bytes(LedgerTransport::piece_bytes(cluster, route, dilation)),
         latency(std::chrono::duration_cast<Clock::duration>(
-            std::chrono::duration<double>(route.latency.value()))),
-        stamped(kStampBytes + piece_bytes) {}
+            std::chrono::duration<double>(route.latency.value()))) {}
+
+  // Room for the stamp and a payload of so many bytes, at most one piece.
+  [[nodiscard]] std::span<std::byte> room(std::size_t payload_bytes) {
+    const std::size_t bytes = kStampBytes + payload_bytes;
+    if (stamped.size() < bytes) stamped.resize(bytes);
+    return std::span(stamped).first(bytes);
+  }
 
   std::vector<model::Hop> hops;
   std::size_t piece_bytes = 0;
   Clock::duration latency{};
   // When the message before had been sent or had arrived.
   Clock::time_point free{};
-  std::vector<std::byte> stamped;  // stamp and payload of a short message
+  std::vector<std::byte> stamped;  // stamp and payload of a short message; as large as any so far
 };
 
 LedgerTransport::LedgerTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Ledger> ledger,
@@ -121,9 +127,10 @@ MessageTimes LedgerTransport::send_since(model::DeviceIndex to, MessageTag tag,
   if (payload.size() <= channel.piece_bytes) {
     end = ledger_->reserve(channel.hops, payload.size(), end);
     const Stamp stamp = stamp_of(end + channel.latency);
-    std::copy(stamp.begin(), stamp.end(), channel.stamped.begin());
-    std::copy(payload.begin(), payload.end(), channel.stamped.begin() + kStampBytes);
-    inner_->send(to, tag, std::span(channel.stamped).first(kStampBytes + payload.size()));
+    const std::span<std::byte> whole = channel.room(payload.size());
+    std::copy(stamp.begin(), stamp.end(), whole.begin());
+    std::copy(payload.begin(), payload.end(), whole.begin() + kStampBytes);
+    inner_->send(to, tag, whole);
   } else {
     std::size_t left = payload.size() - channel.piece_bytes;
     end = ledger_->reserve(channel.hops, channel.piece_bytes, end);
@@ -152,8 +159,7 @@ MessageTimes LedgerTransport::receive(model::DeviceIndex from, MessageTag tag,
   Way& channel = way(from_, from);
   Stamp stamp{};
   if (payload.size() <= channel.piece_bytes) {
-    const std::span<std::byte> whole =
-        std::span(channel.stamped).first(kStampBytes + payload.size());
+    const std::span<std::byte> whole = channel.room(payload.size());
     inner_->receive(from, tag, whole, deadline, false);
     std::copy_n(whole.begin(), kStampBytes, stamp.begin());
     std::copy(whole.begin() + kStampBytes, whole.end(), payload.begin());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -24,7 +23,8 @@ const model::Device& device_of(const planner::Plan& plan, model::DeviceIndex sel
 }
 
 model::Extents extents_of(const RunOptions& run) {
-  return planner::extents_of(run.needs(), run.scored_rows);
+  return run.serves() ? planner::serving_extents(run.needs())
+                      : planner::extents_of(run.needs(), run.scored_rows);
 }
 
 ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStorage& storage) {
@@ -65,12 +65,7 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
 
 // What a run is, in a message.
 std::string subject_of(const RunOptions& run) {
-  const planner::Capacity needs = run.needs();
-  if (run.serves()) {
-    return "steps of " + std::to_string(needs.rows) + " rows, of " +
-           std::to_string(needs.sequences) + " sequences with " + std::to_string(needs.positions) +
-           " positions,";
-  }
+  if (run.serves()) return to_text(run.needs()) + ",";
   return std::to_string(run.workload.prompt_tokens) + " prompt and " +
          std::to_string(run.workload.new_tokens) + " new tokens";
 }
@@ -79,18 +74,10 @@ std::string subject_of(const RunOptions& run) {
 // plan whose devices never could was not made by the planner.
 RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
   run.workload.validate(plan.model);
-  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents_of(run));
-  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const model::MemoryUse& use = memory[static_cast<std::size_t>(d)];
-    const model::Bytes budget = device_of(plan, d).memory;
-    if (use.total() <= budget.value()) continue;
-    throw Error("run: " + subject_of(run) + " need " + model::to_text(model::Bytes{use.total()}) +
-                ", the program's " + model::to_text(model::Bytes{use.program}) +
-                " included, on device " + device_of(plan, d).name +
-                ", expected at most its budget of " + model::to_text(budget) + "; use " +
-                (run.serves() ? "a smaller capacity, or plan for these requests"
-                              : "a shorter prompt, or plan for this length"));
-  }
+  planner::check_budgets(plan, planner::predicted_memory(plan, extents_of(run)),
+                         "run: " + subject_of(run) + " need",
+                         run.serves() ? "use a smaller capacity, or plan for these requests"
+                                      : "use a shorter prompt, or plan for this length");
   return run;
 }
 
@@ -158,6 +145,7 @@ std::vector<double> record_bytes(const planner::Plan& plan, const StepGraphs& gr
                                  const RunOptions& run) {
   const std::size_t devices = plan.cluster.devices().size();
   if (!run.keep_records) return std::vector<double>(devices, 0.0);
+  if (run.serves()) return planner::most_records(plan, run.capacity, run.most_steps);
   std::vector<double> bytes = model::record_bytes(graphs.prompt(), devices);
   const std::vector<double> of_token = model::record_bytes(graphs.decode(), devices);
   const auto tokens = static_cast<double>(graphs.count() - 1);
@@ -169,24 +157,13 @@ void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
                          std::span<const model::DeviceIndex> here, const RunOptions& run,
                          double held) {
   if (!run.keep_records) return;
-  const std::vector<double> own = record_bytes(plan, graphs, run);
-  const double all = std::accumulate(own.begin(), own.end(), 0.0);
-  // A span is made of one record, or of the two of a message's ends.
-  const double spans = all / model::kRecordBytes * sizeof(model::Span);
-  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan, extents_of(run));
+  const std::vector<double> timeline =
+      planner::timeline_bytes(plan, record_bytes(plan, graphs, run));
+  const std::string length = run.serves() ? "up to " + std::to_string(run.most_steps) + " steps"
+                                          : std::to_string(run.workload.new_tokens) + " new tokens";
+  planner::check_timeline_budgets(plan, extents_of(run), timeline, "run: a timeline of " + length);
   double more = 0.0;
-  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const double records = d == plan.master ? all + spans : own[static_cast<std::size_t>(d)];
-    if (std::ranges::find(here, d) != here.end()) more += records;
-    const double need = records + memory[static_cast<std::size_t>(d)].total();
-    const model::Bytes budget = device_of(plan, d).memory;
-    if (need <= budget.value()) continue;
-    throw Error("run: a timeline of " + std::to_string(run.workload.new_tokens) +
-                " new tokens needs " + model::to_text(model::Bytes{records}) + " on device " +
-                device_of(plan, d).name + ", " + model::to_text(model::Bytes{need}) +
-                " with all else, expected at most its budget of " + model::to_text(budget) +
-                "; run without --trace, or for fewer tokens");
-  }
+  for (const model::DeviceIndex d : here) more += timeline[static_cast<std::size_t>(d)];
   check_memory(plan, here, run, more, held);
 }
 
@@ -274,8 +251,13 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
   const std::size_t of_prompt = runtime_.records(graphs_.prompt());
   const std::size_t of_decode = runtime_.records(graphs_.decode());
   const auto steps = static_cast<std::size_t>(graphs_.count());
-  times_.reserve(options.run.keep_records ? of_prompt + (steps - 1) * of_decode
-                                          : std::max(of_prompt, of_decode));
+  std::size_t records = std::max(of_prompt, of_decode);
+  if (options.run.keep_records) {
+    const std::vector<double> all = record_bytes(plan, graphs_, options.run);
+    records = static_cast<std::size_t>(all.at(static_cast<std::size_t>(options.self)) /
+                                       model::kRecordBytes);
+  }
+  times_.reserve(records);
   tally_.reserve(steps, {&graphs_.prompt(), &graphs_.decode()});
 }
 

@@ -3,6 +3,7 @@
 // What one device does of one run: its memory, its graphs, its lanes. Master and workers use the
 // same class.
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,12 +41,17 @@ struct RunOptions {
   std::int32_t scored_rows = 0;  // the most of one text, at least 1; 0: a generation
   bool keep_records = false;     // of every task, for a timeline
   // Instead of a generation: steps of many requests as the master's scheduler makes them, each
-  // within this. `workload` is then of the largest prompt step. Zeros: a generation.
+  // within this, `most_steps` at most. `workload` is then of the largest prompt step, whose rows
+  // it names. Zeros: a generation.
   planner::Capacity capacity{};
+  std::int64_t most_steps = 0;
   [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
   // All that memory is needed for.
   [[nodiscard]] planner::Capacity needs() const {
-    return planner::larger(workload.capacity(), capacity);
+    if (!serves()) return workload.capacity();
+    planner::Capacity all = capacity;
+    all.rows = std::max(all.rows, workload.prompt_tokens);
+    return all;
   }
   bool operator==(const RunOptions&) const = default;
 };

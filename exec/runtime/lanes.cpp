@@ -29,18 +29,18 @@ void ChannelLane::stop() noexcept {
 }
 
 void ChannelLane::declare(std::int64_t elements) {
-  storage_.resize(static_cast<std::size_t>(elements));
-  declared_ = true;
+  const auto floats = static_cast<std::size_t>(elements);
+  if (floats <= storage_.size()) return;
+  require(program_ == nullptr, "ChannelLane: room is declared before the first step");
+  storage_.resize(floats);
 }
 
 void ChannelLane::reserve(const ChannelProgram& program) {
   require(program.peer == peer_, "ChannelLane: program of another channel");
   // Slots of different structures lie differently: begin() says how those of its step do. Another
-  // step may be in flight here, whose payloads must stay where they are.
-  const std::size_t floats = static_cast<std::size_t>(program.slots) * program.slot_floats;
-  require(!declared_ || floats <= storage_.size(),
+  // step may be in flight here, whose payloads stay where they are.
+  require(static_cast<std::size_t>(program.slots) * program.slot_floats <= storage_.size(),
           "ChannelLane: messages take no more room than was declared");
-  if (storage_.size() < floats) storage_.resize(floats);
   if (needs_thread(program)) start();
 }
 

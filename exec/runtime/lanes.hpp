@@ -43,10 +43,11 @@ class ChannelLane {
   ChannelLane& operator=(const ChannelLane&) = delete;
 
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
-  // Makes room for so many elements and no more, whatever is reserved afterwards.
+  // Room for so many elements: before the first step, as payloads in flight must stay where they
+  // are. Throws logic_error if more is declared later.
   void declare(std::int64_t elements);
-  // Makes room for the messages of `program`, and the thread if they need one: at start-up, so that
-  // steps allocate nothing. Throws logic_error if that is more than was declared.
+  // The thread, if the messages of `program` need one: at start-up, so that steps allocate
+  // nothing. Throws logic_error if the messages take more room than was declared.
   void reserve(const ChannelProgram& program);
   [[nodiscard]] double allocated_bytes() const;
   // Returns when the step's messages have all passed. Throws Error if cancelled.
@@ -114,7 +115,6 @@ class ChannelLane {
   LaneOptions options_;
   std::vector<float> storage_;
   std::size_t slot_floats_ = 0;
-  bool declared_ = false;
 
   const ChannelProgram* program_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;

@@ -1,5 +1,7 @@
 #include "exec/runtime/process_facts.hpp"
 
+#include <malloc.h>
+
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -23,6 +25,7 @@ double field_bytes(const std::filesystem::path& path, const std::string& field) 
 double peak_resident_bytes() { return field_bytes("/proc/self/status", "VmHWM:"); }
 
 bool reset_peak_resident() {
+  malloc_trim(0);
   std::ofstream file("/proc/self/clear_refs");
   file << "5";
   file.flush();

@@ -9,7 +9,9 @@ namespace tandem::exec {
 
 // Peak resident bytes of this process since its start or the last reset (VmHWM).
 [[nodiscard]] double peak_resident_bytes();
-// Starts a new peak at what is resident now. False if the kernel does not let us.
+// Starts a new peak at what is resident now, without what the allocator keeps of memory that was
+// freed before: what it took to get here is no part of what follows. False if the kernel does not
+// let us.
 bool reset_peak_resident();
 // The number after `field` in a file of lines "Field:   123 kB". Throws Error if there is none.
 [[nodiscard]] double field_bytes(const std::filesystem::path& file, const std::string& field);

@@ -130,6 +130,7 @@ std::string to_json(const RunOptions& options) {
             {"positions", options.capacity.positions},
             {"sequences", options.capacity.sequences},
             {"steps", options.capacity.steps},
+            {"most_steps", options.most_steps},
             {"scored_rows", options.scored_rows},
             {"keep_records", options.keep_records},
             {"overhead", nullptr}};
@@ -154,8 +155,9 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
   options.keep_records = root.at("keep_records").boolean();
   options.capacity = {.rows = root.at("rows").integer(0, kMost),
                       .positions = root.at("positions").integer(0, kMost),
-                      .sequences = root.at("sequences").integer(0, kMost),
+                      .sequences = root.at("sequences").integer(0, planner::kMostSequences),
                       .steps = root.at("steps").integer(0, planner::kMostSteps)};
+  options.most_steps = root.at("most_steps").integer(0, kMost);
   if (const model::JsonValue overhead = root.at("overhead"); !overhead.is_null()) {
     options.overhead = {.threads = read_line(overhead.at("threads")),
                         .computing_thread = read_line(overhead.at("computing_thread")),

@@ -198,13 +198,16 @@ model::Trace merge_spans(const planner::Plan& plan, model::Steps& steps,
   std::int64_t origin_ns = 0;
   std::vector<std::int64_t> lane_end_ns;                           // by device
   std::map<std::shared_ptr<const char>, model::Program> programs;  // by TaskGraph::structure
+  const auto program_of = [&](const model::TaskGraph& graph) -> const model::Program& {
+    return programs.try_emplace(graph.structure(), graph).first->second;
+  };
+  std::size_t count = 0;
+  for (std::int32_t step = 0; step < steps.count(); ++step)
+    count += static_cast<std::size_t>(program_of(steps.graph(step)).size());
+  trace.spans.reserve(count);
   for (std::int32_t step = 0; step < steps.count(); ++step) {
     const model::TaskGraph& graph = steps.graph(step);
-    const model::Program& program = programs.try_emplace(graph.structure(), graph).first->second;
-    if (step < 2) {  // the prompt; then mostly tokens, of one structure
-      const auto rest = static_cast<std::size_t>(step == 0 ? 1 : steps.count() - 1);
-      trace.spans.reserve(trace.spans.size() + rest * static_cast<std::size_t>(program.size()));
-    }
+    const model::Program& program = program_of(graph);
     StepSpans spans(plan, graph, program, step, accounts, tick_s);
     for (std::size_t d = 0; d < accounts.size(); ++d) {
       const TimeLog& times = accounts[d].times;

@@ -80,6 +80,9 @@ void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t pl
         all.back()->declare(room->elements);
       }
     }
+    if (options_.storage == nullptr) {
+      all[place]->declare(channel.slots * static_cast<std::int64_t>(channel.slot_floats));
+    }
     all[place]->reserve(channel);
     used.push_back(all[place].get());
   }

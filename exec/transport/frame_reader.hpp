@@ -29,10 +29,13 @@ class FrameReader {
     if (got_ < body_.size()) return std::nullopt;
     Message message = parse_body(*header_, body_);
     bytes_ = kFrameHeaderBytes + body_.size();
+    if (body_.capacity() > kIdleBytes) body_ = {};
     header_.reset();
     got_ = 0;
     return message;
   }
+
+  static constexpr std::size_t kIdleBytes = 4096;  // that it may keep between messages
 
   // Of the message that next() returned last, on the wire.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

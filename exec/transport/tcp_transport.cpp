@@ -29,7 +29,8 @@ std::string text_of(const DataHeader& header) {
 }  // namespace
 
 struct TcpTransport::End {
-  explicit End(Connection given) : connection(std::move(given)), staged(kStagedBytes) {}
+  End(Connection given, bool sends)
+      : connection(std::move(given)), staged(sends ? kStagedBytes : 0) {}
   Connection connection;
   // Sending only: header and first bytes of the message under way, and how much of it is written.
   std::vector<std::byte> staged;
@@ -51,7 +52,7 @@ TcpTransport::TcpTransport(model::DeviceIndex self, std::vector<ChannelEnd> ends
     const auto index = static_cast<std::size_t>(end.peer);
     if (side.size() <= index) side.resize(index + 1);
     require(side[index] == nullptr, "transport: a channel twice");
-    side[index] = std::make_unique<End>(std::move(end.connection));
+    side[index] = std::make_unique<End>(std::move(end.connection), end.sends);
   }
 }
 

@@ -23,6 +23,7 @@ struct Received {
 
 struct WatchedPeer {
   static constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;  // a direction
+  static constexpr std::size_t kIdleBytes = 4096;  // that an empty queue may keep
 
   explicit WatchedPeer(ControlPeer peer)
       : device(peer.device), connection(std::move(peer.connection)) {}
@@ -61,7 +62,10 @@ struct WatchedPeer {
       written += bytes;
     }
     const std::size_t after = unsent();
-    if (written > outbox.size() / 2) {
+    if (after == 0 && outbox.capacity() > kIdleBytes) {
+      outbox = {};  // what weights were sent from
+      written = 0;
+    } else if (written > outbox.size() / 2) {
       outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(written));
       written = 0;
     }

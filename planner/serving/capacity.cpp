@@ -30,6 +30,12 @@ std::int64_t reserved_positions(std::int64_t positions) {
   return model::cache_blocks(positions) * model::kCacheBlock;
 }
 
+std::string to_text(const Capacity& capacity) {
+  return "steps of " + std::to_string(capacity.rows) + " rows, of " +
+         std::to_string(capacity.sequences) + " sequences with " +
+         std::to_string(capacity.positions) + " positions";
+}
+
 Capacity larger(const Capacity& a, const Capacity& b) {
   return {.rows = std::max(a.rows, b.rows),
           .positions = std::max(a.positions, b.positions),
@@ -48,6 +54,18 @@ Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Polic
   for (const InferenceRequest& request : requests)
     capacity.positions += reserved_positions(request.positions());
   return capacity;
+}
+
+std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t chunk,
+                        const Capacity& capacity) {
+  std::int64_t tokens = 0;
+  std::int64_t prompts = 0;
+  for (const InferenceRequest& request : requests) {
+    tokens += std::max<std::int64_t>(1, request.new_tokens);
+    prompts += request.prompt_tokens;
+  }
+  const std::int64_t rows = std::max<std::int64_t>(1, std::min(chunk, capacity.rows));
+  return tokens + (chunk > 0 ? prompts / rows : 0);
 }
 
 std::int64_t in_a_step(const Capacity& capacity) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "planner/serving/inference_request.hpp"
 
@@ -23,6 +24,9 @@ struct Capacity {
   std::int64_t steps = 0;      // in flight at once; 0 and 1: one after another
   bool operator==(const Capacity&) const = default;
 };
+
+// Returns a text such as "steps of 20 rows, of 4 sequences with 512 positions".
+[[nodiscard]] std::string to_text(const Capacity& capacity);
 
 // The most sequences at once, whatever the memory: what the announcement of a step holds.
 inline constexpr std::int64_t kMostSequences = 4096;
@@ -44,6 +48,12 @@ inline constexpr std::int64_t kMostSteps = 16;
 [[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
                                        const Policy& policy, std::int64_t chunk,
                                        std::int64_t steps = 1);
+
+// Returns the most steps in which a scheduler that keeps within `capacity` serves `requests`: a
+// step either samples a token or reads as many rows of prompts as a chunk and the capacity allow.
+[[nodiscard]] std::int64_t most_steps(std::span<const InferenceRequest> requests,
+                                      std::int64_t chunk, const Capacity& capacity);
+
 // Returns the least with which every request can be served: one alone.
 [[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
                                       std::int64_t chunk);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -208,6 +209,40 @@ std::vector<model::ScheduledStep> replayed_steps(std::vector<model::ScheduledSte
   check_samples(schedule, requests, source);
   free_ended(schedule, requests.size());
   return schedule;
+}
+
+void check_schedule(std::span<const model::ScheduledStep> schedule, const Capacity& capacity,
+                    const std::string& source) {
+  struct Sequence {
+    std::int64_t read = 0;  // positions in the cache
+    std::int32_t last = 0;  // step with rows of it
+  };
+  std::map<std::int32_t, Sequence> sequences;
+  for (std::size_t s = 0; s < schedule.size(); ++s) {
+    for (const model::Segment& segment : schedule[s].batch.segments)
+      sequences[segment.sequence].last = static_cast<std::int32_t>(s);
+  }
+  for (std::size_t s = 0; s < schedule.size(); ++s) {
+    const model::ScheduledStep& step = schedule[s];
+    const auto within = [&](const char* what, std::int64_t have, std::int64_t most) {
+      if (have <= most) return;
+      throw Error(source + ": field 'schedule[" + std::to_string(s) + "]' has " +
+                  std::to_string(have) + " " + what + ", expected at most " + std::to_string(most) +
+                  ", for which the plan reserves memory; give the result of a run of this plan");
+    };
+    for (const model::Segment& segment : step.batch.segments)
+      sequences.at(segment.sequence).read = std::int64_t{segment.past} + segment.rows;
+    // Whose last step was known to have ended was freed before this one.
+    std::int64_t positions = 0;
+    for (const auto& [number, sequence] : sequences) {
+      if (sequence.last >= step.ended) positions += reserved_positions(sequence.read);
+    }
+    within("rows", step.batch.rows(), capacity.rows);
+    within("sequences", std::ssize(step.batch.segments), capacity.sequences);
+    within("positions in the cache", positions, reserved_positions(capacity.positions));
+    within("steps in flight", static_cast<std::int64_t>(s) + 1 - step.ended,
+           std::max<std::int64_t>(1, capacity.steps));
+  }
 }
 
 std::vector<InferenceRequest> requests_of(const model::Result& result) {

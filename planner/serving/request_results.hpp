@@ -4,9 +4,11 @@
 // sampled.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/result.hpp"
+#include "planner/serving/capacity.hpp"
 #include "planner/serving/inference_request.hpp"
 
 namespace tandem::planner {
@@ -26,6 +28,12 @@ namespace tandem::planner {
 [[nodiscard]] std::vector<model::ScheduledStep> replayed_steps(
     std::vector<model::ScheduledStep> schedule, std::span<const InferenceRequest> requests,
     const model::Transformer& model, const std::string& source);
+
+// Throws Error naming `source`, the step, what it has and what there is room for, unless all steps
+// keep within `capacity`: the rows and sequences of each, the positions that its sequences have in
+// the cache until their last step is known to have ended, and how many were in flight.
+void check_schedule(std::span<const model::ScheduledStep> schedule, const Capacity& capacity,
+                    const std::string& source);
 
 // The requests of a result, with as many new tokens as they were given, without what only a run
 // needs.

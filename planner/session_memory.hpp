@@ -1,0 +1,35 @@
+#pragma once
+
+// What executing a plan takes of a device's memory that no graph declares: connections, threads,
+// graphs and their schedules, packed operands. It counts as the program's, beside what the program
+// takes by itself (DeviceProfile::program_bytes). The one place that says it.
+
+#include <cstdint>
+#include <vector>
+
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+// Of one device, in all steps of a run.
+struct SessionLoad {
+  std::int64_t peers = 0;     // with which it has a control connection
+  std::int64_t sends = 0;     // channels on which it sends, a connection each
+  std::int64_t receives = 0;  // and receives
+  std::int64_t steps = 1;     // in flight: each has lanes of its own at every channel's end
+  double graph_bytes = 0.0;   // of all graphs that it keeps, and of their schedules
+  std::int64_t rows = 0;      // tokens of the largest step, on a device that computes
+  bool operator==(const SessionLoad&) const = default;
+};
+
+// By device. `graphs`: of the largest steps. `storage`: what they declare. Every device keeps
+// extents.graphs graphs, each as large as the largest of these.
+[[nodiscard]] std::vector<SessionLoad> session_loads(
+    const Plan& plan, const std::vector<model::TaskGraph>& graphs,
+    const std::vector<model::DeviceStorage>& storage, const model::Extents& extents);
+
+[[nodiscard]] double session_bytes(const SessionLoad& load);
+
+}  // namespace tandem::planner
