@@ -8,6 +8,7 @@
 #include "exec/master_session.hpp"
 #include "exec/report_gathering.hpp"
 #include "exec/request_serving.hpp"
+#include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/serving_plan.hpp"

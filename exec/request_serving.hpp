@@ -53,6 +53,8 @@ class RequestServing {
 
   // The steps that were made.
   [[nodiscard]] std::vector<model::ScheduledStep> scheduled() const;
+  // All steps, with what became of them.
+  [[nodiscard]] const std::vector<model::ServedStep>& served() const { return served_; }
   // Sets what `result` says of requests.
   void fill(model::Result& result) const;
   // Seconds of emulated time from the beginning to `at_ns` of the master's steady clock.

@@ -234,10 +234,22 @@ std::optional<Steady> RunRecorder::steady(double tolerance) const {
   return steady;
 }
 
+double RunRecorder::idle_s(double from, double to) const {
+  if (served_.empty()) return 0.0;
+  double idle = 0.0;
+  double over = from;  // all steps so far
+  for (const ServedStep& served : served_) {
+    idle += std::max(0.0, std::min(served.step.not_before_s, to) - over);
+    over = std::max(over, served.end_s);
+  }
+  return idle + std::max(0.0, to - over);
+}
+
 std::vector<DeviceMetrics> RunRecorder::devices() const {
   std::vector<DeviceMetrics> devices = devices_;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    devices[d].stall_s = std::max(0.0, last_end_[d] - first_start_[d] - devices[d].busy_cpu_s);
+    const double all = last_end_[d] - first_start_[d] - idle_s(first_start_[d], last_end_[d]);
+    devices[d].stall_s = std::max(0.0, all - devices[d].busy_cpu_s);
   }
   return devices;
 }

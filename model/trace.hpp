@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/cluster.hpp"
@@ -56,7 +57,9 @@ struct DeviceMetrics {
   double busy_cpu_s = 0.0;
   double busy_disk_s = 0.0;
   double busy_channel_s = 0.0;  // sum of the spans of the channels it sends on, flights included
-  double stall_s = 0.0;         // cpu lane idle between its first start and its last end
+  // Its cpu lane idle between its first start and its last end, but for the times in which no step
+  // was under way at all: a device that waits for requests to arrive has nothing to do.
+  double stall_s = 0.0;
 };
 struct KindMetrics {  // of one device
   std::int64_t count = 0;
@@ -151,6 +154,8 @@ class RunRecorder {
   [[nodiscard]] DeviceIndex master() const { return master_; }
   // The steps that were submitted, in their order.
   [[nodiscard]] const std::vector<ServedStep>& served() const { return served_; }
+  // Of a run whose devices tell sums alone: the steps, seconds since the master's first start.
+  void set_served(std::vector<ServedStep> steps) { served_ = std::move(steps); }
   [[nodiscard]] Metrics metrics() const;
   // Absent where nothing is loaded or fewer than two tokens are sampled. "steady" if stall_fraction
   // is at most `tolerance`.
@@ -186,6 +191,8 @@ class RunRecorder {
   double origin_ = 0.0;                      // master's first start in step 0
   bool has_origin_ = false;
   std::vector<ServedStep> served_;
+  // Seconds within [from, to] in which no step is under way: submitted, and not over on the master.
+  [[nodiscard]] double idle_s(double from, double to) const;
   std::map<std::int32_t, double> sampled_;  // step -> end of its last sample on the master
 };
 

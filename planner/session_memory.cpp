@@ -18,7 +18,7 @@ constexpr double kLaneBytes = 20.0 * kKiB;
 // With the first connection: code of handshakes and ciphers, relocated tables of theirs, the thread
 // that watches the peers and what it reads into.
 constexpr double kNetworkBytes = 600.0 * kKiB;
-// An action of a schedule (exec/runtime/schedule), and a message of it at one end.
+// An action of the computing thread (exec/runtime/lane_programs), and a message of it at one end.
 constexpr double kActionBytes = 20.0;
 constexpr double kMessageBytes = 72.0;
 // Products with more rows than this pack both operands (exec/kernels/product), in pieces of about
@@ -26,8 +26,8 @@ constexpr double kMessageBytes = 72.0;
 constexpr std::int64_t kFewRows = 512;
 constexpr double kPackedBytes = 2.0 * kKiB * kKiB;
 
-// By device: what its schedule of a step takes.
-std::vector<double> schedule_bytes(const model::TaskGraph& graph, std::size_t devices) {
+// By device: what its lanes' programs of a step take.
+std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t devices) {
   std::vector<double> bytes(devices, 0.0);
   const auto of = [&](model::DeviceIndex device) -> double& {
     return bytes.at(static_cast<std::size_t>(device));
@@ -65,9 +65,9 @@ std::vector<SessionLoad> session_loads(const Plan& plan,
   }
   loads[static_cast<std::size_t>(plan.master)].peers = workers;
   for (const model::TaskGraph& graph : graphs) {
-    const std::vector<double> schedules = schedule_bytes(graph, loads.size());
+    const std::vector<double> programs = program_bytes(graph, loads.size());
     for (std::size_t d = 0; d < loads.size(); ++d) {
-      const double bytes = static_cast<double>(graph.allocated_bytes()) + schedules[d];
+      const double bytes = static_cast<double>(graph.allocated_bytes()) + programs[d];
       loads[d].graph_bytes =
           std::max(loads[d].graph_bytes, static_cast<double>(extents.graphs) * bytes);
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 // What executing a plan takes of a device's memory that no graph declares: connections, threads,
-// graphs and their schedules, packed operands. It counts as the program's, beside what the program
+// graphs and the lanes' programs of them, packed operands. It counts as the program's, beside what the program
 // takes by itself (DeviceProfile::program_bytes). The one place that says it.
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SessionLoad {
   std::int64_t sends = 0;     // channels on which it sends, a connection each
   std::int64_t receives = 0;  // and receives
   std::int64_t steps = 1;     // in flight: each has lanes of its own at every channel's end
-  double graph_bytes = 0.0;   // of all graphs that it keeps, and of their schedules
+  double graph_bytes = 0.0;   // of all graphs that it keeps, with the lanes' programs
   std::int64_t rows = 0;      // tokens of the largest step, on a device that computes
   bool operator==(const SessionLoad&) const = default;
 };

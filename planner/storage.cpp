@@ -70,7 +70,9 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
 std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Extents& extents) {
   const std::vector<model::TaskGraph> graphs = largest_graphs(plan, extents);
   const std::vector<model::DeviceStorage> storage = storage_of(plan, graphs);
-  const std::vector<SessionLoad> loads = session_loads(plan, graphs, storage, extents);
+  std::vector<SessionLoad> loads;
+  if (std::ranges::any_of(plan.profiles, [](const auto& one) { return one.program_bytes > 0.0; }))
+    loads = session_loads(plan, graphs, storage, extents);
   std::vector<model::MemoryUse> memory;
   memory.reserve(storage.size());
   for (std::size_t d = 0; d < storage.size(); ++d) {

@@ -80,14 +80,14 @@ void set_peak_memory(const Plan& plan, std::vector<model::MemoryUse> memory,
   }
 }
 
-// The same of steps that requests have made: as many graphs are kept as they have shapes.
+// The same of steps that requests have made: as many graphs are kept as they have structures.
 void set_peak_memory(const Plan& plan, const ServedWorkload& served, bool timeline,
                      model::RunRecorder& recorder) {
-  std::set<planner::GraphCache::Shape> shapes;
+  std::set<planner::GraphCache::Structure> structures;
   std::vector<double> records(plan.devices.size(), 0.0);
   planner::GraphCache graphs(plan);
   for (const model::ServedStep& step : recorder.served()) {
-    shapes.insert(planner::GraphCache::structure_of(step.step.batch));
+    structures.insert(planner::GraphCache::structure_of(step.step.batch));
     if (!timeline) continue;
     const std::vector<double> of_step =
         model::record_bytes(graphs.graph_of(step.step.batch), records.size());
@@ -95,7 +95,7 @@ void set_peak_memory(const Plan& plan, const ServedWorkload& served, bool timeli
   }
   model::Extents extents = planner::serving_extents(planner::serving_capacity(plan, served.steps));
   const std::size_t most = planner::GraphCache::kMost;
-  extents.graphs -= static_cast<std::int64_t>(most - std::min(most, shapes.size()));
+  extents.graphs -= static_cast<std::int64_t>(most - std::min(most, structures.size()));
   set_peak_memory(plan, planner::predicted_memory(plan, extents),
                   timeline ? planner::timeline_bytes(plan, records) : std::vector<double>(),
                   recorder);

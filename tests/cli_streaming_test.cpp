@@ -151,22 +151,22 @@ TEST_CASE("cli/streaming: a budget below one block is a no of plan, and an error
     all.insert(all.end(), {"--memory-limit", limit});
     return bench.run(all);
   };
-  // The largest block, an FFN or a tile of the head, has 2.4 MB; the program 44 MiB.
-  const Outcome refused = limited("46MiB");
+  // The largest block, an FFN or a tile of the head, has 2.4 MB; the program 41.6 MiB.
+  const Outcome refused = limited("43.5MiB");
   CHECK(refused.code == 3);
   CHECK(refused.err.empty());
   CHECK(contains(refused.out, "device 'desk': lacks "));
-  CHECK(contains(refused.out, "program 44 MiB"));
-  CHECK(contains(refused.out, "has 46 MiB"));
+  CHECK(contains(refused.out, "program 41.6"));
+  CHECK(contains(refused.out, "has 43.5 MiB"));
   CHECK(contains(refused.out, "with a window of 1 block"));
   CHECK_FALSE(bench.has("no.json"));
-  CHECK(limited("48MiB").code == 0);
+  CHECK(limited("46MiB").code == 0);
   const Json plan = bench.result("no.json");
   CHECK(plan["devices"][0]["window"]["blocks"] >= 1);
 
   // The same budget, written into the plan afterwards.
   Json changed = plan;
-  changed["cluster"]["devices"][0]["memory_bytes"] = 46.0 * 1024 * 1024;
+  changed["cluster"]["devices"][0]["memory_bytes"] = 43.5 * 1024 * 1024;
   bench.write("no.json", changed.dump());
   const Outcome run =
       bench.run({"run", "no.json", "--weights", "big", "--cache", "cache", "--quiet"});
@@ -175,13 +175,14 @@ TEST_CASE("cli/streaming: a budget below one block is a no of plan, and an error
   CHECK(run.out.empty());
   CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
   CHECK(contains(run.err, "device desk"));
-  CHECK(contains(run.err, " need 46."));
-  CHECK(contains(run.err, "the program's 44 MiB included"));
-  CHECK(contains(run.err, "budget of 46 MiB"));
+  CHECK(contains(run.err, " need 4"));
+  CHECK(contains(run.err, "the program's 41.6"));
+  CHECK(contains(run.err, "budget of 43.5 MiB"));
   CHECK_FALSE(bench.has("cache"));
 }
 
-TEST_CASE("cli/plan: the program's memory counts, as a profile says or 44 MiB where none does") {
+TEST_CASE(
+    "cli/plan: the program's memory counts, as a profile says or a constant where none does") {
   const Kitchen bench;
   const auto program = [&](const Words& more) {
     Words words{"plan",       "--platform", "pair.xml", "--model",   "tiny.json",
@@ -189,11 +190,17 @@ TEST_CASE("cli/plan: the program's memory counts, as a profile says or 44 MiB wh
     words.insert(words.end(), more.begin(), more.end());
     return Json::parse(bench.good(words))["devices"][0]["program_bytes"].get<double>();
   };
-  CHECK(program({}) == 44.0 * 1024 * 1024);
-  CHECK(program({"--memory-limit", "100MiB"}) == 44.0 * 1024 * 1024);
-  CHECK(program({"--profile", "profile.json"}) == 36265984.0);
-  CHECK(program({"--profile", "profile.json", "--memory-limit", "100MiB"}) == 36265984.0);
-  CHECK(program({"--profile", "sofa=profile.json"}) == 44.0 * 1024 * 1024);
+  // Besides, what graphs of two steps take.
+  const auto is_about = [&](const Words& more, double bytes) {
+    const double all = program(more);
+    CHECK(all > bytes);
+    CHECK(all < bytes + 100e3);
+  };
+  is_about({}, 41.6 * 1024 * 1024);
+  is_about({"--memory-limit", "100MiB"}, 41.6 * 1024 * 1024);
+  is_about({"--profile", "profile.json"}, 36265984.0);
+  is_about({"--profile", "profile.json", "--memory-limit", "100MiB"}, 36265984.0);
+  is_about({"--profile", "sofa=profile.json"}, 41.6 * 1024 * 1024);
 }
 
 TEST_CASE("cli/streaming: predicted and measured stand side by side, loads overlap computing") {

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "exec/runtime/available_memory.hpp"
+#include "exec/runtime/lanes.hpp"
 #include "exec_session_processes.hpp"
+#include "memory_transport.hpp"
+#include "planner/storage.hpp"
 #include "serial_executor.hpp"
 
 namespace tandem::exec {
@@ -124,6 +127,76 @@ TEST_CASE("exec/memory: devices that share a machine must fit together") {
   };
   while (fits(all)) prompt += prompt / 4;
   CHECK(fits(std::span(all).first(1)));
+}
+
+TEST_CASE("exec/memory: what a run needs is its workload, or what its requests may take") {
+  const planner::Workload workload{.prompt_tokens = 70, .new_tokens = 5};
+  CHECK(RunOptions{.workload = workload}.needs() ==
+        planner::Capacity{.rows = 70, .positions = 128, .sequences = 1, .steps = 1});
+  const planner::Capacity capacity{.rows = 20, .positions = 192, .sequences = 3, .steps = 2};
+  const auto serving = [&](std::int64_t rows) {
+    return RunOptions{.workload = {.prompt_tokens = rows, .new_tokens = 1}, .capacity = capacity};
+  };
+  // A prompt of all rows takes more positions by itself than requests within the capacity do.
+  CHECK(serving(20).needs() == capacity);
+  planner::Capacity more = capacity;
+  more.rows = 200;
+  CHECK(serving(200).needs() == more);
+}
+
+TEST_CASE(
+    "exec/memory: a run that serves needs what its plan reserves, and no byte less suffices") {
+  const model::Transformer t = testing::eight_heads();
+  planner::Plan plan = testing::plan_for(t, "tensor", 3, "equal", 9, 4);
+  plan.capacity = {.rows = 67, .positions = 128, .sequences = 2, .steps = 1};
+  for (model::DeviceProfile& profile : plan.profiles) profile.program_bytes = 1e6;
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
+  const RunOptions run{.workload = {.prompt_tokens = 67, .new_tokens = 1},
+                       .capacity = plan.reserved()};
+  const auto with_budget = [&](double spare) {
+    std::vector<model::Device> devices = plan.cluster.devices();
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      devices[d].memory = model::Bytes{memory[d].total() + spare};
+    planner::Plan other = plan;
+    other.cluster = model::Cluster(plan.cluster.name(), devices, plan.cluster.routers(),
+                                   plan.cluster.links(), plan.cluster.edges());
+    return other;
+  };
+  CHECK_NOTHROW(StepGraphs(with_budget(0.0), run));
+  CHECK_THROWS_WITH_AS(
+      StepGraphs(with_budget(-1.0), run),
+      doctest::Contains("run: steps of 67 rows, of 2 sequences with 128 positions, need"), Error);
+}
+
+TEST_CASE("exec/memory: an offered run's sequences and steps are bounded") {
+  const RunOptions run{.workload = {.prompt_tokens = 4, .new_tokens = 1},
+                       .capacity = {.rows = 4, .positions = 64, .sequences = 2, .steps = 1},
+                       .most_steps = 77};
+  CHECK(parse_run_options(to_json(run), "offered run") == run);
+  RunOptions many = run;
+  many.capacity.sequences = planner::kMostSequences + 1;
+  CHECK_THROWS_WITH_AS((void)parse_run_options(to_json(many), "offered run"),
+                       doctest::Contains("'sequences' is 4097"), Error);
+}
+
+TEST_CASE("exec/memory: a channel's room is declared before its first step, and is all there is") {
+  testing::MemoryNetwork network({});
+  testing::MemoryTransport transport(network, 0);
+  OutgoingLane lane(transport, 1, {});
+  const auto program = [](std::int32_t slots, std::size_t floats) {
+    return ChannelProgram{.peer = 1, .messages = {}, .slots = slots, .slot_floats = floats};
+  };
+  const ChannelProgram two = program(2, 8);
+  CHECK_THROWS_AS(lane.reserve(two), std::logic_error);
+  lane.declare(16);
+  CHECK_NOTHROW(lane.reserve(two));
+  lane.declare(20);
+  CHECK(lane.allocated_bytes() == 80.0);
+  lane.begin(0, two, {});
+  CHECK_NOTHROW(lane.declare(20));
+  CHECK_NOTHROW(lane.reserve(program(4, 5)));
+  CHECK_THROWS_AS(lane.declare(21), std::logic_error);
+  CHECK_THROWS_AS(lane.reserve(program(3, 7)), std::logic_error);
 }
 
 }  // namespace

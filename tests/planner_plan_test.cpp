@@ -7,6 +7,7 @@
 #include "model/error.hpp"
 #include "model/limits.hpp"
 #include "planner/search.hpp"
+#include "planner/storage.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {
@@ -47,9 +48,10 @@ TEST_CASE("planner/plan: doubles survive to the last bit") {
   for (const double value : {0.1, 1.0 / 3.0, 1e17, 123456789.123456789,
                              std::numeric_limits<double>::denorm_min(), 9007199254740993.0}) {
     CAPTURE(value);
-    plan.devices[0].memory.program = value;
-    plan.devices[1].memory.kv_cache = value;
+    plan.profiles[0].program_bytes = value;
     plan.profiles[1].rate[0].overhead_s = value < 1.0 ? value : 1.0 / value;
+    const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
+    for (std::size_t d = 0; d < memory.size(); ++d) plan.devices[d].memory = memory[d];
     CHECK(parse_plan_json(to_json(plan), "plan.json") == plan);
   }
 }

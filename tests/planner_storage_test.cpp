@@ -130,7 +130,8 @@ TEST_CASE("planner/storage: no step within the capacity needs more than the plan
       Capacity share = capacity;
       share.sequences = planner::in_a_step(capacity);
       for (std::int64_t step = 0; step < extents.steps; ++step) {
-        const model::Batch batch = draw.batch(share);
+        model::Batch batch = draw.batch(share);
+        batch.segments.back().sampled = 1;  // as a streamed head demands
         const std::vector<model::DeviceStorage> needed = model::storage_of(
             planner::find_strategy(plan.strategy).lower(plan, batch), reserved.size());
         for (std::size_t d = 0; d < reserved.size(); ++d) {
@@ -174,11 +175,9 @@ TEST_CASE("planner/storage: sessions count where a program does") {
     const std::vector<model::MemoryUse> paper = planner::predicted_memory(plan);
     for (model::DeviceProfile& profile : plan.profiles) profile.program_bytes = 1e6;
     const std::vector<model::MemoryUse> real = planner::predicted_memory(plan);
-    const std::size_t master = static_cast<std::size_t>(plan.master);
     for (std::size_t d = 0; d < paper.size(); ++d) {
       CHECK(paper[d].program == 0.0);
       CHECK(real[d].program > 1e6);
-      CHECK(real[d].program <= real[master].program);
       CHECK(real[d].weights >= paper[d].weights);
       CHECK(real[d].weights <=
             paper[d].weights + 4096.0 * static_cast<double>(2 * plan.model.layers + 2));

@@ -10,6 +10,7 @@
 #include "model/analytic.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
+#include "planner/storage.hpp"
 #include "planner/window.hpp"
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
@@ -321,7 +322,9 @@ TEST_CASE("planner/window: a text's rows are all scored while each tile of the h
 }
 
 TEST_CASE("planner/window: a plan with a window that cannot be is one clear error") {
-  const Plan good = windowed(plans()[1], {.blocks = 2, .retain = 3}, ReleaseRule::late);
+  Plan good = windowed(plans()[1], {.blocks = 2, .retain = 3}, ReleaseRule::late);
+  const std::vector<model::MemoryUse> memory = planner::predicted_memory(good);
+  for (std::size_t d = 0; d < memory.size(); ++d) good.devices[d].memory = memory[d];
   CHECK(planner::parse_plan_json(to_json(good), "plan.json") == good);
   const auto message = [&](Window window) -> std::string {
     Plan bad = good;

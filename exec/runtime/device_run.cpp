@@ -102,7 +102,8 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
   double need = more - held;
   for (const model::DeviceIndex d : devices) {
     const model::MemoryUse& use = memory[static_cast<std::size_t>(d)];
-    need += use.total() - use.program;
+    // The program itself is there already, its sessions are not.
+    need += use.total() - plan.profiles[static_cast<std::size_t>(d)].program_bytes;
   }
   const AvailableMemory available = available_memory();
   if (need <= available.bytes) return;

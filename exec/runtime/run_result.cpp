@@ -233,7 +233,8 @@ void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceI
 }
 
 RunResult merge(const planner::Plan& plan, model::Steps& steps,
-                const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation) {
+                const std::vector<DeviceAccount>& accounts, bool keep_spans, double dilation,
+                std::vector<model::ServedStep> served) {
   require(accounts.size() == plan.cluster.devices().size(), "merge: one account a device");
   const double tick_s = 1e-9 / dilation;
   const std::vector<DeviceWork> work = work_of_run(plan, steps);
@@ -244,6 +245,7 @@ RunResult merge(const planner::Plan& plan, model::Steps& steps,
     if (keep_spans) check_records(plan, steps, device, accounts[d].times);
   }
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
+  recorder.set_served(std::move(served));
   const Totals totals(accounts, plan.master, tick_s);
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     const auto device = static_cast<DeviceIndex>(d);

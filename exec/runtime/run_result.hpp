@@ -34,11 +34,12 @@ void check_report(const planner::Plan& plan, model::Steps& steps, model::DeviceI
 // arrival, clocks aligned to the master's; captures and deliveries are kinds of their own. With
 // `keep_spans` the records make the trace, as merge_spans() says.
 // What only a device that is missing could know is NaN, or absent from the trace; no verdict on
-// steadiness is given then. Every time is divided by `dilation`. Throws as check_report() does for
-// every device that is not missing.
+// steadiness is given then. Every time is divided by `dilation`. `served` has the steps that
+// requests made, in seconds since the master's first start; a generation has none. Throws as
+// check_report() does for every device that is not missing.
 [[nodiscard]] RunResult merge(const planner::Plan& plan, model::Steps& steps,
                               const std::vector<DeviceAccount>& accounts, bool keep_spans,
-                              double dilation = 1.0);
+                              double dilation = 1.0, std::vector<model::ServedStep> served = {});
 
 // The first `count` steps of a generation.
 class FirstSteps : public model::Steps {
