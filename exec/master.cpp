@@ -253,13 +253,13 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
     // Of the largest step of a prompt; room is made for it before the first request.
     const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
-    const RunOptions run{.workload = {.prompt_tokens = rows, .new_tokens = 1},
-                         .pace = options.pace,
-                         .dilation = options.dilation,
-                         .keep_records = options.keep_spans,
-                         .capacity = capacity,
-                         .most_steps = planner::most_steps(options.serve->requests,
-                                                           options.serve->chunk, capacity)};
+    const RunOptions run{
+        .workload = {.prompt_tokens = rows, .new_tokens = 1},
+        .pace = options.pace,
+        .dilation = options.dilation,
+        .keep_records = options.keep_spans,
+        .capacity = capacity,
+        .most_steps = planner::most_steps(options.serve->requests, options.serve->chunk, capacity)};
     return GenerationRun(plan, options, run, interrupt).generate();
   }
   const RunOptions run{

@@ -1,11 +1,9 @@
 // The plan's JSON, schema "tandem.plan/6". Every key that has a unit ends in it.
 
 #include <array>
-#include <iomanip>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "model/digest.hpp"
@@ -13,7 +11,6 @@
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
 #include "planner/plan.hpp"
-#include "planner/storage.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -178,22 +175,6 @@ model::MemoryUse read_memory(const JsonValue& value) {
           .activations = bytes("activations"),
           .buffers = bytes("buffers"),
           .program = bytes("program")};
-}
-
-// What a device needs follows from the rest of the plan.
-void check_memory(const JsonValue& value, const model::MemoryUse& said,
-                  const model::MemoryUse& needed) {
-  const auto check = [&](std::string_view key, double has, double needs) {
-    if (has == needs) return;
-    std::ostringstream number;
-    number << std::setprecision(17) << needs;
-    value.at(key).fail(number.str() + ", what the rest of the plan needs");
-  };
-  check("weights", said.weights, needed.weights);
-  check("kv_cache", said.kv_cache, needed.kv_cache);
-  check("activations", said.activations, needed.activations);
-  check("buffers", said.buffers, needed.buffers);
-  check("program", said.program, needed.program);
 }
 
 Window read_window(const JsonValue& value) {
@@ -383,9 +364,6 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
     read_device_plan(devices.at(d), source, plan);
   }
   plan.validate();
-  const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-  for (std::size_t d = 0; d < memory.size(); ++d)
-    check_memory(devices.at(d).at("memory_bytes"), plan.devices[d].memory, memory[d]);
   return plan;
 }
 

@@ -161,10 +161,8 @@ TEST_CASE("planner/storage: a plan's memory is that of its own graphs, and no ot
     Plan plan = random_plan(draw);
     const std::vector<model::MemoryUse> memory = planner::predicted_memory(plan);
     for (std::size_t d = 0; d < memory.size(); ++d) CHECK(plan.devices[d].memory == memory[d]);
-    plan.devices.front().memory.kv_cache += 1.0;
-    CHECK_THROWS_WITH_AS((void)planner::parse_plan_json(to_json(plan), "plan.json"),
-                         doctest::Contains("plan.json: field 'devices[0].memory_bytes.kv_cache'"),
-                         Error);
+    for (planner::DevicePlan& device : plan.devices) device.memory = {};
+    CHECK(planner::predicted_memory(plan) == memory);
   }
 }
 

@@ -31,7 +31,7 @@ void ChannelLane::stop() noexcept {
 void ChannelLane::declare(std::int64_t elements) {
   const auto floats = static_cast<std::size_t>(elements);
   if (floats <= storage_.size()) return;
-  require(program_ == nullptr, "ChannelLane: room is declared before the first step");
+  require(!under_way_, "ChannelLane: room is declared while no step is under way");
   storage_.resize(floats);
 }
 
@@ -63,6 +63,7 @@ void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, Channe
     count_ = static_cast<std::int32_t>(program.messages.size());
     slot_floats_ = program.slot_floats;
     step_ = step;
+    under_way_ = true;
     ++begun_;
     reset();
     work = has_work();
@@ -74,6 +75,7 @@ void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, Channe
 void ChannelLane::finish() {
   std::unique_lock lock(mutex_);
   await(lock, [this] { return done(); });
+  under_way_ = false;
 }
 
 void ChannelLane::cancel(const std::string& reason) noexcept {

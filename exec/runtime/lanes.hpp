@@ -43,8 +43,8 @@ class ChannelLane {
   ChannelLane& operator=(const ChannelLane&) = delete;
 
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
-  // Room for so many elements: before the first step, as payloads in flight must stay where they
-  // are. Throws logic_error if more is declared later.
+  // Room for so many elements, for good. Throws logic_error for more than there is while a step is
+  // under way, whose payloads must stay where they are.
   void declare(std::int64_t elements);
   // The thread, if the messages of `program` need one: at start-up, so that steps allocate
   // nothing. Throws logic_error if the messages take more room than was declared.
@@ -119,6 +119,7 @@ class ChannelLane {
   const ChannelProgram* program_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;
   std::int32_t step_ = -1;
+  bool under_way_ = false;         // from begin() until finish() has returned
   std::int64_t begun_ = 0;         // steps; a step's own number comes again, after a warm-up
   ChannelLane* before_ = nullptr;  // whose messages of the step before_begun_ come first
   std::int64_t before_begun_ = 0;

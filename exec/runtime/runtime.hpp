@@ -31,8 +31,8 @@ struct RuntimeOptions {
   model::DeviceIndex device = 0;
   bool may_spin = false;   // before blocking in a wait; never on an emulated device
   double disk_rate = 0.0;  // bytes a second of an emulated disk; 0: real
-  // What all graphs declare: channels get their room from it at once; null: from each graph that is
-  // prepared before the first step. Outlives the runtime.
+  // What all graphs declare: channels get their room from it at once; null: from each graph as it
+  // is prepared, while no step is in flight. Outlives the runtime.
   const model::DeviceStorage* storage = nullptr;
   std::int32_t steps = 1;  // at most so many in flight; channels have room for all of them
   // Called on a lane's thread with the reason of a failure that ends all: between steps in flight
