@@ -30,10 +30,10 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
 }
 
 std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
-  const auto lower = find_strategy(plan.strategy).lower;
+  const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::TaskGraph> graphs;
   for (const model::Batch& batch : largest_batches(plan, extents))
-    graphs.push_back(lower(plan, batch));
+    graphs.push_back(strategy.lower(plan, batch));
   return graphs;
 }
 
