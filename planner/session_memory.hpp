@@ -1,8 +1,8 @@
 #pragma once
 
 // What executing a plan takes of a device's memory that no graph declares: connections, threads,
-// graphs and the lanes' programs of them, packed operands. It counts as the program's, beside what the program
-// takes by itself (DeviceProfile::program_bytes). The one place that says it.
+// graphs and the lanes' programs of them, packed operands. It counts as the program's, beside what
+// the program takes by itself (DeviceProfile::program_bytes). The one place that says it.
 
 #include <cstdint>
 #include <vector>

@@ -16,6 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using tandem::test::check_refused;
 using tandem::test::Kitchen;
+using tandem::test::replaced;
+using tandem::test::source_file;
 using Words = std::vector<std::string>;
 
 Words joined(Words words, const Words& more) {
@@ -34,6 +36,10 @@ const char* const kRequests =
 class Scale : public Kitchen {
  public:
   Scale() {
+    const std::string disk = R"(<prop id="tandem:disk_bandwidth" value="200MBps"/></host>)";
+    std::string platform = replaced(source_file("tests/data/good/pair.xml"), "</host>", "<disk>");
+    platform = replaced(replaced(platform, "</host>", disk), "<disk>", disk);
+    write("pair.xml", platform);
     must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
     write("requests.jsonl", kRequests);
     write("prompt.ids", "1 2 3 4 5 6 7 8 9 10 11 12");
@@ -144,7 +150,7 @@ TEST_CASE("cli/memory: simulate refuses what run refuses, and does not believe a
     const Words replay = joined(simulate, {"--schedule", "measured.json"});
     bench.must(replay);
     Json measured = Json::parse(bench.read("measured.json"));
-    measured["schedule"][0]["segments"][0]["rows"] = 1000;
+    measured["schedule"][0]["segments"][0][2] = 1000;
     bench.write("measured.json", measured.dump());
     // Its positions do not follow one another any more, which is told first.
     check_refused(bench, replay, 1, "measured.json: field 'schedule[");
