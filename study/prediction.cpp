@@ -139,7 +139,7 @@ Result predicted_result(const Plan& plan, EvaluatorKind evaluator,
 }
 
 // Sets what the environment says of announcements: `steps` of this batch, to every other device
-// that exchanges anything in `graph`. (No device but the master embeds.)
+// that exchanges anything in `graph`, with the tokens of its rows to those that embed.
 class Announcements {
  public:
   Announcements(const Plan& plan, const model::TaskGraph& graph) {
@@ -148,11 +148,14 @@ class Announcements {
       if (task.lane == model::LaneKind::channel) told.insert({task.device, task.peer});
     }
     told.erase(plan.master);
-    devices_ = static_cast<std::int64_t>(told.size());
+    for (const model::DeviceIndex d : told)
+      embeds_.push_back(plan.devices[static_cast<std::size_t>(d)].share.embedding);
   }
   void add(const model::Batch& batch, std::int64_t steps) {
-    messages_ += steps * devices_;
-    bytes_ += steps * devices_ * model::announcement_bytes(batch, 0);
+    for (const bool embeds : embeds_) {
+      messages_ += steps;
+      bytes_ += steps * model::announcement_bytes(batch, embeds ? batch.rows() : 0);
+    }
   }
   void describe(Result& result) const {
     result.environment["announcements"] = std::to_string(messages_);
@@ -160,7 +163,7 @@ class Announcements {
   }
 
  private:
-  std::int64_t devices_ = 0;
+  std::vector<bool> embeds_;  // of each device that is told
   std::int64_t messages_ = 0;
   std::int64_t bytes_ = 0;
 };

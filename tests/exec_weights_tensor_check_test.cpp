@@ -55,6 +55,15 @@ Shard slice(const TemporaryFolder& folder, const Transformer& t) {
   return Shard::slice(folder.path(), t, testing::whole_share(t));
 }
 
+// Slices random weights of a small model of `family` beside which a tensor `name` is stored.
+void slice_with(Family family, const char* name) {
+  const Transformer t = small(family);
+  const TemporaryFolder folder;
+  write_random_weights(t, 1, model::DType::f32, folder.path());
+  add_tensor(folder.path(), name, "[1]", "1234");
+  static_cast<void>(slice(folder, t));
+}
+
 TEST_CASE("exec/tensor check: a tensor that the model would leave out is refused by name") {
   const struct {
     Family family;
@@ -78,11 +87,7 @@ TEST_CASE("exec/tensor check: a tensor that the model would leave out is refused
   };
   for (const auto& c : cases) {
     CAPTURE(c.tensor);
-    const Transformer t = small(c.family);
-    const TemporaryFolder folder;
-    write_random_weights(t, 1, model::DType::f32, folder.path());
-    add_tensor(folder.path(), c.tensor, "[1]", "1234");
-    const std::string error = testing::error_of([&] { const Shard shard = slice(folder, t); });
+    const std::string error = testing::error_of([&] { slice_with(c.family, c.tensor); });
     CHECK(testing::has(error, "model.safetensors: tensor " + std::string(c.tensor) + ": "));
     CHECK(testing::has(error, "check that config.json belongs to these weights"));
   }
@@ -104,11 +109,7 @@ TEST_CASE("exec/tensor check: what Hugging Face's classes store beside the model
   };
   for (const auto& c : cases) {
     CAPTURE(c.tensor);
-    const Transformer t = small(c.family);
-    const TemporaryFolder folder;
-    write_random_weights(t, 1, model::DType::f32, folder.path());
-    add_tensor(folder.path(), c.tensor, "[1]", "1234");
-    CHECK_NOTHROW(static_cast<void>(slice(folder, t)));
+    CHECK_NOTHROW(slice_with(c.family, c.tensor));
   }
 }
 

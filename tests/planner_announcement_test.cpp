@@ -41,25 +41,12 @@ TEST_CASE("planner/announcement: in every lowering each device waits for data of
              {model::Family::llama, model::Family::gpt2, model::Family::opt, model::Family::bert}) {
           for (const std::int32_t window : {0, 2}) {
             const bool encodes = family == model::Family::bert;
-            planner::Request request{
-                .model = small_model({.layers = 5, .heads = 6, .kv_heads = 6}),
-                .cluster = star_cluster(std::vector<DeviceSpec>(static_cast<std::size_t>(devices))),
-                .strategy = strategy.name,
-                .allreduce = strategy.splits ? allreduce : "star",
-                .workload = {.prompt_tokens = 5, .new_tokens = encodes ? 0 : 3}};
-            request.model.family = family;
-            if (family != model::Family::llama) request.model.activation = model::Activation::gelu;
-            if (family == model::Family::opt) request.model.activation = model::Activation::relu;
-            if (encodes) request.model.token_types = 2;
-            request.window.blocks = window;
             CAPTURE(strategy.name);
             CAPTURE(allreduce);
             CAPTURE(devices);
             CAPTURE(static_cast<int>(family));
             CAPTURE(window);
-            const auto made = planner::make_plan(request);
-            REQUIRE(std::holds_alternative<planner::Plan>(made));
-            const auto& plan = std::get<planner::Plan>(made);
+            const planner::Plan plan = plan_of_family(strategy, allreduce, devices, family, window);
             for (const model::Batch& batch : batches(!encodes)) {
               const TaskGraph graph = strategy.tasks(plan, batch);
               CHECK(model::unannounced(graph, plan.cluster, plan.master).empty());

@@ -41,24 +41,10 @@ std::vector<Lowered> plans(int most_devices, const std::vector<model::Family>& f
       for (int devices = 1; devices <= most_devices; ++devices) {
         for (const model::Family family : families) {
           for (const std::int32_t window : {0, 1, 3}) {
-            const bool encodes = family == model::Family::bert;
-            planner::Request request{
-                .model = small_model({.layers = 5, .heads = 6, .kv_heads = 6}),
-                .cluster = star_cluster(std::vector<DeviceSpec>(static_cast<std::size_t>(devices))),
-                .strategy = strategy.name,
-                .allreduce = strategy.splits ? allreduce : "star",
-                .workload = {.prompt_tokens = 5, .new_tokens = encodes ? 0 : 3}};
-            request.model.family = family;
-            if (family != model::Family::llama) request.model.activation = model::Activation::gelu;
-            if (family == model::Family::opt) request.model.activation = model::Activation::relu;
-            if (encodes) request.model.token_types = 2;
-            request.window.blocks = window;
-            auto made = planner::make_plan(request);
-            REQUIRE(std::holds_alternative<planner::Plan>(made));
             all.push_back({strategy.name + " " + allreduce + " on " + std::to_string(devices) +
                                ", family " + std::to_string(static_cast<int>(family)) +
                                ", window " + std::to_string(window),
-                           std::get<planner::Plan>(std::move(made))});
+                           plan_of_family(strategy, allreduce, devices, family, window)});
           }
         }
       }

@@ -1,5 +1,9 @@
 #include "planner_fixture.hpp"
 
+#include <variant>
+
+#include "planner/search.hpp"
+
 namespace tandem::test {
 
 model::Cluster star_cluster(const std::vector<DeviceSpec>& specs) {
@@ -58,6 +62,23 @@ planner::Plan plan_of(const std::string& strategy, const ModelSizes& sizes,
   if (splits) plan.layout = planner::wiring(plan.cluster, master);
   plan.validate();
   return plan;
+}
+
+planner::Plan plan_of_family(const planner::Strategy& strategy, const std::string& allreduce,
+                             int devices, model::Family family, std::int32_t window) {
+  const bool encodes = family == model::Family::bert;
+  planner::Request request{
+      .model = small_model({.layers = 5, .heads = 6, .kv_heads = 6}),
+      .cluster = star_cluster(std::vector<DeviceSpec>(static_cast<std::size_t>(devices))),
+      .strategy = strategy.name,
+      .allreduce = strategy.splits ? allreduce : "star",
+      .workload = {.prompt_tokens = 5, .new_tokens = encodes ? 0 : 3}};
+  request.model.family = family;
+  if (family != model::Family::llama) request.model.activation = model::Activation::gelu;
+  if (family == model::Family::opt) request.model.activation = model::Activation::relu;
+  if (encodes) request.model.token_types = 2;
+  request.window.blocks = window;
+  return std::get<planner::Plan>(planner::make_plan(request));
 }
 
 planner::Plan pipeline_of(std::int32_t devices) {

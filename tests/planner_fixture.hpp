@@ -35,6 +35,11 @@ model::Transformer small_model(const ModelSizes& sizes);
 planner::Plan plan_of(const std::string& strategy, const ModelSizes& sizes,
                       model::DeviceIndex master, const planner::Split& split);
 
+// A plan of an odd small model of `family` on so many unlimited devices, of which each streams its
+// weights through `window` blocks (0: holds them).
+planner::Plan plan_of_family(const planner::Strategy& strategy, const std::string& allreduce,
+                             int devices, model::Family family, std::int32_t window);
+
 // A pipeline of so many unlimited devices, a layer each.
 planner::Plan pipeline_of(std::int32_t devices);
 
