@@ -22,9 +22,12 @@ std::span<const BufferKind> also_written(TaskKind kind) {
   return {};
 }
 
-Area area_of(const Task& task) {
-  const bool named = task.kind == TaskKind::transfer || task.kind == TaskKind::add;
-  return named ? Area{task.rows, task.columns} : Area{kEverything, kEverything};
+Area area_of(const Task& task, BufferKind buffer) {
+  if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
+    return {task.rows, task.columns};
+  const bool all_rows = buffer == BufferKind::logits ||
+                        (buffer == BufferKind::key_value && task.kind == TaskKind::attend);
+  return {all_rows ? kEverything : task.rows, kEverything};
 }
 
 std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
@@ -33,7 +36,7 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
     if (buffer.kind == BufferKind::none) return;
     accesses.push_back({.buffer = buffer,
                         .layer = cache_layer_of(buffer, task.layer),
-                        .area = area_of(task),
+                        .area = area_of(task, buffer.kind),
                         .writes = writes});
   };
   if (task.lane == LaneKind::channel) {

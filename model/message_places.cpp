@@ -108,7 +108,7 @@ class Finder {
     for (auto it = own.rbegin(); it != own.rend(); ++it) {
       const Task& transfer = at(*it);
       if (!incoming(transfer)) continue;
-      const Area area = area_of(transfer);
+      const Area area = area_of(transfer, transfer.output.kind);
       const auto first = std::find_if(it.base(), own.end(), [&](TaskIndex j) {
         const Task& task = at(j);
         if (incoming(task)) return false;
@@ -116,7 +116,7 @@ class Finder {
         const bool uses = outgoing(task) ? task.input == transfer.output &&
                                                transfer.output.kind != BufferKind::none
                                          : touches(task, transfer.output, transfer.layer);
-        return uses && meet(area_of(task), area);
+        return uses && meet(area_of(task, transfer.output.kind), area);
       });
       delivery(*it) = first == own.end() ? MessagePlaces::kEnd : *first;
       if (transfer.output.kind == BufferKind::none) continue;
@@ -135,23 +135,25 @@ class Finder {
       if (!outgoing(task)) {
         const TaskIndex when = incoming(task) ? delivery(i) : i;
         if ((sent_ & bit(task.output.kind)) != 0)
-          made[place_of(task.output, task.layer)].add(area_of(task), when, i);
+          made[place_of(task.output, task.layer)].add(area_of(task, task.output.kind), when, i);
         for (const BufferKind kind : also_written(task.kind)) {
           if ((sent_ & bit(kind)) != 0)
-            made[place_of({.kind = kind}, task.layer)].add(area_of(task), when, i);
+            made[place_of({.kind = kind}, task.layer)].add(area_of(task, kind), when, i);
         }
         continue;
       }
       TaskIndex& last = previous.try_emplace(task.peer, MessagePlaces::kBegin).first->second;
       const auto input = made.find(place_of(task.input, task.layer));
       const TaskIndex source =
-          input == made.end() ? -1 : relayed(i, input->second.writer(area_of(task)));
+          input == made.end() ? -1
+                              : relayed(i, input->second.writer(area_of(task, task.input.kind)));
       if (source >= 0) {
         places_.source[static_cast<std::size_t>(i)] = source;
         capture(i) = last = std::max(last, source);
         continue;
       }
-      if (input != made.end()) last = std::max(last, input->second.when(area_of(task)));
+      if (input != made.end())
+        last = std::max(last, input->second.when(area_of(task, task.input.kind)));
       for (const TaskIndex d : graph_.dependencies(i)) last = std::max(last, known(d));
       capture(i) = last;
     }

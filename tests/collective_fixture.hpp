@@ -102,6 +102,57 @@ inline model::TaskGraph sum_graph(const model::Cluster& cluster, model::DeviceIn
   return graph;
 }
 
+// Rows or columns of a buffer in parts of these sizes, by rank, each cut into `tiles` chunks.
+inline planner::Cut cut_of(planner::Cut::Axis axis, const std::vector<std::int32_t>& sizes,
+                           std::int32_t tiles = 1) {
+  planner::Cut cut{.axis = axis, .chunks = {}};
+  std::int32_t begin = 0;
+  for (const std::int32_t size : sizes) {
+    for (std::int32_t t = 0; t < tiles; ++t)
+      cut.chunks.push_back({begin + size * t / tiles, begin + size * (t + 1) / tiles});
+    begin += size;
+  }
+  return cut;
+}
+
+struct Halved {
+  model::TaskGraph graph;
+  std::vector<model::DeviceIndex> devices;          // by rank
+  std::vector<model::Range> parts;                  // by rank: of the cut's dimension
+  std::vector<std::vector<model::TaskIndex>> made;  // by rank: what made its own part
+};
+
+// One half of a sum, among all devices: a reduce-scatter, of which each rank has a term, or an
+// all-gather, of which each has its part. `rows` and `columns` are of `partial`.
+inline Halved half_graph(const model::Cluster& cluster, const std::string& allreduce, bool gathers,
+                         std::int32_t rows, std::int32_t columns, const planner::Cut& cut) {
+  Halved made{.graph = model::TaskGraph(model::Batch{{{.rows = rows}}}),
+              .devices = {},
+              .parts = {},
+              .made = {}};
+  const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
+  const planner::Ranking ranking =
+      planner::ranking(planner::proximity(cluster, 0),
+                       std::vector<bool>(cluster.devices().size(), true), chosen.depth);
+  std::vector<planner::Participant> ranks;
+  for (const model::DeviceIndex device : ranking.devices)
+    ranks.push_back({.device = device, .contributes = !gathers});
+  planner::Exchange exchange(made.graph, {.rows = {0, rows}, .columns = {0, columns}}, ranks, cut,
+                             {model::BufferKind::partial, 0});
+  for (std::int32_t rank = 0; gathers && rank < exchange.size(); ++rank)
+    exchange.give(rank, exchange.part(rank), -1);
+  (gathers ? chosen.collective->all_gather : chosen.collective->reduce_scatter)(exchange,
+                                                                                ranking.topology);
+  made.devices = ranking.devices;
+  for (std::int32_t rank = 0; rank < exchange.size(); ++rank) {
+    const model::Range part = exchange.part(rank);
+    made.parts.push_back({cut.chunks[static_cast<std::size_t>(part.begin)].begin,
+                          cut.chunks[static_cast<std::size_t>(part.end) - 1].end});
+    made.made.push_back(exchange.made_by(rank, part));
+  }
+  return made;
+}
+
 // By rank, the group.
 inline std::vector<std::int32_t> groups_by_rank(const model::Cluster& cluster,
                                                 model::DeviceIndex master) {

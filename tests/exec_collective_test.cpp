@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 namespace tandem::exec {
 namespace {
 
+using model::Range;
 using planner::Participant;
 using testing::TemporaryFolder;
 
@@ -92,6 +95,72 @@ TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever tak
           }
           CHECK(wrong == 0);
         }
+      }
+    }
+  }
+}
+
+// Rows in parts that differ, one of them empty where there are three ranks or more.
+TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows") {
+  const model::Transformer t = testing::small_llama();
+  const TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  constexpr std::int32_t kColumns = 13;
+  std::uint64_t seed = 0;
+  for (const std::string& allreduce : test::kAllreduces) {
+    for (const int count : {1, 2, 3, 5, 8}) {
+      for (const bool gathers : {true, false}) {
+        CAPTURE(allreduce);
+        CAPTURE(count);
+        CAPTURE(gathers);
+        std::vector<std::int32_t> sizes;
+        for (int rank = 0; rank < count; ++rank) sizes.push_back(rank % 3 == 2 ? 0 : 1 + rank % 4);
+        const std::int32_t rows = std::accumulate(sizes.begin(), sizes.end(), 0);
+        const test::Halved halved = test::half_graph(
+            test::homes_of(count % 2 == 0 ? 2 : 1, count % 2 == 0 ? count / 2 : count, 1e-3, 5e-3,
+                           1e6),
+            allreduce, gathers, rows, kColumns, test::cut_of(planner::Cut::Axis::rows, sizes, 2));
+        std::vector<Compute> devices;
+        std::vector<float> values(static_cast<std::size_t>(rows * kColumns));
+        const auto part = [&](std::size_t rank) {
+          return Range{halved.parts[rank].begin, halved.parts[rank].end};
+        };
+        for (model::DeviceIndex device = 0; device < count; ++device) {
+          const auto rank = static_cast<std::size_t>(std::ranges::find(halved.devices, device) -
+                                                     halved.devices.begin());
+          devices.emplace_back(
+              t, Shard::slice(folder.path(), t, testing::whole_share(t)),
+              ComputeLimits{.max_rows = rows,
+                            .cache_positions = 4,
+                            .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 1)});
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const bool own = part(rank).contains({static_cast<std::int32_t>(i) / kColumns,
+                                                  static_cast<std::int32_t>(i) / kColumns + 1});
+            values[i] = gathers ? (own ? term(0, i) : 0.5F) : term(device, i);
+          }
+          devices.back().write_rows(kPartial, {0, rows}, {0, kColumns}, values);
+        }
+        const testing::MemoryOptions network{.sends_inline = seed % 2 == 0,
+                                             .receives_inline = seed % 3 == 0,
+                                             .capacity = seed % 2 == 0 ? 1000U : 1U,
+                                             .max_delay = std::chrono::microseconds(100),
+                                             .seed = ++seed};
+        for (const std::string& error :
+             testing::execute_on_threads(halved.graph, devices, network, 1))
+          CHECK(error == "");
+        int wrong = 0;
+        for (std::size_t rank = 0; rank < halved.devices.size(); ++rank) {
+          devices[static_cast<std::size_t>(halved.devices[rank])].read_rows(kPartial, {0, rows},
+                                                                            {0, kColumns}, values);
+          const Range mine = gathers ? Range{0, rows} : part(rank);
+          for (auto i = static_cast<std::size_t>(mine.begin * kColumns);
+               i < static_cast<std::size_t>(mine.end * kColumns); ++i) {
+            float expected = gathers ? term(0, i) : 0.0F;
+            for (model::DeviceIndex q = 0; !gathers && q < count; ++q) expected += term(q, i);
+            if (values[i] != expected) ++wrong;
+          }
+        }
+        CHECK(wrong == 0);
       }
     }
   }

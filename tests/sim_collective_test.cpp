@@ -47,6 +47,41 @@ TEST_CASE("sim/collective: each takes its closed form to 1e-9 where nothing cont
   }
 }
 
+TEST_CASE("sim/collective: halves take their closed forms to 1e-9 where nothing contends") {
+  for (const std::string allreduce : {"star", "ring", "halving", "tree:1", "hierarchical"}) {
+    for (int devices = 1; devices <= 9; ++devices) {
+      for (const bool gathers : {true, false}) {
+        CAPTURE(allreduce);
+        CAPTURE(devices);
+        CAPTURE(gathers);
+        const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
+        const std::vector<std::int32_t> equal(static_cast<std::size_t>(devices),
+                                              kColumns / devices);
+        const auto cut = test::cut_of(planner::Cut::Axis::rows, equal);
+        const auto time = [&](const model::Cluster& cluster) {
+          return makespan(simulated(
+              cluster,
+              test::half_graph(cluster, allreduce, gathers, kColumns, test::kSumRows, cut).graph));
+        };
+        const model::Cluster mesh = test::mesh_of(devices, 2e-3, 1e6);
+        const double expected = chosen.collective
+                                    ->half_time({chosen.depth, test::groups_by_rank(mesh, 0)},
+                                                model::Bytes{kBytes}, kNet)
+                                    .value();
+        if (allreduce == "halving" && devices != planner::power_of_two(devices)) {
+          CHECK(time(mesh) <= expected * (1.0 + 1e-9));
+        } else {
+          CHECK(time(mesh) == doctest::Approx(expected).epsilon(1e-9));
+        }
+        // No two messages of a ring share a device's full-duplex link.
+        if (allreduce == "ring")
+          CHECK(time(test::access_of(devices, 2e-3, 1e6)) ==
+                doctest::Approx(expected).epsilon(1e-9));
+      }
+    }
+  }
+}
+
 TEST_CASE(
     "sim/collective: on access links ring and halving as before, the star 2 l + 2 (N - 1) S / B") {
   for (int devices = 2; devices <= 9; ++devices) {

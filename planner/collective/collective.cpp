@@ -100,6 +100,18 @@ void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allredu
   }
 }
 
+Ranking ranking(const Proximity& proximity, const std::vector<bool>& takes_part,
+                std::int32_t depth) {
+  Ranking made{.devices = {}, .topology = {.depth = depth, .group = {}}};
+  for (const model::DeviceIndex device : proximity.order) {
+    const auto d = static_cast<std::size_t>(device);
+    if (!takes_part[d]) continue;
+    made.devices.push_back(device);
+    made.topology.group.push_back(proximity.group[d]);
+  }
+  return made;
+}
+
 void gather_at_master(Exchange& exchange, std::span<const std::int32_t> owners) {
   require(owners.size() == static_cast<std::size_t>(exchange.chunks()), "sum: an owner a chunk");
   for (std::int32_t chunk = 0; chunk < exchange.chunks(); ++chunk) {

@@ -37,11 +37,20 @@ struct Collective {
   std::function<std::int32_t(std::int32_t ranks)> chunks;
   // Lowers the sum of all terms, at every rank that receives.
   std::function<void(Exchange& exchange, const Topology& topology)> sum;
+  // The halves that such a sum may be made of, for exchanges whose chunks belong to the ranks
+  // (Exchange::part): each rank's part of the sum to that rank; and each rank's part, which it has,
+  // to all that receive. Bytes of either: (N - 1) S, whatever the parts' sizes.
+  std::function<void(Exchange& exchange, const Topology& topology)> reduce_scatter;
+  std::function<void(Exchange& exchange, const Topology& topology)> all_gather;
   // At least the tasks of one sum.
   std::function<std::int64_t(std::int64_t ranks)> tasks;
   // The time of an all-reduce of `bytes` held by each rank: nothing contends, additions are free.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       time;
+  // The time of either half, of equal parts that make up `bytes`; of trees whose leaves are not all
+  // alike, and of pairs that are no power of two, at most.
+  std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
+      half_time;
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();
@@ -64,6 +73,15 @@ inline constexpr std::int32_t kTreeDepth = 2;  // unless said otherwise
 // Throws logic_error if the master is no participant or nobody contributes.
 void lower_sum(model::TaskGraph& graph, const Sum& sum, const Allreduce& allreduce,
                const Proximity& proximity, std::span<Participant> participants);
+
+// Who takes part in an exchange that a strategy makes itself, in the order of ranks.
+struct Ranking {
+  std::vector<model::DeviceIndex> devices;
+  Topology topology;
+};
+// `takes_part`: by device. `depth`: of a tree.
+[[nodiscard]] Ranking ranking(const Proximity& proximity, const std::vector<bool>& takes_part,
+                              std::int32_t depth);
 
 // Every chunk from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
 //   T = l + S / (N B)               nothing shared, N chunks

@@ -7,6 +7,7 @@
 
 namespace tandem::planner {
 
+using model::Area;
 using model::BufferKind;
 using model::BufferRef;
 using model::Range;
@@ -19,19 +20,45 @@ namespace {
 constexpr BufferRef kPartial{BufferKind::partial, 0};
 constexpr BufferRef kReceive{BufferKind::receive, 0};
 
+std::vector<Participant> with_master(std::vector<Participant> ranks) {
+  if (!ranks.empty()) ranks.front().receives = true;
+  return ranks;
+}
+
 }  // namespace
+
+Cut equal_columns(Range columns, std::int32_t chunks) {
+  const auto bound = [&](std::int32_t chunk) {
+    const std::int64_t width = columns.size();
+    return columns.begin + static_cast<std::int32_t>(width * chunk / chunks);
+  };
+  Cut cut;
+  for (std::int32_t i = 0; i < chunks; ++i) cut.chunks.push_back({bound(i), bound(i + 1)});
+  return cut;
+}
 
 Exchange::Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks,
                    std::int32_t chunks)
-    : graph_(&graph), sum_(sum), ranks_(std::move(ranks)), chunks_(chunks) {
-  require(!ranks_.empty() && chunks_ > 0, "collective: no ranks or no chunks");
+    : Exchange(graph, sum, with_master(std::move(ranks)), equal_columns(sum.columns, chunks),
+               kPartial) {}
+
+Exchange::Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks, Cut cut,
+                   BufferRef buffer)
+    : graph_(&graph), sum_(sum), ranks_(std::move(ranks)), cut_(std::move(cut)), buffer_(buffer) {
+  require(!ranks_.empty() && !cut_.chunks.empty(), "collective: no ranks or no chunks");
   for (const Participant& rank : ranks_)
-    state_.insert(state_.end(), static_cast<std::size_t>(chunks_),
+    state_.insert(state_.end(), cut_.chunks.size(),
                   Chunk{.held = rank.contributes, .ready = rank.ready});
 }
 
+Range Exchange::part(std::int32_t rank) const {
+  require(chunks() % size() == 0, "collective: as many chunks for each rank");
+  const std::int32_t each = chunks() / size();
+  return {rank * each, (rank + 1) * each};
+}
+
 bool Exchange::receives(std::int32_t rank) const {
-  return rank == 0 || ranks_[static_cast<std::size_t>(rank)].receives;
+  return ranks_[static_cast<std::size_t>(rank)].receives;
 }
 
 bool Exchange::master_alone() const {
@@ -39,21 +66,30 @@ bool Exchange::master_alone() const {
                       [](const Participant& p) { return p.receives; });
 }
 
-Range Exchange::columns(Range chunks) const {
-  const auto bound = [&](std::int32_t chunk) {
-    const std::int64_t width = sum_.columns.size();
-    return sum_.columns.begin + static_cast<std::int32_t>(width * chunk / chunks_);
-  };
-  return {bound(chunks.begin), bound(chunks.end)};
+Area Exchange::area(Range chunks) const {
+  Range extent{};
+  for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
+    const Range next = cut_.chunks[static_cast<std::size_t>(i)];
+    if (next.empty()) continue;
+    require(extent.empty() || extent.end == next.begin, "collective: chunks that are not adjacent");
+    extent = {extent.empty() ? next.begin : extent.begin, next.end};
+  }
+  if (cut_.axis == Cut::Axis::rows) return {extent, sum_.columns};
+  return {sum_.rows, extent};
+}
+
+bool Exchange::empty(Range chunks) const {
+  const Area all = area(chunks);
+  return all.rows.empty() || all.columns.empty();
 }
 
 Exchange::Chunk& Exchange::chunk(std::int32_t rank, std::int32_t index) {
-  return state_[static_cast<std::size_t>(rank) * static_cast<std::size_t>(chunks_) +
+  return state_[static_cast<std::size_t>(rank) * cut_.chunks.size() +
                 static_cast<std::size_t>(index)];
 }
 
 const Exchange::Chunk& Exchange::chunk(std::int32_t rank, std::int32_t index) const {
-  return state_[static_cast<std::size_t>(rank) * static_cast<std::size_t>(chunks_) +
+  return state_[static_cast<std::size_t>(rank) * cut_.chunks.size() +
                 static_cast<std::size_t>(index)];
 }
 
@@ -75,13 +111,50 @@ std::vector<TaskIndex> Exchange::made_by(std::int32_t rank, Range chunks) const 
   return tasks;
 }
 
+void Exchange::make_with(Hook hook) {
+  make_ = std::move(hook);
+  for (Chunk& one : state_) one.made = !one.held;
+}
+
+void Exchange::make(std::int32_t rank, Range chunks) {
+  for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
+    if (std::exchange(chunk(rank, i).made, true)) continue;
+    const TaskIndex maker = make_(rank, i);
+    chunk(rank, i).ready = maker;
+  }
+}
+
+void Exchange::use(std::int32_t rank, std::int32_t index) {
+  Chunk& one = chunk(rank, index);
+  if (!use_ || !receives(rank) || !one.held || std::exchange(one.used, true)) return;
+  if (!empty({index, index + 1})) static_cast<void>(use_(rank, index));
+}
+
+void Exchange::use_all() {
+  for (std::int32_t rank = 0; rank < size(); ++rank) {
+    std::vector<std::int32_t> order;
+    for (std::int32_t i = 0; i < chunks(); ++i) order.push_back(i);
+    std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return chunk(rank, i).ready; });
+    for (const std::int32_t i : order) use(rank, i);
+  }
+}
+
+void Exchange::give(std::int32_t rank, Range chunks, TaskIndex ready) {
+  for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
+    Chunk& one = chunk(rank, i);
+    one.held = one.made = true;
+    one.ready = ready;
+  }
+}
+
 Task Exchange::task(TaskKind kind, std::int32_t rank, Range chunks) const {
+  const Area extent = area(chunks);
   Task made;
   made.kind = kind;
   made.device = ranks_[static_cast<std::size_t>(rank)].device;
   made.layer = sum_.layer;
-  made.rows = sum_.rows;
-  made.columns = columns(chunks);
+  made.rows = extent.rows;
+  made.columns = extent.columns;
   return made;
 }
 
@@ -89,7 +162,7 @@ TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range chunks, Buffe
   Task transfer = task(TaskKind::transfer, from, chunks);
   transfer.lane = model::LaneKind::channel;
   transfer.peer = ranks_[static_cast<std::size_t>(to)].device;
-  transfer.input = kPartial;
+  transfer.input = buffer_;
   transfer.output = output;
   // Columns keep their places, so it is as wide as what is summed.
   if (output.kind == BufferKind::receive)
@@ -97,37 +170,67 @@ TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range chunks, Buffe
   return graph_->add(transfer, made_by(from, chunks));
 }
 
-void Exchange::set(std::int32_t rank, Range chunks, TaskIndex ready) {
-  for (std::int32_t i = chunks.begin; i < chunks.end; ++i)
-    chunk(rank, i) = {.held = true, .ready = ready};
-}
-
 void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
   if (!holds(from, chunks)) return;
-  if (columns(chunks).empty()) {
-    set(to, chunks, -1);
+  make(from, chunks);
+  if (empty(chunks)) {
+    give(to, chunks, -1);
     return;
   }
   if (!holds(to, chunks)) {
-    set(to, chunks, send(from, to, chunks, kPartial));
+    give(to, chunks, send(from, to, chunks, buffer_));
     return;
   }
+  make(to, chunks);
   std::vector<TaskIndex> dependencies = made_by(to, chunks);
   dependencies.push_back(send(from, to, chunks, kReceive));
   Task add = task(TaskKind::add, to, chunks);
   add.input = kReceive;
-  add.output = kPartial;
-  set(to, chunks, graph_->add(add, dependencies));
+  add.output = buffer_;
+  give(to, chunks, graph_->add(add, dependencies));
 }
 
 void Exchange::copy(std::int32_t from, std::int32_t to, Range chunks) {
   require(holds(from, chunks), "collective: a chunk without a value is sent");
-  set(to, chunks, columns(chunks).empty() ? -1 : send(from, to, chunks, kPartial));
+  make(from, chunks);
+  give(to, chunks, empty(chunks) ? -1 : send(from, to, chunks, buffer_));
+}
+
+std::vector<Range> Exchange::runs(std::int32_t from, std::int32_t to,
+                                  std::span<const std::int32_t> of) const {
+  std::vector<Range> found;
+  std::int32_t end = -1;  // of what the run covers of the cut's dimension; -1: nothing yet
+  for (const std::int32_t rank : of) {
+    for (std::int32_t i = part(rank).begin; i < part(rank).end; ++i) {
+      const Range covers = cut_.chunks[static_cast<std::size_t>(i)];
+      const bool joins = !found.empty() && found.back().end == i &&
+                         chunk(from, i).held == chunk(from, i - 1).held &&
+                         chunk(to, i).held == chunk(to, i - 1).held &&
+                         (covers.empty() || end < 0 || covers.begin == end);
+      if (joins) {
+        found.back().end = i + 1;
+      } else {
+        found.push_back({i, i + 1});
+        end = -1;
+      }
+      if (!covers.empty()) end = covers.end;
+    }
+  }
+  return found;
+}
+
+void Exchange::merge_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of) {
+  for (const Range run : runs(from, to, of)) merge(from, to, run);
+}
+
+void Exchange::copy_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of) {
+  for (const Range run : runs(from, to, of)) copy(from, to, run);
 }
 
 TaskIndex Exchange::deposit(std::int32_t from, std::int32_t to, Range chunks, std::int16_t slot) {
   require(holds(from, chunks), "collective: a chunk without a value is sent");
-  if (columns(chunks).empty()) return -1;
+  make(from, chunks);
+  if (empty(chunks)) return -1;
   return send(from, to, chunks, {BufferKind::receive, slot});
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
-// What every collective is written in: chunks of the devices' `partial`, copied and added.
+// What every collective is written in: chunks of a buffer of several devices, copied and added.
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
+#include "model/accesses.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::planner {
@@ -25,33 +28,76 @@ struct Sum {
   model::Range columns;           // of `partial`
 };
 
-// The state of `partial` on all ranks while a collective is lowered: which chunk of the columns
-// holds something, and since which task. Ranks are positions in `ranks`; rank 0 is the master.
-// Columns are cut into `chunks` runs that differ by one column at most; some are empty where there
-// are fewer columns than chunks, and nothing is sent for those.
+// How what is exchanged is cut into chunks: by columns, or by rows, of any sizes. Chunk i has the
+// range chunks[i] of that dimension, and all of the other.
+struct Cut {
+  enum class Axis : std::uint8_t { columns, rows };
+  Axis axis = Axis::columns;
+  std::vector<model::Range> chunks{};
+};
+// Runs that differ by one column at most.
+[[nodiscard]] Cut equal_columns(model::Range columns, std::int32_t chunks);
+
+// The state of one buffer on all ranks while a collective is lowered: which chunk holds something,
+// and since which task. Ranks are positions in `ranks`; rank 0 is a sum's master. Some chunks may
+// be empty, and nothing is sent for those.
+//
+// A chunk need not be made when the exchange begins: `make_with` names who makes it when it is
+// first used; and `use_with` who uses it where it has come to. So a product can be computed by
+// tiles between the messages that bring or take them.
 class Exchange {
  public:
-  // `graph` outlives this. Throws logic_error without ranks or chunks.
+  using Hook = std::function<model::TaskIndex(std::int32_t rank, std::int32_t chunk)>;
+
+  // A sum of `partial`, whose columns are cut into `chunks`. `graph` outlives this. Throws
+  // logic_error without ranks or chunks.
   Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks,
            std::int32_t chunks);
+  // Of any buffer, cut in any way. The master gets what it receives, like the others.
+  Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks, Cut cut,
+           model::BufferRef buffer);
 
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(ranks_.size()); }
-  [[nodiscard]] std::int32_t chunks() const { return chunks_; }
-  [[nodiscard]] model::Range all() const { return {0, chunks_}; }
+  [[nodiscard]] std::int32_t chunks() const {
+    return static_cast<std::int32_t>(cut_.chunks.size());
+  }
+  [[nodiscard]] model::Range all() const { return {0, chunks()}; }
+  // The chunks that belong to a rank where they are shared out evenly: as many to each, in order.
+  [[nodiscard]] model::Range part(std::int32_t rank) const;
   // Whether the rank needs the result.
   [[nodiscard]] bool receives(std::int32_t rank) const;
   // Whether nobody but the master does.
   [[nodiscard]] bool master_alone() const;
-  // Columns of consecutive chunks.
-  [[nodiscard]] model::Range columns(model::Range chunks) const;
+  // Rows and columns of consecutive chunks. Throws logic_error unless they are adjacent.
+  [[nodiscard]] model::Area area(model::Range chunks) const;
+  [[nodiscard]] model::Range columns(model::Range chunks) const { return area(chunks).columns; }
+  [[nodiscard]] bool empty(model::Range chunks) const;
+
+  // `hook` returns the task that makes a chunk of a rank that contributes, which is called when the
+  // chunk is first needed and no later than `make`; -1 if nobody does. Without it, chunks are
+  // ready with their participant.
+  void make_with(Hook hook);
+  void make(std::int32_t rank, model::Range chunks);
+  // `hook` is called for a chunk that has come to a rank that receives, or that it has, by the
+  // collectives that let it be used at once; by `use_all` for all others.
+  void use_with(Hook hook) { use_ = std::move(hook); }
+  void use(std::int32_t rank, std::int32_t chunk);
+  void use_all();
+
+  // Says that the rank has these chunks since `ready` (-1: from the beginning).
+  void give(std::int32_t rank, model::Range chunks, model::TaskIndex ready);
 
   // `to`'s chunks += `from`'s: a transfer to `to`'s receive slot 0 and an add; straight into its
-  // `partial` if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
+  // buffer if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
   // call all hold something or all hold nothing, else logic_error.
   void merge(std::int32_t from, std::int32_t to, model::Range chunks);
   // `to`'s chunks = `from`'s: a transfer. Throws logic_error if those hold nothing.
   void copy(std::int32_t from, std::int32_t to, model::Range chunks);
-  // `from`'s chunks to receive slot `slot` of `to`. Returns the transfer, or -1 for no columns.
+  // The same of the parts of several ranks (ascending), in as few messages as there are runs of
+  // adjacent chunks that both ranks hold, or not, alike.
+  void merge_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of);
+  void copy_parts(std::int32_t from, std::int32_t to, std::span<const std::int32_t> of);
+  // `from`'s chunks to receive slot `slot` of `to`. Returns the transfer, or -1 if they are empty.
   model::TaskIndex deposit(std::int32_t from, std::int32_t to, model::Range chunks,
                            std::int16_t slot);
 
@@ -62,6 +108,8 @@ class Exchange {
  private:
   struct Chunk {
     bool held = false;
+    bool made = true;
+    bool used = false;
     model::TaskIndex ready = -1;
   };
 
@@ -71,12 +119,16 @@ class Exchange {
                                  model::Range chunks) const;
   model::TaskIndex send(std::int32_t from, std::int32_t to, model::Range chunks,
                         model::BufferRef output);
-  void set(std::int32_t rank, model::Range chunks, model::TaskIndex ready);
+  [[nodiscard]] std::vector<model::Range> runs(std::int32_t from, std::int32_t to,
+                                               std::span<const std::int32_t> of) const;
 
   model::TaskGraph* graph_;
   Sum sum_;
   std::vector<Participant> ranks_;
-  std::int32_t chunks_;
+  Cut cut_;
+  model::BufferRef buffer_;
+  Hook make_;
+  Hook use_;
   std::vector<Chunk> state_;  // [rank, chunk]
 };
 

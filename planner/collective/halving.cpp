@@ -1,6 +1,8 @@
 #include "planner/collective/halving.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "model/error.hpp"
 
@@ -80,14 +82,88 @@ model::Seconds halving_time(std::int32_t ranks, model::Bytes bytes, const Unifor
   return time;
 }
 
+namespace {
+
+// By rank below p and for `bit`, a power of two: those that agree with it in the bits from `bit`
+// up, and whom they stand for. Ascending.
+std::vector<std::int32_t> agreeing(std::int32_t rank, std::int32_t bit, std::int32_t ranks) {
+  const std::int32_t p = power_of_two(ranks);
+  const std::int32_t first = rank / bit * bit;
+  std::vector<std::int32_t> found;
+  for (std::int32_t q = first; q < first + bit; ++q) found.push_back(q);
+  for (std::int32_t q = first; q < first + bit; ++q) {
+    if (p + q < ranks) found.push_back(p + q);
+  }
+  return found;
+}
+
+std::vector<std::int32_t> all_but(std::int32_t rank, std::int32_t ranks) {
+  std::vector<std::int32_t> found;
+  for (std::int32_t q = 0; q < ranks; ++q) {
+    if (q != rank) found.push_back(q);
+  }
+  return found;
+}
+
+}  // namespace
+
+void halving_scatter_parts(Exchange& exchange) {
+  const std::int32_t ranks = exchange.size();
+  const std::int32_t p = power_of_two(ranks);
+  for (std::int32_t extra = p; extra < ranks; ++extra)
+    exchange.merge_parts(extra, extra - p, all_but(extra, ranks));
+  for (std::int32_t bit = p >> 1; bit > 0; bit >>= 1) {
+    for (std::int32_t rank = 0; rank < p; ++rank)
+      exchange.merge_parts(rank, rank ^ bit, agreeing(rank ^ bit, bit, ranks));
+  }
+  for (std::int32_t extra = p; extra < ranks; ++extra)
+    exchange.merge_parts(extra - p, extra, std::vector<std::int32_t>{extra});
+}
+
+void doubling_gather_parts(Exchange& exchange) {
+  const std::int32_t ranks = exchange.size();
+  const std::int32_t p = power_of_two(ranks);
+  for (std::int32_t extra = p; extra < ranks; ++extra)
+    exchange.copy_parts(extra, extra - p, std::vector<std::int32_t>{extra});
+  for (std::int32_t bit = 1; bit < p; bit <<= 1) {
+    for (std::int32_t rank = 0; rank < p; ++rank)
+      exchange.copy_parts(rank, rank ^ bit, agreeing(rank, bit, ranks));
+  }
+  for (std::int32_t extra = p; extra < ranks; ++extra) {
+    if (exchange.receives(extra)) exchange.copy_parts(extra - p, extra, all_but(extra, ranks));
+  }
+}
+
+model::Seconds halving_half_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  const std::int32_t p = power_of_two(ranks);
+  const std::int32_t extras = ranks - p;
+  double messages = 0.0;
+  double parts = 0.0;
+  for (std::int32_t bit = 1; bit < p; bit <<= 1) {
+    messages += 1.0;
+    parts += bit + std::min(extras, bit);
+  }
+  if (extras > 0) {
+    messages += 2.0;
+    parts += ranks;  // all but one, and one
+  }
+  return messages * net.latency + parts / ranks * bytes / net.bandwidth;
+}
+
 Collective halving_collective() {
   return {
       .name = "halving",
       .summary = "pairs exchange halves, log2 N times, and back (recursive halving and doubling)",
       .chunks = power_of_two,
       .sum = sum,
+      .reduce_scatter = [](Exchange& e, const Topology& /*topology*/) { halving_scatter_parts(e); },
+      .all_gather = [](Exchange& e, const Topology& /*topology*/) { doubling_gather_parts(e); },
       .tasks = tasks,
-      .time = time};
+      .time = time,
+      .half_time =
+          [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+            return halving_half_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+          }};
 }
 
 }  // namespace tandem::planner

@@ -27,6 +27,20 @@ void doubling_all_gather(Exchange& exchange);
 [[nodiscard]] model::Seconds halving_time(std::int32_t ranks, model::Bytes bytes,
                                           const Uniform& net);
 
+// The same between all ranks, each of which has a part of its own: rank i < p stands for rank p + i
+// as well, which first sends it all but its own part, and gets the sum of that in the end. Pairs
+// that are p / 2 apart exchange first, so that parts of one message are adjacent, in two runs where
+// ranks are no power of two.
+//   T = log2 p l + (1 - 1 / p) S / B      N = p, equal parts      bytes = (N - 1) S
+void halving_scatter_parts(Exchange& exchange);
+// The way back: all parts to all that receive, at the same time and bytes.
+void doubling_gather_parts(Exchange& exchange);
+// Either of the two; of N > p, x = N - p extra ranks, at most, as a rank's first run of parts may
+// leave before it has the second:
+//   T = (2 + log2 p) l + (N + sum over b = 1, 2, .. p / 2 of (b + min(x, b))) S / (N B)
+[[nodiscard]] model::Seconds halving_half_time(std::int32_t ranks, model::Bytes bytes,
+                                               const Uniform& net);
+
 [[nodiscard]] Collective halving_collective();
 
 }  // namespace tandem::planner

@@ -34,34 +34,53 @@ model::Seconds time(const Topology& topology, model::Bytes bytes, const Uniform&
   return ring_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
 }
 
+model::Seconds half_time(const Topology& topology, model::Bytes bytes, const Uniform& net) {
+  return ring_half_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+}
+
 }  // namespace
 
 void ring_reduce_scatter(Exchange& exchange) {
   const std::int32_t ranks = exchange.size();
-  require(exchange.chunks() == ranks, "ring: as many chunks as ranks");
+  for (std::int32_t rank = 0; rank < ranks && ranks > 1; ++rank)
+    exchange.make(rank, exchange.part(wrapped(rank - 1, ranks)));
   for (std::int32_t step = 0; step + 1 < ranks; ++step) {
-    for (std::int32_t rank = 0; rank < ranks; ++rank)
-      exchange.merge(rank, wrapped(rank + 1, ranks), chunk(wrapped(rank - step - 1, ranks)));
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+      const Range part = exchange.part(wrapped(rank - step - 1, ranks));
+      for (std::int32_t i = part.begin; i < part.end; ++i)
+        exchange.merge(rank, wrapped(rank + 1, ranks), chunk(i));
+    }
   }
 }
 
 void ring_all_gather(Exchange& exchange) {
   const std::int32_t ranks = exchange.size();
-  require(exchange.chunks() == ranks, "ring: as many chunks as ranks");
-  std::vector<std::int32_t> distance(static_cast<std::size_t>(ranks), 0);  // that a chunk goes
+  std::vector<std::int32_t> distance(static_cast<std::size_t>(ranks), 0);  // that a part goes
   for (std::int32_t owner = 0; owner < ranks; ++owner) {
     for (std::int32_t way = 1; way < ranks; ++way) {
       if (exchange.receives(wrapped(owner + way, ranks)))
         distance[static_cast<std::size_t>(owner)] = way;
     }
   }
-  for (std::int32_t step = 0; step + 1 < ranks; ++step) {
-    for (std::int32_t rank = 0; rank < ranks; ++rank) {
-      const std::int32_t owner = wrapped(rank - step, ranks);
-      if (step < distance[static_cast<std::size_t>(owner)])
-        exchange.copy(rank, wrapped(rank + 1, ranks), chunk(owner));
+  // In the order of chunks, each is sent on before it is used, and used before the next one is:
+  // a device delivers what it sends on in the place of the message that passes it on.
+  const std::int32_t tiles = exchange.part(0).size();
+  for (std::int32_t step = 0; step < ranks; ++step) {
+    for (std::int32_t tile = 0; tile < tiles; ++tile) {
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        const std::int32_t owner = wrapped(rank - step, ranks);
+        const std::int32_t index = exchange.part(owner).begin + tile;
+        if (step < distance[static_cast<std::size_t>(owner)])
+          exchange.copy(rank, wrapped(rank + 1, ranks), chunk(index));
+      }
+      for (std::int32_t rank = 0; rank < ranks; ++rank)
+        exchange.use(rank, exchange.part(wrapped(rank - step, ranks)).begin + tile);
     }
   }
+}
+
+model::Seconds ring_half_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  return static_cast<double>(ranks - 1) * (net.latency + (1.0 / ranks) * bytes / net.bandwidth);
 }
 
 model::Seconds ring_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
@@ -69,12 +88,16 @@ model::Seconds ring_time(std::int32_t ranks, model::Bytes bytes, const Uniform& 
 }
 
 Collective ring_collective() {
-  return {.name = "ring",
-          .summary = "reduce-scatter and all-gather round a ring of near neighbours",
-          .chunks = chunk_a_rank,
-          .sum = sum,
-          .tasks = tasks,
-          .time = time};
+  return {
+      .name = "ring",
+      .summary = "reduce-scatter and all-gather round a ring of near neighbours",
+      .chunks = chunk_a_rank,
+      .sum = sum,
+      .reduce_scatter = [](Exchange& e, const Topology& /*topology*/) { ring_reduce_scatter(e); },
+      .all_gather = [](Exchange& e, const Topology& /*topology*/) { ring_all_gather(e); },
+      .tasks = tasks,
+      .time = time,
+      .half_time = half_time};
 }
 
 }  // namespace tandem::planner

@@ -6,17 +6,22 @@
 
 namespace tandem::planner {
 
-// Rank i gets the sum of chunk i of N: in step k = 0 .. N - 2 it sends what it has of chunk
-// i - k - 1 to rank i + 1, which adds it to its own.
-//   T = (N - 1) (l + S / (N B))     bytes = (N - 1) S       N divides the columns
+// Rank i gets the sum of part i of N: in step k = 0 .. N - 2 it sends what it has of part
+// i - k - 1 to rank i + 1, which adds it to its own. A part is one chunk, or as many for each rank.
+//   T = (N - 1) (l + S / (N B))     bytes = (N - 1) S       equal parts of one chunk
 //   Patarasuk & Yuan, JPDC 69(2), 2009
 // No two messages share a full-duplex link of a device, so this holds on access links as well.
-// Throws logic_error unless the exchange has as many chunks as ranks.
+// Chunks are made in the order in which they leave: that of step k + 1 while those of step k
+// travel (Galaxy, section III-D).
+// Throws logic_error unless the ranks divide the chunks.
 void ring_reduce_scatter(Exchange& exchange);
-// Chunk i of rank i to all that receive: in step k it sends chunk i - k to rank i + 1. A chunk goes
-// no further than its last receiver.
-//   T = (N - 1) (l + S / (N B))     bytes = (N - 1) S
+// Part i of rank i to all that receive: in step k it sends part i - k to rank i + 1. A part goes
+// no further than its last receiver. Chunks are used as they come, each passed on on arrival.
+//   T = (N - 1) (l + S / (N B))     bytes = (N - 1) S       equal parts of one chunk
 void ring_all_gather(Exchange& exchange);
+// Either of the two.
+[[nodiscard]] model::Seconds ring_half_time(std::int32_t ranks, model::Bytes bytes,
+                                            const Uniform& net);
 
 // All-reduce: T = 2 (N - 1) (l + S / (N B)), bytes = 2 (N - 1) S. A sum that the master alone needs
 // has its chunks sent to it directly instead of the all-gather.

@@ -33,6 +33,36 @@ std::int32_t parent_of(const Parents& parents, std::int32_t rank) {
   return parents[static_cast<std::size_t>(rank)];
 }
 
+// By rank: its children, those of its subtree, itself included, and all others; each ascending.
+struct Families {
+  std::vector<std::vector<std::int32_t>> children;
+  std::vector<std::vector<std::int32_t>> below;
+  std::vector<std::vector<std::int32_t>> outside;
+};
+
+Families families_of(const Parents& parents) {
+  const auto ranks = static_cast<std::int32_t>(parents.size());
+  Families families;
+  families.children.resize(parents.size());
+  families.below.resize(parents.size());
+  families.outside.resize(parents.size());
+  for (std::int32_t rank = ranks - 1; rank >= 0; --rank) {
+    std::vector<std::int32_t>& below = families.below[static_cast<std::size_t>(rank)];
+    below.push_back(rank);
+    std::ranges::sort(below);
+    for (std::int32_t other = 0; other < ranks; ++other) {
+      if (!std::ranges::binary_search(below, other))
+        families.outside[static_cast<std::size_t>(rank)].push_back(other);
+    }
+    if (rank == 0) break;
+    const auto parent = static_cast<std::size_t>(parent_of(parents, rank));
+    families.below[parent].insert(families.below[parent].end(), below.begin(), below.end());
+  }
+  for (std::int32_t rank = 1; rank < ranks; ++rank)
+    families.children[static_cast<std::size_t>(parent_of(parents, rank))].push_back(rank);
+  return families;
+}
+
 Parents parents_of(const Topology& topology) {
   return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
 }
@@ -89,6 +119,51 @@ void tree_broadcast(Exchange& exchange, const Parents& parents) {
   }
 }
 
+void tree_reduce_scatter(Exchange& exchange, const Parents& parents) {
+  const Families families = families_of(parents);
+  // Children in order of rank, as in a sum.
+  for (std::int32_t rank = exchange.size() - 1; rank >= 0; --rank) {
+    for (const std::int32_t child : families.children[static_cast<std::size_t>(rank)])
+      exchange.merge_parts(child, rank, families.outside[static_cast<std::size_t>(child)]);
+  }
+  for (std::int32_t rank = 1; rank < exchange.size(); ++rank)
+    exchange.merge_parts(parent_of(parents, rank), rank,
+                         families.below[static_cast<std::size_t>(rank)]);
+}
+
+void tree_all_gather(Exchange& exchange, const Parents& parents) {
+  const Families families = families_of(parents);
+  const auto wanted = [&](const std::vector<std::int32_t>& by) {
+    return std::ranges::any_of(by, [&](std::int32_t rank) { return exchange.receives(rank); });
+  };
+  for (std::int32_t rank = exchange.size() - 1; rank > 0; --rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (wanted(families.outside[r]))
+      exchange.copy_parts(rank, parent_of(parents, rank), families.below[r]);
+  }
+  for (std::int32_t rank = 1; rank < exchange.size(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (wanted(families.below[r]))
+      exchange.copy_parts(parent_of(parents, rank), rank, families.outside[r]);
+  }
+}
+
+model::Seconds tree_half_time(const Parents& parents, model::Bytes bytes, const Uniform& net) {
+  const Families families = families_of(parents);
+  const auto ranks = static_cast<double>(parents.size());
+  if (parents.size() == 2) return net.latency + 0.5 * bytes / net.bandwidth;
+  std::vector<double> up(parents.size(), 0.0);
+  std::vector<double> down(parents.size(), 0.0);
+  for (std::size_t rank = 1; rank < parents.size(); ++rank) {
+    const auto parent = static_cast<std::size_t>(parents[rank]);
+    const auto below = static_cast<double>(families.below[rank].size());
+    up[rank] = up[parent] + below;
+    down[rank] = down[parent] + ranks - below;
+  }
+  const double parts = *std::ranges::max_element(up) + *std::ranges::max_element(down);
+  return 2.0 * levels(parents) * net.latency + parts / ranks * bytes / net.bandwidth;
+}
+
 model::Seconds tree_time(std::int32_t levels, model::Bytes bytes, const Uniform& net) {
   return 2.0 * levels * (net.latency + bytes / net.bandwidth);
 }
@@ -103,10 +178,22 @@ Collective along_tree(std::string name, std::string summary, Parents (*parents)(
                 tree_reduce(exchange, tree);
                 tree_broadcast(exchange, tree);
               },
+          .reduce_scatter =
+              [parents](Exchange& exchange, const Topology& topology) {
+                tree_reduce_scatter(exchange, parents(topology));
+              },
+          .all_gather =
+              [parents](Exchange& exchange, const Topology& topology) {
+                tree_all_gather(exchange, parents(topology));
+              },
           .tasks = [](std::int64_t ranks) { return 3 * (ranks - 1); },
           .time =
               [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
                 return tree_time(levels(parents(topology)), bytes, net);
+              },
+          .half_time =
+              [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+                return tree_half_time(parents(topology), bytes, net);
               }};
 }
 
