@@ -215,6 +215,16 @@ Syntax syntax() {
   return syntax;
 }
 
+// The strategies whose devices work on steps of their own.
+std::string with_stages() {
+  std::string names;
+  for (const planner::Strategy& strategy : planner::strategies()) {
+    if (!strategy.splits_layers) continue;
+    names += (names.empty() ? "" : " or ") + strategy.name;
+  }
+  return names;
+}
+
 // Model folder with a tokenizer; empty if the model is only a geometry.
 std::filesystem::path tokenizer_folder(const std::string& model_name) {
   const std::filesystem::path folder = find_weights(model_name);
@@ -243,11 +253,10 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
 planner::Workload workload_of(const Options& options, const std::string& model_name,
                               const model::Transformer& transformer,
                               const std::optional<Served>& served) {
-  if (served) {
+  if (served && !served->samples)
     options.refuse({"prompt-tokens", "prompt", "new-tokens"},
                    "with '--workload', which says it for each request");
-    return planner::typical_workload(served->requests);
-  }
+  if (served) return planner::typical_workload(served->requests);
   return {.prompt_tokens = prompt_tokens(options, model_name, transformer),
           .new_tokens = new_tokens(options, transformer, 32)};
 }
@@ -288,10 +297,15 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const model::Transformer transformer = load_model(model_name);
   const std::optional<Served> served =
       served_workload(options, transformer, tokenizer_folder(model_name),
-                      "give prompt_tokens, or '--model' a folder with a tokenizer");
+                      "give prompt_tokens, or '--model' a folder with a tokenizer", [&] {
+                        return planner::InferenceRequest{
+                            .id = {},
+                            .prompt_tokens = prompt_tokens(options, model_name, transformer),
+                            .new_tokens = new_tokens(options, transformer, 32)};
+                      });
   if (served && served->steps > 1 && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
-                "' all devices work on one step; expected 1, or strategy pipeline");
+                "' all devices work on one step; expected 1, or strategy " + with_stages());
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,

@@ -133,9 +133,10 @@ struct Job {
 
 // Throws unless the requests can be run, and no flag speaks of one request.
 void check_served(const Options& options, const planner::Plan& plan, const Served& served) {
-  options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-p",
-                  "seed", "hidden"},
-                 "with '--workload', which says it for each request");
+  if (!served.samples)
+    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-p",
+                    "seed", "hidden"},
+                   "with '--workload', which says it for each request");
   if (!plan.model.architecture().generates())
     throw Error("model " + plan.model.name +
                 ": an encoder, expected a model that continues texts; run it text by text");
@@ -159,6 +160,34 @@ void check_is_plan(const std::string& path) {
               "the model alone");
 }
 
+exec::SamplingOptions sampling_of(const Options& options) {
+  const exec::SamplingOptions sampling{
+      .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
+      .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
+      .seed = static_cast<std::uint64_t>(
+          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
+  static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
+  if (sampling.temperature == 0.0)
+    options.refuse({"top-p", "seed"},
+                   "at temperature 0, which takes the likeliest token; give '--temperature'");
+  return sampling;
+}
+
+// One of many that are alike, as the flags for one request say.
+planner::InferenceRequest sample_of(const Options& options, const planner::Plan& plan,
+                                    const exec::Tokenizer& tokenizer) {
+  planner::InferenceRequest sample{
+      .id = {}, .new_tokens = new_tokens(options, plan.model, plan.workload.new_tokens)};
+  sample.prompt_ids = prompt_of(options, tokenizer, plan.workload.prompt_tokens);
+  sample.prompt_tokens = static_cast<std::int64_t>(sample.prompt_ids.size());
+  const exec::SamplingOptions sampling = sampling_of(options);
+  sample.temperature = sampling.temperature;
+  sample.top_p = sampling.top_p;
+  sample.seed = sampling.seed;
+  sample.ignore_eos = options.has("ignore-eos");
+  return sample;
+}
+
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
   check_is_plan(path);
@@ -166,13 +195,17 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
-  std::optional<Served> served = served_workload(options, plan.model, weights, "");
+  std::unique_ptr<exec::Tokenizer> tokenizer;
+  std::optional<Served> served = served_workload(options, plan.model, weights, "", [&] {
+    tokenizer = tokenizer_of(options, plan.model, weights, options.has("prompt-ids"));
+    return sample_of(options, plan, *tokenizer);
+  });
   const bool ids_only = served ? std::ranges::none_of(served->requests,
                                                       [](const planner::InferenceRequest& request) {
                                                         return request.prompt.has_value();
                                                       })
                                : options.has("prompt-ids");
-  auto tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
+  if (!tokenizer) tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
   if (served) {
     check_served(options, plan, *served);
     return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
@@ -193,7 +226,7 @@ model::Bytes memory_here() {
 std::variant<Job, planner::Infeasible> local_job(const Options& options,
                                                  const std::filesystem::path& weights) {
   const Mode mode = mode_of(options, nullptr);
-  options.refuse({"workload", "policy", "chunk", "in-flight"},
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
   if (!std::filesystem::is_directory(weights, ignored))
@@ -225,19 +258,6 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   if (auto* no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
   return Job{std::get<planner::Plan>(std::move(answer)), mode, std::move(tokenizer),
              std::move(prompt), count};
-}
-
-exec::SamplingOptions sampling_of(const Options& options) {
-  const exec::SamplingOptions sampling{
-      .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
-      .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
-      .seed = static_cast<std::uint64_t>(
-          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
-  static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
-  if (sampling.temperature == 0.0)
-    options.refuse({"top-p", "seed"},
-                   "at temperature 0, which takes the likeliest token; give '--temperature'");
-  return sampling;
 }
 
 exec::ExecuteOptions execute_options(const Options& options, const Job& job,

@@ -54,16 +54,21 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
   const std::optional<std::string> path = options.text("schedule");
   if (!path) {
     const std::optional<std::string> folder = options.text("tokenizer");
-    std::optional<Served> served =
-        served_workload(options, plan.model, folder ? find_weights(*folder) : "",
-                        "give prompt_tokens, or '--tokenizer' a model folder");
+    std::optional<Served> served = served_workload(
+        options, plan.model, folder ? find_weights(*folder) : "",
+        "give prompt_tokens, or '--tokenizer' a model folder", [&] {
+          return planner::InferenceRequest{.id = {},
+                                           .prompt_tokens = plan.workload.prompt_tokens,
+                                           .new_tokens = plan.workload.new_tokens};
+        });
     if (!served) return std::nullopt;
     return study::ServedWorkload{.requests = std::move(served->requests),
                                  .policy = served->policy,
                                  .chunk = served->chunk,
-                                 .steps = served->steps};
+                                 .steps = served->steps,
+                                 .schedule = {}};
   }
-  options.refuse({"workload", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
                  "with '--schedule', which has the requests and their steps");
   const Result measured = model::parse_result_json(read_file(*path), *path);
   const std::string expected = planner::plan_sha256(plan);
@@ -188,9 +193,9 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   const std::optional<study::ServedWorkload> served = served_by(options, plan);
   if (served) {
     options.refuse({"full"}, "with many requests, whose steps are all evaluated");
-  } else {
-    options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   }
+  if (!options.has("workload"))
+    options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   study::PredictionOptions how{.evaluator = evaluator,
                                .timeline = trace_path.has_value(),
                                .every_step = !served && options.has("full"),

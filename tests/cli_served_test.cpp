@@ -235,3 +235,38 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
                  "requests.jsonl", "--in-flight", "2"},
                 2, "strategy pipeline");
 }
+
+TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
+  const Counter bench;
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "pipeline",
+              "--samples", "3", "--prompt-tokens", "6", "--new-tokens", "5", "--out", "served.json",
+              "--quiet"});
+  CHECK(bench.result("served.json")["capacity"]["steps"] == 3);
+  bench.must(simulate({"--samples", "3", "--quiet", "--out", "predicted.json"}));
+  bench.must(run({"--samples", "3", "--quiet", "--out", "measured.json", "--ignore-eos", "--prompt",
+                  "hello!", "--temperature", "0.8", "--seed", "5"}));
+  const Json predicted = bench.result("predicted.json");
+  const Json measured = bench.result("measured.json");
+  for (const Json& result : {predicted, measured}) {
+    REQUIRE(result["requests"].size() == 3);
+    CHECK(result["requests"][2]["id"] == "s3");
+    CHECK(result["environment"]["policy"] == "recurrent");
+    CHECK(result["environment"]["in_flight"] == "3");
+    CHECK(result["schedule"].size() == 15);
+    for (const Json& step : result["schedule"]) CHECK(step["segments"].size() == 1);
+  }
+  // Each has a seed of its own; another run's are the same.
+  CHECK(measured["requests"][0]["tokens"] != measured["requests"][1]["tokens"]);
+  CHECK(measured["requests"][0]["tokens"].size() == 5);
+  bench.must({"compare", "predicted.json", "measured.json", "--out", "compared", "--quiet"});
+
+  // A plan of one request serves samples one by one; more than the plan's samples take turns.
+  bench.must(simulate({"--samples", "7", "--quiet", "--out", "more.json"}));
+  CHECK(bench.result("more.json")["requests"].size() == 7);
+  check_refused(bench, simulate({"--samples", "3", "--workload", "requests.jsonl"}), 2,
+                "'--workload' and '--samples'");
+  check_refused(bench, simulate({"--samples", "3", "--raw-prompt"}), 2, "without '--workload'");
+  check_refused(bench, simulate({"--samples", "0"}), 1, "from 1 to 10000");
+  check_refused(bench, run({"--samples", "2", "--hidden", "h.npy"}), 2, "not an encoder");
+  check_refused(bench, {"run", "--weights", "tiny", "--samples", "2"}, 2, "without a plan");
+}

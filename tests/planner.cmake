@@ -17,6 +17,7 @@ tandem_tests(
     planner_pipeline_test.cpp
     planner_plan_test.cpp
     planner_proximity_test.cpp
+    planner_recurrent_test.cpp
     planner_search_test.cpp
     planner_serving_test.cpp
     planner_tensor_collective_test.cpp

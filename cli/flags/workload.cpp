@@ -27,7 +27,7 @@ std::string policies_text() {
     text += policy.summary;
     text += ')';
   }
-  return text + " [continuous]";
+  return text + " [continuous; recurrent with --samples]";
 }
 
 void count_prompts(const Options& options, std::vector<InferenceRequest>& requests,
@@ -56,28 +56,40 @@ std::vector<Flag> workload_flags() {
       {"workload", "FILE",
        "many requests, a line of JSON each: id, arrival_s, prompt (or prompt_ids, prompt_tokens), "
        "new_tokens"},
+      {"samples", "M", "instead: M requests alike, all there from the beginning"},
       {"policy", "P", policies},
       {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
-       "[auto: one a stage, as planned]"}};
+       "[auto: one a stage, with policy recurrent one a request; as planned]"}};
 }
 
 std::optional<Served> served_workload(const Options& options, const model::Transformer& model,
                                       const std::filesystem::path& folder,
-                                      const std::string& remedy) {
+                                      const std::string& remedy,
+                                      const std::function<planner::InferenceRequest()>& sample) {
   const std::optional<std::string> path = options.text("workload");
-  if (!path) {
+  Served served{.requests = {}, .samples = options.has("samples")};
+  if (path && served.samples)
+    throw Usage("flags '--workload' and '--samples' contradict each other; give one");
+  if (!path && !served.samples) {
     options.refuse({"policy", "chunk", "in-flight"},
-                   "without '--workload', whose requests they are for");
+                   "without '--workload' or '--samples', whose requests they are for");
     return std::nullopt;
   }
-  Served served{.requests = planner::parse_requests(read_file(*path), *path)};
-  count_prompts(options, served.requests, model, folder, remedy);
+  if (served.samples) {
+    constexpr std::int64_t kMostSamples = 10000;
+    const std::int64_t count = options.integer_or("samples", 1, 1, kMostSamples);
+    served.requests = planner::samples_of(sample(), count);
+  } else {
+    served.requests = planner::parse_requests(read_file(*path), *path);
+    count_prompts(options, served.requests, model, folder, remedy);
+  }
   planner::check_requests(served.requests, model);
   std::vector<std::string_view> names;
   for (const planner::Policy& policy : planner::policies()) names.push_back(policy.name);
-  served.policy = &planner::find_policy(options.choice_or("policy", "continuous", names));
+  served.policy = &planner::find_policy(
+      options.choice_or("policy", served.samples ? "recurrent" : "continuous", names));
   served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
   if (served.chunk > 0 && !model.architecture().generates())
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
@@ -91,9 +103,9 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
 }
 
 std::string to_text(const Served& served) {
-  return std::to_string(served.requests.size()) +
-         (served.requests.size() == 1 ? " request, " : " requests, ") +
-         std::string(served.policy->name) +
+  const std::string noun = served.samples ? " sample" : " request";
+  return std::to_string(served.requests.size()) + noun +
+         (served.requests.size() == 1 ? ", " : "s, ") + std::string(served.policy->name) +
          (served.chunk > 0 ? ", prompts in chunks of " + std::to_string(served.chunk) : "") +
          (served.steps > 1 ? ", " + std::to_string(served.steps) + " steps in flight" : "");
 }

@@ -3,6 +3,7 @@
 // Flags of a workload of many requests, which plan, simulate and run share.
 
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -21,18 +22,19 @@ struct Served {
   const planner::Policy* policy = nullptr;
   std::int64_t chunk = 0;  // 0: prompts are read whole
   std::int64_t steps = 0;  // in flight at most; 0: auto
+  bool samples = false;    // the requests are samples of one
 };
 
-// The flags --workload, --policy, --chunk and --in-flight.
+// The flags --workload, --samples, --policy, --chunk and --in-flight.
 [[nodiscard]] std::vector<Flag> workload_flags();
 
 // What --workload says, its prompts counted by the tokenizer in `folder` (empty: prompts that are
-// texts are refused, `remedy` says what to do); nothing without that flag, which the others then
-// lack. Throws Error for a workload that `model` can't serve.
-[[nodiscard]] std::optional<Served> served_workload(const Options& options,
-                                                    const model::Transformer& model,
-                                                    const std::filesystem::path& folder,
-                                                    const std::string& remedy);
+// texts are refused, `remedy` says what to do); or as many requests as --samples says, each like
+// what `sample` returns, which is called then only; nothing without either flag, which the others
+// then lack. Throws Error for a workload that `model` can't serve.
+[[nodiscard]] std::optional<Served> served_workload(
+    const Options& options, const model::Transformer& model, const std::filesystem::path& folder,
+    const std::string& remedy, const std::function<planner::InferenceRequest()>& sample);
 
 // "3 requests, continuous, in chunks of 16".
 [[nodiscard]] std::string to_text(const Served& served);

@@ -1,12 +1,25 @@
 #include "planner/serving/capacity.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 #include "model/memory.hpp"
 #include "planner/serving/policy.hpp"
 
 namespace tandem::planner {
 namespace {
+
+// Of the `count` longest requests.
+std::int64_t most_positions(std::span<const InferenceRequest> requests, std::int64_t count) {
+  std::vector<std::int64_t> positions;
+  positions.reserve(requests.size());
+  for (const InferenceRequest& request : requests)
+    positions.push_back(reserved_positions(request.positions()));
+  std::ranges::sort(positions, std::greater<>());
+  return std::accumulate(positions.begin(), positions.begin() + count, std::int64_t{0});
+}
 
 std::int64_t rows_of(std::span<const InferenceRequest> requests, std::int64_t chunk) {
   std::int64_t rows = 1;
@@ -46,14 +59,13 @@ Capacity larger(const Capacity& a, const Capacity& b) {
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
                          std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
-  const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), kMostSequences);
-  Capacity capacity{.rows = rows_of(requests, chunk) + sequences - 1,
-                    .positions = 0,
-                    .sequences = sequences,
-                    .steps = std::min(steps, most_steps(requests, chunk))};
-  for (const InferenceRequest& request : requests)
-    capacity.positions += reserved_positions(request.positions());
-  return capacity;
+  const std::int64_t flying = std::min(steps, most_steps(requests, chunk));
+  const auto sequences =
+      std::min(static_cast<std::int64_t>(requests.size()), policy.alone ? flying : kMostSequences);
+  return {.rows = rows_of(requests, chunk) + (policy.alone ? 0 : sequences - 1),
+          .positions = most_positions(requests, sequences),
+          .sequences = sequences,
+          .steps = flying};
 }
 
 std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t chunk,

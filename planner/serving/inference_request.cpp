@@ -106,6 +106,15 @@ std::vector<InferenceRequest> parse_requests(std::string_view text, std::string_
   return requests;
 }
 
+std::vector<InferenceRequest> samples_of(const InferenceRequest& sample, std::int64_t count) {
+  std::vector<InferenceRequest> requests(static_cast<std::size_t>(count), sample);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].id = "s" + std::to_string(i + 1);
+    if (sample.temperature > 0.0) requests[i].seed += i;
+  }
+  return requests;
+}
+
 void check_requests(const std::vector<InferenceRequest>& requests,
                     const model::Transformer& model) {
   for (const InferenceRequest& request : requests) {

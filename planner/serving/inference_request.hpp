@@ -40,6 +40,11 @@ struct InferenceRequest {
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,
                                                            std::string_view source);
 
+// `count` requests that differ from `sample` in their names (s1, s2, ...) and, where chance decides
+// over tokens, in their seeds (seed, seed + 1, ...).
+[[nodiscard]] std::vector<InferenceRequest> samples_of(const InferenceRequest& sample,
+                                                       std::int64_t count);
+
 // Throws Error unless every request's prompt is counted and fits the model's context together with
 // its new tokens, and asks for new tokens exactly if the model generates.
 void check_requests(const std::vector<InferenceRequest>& requests, const model::Transformer& model);

@@ -4,6 +4,7 @@
 
 #include "model/error.hpp"
 #include "planner/serving/policy/continuous.hpp"
+#include "planner/serving/policy/recurrent.hpp"
 #include "planner/serving/policy/sequential.hpp"
 #include "planner/serving/policy/static_batch.hpp"
 
@@ -11,7 +12,7 @@ namespace tandem::planner {
 
 const std::vector<Policy>& policies() {
   static const std::vector<Policy> table{sequential_policy(), static_batch_policy(),
-                                         continuous_policy()};
+                                         continuous_policy(), recurrent_policy()};
   return table;
 }
 

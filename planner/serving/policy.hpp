@@ -30,7 +30,8 @@ struct Admission {
 struct Policy {
   std::string_view name;     // as in `--policy`
   std::string_view summary;  // a few words for --help
-  bool several = false;      // whether requests share steps
+  bool several = false;      // whether requests are under way together
+  bool alone = false;        // whether each has its steps for itself
   // Says whom to admit: at least one if nothing is under way.
   Admission (*admit)(const Moment& moment);
 };

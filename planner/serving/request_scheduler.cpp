@@ -108,8 +108,9 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
 std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());
+  const std::int64_t steps = steps_of(options_.capacity);
   const std::int64_t most =
-      std::min({options_.capacity.sequences, options_.capacity.rows * steps_of(options_.capacity),
+      std::min({options_.capacity.sequences, steps * (policy_->alone ? 1 : options_.capacity.rows),
                 kMostSequences});
   std::size_t count = 0;
   for (std::size_t r = admitted_; r < requests_.size(); ++r, ++count) {
@@ -147,8 +148,8 @@ std::vector<std::size_t> RequestScheduler::group() const {
   }
   const auto steps = static_cast<std::size_t>(steps_of(options_.capacity));
   const auto share = [](std::size_t all, std::size_t among) { return (all + among - 1) / among; };
-  const std::size_t count =
-      std::min(share(idle.size(), steps - flying_.size()), share(active_.size(), steps));
+  const std::size_t most = policy_->alone ? 1 : share(active_.size(), steps);
+  const std::size_t count = std::min(share(idle.size(), steps - flying_.size()), most);
   std::ranges::sort(idle, {}, [&](std::size_t i) { return active_[i].since; });
   idle.resize(count);
   std::ranges::sort(idle);

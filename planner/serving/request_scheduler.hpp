@@ -32,7 +32,8 @@ struct ServingOptions {
 // each other without waiting: each device has them in the order of steps. Sequences that may go on
 // are shared out evenly among the steps that may begin, those that have waited longest first; no
 // step gets more than an even share of all. An example: with 4 sequences and 2 steps in flight,
-// steps of sequences {0, 1} and {2, 3} take turns.
+// steps of sequences {0, 1} and {2, 3} take turns. With a policy that gives each sequence its steps
+// for itself, no more sequences are under way than steps may be in flight.
 class RequestScheduler : public model::Scheduler {
  public:
   // `requests` are as parse_requests leaves them, counted and sorted by arrival. Throws Error if

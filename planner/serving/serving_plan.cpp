@@ -43,7 +43,8 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
   const bool stages = find_strategy(request.strategy).splits_layers;
   const bool streams = request.window.blocks.value_or(0) > 0;
   std::int64_t most = steps;
-  if (steps == 0) most = stages && !streams ? std::int64_t{request.cluster.size()} : 1;
+  const std::int64_t wanted = policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
+  if (steps == 0) most = stages && !streams ? wanted : 1;
   const Capacity least = least_capacity(requests, chunk);
   Capacity capacity = wanted_capacity(requests, policy, chunk, most);
   std::optional<Error> refused;
@@ -65,7 +66,9 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
     if (capacity.steps > 1 && streams) in_flight.window = request.window;  // which is refused
     std::variant<Plan, Infeasible> answer = make_plan(in_flight);
     if (serves(answer)) return answer;
-    if (capacity.steps > 1 && steps == 0) {
+    // As many sequences in one step, whose weights may stream. Where each has its steps for
+    // itself that serves one; fewer that go round in memory are better.
+    if (capacity.steps > 1 && steps == 0 && !policy.alone) {
       request.capacity = capacity;
       request.capacity.steps = 1;
       answer = make_plan(request);
@@ -76,7 +79,7 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
       return answer;
     }
     const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-    const Capacity half{.rows = least.rows + sequences - 1,
+    const Capacity half{.rows = least.rows + (policy.alone ? 0 : sequences - 1),
                         .positions = capacity.positions / 2,
                         .sequences = sequences,
                         .steps = std::min(capacity.steps, sequences)};

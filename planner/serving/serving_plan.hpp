@@ -17,8 +17,9 @@ namespace tandem::planner {
 // Makes a plan as make_plan does, for a typical request (request.workload is not read), with memory
 // reserved for all that `policy` makes use of or, where that does not fit, for half of it, a
 // quarter and so on, down to one request at a time. Returns Infeasible if not even that fits.
-//   steps   in flight at most; 0: one, but as many as there are stages where whole layers are split
-//           and nothing streams. Throws Error for more than one with a strategy all of whose
+//   steps   in flight at most; 0: one, but where whole layers are split and nothing streams as many
+//           as there are stages, or as `policy` has use for if each sequence has its steps for
+//           itself. Throws Error for more than one with a strategy all of whose
 //           devices work on one step, and for a plan that streams weights; for prompts in chunks of
 //           a plan that streams its head even with the least capacity.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
