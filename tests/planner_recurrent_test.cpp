@@ -117,7 +117,7 @@ TEST_CASE("planner/recurrent: a plan reserves memory for all samples, or for tho
   CHECK(plan_for(2).capacity.steps == 2);
   CHECK(plan_for(7).capacity.steps == 7);
   CHECK(plan_for(40).capacity ==
-        Capacity{.rows = 3, .positions = 16 * 64, .sequences = 16, .steps = 16});
+        Capacity{.rows = 3, .positions = 1024, .sequences = 16, .steps = 16});
   // Memory for a few caches: half as many go round, and so on, each still in its own steps.
   const double most = plan_for(16).devices.front().memory.total();
   const double least = plan_for(1).devices.front().memory.total();
