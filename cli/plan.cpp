@@ -25,6 +25,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
+#include "planner/recurrent.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/streaming_cost.hpp"
@@ -149,6 +150,41 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     out << "\nplanned as if constant, which is not: " << varies
         << " (simulate on SimGrid knows of it)\n";
   }
+}
+
+// What going round the stages of `plan` comes to, if its requests do.
+std::optional<model::Ring> ring_of(const planner::Plan& plan, const std::optional<Served>& served) {
+  if (!served || !served->policy->alone || !planner::find_strategy(plan.strategy).splits_layers)
+    return std::nullopt;
+  return planner::typical_ring(plan);
+}
+
+std::string rate_text(double period_s) { return model::fixed(1.0 / period_s, 2); }
+
+void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out) {
+  const std::int64_t samples = plan.reserved().steps;
+  const std::int64_t least = model::least_samples(ring);
+  const model::RingBottleneck most = model::ring_bottleneck(ring);
+  out << "\na new token's round takes " << to_text(model::Seconds{model::round_time(ring)})
+      << ", of which " << most.name << " " << to_text(model::Seconds{most.seconds}) << ": "
+      << rate_text(model::token_period(ring, samples)) << " tokens a second with " << samples
+      << " going round, at most " << rate_text(most.seconds) << ", with " << least
+      << (least > planner::kMostSteps
+              ? " (more than the " + std::to_string(planner::kMostSteps) + " that can)"
+              : " or more")
+      << '\n';
+}
+
+Json ring_json(const planner::Plan& plan, const model::Ring& ring) {
+  const std::int64_t samples = plan.reserved().steps;
+  const model::RingBottleneck most = model::ring_bottleneck(ring);
+  return {{"samples", samples},
+          {"least_samples", model::least_samples(ring)},
+          {"round_s", model::round_time(ring)},
+          {"bottleneck", most.name},
+          {"bottleneck_s", most.seconds},
+          {"throughput_tokens_per_s", 1.0 / model::token_period(ring, samples)},
+          {"most_tokens_per_s", 1.0 / most.seconds}};
 }
 
 Json summary_json(const planner::Plan& plan, const std::string& path) {
@@ -344,10 +380,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
+  const std::optional<model::Ring> ring = ring_of(plan, served);
   if (show.json) {
-    out << (show.file ? summary_json(plan, *show.file).dump(2) + '\n' : json);
+    Json summary = summary_json(plan, show.file.value_or(""));
+    summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+    out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
+    if (ring) print_ring(plan, *ring, out);
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

@@ -242,6 +242,12 @@ TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
               "--samples", "3", "--prompt-tokens", "6", "--new-tokens", "5", "--out", "served.json",
               "--quiet"});
   CHECK(bench.result("served.json")["capacity"]["steps"] == 3);
+  const Json told =
+      Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy",
+                              "pipeline", "--samples", "3", "--out", "other.json", "--json"}));
+  CHECK(told["recurrent"]["samples"] == 3);
+  CHECK(told["recurrent"]["least_samples"] >= 2);
+  CHECK(told["recurrent"]["throughput_tokens_per_s"] <= told["recurrent"]["most_tokens_per_s"]);
   bench.must(simulate({"--samples", "3", "--quiet", "--out", "predicted.json"}));
   bench.must(run({"--samples", "3", "--quiet", "--out", "measured.json", "--ignore-eos", "--prompt",
                   "hello!", "--temperature", "0.8", "--seed", "5"}));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,6 +14,7 @@
 #include "exec/request_serving.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
+#include "planner/recurrent.hpp"
 #include "planner/serving/capacity.hpp"
 #include "planner/serving/request_results.hpp"
 #include "serial_executor.hpp"
@@ -170,6 +172,41 @@ TEST_CASE("exec/session: four steps in flight on four devices are three times as
     overlaps +=
         step.ended + 3 == static_cast<std::int32_t>(&step - four.run.result.schedule.data());
   CHECK(overlaps > 20);
+}
+
+// Twelve points across the knee: rings of four stages, alike or with one that takes twice as long.
+TEST_CASE(
+    "exec/session: samples that go round have the rate of the law, below and above the knee") {
+  const Home home(3, 4);
+  const planner::Policy& policy = planner::find_policy("recurrent");
+  for (const double slowest : {1.0, 2.0}) {
+    planner::Plan plan = home.plan("pipeline", 4);
+    for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+      for (model::KindRate& rate : plan.profiles[d].rate) rate.overhead_s = 0.0;
+      // Far more than this machine is late, and as long for a prompt as for a token.
+      plan.profiles[d].rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].overhead_s =
+          10e-3 * (d == 2 ? slowest : 1.0);
+    }
+    const model::Ring ring = planner::ring_of(plan, 5);
+    for (const std::int64_t samples : {1, 2, 3, 4, 5, 6}) {
+      CAPTURE(slowest);
+      CAPTURE(samples);
+      const std::vector<InferenceRequest> requests = planner::samples_of(
+          {.id = {}, .prompt_tokens = 1, .new_tokens = kMostTokens, .prompt_ids = {3}}, samples);
+      const double law = model::token_period(ring, samples) * static_cast<double>(samples);
+      double round = 0.0;
+      // As above: the busier the machine, the more slowly emulated time has to pass.
+      for (const double dilation : {1.0, 8.0, 40.0}) {
+        const Generation done =
+            home.serve(plan, requests, policy, 0, {}, Pace::nominal, planner::kMostSteps, dilation);
+        // The first sample's, once the others have joined it.
+        round = done.run.result.requests.front().token_latency.p50;
+        if (std::abs(round - law) <= 0.02 * law) break;
+      }
+      CHECK(round == doctest::Approx(law).epsilon(0.02));
+    }
+    CHECK(model::least_samples(ring) == (slowest > 1.0 ? 3 : 5));
+  }
 }
 
 TEST_CASE("exec/session: steps in flight end at once when a device is lost, or at an interrupt") {

@@ -18,6 +18,7 @@ tandem_tests(
     planner_plan_test.cpp
     planner_proximity_test.cpp
     planner_recurrent_test.cpp
+    planner_ring_law_test.cpp
     planner_search_test.cpp
     planner_serving_test.cpp
     planner_tensor_collective_test.cpp

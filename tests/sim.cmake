@@ -12,6 +12,7 @@ tandem_tests(
     sim_golden_test.cpp
     sim_network_test.cpp
     sim_platform_test.cpp
+    sim_recurrent_test.cpp
     sim_replay_test.cpp
     sim_served_test.cpp
     sim_window_test.cpp

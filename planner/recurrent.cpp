@@ -1,0 +1,112 @@
+#include "planner/recurrent.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/analytic.hpp"
+#include "model/announcement.hpp"
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+#include "planner/strategy/pipeline.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::Span;
+
+// What `messages` load most, one after the other: a link or, where the master tells a stage of a
+// step, a channel with more than the message of a stage.
+model::RingBottleneck most_loaded(const model::Cluster& cluster,
+                                  const std::vector<Span>& messages) {
+  std::map<std::pair<model::LinkIndex, model::Direction>, double> links;
+  std::map<model::Channel, double> channels;
+  for (const Span& message : messages) {
+    const model::Route& route = cluster.route(message.device, message.peer);
+    channels[{message.device, message.peer}] += message.end - message.start - route.latency.value();
+    for (const model::Hop& hop : route.hops) {
+      const model::Link& link = cluster.links()[static_cast<std::size_t>(hop.link)];
+      if (link.sharing == model::Sharing::fatpipe) continue;
+      const bool duplex = link.sharing == model::Sharing::split_duplex;
+      links[{hop.link, duplex ? hop.direction : model::Direction::none}] +=
+          message.bytes / link.bandwidth.value();
+    }
+  }
+  model::RingBottleneck most;
+  for (const auto& [where, seconds] : links) {
+    if (seconds > most.seconds)
+      most = {"link " + cluster.links()[static_cast<std::size_t>(where.first)].name, seconds};
+  }
+  for (const auto& [channel, seconds] : channels) {
+    if (seconds > most.seconds) {
+      const auto name = [&](model::DeviceIndex d) {
+        return cluster.devices()[static_cast<std::size_t>(d)].name;
+      };
+      most = {"channel from " + name(channel.first) + " to " + name(channel.second), seconds};
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (!strategy.splits_layers) {
+    throw Error("strategy '" + plan.strategy +
+                "': all devices work on one step, expected one that gives devices whole layers; "
+                "plan with --strategy pipeline");
+  }
+  const model::TaskGraph graph =
+      strategy.lower(plan, {.segments = {{.sequence = 0,
+                                          .past = static_cast<std::int32_t>(past),
+                                          .rows = static_cast<std::int32_t>(rows),
+                                          .sampled = plan.workload.new_tokens > 0 ? 1 : 0}},
+                            .cache = {}});
+  model::OneStep step(graph);
+  model::RunRecorder recorder(plan.cluster, plan.master, true);
+  evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);
+
+  model::Ring ring;
+  std::vector<std::size_t> place(plan.devices.size(), plan.devices.size());
+  for (const model::DeviceIndex device : stage_order(plan)) {
+    const auto d = static_cast<std::size_t>(device);
+    if (device != plan.master && plan.devices[d].share.layers.empty()) continue;
+    place[d] = ring.stages.size();
+    ring.stages.push_back({.name = plan.cluster.devices()[d].name});
+  }
+  std::vector<Span> messages;
+  double end = 0.0;
+  for (const Span& span : recorder.trace().spans) {
+    if (span.lane == model::LaneKind::disk) continue;
+    if (span.lane == model::LaneKind::channel) {
+      messages.push_back(span);
+    } else {
+      end = std::max(end, span.end);
+      ring.stages.at(place[static_cast<std::size_t>(span.device)]).compute_s +=
+          span.end - span.start;
+    }
+  }
+  for (const Span& message : messages) {
+    const model::Route& route = plan.cluster.route(message.device, message.peer);
+    const double wire = message.bytes / route.bandwidth.value();
+    const double overhead = message.end - message.start - wire - route.latency.value();
+    model::RingStage& stage = ring.stages.at(place[static_cast<std::size_t>(message.device)]);
+    // What tells a stage of the step takes its own time, beside the ring.
+    if (is_announcement(graph.tasks()[static_cast<std::size_t>(message.task)])) continue;
+    stage.overhead_s += std::max(0.0, overhead);
+    stage.wire_s += wire;
+    stage.latency_s += route.latency.value();
+  }
+  ring.other = most_loaded(plan.cluster, messages);
+  ring.delay_s = end - round_time(ring);
+  return ring;
+}
+
+model::Ring typical_ring(const Plan& plan) {
+  return ring_of(plan, plan.workload.prompt_tokens + plan.workload.new_tokens / 2);
+}
+
+}  // namespace tandem::planner

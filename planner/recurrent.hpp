@@ -1,0 +1,22 @@
+#pragma once
+
+// A plan of stages as a ring that samples go round (model/recurrent.hpp).
+
+#include <cstdint>
+
+#include "model/recurrent.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+// What a step with the rows of one sequence takes of each stage of `plan` and of the messages
+// between them, as its lowered graph and the analytic evaluator have it.
+//   past   positions before the rows; rows   of a prompt, or 1
+// Throws Error unless the plan's strategy gives devices whole layers.
+[[nodiscard]] model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows = 1);
+
+// That of a new token in the middle of the plan's workload: the mean over its tokens, since
+// attention grows evenly.
+[[nodiscard]] model::Ring typical_ring(const Plan& plan);
+
+}  // namespace tandem::planner
