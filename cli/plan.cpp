@@ -25,6 +25,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
+#include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -161,6 +162,10 @@ std::optional<model::Ring> ring_of(const planner::Plan& plan, const std::optiona
 
 std::string rate_text(double period_s) { return model::fixed(1.0 / period_s, 2); }
 
+double gap_percent(const planner::RateBound& bound) {
+  return (bound.planned_s / bound.lower_bound_s - 1.0) * 100.0;
+}
+
 void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out) {
   const std::int64_t samples = plan.reserved().steps;
   const std::int64_t least = model::least_samples(ring);
@@ -173,6 +178,19 @@ void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream
               ? " (more than the " + std::to_string(planner::kMostSteps) + " that can)"
               : " or more")
       << '\n';
+  const planner::RateBound bound = planner::rate_bound(plan);
+  out << "a request every " << to_text(model::Seconds{bound.planned_s}) << ", "
+      << model::fixed(gap_percent(bound), 1) << "% more than the lower bound "
+      << to_text(model::Seconds{bound.lower_bound_s}) << " of any split of the layers\n";
+}
+
+Json bound_json(const planner::Plan& plan) {
+  const planner::RateBound bound = planner::rate_bound(plan);
+  return {{"objective", "throughput"},
+          {"planned_s", bound.planned_s},
+          {"lower_bound_s", bound.lower_bound_s},
+          {"gap_percent", gap_percent(bound)},
+          {"exact_order", bound.exact}};
 }
 
 Json ring_json(const planner::Plan& plan, const model::Ring& ring) {
@@ -228,8 +246,10 @@ Syntax syntax() {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
           {"strategy", "S", "tensor, pipeline (whole layers) or local [tensor]"},
-          {"partition", "HOW",
-           "auto (shortest request), galaxy, equal, or proportions A:B:C [auto]"},
+          {"partition", "HOW", "auto (by --objective), galaxy, equal, or proportions A:B:C [auto]"},
+          {"objective", "O",
+           "of partition auto: request (the shortest), or throughput of a pipeline [request; "
+           "throughput with policy recurrent]"},
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
@@ -247,7 +267,7 @@ Syntax syntax() {
           {"json", "", "print JSON: what the table shows; without --out the plan"},
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
   const std::vector<Flag> more = workload_flags();
-  syntax.flags.insert(syntax.flags.begin() + 8, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 9, more.begin(), more.end());
   return syntax;
 }
 
@@ -297,6 +317,19 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
           .new_tokens = new_tokens(options, transformer, 32)};
 }
 
+// `rings`: requests go round stages; `stages`: many requests are served by them.
+planner::Objective objective_of(const Options& options, bool rings, bool stages) {
+  if (options.text_or("partition", std::string(planner::kAutoPartition)) != planner::kAutoPartition)
+    options.refuse({"objective"}, "with a partition other than auto, which is not searched");
+  if (!stages)
+    options.refuse({"objective"}, "without many requests on the stages of strategy " +
+                                      with_stages() +
+                                      ", where request and throughput ask for other splits");
+  const std::string objective =
+      options.choice_or("objective", rings ? "throughput" : "request", {"request", "throughput"});
+  return objective == "throughput" ? planner::Objective::throughput : planner::Objective::request;
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -342,6 +375,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served && served->steps > 1 && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
+  const bool rings = served && served->policy->alone && chosen.splits_layers;
+  const planner::Objective objective = objective_of(options, rings, served && chosen.splits_layers);
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,
@@ -355,7 +390,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .window = window_request(options, transformer),
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"
                      ? model::ReleaseRule::late
-                     : model::ReleaseRule::early};
+                     : model::ReleaseRule::early,
+      .objective = objective};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
@@ -384,6 +420,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+    summary["bound"] = ring ? bound_json(plan) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);

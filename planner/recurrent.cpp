@@ -59,12 +59,16 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
                 "': all devices work on one step, expected one that gives devices whole layers; "
                 "plan with --strategy pipeline");
   }
-  const model::TaskGraph graph =
-      strategy.lower(plan, {.segments = {{.sequence = 0,
-                                          .past = static_cast<std::int32_t>(past),
-                                          .rows = static_cast<std::int32_t>(rows),
-                                          .sampled = plan.workload.new_tokens > 0 ? 1 : 0}},
-                            .cache = {}});
+  model::Batch batch;
+  const std::int64_t sequences =
+      rows > 1 ? 1 : std::max<std::int64_t>(1, in_a_step(plan.reserved()));
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    batch.segments.push_back({.sequence = static_cast<std::int32_t>(s),
+                              .past = static_cast<std::int32_t>(past),
+                              .rows = static_cast<std::int32_t>(rows),
+                              .sampled = plan.workload.new_tokens > 0 ? 1 : 0});
+  }
+  const model::TaskGraph graph = strategy.lower(plan, batch);
   model::OneStep step(graph);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
   evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);

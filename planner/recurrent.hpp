@@ -9,9 +9,10 @@
 
 namespace tandem::planner {
 
-// What a step with the rows of one sequence takes of each stage of `plan` and of the messages
-// between them, as its lowered graph and the analytic evaluator have it.
+// What a step takes of each stage of `plan` and of the messages between them, as its lowered graph
+// and the analytic evaluator have it.
 //   past   positions before the rows; rows   of a prompt, or 1
+// A new token's step has as many sequences as the plan's capacity has for one of its steps.
 // Throws Error unless the plan's strategy gives devices whole layers.
 [[nodiscard]] model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows = 1);
 

@@ -12,6 +12,7 @@
 #include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
+#include "planner/rate_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
 
@@ -123,7 +124,13 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
   return candidates;
 }
 
-ShareCandidates layer_candidates(const Plan& plan, const Budget& budget) {
+// Whether it is the rate that counts: what goes round has steps in flight, for which nothing loads.
+bool by_rate(const Plan& plan, Objective objective) {
+  return objective == Objective::throughput && plan.reserved().steps > 1 &&
+         std::ranges::none_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
+}
+
+ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, Objective objective) {
   ShareCandidates candidates;
   const auto add = [&](const std::vector<std::int64_t>& layers) {
     candidates.shares.push_back(layer_shares(plan.model, stage_order(plan), plan.master, layers));
@@ -137,6 +144,9 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget) {
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
   add(first);
+  if (chooses && by_rate(plan, objective)) {
+    if (auto shares = shares_by_rate(budget)) candidates.shares.push_back(std::move(*shares));
+  }
   if (chooses) {
     add(proportional_shares(std::vector<double>(weights.size(), 1.0), plan.model.layers));
     const auto fastest = fastest_layers(budget, weights);
@@ -149,9 +159,9 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget) {
 }
 
 ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget,
-                            const SplitTime& streamed) {
+                            const SplitTime& streamed, Objective objective) {
   if (strategy.splits) return split_shares(plan, budget, streamed);
-  if (strategy.splits_layers) return layer_candidates(plan, budget);
+  if (strategy.splits_layers) return layer_candidates(plan, budget, objective);
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
@@ -293,7 +303,8 @@ class Search {
                                 : std::numeric_limits<double>::infinity();
       };
     }
-    const ShareCandidates found = find_shares(outline_, *strategy_, budget, streamed);
+    const ShareCandidates found =
+        find_shares(outline_, *strategy_, budget, streamed, request_->objective);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
       std::string no = budget.shortage(shares);
@@ -372,11 +383,15 @@ class Search {
       best_ = std::move(plan);
       return;
     }
-    if (best_ && best_time_ < 0.0) best_time_ = predicted_request_time(*best_);
-    const double time = predicted_request_time(plan);
+    if (best_ && best_time_ < 0.0) best_time_ = time_of(*best_);
+    const double time = time_of(plan);
     if (best_ && time >= best_time_ * (1.0 - kEqualTimes)) return;
     best_ = std::move(plan);
     best_time_ = time;
+  }
+
+  [[nodiscard]] double time_of(const Plan& plan) const {
+    return by_rate(plan, request_->objective) ? request_period(plan) : predicted_request_time(plan);
   }
 
   const Request* request_;

@@ -2,6 +2,7 @@
 
 // From cluster, model and workload to a plan, or to the reason why there is none.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ namespace tandem::planner {
 
 // The shares of the shortest predicted request.
 inline constexpr std::string_view kAutoPartition = "auto";
+
+// What a plan is to make short. `throughput`: the time from request to request where several steps
+// are in flight (rate_search.hpp); where only one is, or weights stream, as `request`.
+enum class Objective : std::uint8_t { request, throughput };
 
 struct Request {
   model::Transformer model;
@@ -35,6 +40,7 @@ struct Request {
   model::ReleaseRule release = model::ReleaseRule::early;
   // No device may use more, whatever the platform says; the plan's cluster has what is left.
   std::optional<model::Bytes> memory_limit{};
+  Objective objective = Objective::request;
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.
@@ -43,7 +49,9 @@ struct Infeasible {
 };
 
 // A validated plan, or why there is none. With partition auto, of all shares that were tried the
-// fastest by the analytic evaluator. With an all-reduce to choose, that is done for shares by
+// fastest by the analytic evaluator; with `throughput` the
+// one with the highest rate by the law of recurrent pipelines, devices in the order that is best
+// for it. With an all-reduce to choose, that is done for shares by
 // speed, and for those found with the star (or what else fits); shares are made again for either,
 // and the fastest of the three plans is taken. With a window to choose, weights are streamed where
 // no split keeps them all in memory or, with partition auto, where that is predicted to be faster;

@@ -246,6 +246,19 @@ TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
       Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy",
                               "pipeline", "--samples", "3", "--out", "other.json", "--json"}));
   CHECK(told["recurrent"]["samples"] == 3);
+  CHECK(told["bound"]["objective"] == "throughput");
+  CHECK(told["bound"]["gap_percent"] >= 0.0);
+  const Words samples{"plan",       "--platform", "pair.xml",  "--model", "tiny",
+                      "--strategy", "pipeline",   "--samples", "2"};
+  Words words = samples;
+  words.insert(words.end(), {"--objective", "request", "--quiet", "--out", "other.json"});
+  bench.must(words);
+  words = samples;
+  words.insert(words.end(), {"--objective", "throughput", "--partition", "equal"});
+  check_refused(bench, words, 2, "partition other than auto");
+  check_refused(bench,
+                {"plan", "--platform", "pair.xml", "--model", "tiny", "--objective", "throughput"},
+                2, "strategy pipeline");
   CHECK(told["recurrent"]["least_samples"] >= 2);
   CHECK(told["recurrent"]["throughput_tokens_per_s"] <= told["recurrent"]["most_tokens_per_s"]);
   bench.must(simulate({"--samples", "3", "--quiet", "--out", "predicted.json"}));

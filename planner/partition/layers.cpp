@@ -18,7 +18,8 @@ model::Share whole_layers(const model::Transformer& t, bool master, model::Range
   return share;
 }
 
-// The most layers that fit beside what the device holds anyway; 0 if not even that fits.
+}  // namespace
+
 std::int64_t most_layers(const Budget& budget, std::size_t device) {
   const Plan& plan = budget.plan();
   const bool master = device == static_cast<std::size_t>(plan.master);
@@ -32,8 +33,6 @@ std::int64_t most_layers(const Budget& budget, std::size_t device) {
   }
   return good;
 }
-
-}  // namespace
 
 std::vector<model::Share> layer_shares(const model::Transformer& transformer,
                                        std::span<const model::DeviceIndex> order,

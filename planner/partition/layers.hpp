@@ -10,6 +10,9 @@
 
 namespace tandem::planner {
 
+// The most layers that fit on the device beside what it holds anyway; 0 if not even that fits.
+[[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device);
+
 // Shares of `counts` (layers by DeviceIndex): devices follow one another in `order`, with all heads
 // and columns of their layers; the master holds embedding and head besides.
 [[nodiscard]] std::vector<model::Share> layer_shares(const model::Transformer& transformer,

@@ -74,6 +74,10 @@ std::vector<DeviceIndex> stage_order(const Plan& plan) {
   for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
     if (device != plan.master) order.push_back(device);
   }
+  if (plan.devices.empty()) return order;
+  std::stable_sort(order.begin() + 1, order.end(), [&](DeviceIndex a, DeviceIndex b) {
+    return share(plan, a).layers.begin < share(plan, b).layers.begin;
+  });
   return order;
 }
 

@@ -11,7 +11,8 @@ namespace tandem::planner {
 //   back to the master unless it has the last layers
 [[nodiscard]] Strategy pipeline_strategy();
 
-// The master, then the others by index: who follows whom through the layers.
+// Who follows whom through the layers: the master, then the others as their layers do; by index
+// where a plan has no shares yet.
 [[nodiscard]] std::vector<model::DeviceIndex> stage_order(const Plan& plan);
 
 }  // namespace tandem::planner
