@@ -11,6 +11,7 @@
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
+#include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
@@ -43,6 +44,7 @@ Syntax syntax() {
           "plan, this machine computes alone.",
       .positionals = {},
       .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
+                {"dtype", "TYPE", "without a plan: weights in f32, f16, bf16, q8_0 or q4_0 [f32]"},
                 {"plan", "FILE", "the plan whose execution is scored"},
                 {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
                 {"emulate", "", "start its devices as processes on this machine, not paced"},
@@ -87,7 +89,12 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
   }
   if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
-  if (!path) return unlimited_plan(load_model(weights.string()));
+  if (!path) {
+    model::Transformer transformer = load_model(weights.string());
+    if (const auto formats = dtype_of(options)) transformer.formats = *formats;
+    return unlimited_plan(transformer);
+  }
+  options.refuse({"dtype"}, "with '--plan', which says it");
   planner::Plan plan = planner::parse_plan_json(read_file(*path), *path);
   const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);

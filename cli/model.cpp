@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <system_error>
 
@@ -13,6 +14,7 @@
 #include "cli/terminal/generation_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/block_maker.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
@@ -71,6 +73,17 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
 double kv_bytes_per_token(const Transformer& transformer) {
   return static_cast<double>(model::cache_block_bytes(transformer, everything(transformer))) /
          model::kCacheBlock;
+}
+
+// What the weights take in memory in `format`; nothing if rows of them are not whole blocks.
+std::optional<double> bytes_in(Transformer transformer, model::WeightFormat format) {
+  transformer.formats = model::WeightFormats(format);
+  try {
+    transformer.validate();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return model::weight_bytes(transformer, everything(transformer));
 }
 
 struct Part {
@@ -175,6 +188,10 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
+    for (const model::WeightFormat format : model::kWeightFormats) {
+      const auto bytes = bytes_in(t, format);
+      json["memory_bytes"][std::string(to_string(format))] = bytes ? Json(*bytes) : Json(nullptr);
+    }
     json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
     json["prompt_tokens"] = prompt;
     json["prompt_flops_per_token"] = prompt_flops / prompt;
@@ -194,14 +211,21 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
                to_text(model::Bytes{2.0 * count})});
   }
   table.print(out);
+  out << "\nin memory        ";
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    const auto bytes = bytes_in(t, format);
+    out << (format == model::WeightFormat::f32 ? "" : ", ") << to_string(format) << ' '
+        << (bytes ? to_text(model::Bytes{*bytes}) : "impossible (rows are not whole blocks)");
+  }
+  out << '\n';
   if (generates) {
-    out << "\nkey/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
+    out << "key/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
         << "prompt           " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token (mean of " << prompt << " tokens)\n"
         << "new token        " << model::fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt
         << " tokens\n";
   } else {
-    out << "\nencoder          " << model::fixed(prompt_flops / prompt * 1e-9, 3)
+    out << "encoder          " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token, in a pass of " << prompt << " tokens\n";
   }
   if (!tokenizer.empty()) out << "tokenizer        " << tokenizer << '\n';
@@ -271,6 +295,9 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
   GenerationView view(out, quiet);
   exec::BlockStore store(folder);
   const exec::BlockMaker maker(weights, plan.model, store);
+  if (const std::string remark = exec::rounding_remark(maker.weights(), plan.model);
+      !remark.empty())
+    view.remark(remark);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const std::string& device = plan.cluster.devices()[i].name;
     const auto progress = [&](const char* what) {

@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
@@ -124,7 +125,10 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << (plan.partition.empty() ? "" : ", partition " + plan.partition)
       << allreduce_text(plan.allreduce) << ", master "
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
-      << to_text(plan.workload) << "\n\n";
+      << to_text(plan.workload);
+  if (plan.model.formats != model::WeightFormats())
+    out << ", weights in " << plan.model.formats.text();
+  out << "\n\n";
   if (plan.capacity.sequences > 1) {
     out << "memory for " << plan.capacity.sequences << " sequences at once, of "
         << plan.capacity.positions << " positions together, in steps of at most "
@@ -211,6 +215,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"strategy", plan.strategy},
             {"partition", plan.partition},
             {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
+            {"dtype", plan.model.formats.text()},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
@@ -245,6 +250,7 @@ Syntax syntax() {
       .flags = {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
+          {"dtype", "TYPE", "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32]"},
           {"strategy", "S", "tensor, pipeline (whole layers) or local [tensor]"},
           {"partition", "HOW", "auto (by --objective), galaxy, equal, or proportions A:B:C [auto]"},
           {"objective", "O",
@@ -363,7 +369,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"partition"}, undivided + ", which does not split the model");
   if (!chosen.splits) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
   check_files(options, platform, model_name, show);
-  const model::Transformer transformer = load_model(model_name);
+  model::Transformer transformer = load_model(model_name);
+  if (const auto formats = dtype_of(options)) transformer.formats = *formats;
   const std::optional<Served> served =
       served_workload(options, transformer, tokenizer_folder(model_name),
                       "give prompt_tokens, or '--model' a folder with a tokenizer", [&] {

@@ -64,15 +64,35 @@ std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions
          to_text(disk.slowest) + " to " + to_text(disk.fastest);
 }
 
+// Of `--dtype`, besides f32.
+std::vector<model::WeightFormat> measured_formats(const Options& options) {
+  std::vector<model::WeightFormat> formats;
+  for (const std::string& name : options.all("dtype")) {
+    const auto format = model::find_weight_format(name);
+    if (name != "all" && (!format || *format == model::WeightFormat::f32))
+      throw Usage("flag '--dtype': '" + name +
+                  "', expected f16, bf16, q8_0, q4_0 or all; f32 is measured in any case");
+    for (const model::WeightFormat known : model::kWeightFormats) {
+      const bool wanted = known != model::WeightFormat::f32 && (name == "all" || known == format);
+      if (!wanted) continue;
+      if (std::ranges::find(formats, known) != formats.end())
+        throw Usage("flag '--dtype': " + std::string(to_string(known)) +
+                    " is given twice; expected each format once");
+      formats.push_back(known);
+    }
+  }
+  return formats;
+}
+
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
   out << profile.source << "\nidle process " << to_text(model::Bytes{profile.program_bytes})
       << ", disk "
       << (profile.disk_bandwidth.value() > 0.0 ? to_text(profile.disk_bandwidth) : "not measured")
       << "\n\n";
   model::Table table({"task", "overhead", "rows alike", "streamed"});
-  for (std::size_t k = 0; k < profile.rate.size(); ++k) {
-    const model::KindRate& rate = profile.rate[k];
+  const auto add = [&](std::size_t k, const model::KindRate& rate, const std::string& format) {
     std::string name(model::to_string(static_cast<model::TaskKind>(k)));
+    if (!format.empty()) name += " (" + format + ")";
     std::string overhead = to_text(model::Seconds{rate.overhead_s});
     for (const model::RatePoint& point : rate.points) {
       if (point.seconds_per_byte <= 0.0) continue;
@@ -81,6 +101,11 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
       name.clear();
       overhead.clear();
     }
+  };
+  for (std::size_t k = 0; k < profile.rate.size(); ++k) {
+    add(k, profile.rate[k], "");
+    for (const model::FormatRates& rates : profile.formats)
+      add(k, rates.rate[k], std::string(to_string(rates.format)));
   }
   table.print(out);
 }
@@ -96,6 +121,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
            "otherwise idle machine.",
        .positionals = {},
        .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
+                 {"dtype", "TYPE",
+                  "measure weights in this format, too: f16, bf16, q8_0, q4_0, or all", true},
                  {"threads", "N", "threads of a task [1]"},
                  {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
@@ -110,6 +137,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   exec::ProfileOptions measure;
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
+  measure.formats = measured_formats(options);
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const std::string model_name = options.text_or("model", "tinyllama-1.1b");
   FileRoles files;

@@ -13,6 +13,7 @@
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
+#include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
@@ -29,6 +30,7 @@
 #include "exec/runtime/available_memory.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
+#include "exec/weights/safetensors.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
@@ -70,6 +72,8 @@ Syntax syntax() {
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
           {"key", "FILE", "shared key of the devices (with --hosts)"},
+          {"dtype", "TYPE",
+           "without a plan: keep weights in f32, f16, bf16, q8_0 or q4_0 [as stored]"},
           {"memory-limit", "BYTES",
            "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
@@ -96,7 +100,8 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
   if (plan != nullptr)
-    options.refuse({"memory-limit"}, "with a plan, which says what each device may use");
+    options.refuse({"memory-limit", "dtype"},
+                   "with a plan, which says what each device may use, and weights' formats");
   if (plan == nullptr) {
     options.refuse({"hosts", "emulate", "key"},
                    "without a plan, with which this machine runs alone");
@@ -235,7 +240,11 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
         (std::filesystem::exists(weights, ignored) ? ": not a folder" : ": no such folder") +
         ", expected one with config.json and weights (*.safetensors); "
         "'tandem model random' makes one");
-  const model::Transformer transformer = load_model(weights.string());
+  model::Transformer transformer = load_model(weights.string());
+  const auto formats = dtype_of(options);
+  transformer.formats =
+      formats ? *formats
+              : exec::stored_formats(exec::open_weights(weights, transformer), transformer);
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);

@@ -5,11 +5,22 @@
 
 #include "exec/compute_state.hpp"
 #include "exec/kernels/rowwise.hpp"
+#include "exec/weights/block_codec.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 
 using model::Task;
+
+namespace {
+
+// A row of a table that is always f32.
+const float* floats(const MatrixView& table, std::int64_t row) {
+  require(table.format == model::WeightFormat::f32, "positions and token types are f32");
+  return reinterpret_cast<const float*>(table.row(row));
+}
+
+}  // namespace
 
 void Compute::State::embed(const model::Batch& batch, const Task& task) {
   const MatrixView& table = shard.tensors().embedding;
@@ -18,7 +29,8 @@ void Compute::State::embed(const model::Batch& batch, const Task& task) {
   const Buffer y = operand(task.output, task, transformer.hidden);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
     const std::int64_t id = tokens[static_cast<std::size_t>(row)];
-    std::copy_n(table.data + id * table.columns, table.columns, y.at(row));
+    decode(table.format, {table.row(id), static_cast<std::size_t>(table.row_bytes())},
+           {y.at(row), static_cast<std::size_t>(table.columns)});
   }
   add_positions(batch, task, y);
 }
@@ -44,13 +56,13 @@ void Compute::State::add_positions(const model::Batch& batch, const Task& task, 
       require(first + segment.rows.size() <= positions.rows,
               "positions within the model's context");
       for (std::int32_t i = 0; i < segment.rows.size(); ++i)
-        exec::add(positions.data + (first + i) * y.width, y.width, y.at(segment.rows.begin + i));
+        exec::add(floats(positions, first + i), y.width, y.at(segment.rows.begin + i));
     });
   }
   if (transformer.token_types > 0) {
     if (types.data == nullptr) lacks("token types");
     for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
-      exec::add(types.data, y.width, y.at(row));  // a text is of type 0
+      exec::add(floats(types, 0), y.width, y.at(row));  // a text is of type 0
   }
 }
 
@@ -86,8 +98,8 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   const std::int64_t first = logit_row(batch, task.rows.begin);
   last_logits = logit_row(batch, task.rows.end - 1);
   require(last_logits + 1 - first == task.rows.size(), "a row of logits for each row");
-  multiply({x.at(task.rows.begin), x.width, w.data + (task.columns.begin - first_row) * w.columns,
-            w.columns, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
+  multiply({x.at(task.rows.begin), x.width, w.row(task.columns.begin - first_row), w.row_bytes(),
+            w.format, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
             task.columns.size(), w.columns});
 }
 

@@ -16,6 +16,7 @@
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rope.hpp"
 #include "exec/kernels/thread_pool.hpp"
+#include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/tensors.hpp"
 
@@ -86,7 +87,7 @@ struct Compute::State {
 
   // Throws logic_error unless the cache has the positions of every segment of `task`.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
-  void multiply(const Product& product);
+  void multiply(const WeightProduct& product);
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
   // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the partial sums

@@ -25,6 +25,12 @@ constexpr std::int64_t kAttendRows = 32;
 // A row's elementwise work is too short to hand to another thread below this many values.
 constexpr std::int64_t kElementwiseFloats = std::int64_t{16} * 1024;
 
+// Where every row's part from `column` on begins, which whole blocks precede.
+const std::byte* part_of_row(const MatrixView& w, std::int64_t column) {
+  require(column % model::block_of(w.format).elements == 0, "a part of a row is whole blocks");
+  return w.data + model::row_bytes(w.format, column);
+}
+
 std::int64_t row_granule(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
 }
@@ -125,7 +131,7 @@ void Compute::State::need_columns(const Task& task) const {
   if (!share.columns.contains(task.columns)) lacks("FFN columns " + text(task.columns));
 }
 
-void Compute::State::multiply(const Product& p) {
+void Compute::State::multiply(const WeightProduct& p) {
   pool.parallel_for(p.outputs, kOutputGranule, [&p](std::int64_t begin, std::int64_t end, int) {
     product(p.slice(begin, end));
   });
@@ -194,25 +200,26 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const MatrixView& w = weights.qkv;
   const auto rows_of = [&](std::int64_t first_head, std::int64_t heads, float* y,
                            std::int64_t y_stride) {
-    return Product{x.at(task.rows.begin),
-                   x.width,
-                   w.data + first_head * d * w.columns,
-                   w.columns,
-                   y,
-                   y_stride,
-                   task.rows.size(),
-                   heads * d,
-                   w.columns};
+    return WeightProduct{x.at(task.rows.begin),
+                         x.width,
+                         w.row(first_head * d),
+                         w.row_bytes(),
+                         w.format,
+                         y,
+                         y_stride,
+                         task.rows.size(),
+                         heads * d,
+                         w.columns};
   };
   const auto bias_of = [&](std::int64_t head) {
     return weights.qkv_bias.empty() ? nullptr : weights.qkv_bias.data() + head * d;
   };
   const std::int64_t key_row = share.heads.size() + first_kv;
   const std::int64_t value_row = share.heads.size() + kv_share.size() + first_kv;
-  const Product queries =
+  const WeightProduct queries =
       rows_of(column / d, task.columns.size(), q.at(task.rows.begin, column), q.width);
   float* staging = attention.at(task.rows.begin, column);
-  const Product keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
+  const WeightProduct keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
 
   std::int64_t blocks = 0;
   TaskSegment only;
@@ -227,7 +234,7 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   pool.parallel_for(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     // The outputs are queries, then keys, then the values of each head.
     std::int64_t offset = 0;
-    const auto piece = [&](const Product& p) {
+    const auto piece = [&](const WeightProduct& p) {
       const std::int64_t from = std::max(begin - offset, std::int64_t{0});
       const std::int64_t to = std::min(end - offset, p.outputs);
       if (from < to) product(p.slice(from, to));
@@ -352,7 +359,7 @@ void Compute::State::project_out(const Task& task) {
   const Buffer x = operand(task.input, task, attention.width);
   const Buffer y = operand(task.output, task, transformer.hidden);
   require(x.data != y.data, "a product does not work in place");
-  multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
+  multiply({x.at(task.rows.begin, column), x.width, part_of_row(w, column), w.row_bytes(), w.format,
             y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
             task.columns.size() * d});
   add_bias(task, layer(task).out_bias, y);
@@ -366,19 +373,13 @@ void Compute::State::ffn_up(const Task& task) {
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer y = operand(task.output, task, activation.width);
   require(x.data != y.data, "a product does not work in place");
-  const Product gate{x.at(task.rows.begin),
-                     x.width,
-                     w.data + column * w.columns,
-                     w.columns,
-                     y.at(task.rows.begin, column),
-                     y.width,
-                     task.rows.size(),
-                     task.columns.size(),
-                     w.columns};
+  const WeightProduct gate{
+      x.at(task.rows.begin),         x.width, w.row(column),    w.row_bytes(),       w.format,
+      y.at(task.rows.begin, column), y.width, task.rows.size(), task.columns.size(), w.columns};
   const std::span<const float> bias = layer(task).up_bias;
   if (!transformer.architecture().gated) {
     pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
-      const Product mine = gate.slice(begin, end);
+      const WeightProduct mine = gate.slice(begin, end);
       product(mine);
       for (std::int64_t row = 0; row < mine.tokens; ++row) {
         activate(transformer.activation, bias.empty() ? nullptr : bias.data() + column + begin,
@@ -387,11 +388,11 @@ void Compute::State::ffn_up(const Task& task) {
     });
     return;
   }
-  const std::int64_t to_up = share.columns.size() * w.columns;
+  const std::int64_t to_up = share.columns.size() * w.row_bytes();
   pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
-    const Product mine = gate.slice(begin, end);
-    if (mine.tokens <= kGatedRows) return few_row_gated_product(mine, mine.w + to_up);
-    Product up = mine;
+    const WeightProduct mine = gate.slice(begin, end);
+    if (mine.tokens <= kGatedRows) return gated_product(mine, mine.w + to_up);
+    WeightProduct up = mine;
     up.w += to_up;
     up.y = gated.at(task.rows.begin, column + begin);
     product(mine);
@@ -410,7 +411,7 @@ void Compute::State::ffn_down(const Task& task) {
   const Buffer x = operand(task.input, task, activation.width);
   const Buffer y = operand(task.output, task, transformer.hidden);
   require(x.data != y.data, "a product does not work in place");
-  multiply({x.at(task.rows.begin, column), x.width, w.data + column, w.columns,
+  multiply({x.at(task.rows.begin, column), x.width, part_of_row(w, column), w.row_bytes(), w.format,
             y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
             task.columns.size()});
   add_bias(task, layer(task).down_bias, y);

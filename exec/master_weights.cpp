@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/weights/layout.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -27,7 +28,10 @@ const model::Share& MasterWeights::share_of(model::DeviceIndex d) const {
 
 // For the session's thread.
 const BlockMaker& MasterWeights::maker() {
-  if (!maker_) maker_ = std::make_unique<BlockMaker>(options_->weights, plan_->model, store_);
+  if (maker_) return *maker_;
+  maker_ = std::make_unique<BlockMaker>(options_->weights, plan_->model, store_);
+  if (const std::string remark = rounding_remark(maker_->weights(), plan_->model); !remark.empty())
+    voice_->warn(remark);
   return *maker_;
 }
 

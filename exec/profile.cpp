@@ -97,23 +97,10 @@ std::vector<Step> steps_of(const model::Transformer& transformer,
   return steps;
 }
 
-}  // namespace
-
-model::DeviceProfile measure_profile(const model::Transformer& transformer,
-                                     const ProfileOptions& options) {
-  require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
-          "a profile has threads, and rows from 1");
-  const Clock::time_point start = Clock::now();
-  model::DeviceProfile profile;
-  const double idle_heap = resident_bytes("RssAnon");
-  profile.source = describe(transformer, options.threads);
-  const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
-    return profile.rate[static_cast<std::size_t>(kind)];
-  };
-  const MessageCosts messages = measure_message_cost(weights_between_messages(transformer));
-  rate(TaskKind::transfer) = messages.transfer;
-  profile.inlined = messages.inlined;
-
+// What every task of the model takes, with weights in its formats, measured for `seconds` from
+// `start` on. What there was no time for is added to `source`.
+ProfileLog measure_tasks(const model::Transformer& transformer, const ProfileOptions& options,
+                         Clock::time_point start, double seconds, std::string& source) {
   // Two sizes of everything, so that what a task costs can be told from what a byte costs.
   constexpr double kSmall = 0.25;
   constexpr double kLargestLayer = 256.0 * 1024 * 1024;
@@ -132,15 +119,16 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   // The heads are made first: how long that takes tells what the layers' weights will take.
   const Clock::time_point before_heads = Clock::now();
   const std::int64_t vocab = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(kLargestHead / (4.0 * static_cast<double>(transformer.hidden))), 1,
-      transformer.vocab);
+      static_cast<std::int64_t>(kLargestHead / static_cast<double>(transformer.head_row_bytes())),
+      1, transformer.vocab);
   const auto head = [&](std::int64_t rows_of_vocab) {
     return ProfileHead(transformer, rows_of_vocab, max_rows, std::min(max_rows, kSequences),
                        options.threads);
   };
   std::array<ProfileHead, 2> heads{head(vocab), head((vocab + 3) / 4)};
-  const double head_bytes = 1.25 * 4.0 * static_cast<double>(transformer.hidden * vocab) *
-                            (transformer.tied_embeddings ? 1.0 : 2.0);
+  const std::int64_t row_bytes = transformer.embedding_row_bytes() +
+                                 (transformer.tied_embeddings ? 0 : transformer.head_row_bytes());
+  const double head_bytes = 1.25 * static_cast<double>(vocab * row_bytes);
   const double filling = head_bytes / std::max(seconds_since(before_heads), 1e-6);
   // A model that the caches hold is read from them in a run, so it is here.
   const double model_bytes =
@@ -151,7 +139,7 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
                                         false});
   const double stream_bytes = options.stream_bytes > 0.0
                                   ? options.stream_bytes
-                                  : std::min(model_bytes, beyond_cache(options.seconds, filling));
+                                  : std::min(model_bytes, beyond_cache(seconds, filling));
   const auto rig = [&](double of_model) {
     return ProfileRig({.transformer = transformer,
                        .fraction = of_model,
@@ -188,10 +176,9 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
     const double growth = i == 0 ? 0.0 : static_cast<double>(steps[i].rows) / steps[i - 1].rows;
     const double round_s = seconds_since(first_round) + last_s * growth;
     const double made_s = seconds_since(start) - seconds_since(first_round);
-    if (steps[i].rows > 1 && made_s + 2.0 * round_s > options.seconds) {
-      profile.source += ", for lack of time no prompts of more than " +
-                        std::to_string(steps[i - 1].rows) +
-                        (steps[i - 1].rows == 1 ? " token" : " tokens");
+    if (steps[i].rows > 1 && made_s + 2.0 * round_s > seconds) {
+      source += ", for lack of time no prompts of more than " + std::to_string(steps[i - 1].rows) +
+                (steps[i - 1].rows == 1 ? " token" : " tokens");
       steps.resize(i);
       break;
     }
@@ -201,8 +188,32 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   }
   do {
     for (const Step& step : steps) run_all_sizes(step, log);
-  } while (seconds_since(start) < options.seconds);
+  } while (seconds_since(start) < seconds);
 
+  return log;
+}
+
+}  // namespace
+
+model::DeviceProfile measure_profile(const model::Transformer& transformer,
+                                     const ProfileOptions& options) {
+  require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
+          "a profile has threads, and rows from 1");
+  const Clock::time_point start = Clock::now();
+  const double share = options.seconds / static_cast<double>(1 + options.formats.size());
+  model::DeviceProfile profile;
+  const double idle_heap = resident_bytes("RssAnon");
+  profile.source = describe(transformer, options.threads);
+  model::Transformer measured = transformer;
+  measured.formats = model::WeightFormats();
+  const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
+    return profile.rate[static_cast<std::size_t>(kind)];
+  };
+  const MessageCosts messages = measure_message_cost(weights_between_messages(transformer));
+  rate(TaskKind::transfer) = messages.transfer;
+  profile.inlined = messages.inlined;
+
+  const ProfileLog log = measure_tasks(measured, options, start, share, profile.source);
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
     if (kind == TaskKind::transfer || kind == TaskKind::fetch || kind == TaskKind::load ||
@@ -210,6 +221,21 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
       continue;
     }
     rate(kind) = fit_rate(log.samples(kind));
+  }
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    if (std::ranges::find(options.formats, format) == options.formats.end()) continue;
+    require(format != model::WeightFormat::f32, "f32 is measured in any case");
+    measured.formats = model::WeightFormats(format);
+    profile.source += "; weights in " + std::string(to_string(format));
+    const ProfileLog of_format =
+        measure_tasks(measured, options, Clock::now(), share, profile.source);
+    model::FormatRates& rates = profile.formats.emplace_back();
+    rates.format = format;
+    for (int k = 0; k < model::kTaskKinds; ++k) {
+      const auto kind = static_cast<TaskKind>(k);
+      if (model::reads_weights(kind))
+        rates.rate[static_cast<std::size_t>(k)] = fit_rate(of_format.samples(kind));
+    }
   }
   // By now the code that a run executes has been executed. What connections and graphs of a session
   // take is the plan's to say (planner/session_memory).

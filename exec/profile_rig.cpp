@@ -40,10 +40,12 @@ std::int32_t fraction_of(std::int64_t whole, double fraction) {
       std::clamp<std::int64_t>(std::llround(static_cast<double>(whole) * fraction), 1, whole));
 }
 
+// Columns in whole blocks of the weights' format.
 model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
+  const std::int64_t block = model::block_of(t.format_of(model::WeightMatrix::down)).elements;
   return {{0, static_cast<std::int32_t>(layers)},
           {0, fraction_of(t.heads, fraction)},
-          {0, fraction_of(t.intermediate, fraction)},
+          {0, static_cast<std::int32_t>(block * fraction_of(t.intermediate / block, fraction))},
           false,
           false};
 }

@@ -20,8 +20,8 @@ struct WeightElement {
   std::int64_t column = 0;
 };
 
-// The shard of `share` whose elements are what `value` says. A tied head is the embedding, and
-// shares its storage if the device has both.
+// The shard of `share` whose elements are what `value` says, rounded to the weights' formats. A
+// tied head is the embedding, and shares its storage if the device has both.
 [[nodiscard]] Shard synthetic_shard(const model::Transformer& transformer,
                                     const model::Share& share,
                                     const std::function<float(const WeightElement&)>& value);

@@ -10,6 +10,7 @@ std::vector<FieldDifference> differences(const Transformer& first, const Transfo
   // takes part here by that.
   Transformer renamed = second;
   renamed.name = first.name;
+  renamed.formats = first.formats;
   const auto a = nlohmann::ordered_json::parse(to_config_json(first));
   const auto b = nlohmann::ordered_json::parse(to_config_json(renamed));
   std::vector<std::string> fields;

@@ -1,6 +1,7 @@
 #include "model/cost_model.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "model/error.hpp"
@@ -43,6 +44,20 @@ void check_rate(const KindRate& rate) {
   require(disorder == points.end(), "cost model: rates not in ascending order of reuse");
 }
 
+void check_format(const DeviceProfile& profile, WeightFormat format) {
+  if (format == WeightFormat::f32) return;
+  if (profile.rate_of(TaskKind::lm_head, format) == nullptr) {
+    const std::string name(to_string(format));
+    throw Error("profile '" + profile.source + "': has no rates for weights in " + name +
+                ", expected those that 'tandem profile --dtype " + name +
+                "' measures; measure it again, or plan with '--dtype f32'");
+  }
+  for (int kind = 0; kind < kTaskKinds; ++kind) {
+    const auto of = static_cast<TaskKind>(kind);
+    if (reads_weights(of)) check_rate(*profile.rate_of(of, format));
+  }
+}
+
 }  // namespace
 
 CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profiles)
@@ -52,6 +67,8 @@ CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profile
       if (!is_rated(static_cast<TaskKind>(kind))) continue;
       check_rate(profile.rate[static_cast<std::size_t>(kind)]);
     }
+    for (const WeightMatrix matrix : kWeightMatrices)
+      check_format(profile, transformer_.format_of(matrix));
     if (!profile.inlined) continue;
     for (const KindRate* rate :
          {&profile.inlined->send, &profile.inlined->transfer, &profile.inlined->receive})
@@ -69,7 +86,9 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
   if (kind == TaskKind::fetch) kind = TaskKind::embed;
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
-  const KindRate& rate = profile(device).rate[static_cast<std::size_t>(kind)];
+  const KindRate* const known = profile(device).rate_of(kind, work.format);
+  require(known != nullptr, "compute_time: a format that the model does not have");
+  const KindRate& rate = *known;
   return Seconds{rate.overhead_s +
                  work.streamed_bytes * seconds_per_byte(rate.points, work.intensity)};
 }

@@ -13,17 +13,17 @@ namespace tandem::model {
 class CostModel {
  public:
   // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but
-  // fetch, load and release has at least one point, intensity positive and ascending.
+  // fetch, load and release has at least one point, intensity positive and ascending; Error if a
+  // profile knows no rates for a format of the model's weights.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Returns the seconds that a cpu task takes on its device:
   //   overhead + streamed_bytes * f(intensity)
-  // f interpolates the kind's points linearly in intensity; beyond the last point it grows in
-  // proportion to intensity, before the first it is constant. A release takes no time; a fetch
-  // takes an embed's, and its disk's beside, which is not part of this. Throws logic_error for
-  // other lanes.
-  // An example: with points (1, 0.1 ns) and (8, 0.25 ns) and 3 us of overhead, a matrix of 1 MB
-  // times 8 rows takes 253 us.
+  // f interpolates the points of the kind and the weights' format linearly in intensity; beyond the
+  // last point it grows in proportion to intensity, before the first it is constant. A release
+  // takes no time; a fetch takes an embed's, and its disk's beside, which is not part of this.
+  // Throws logic_error for other lanes. An example: with points (1, 0.1 ns) and (8, 0.25 ns) and 3
+  // us of overhead, a matrix of 1 MB times 8 rows takes 253 us.
   [[nodiscard]] Seconds compute_time(const Batch& batch, const Task& task) const;
   // Returns the seconds that `work` takes as a task of `kind` on `device`, for estimates of work
   // that is in no task graph (yet).

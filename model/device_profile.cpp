@@ -16,15 +16,17 @@ namespace {
 constexpr std::string_view kSchema = "tandem.profile/3";
 
 // Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
-double flops_per_byte(TaskKind kind) {
+double flops_per_byte(TaskKind kind, WeightFormat format) {
+  const FormatBlock block = block_of(format);
   switch (kind) {
     case TaskKind::project_qkv:
-    case TaskKind::attend:
     case TaskKind::project_out:
     case TaskKind::ffn_up:
     case TaskKind::ffn_down:
-    case TaskKind::lm_head:  // 2 flops an element of 4 bytes
-    case TaskKind::norm:     // 4 flops an element, read and written
+    case TaskKind::lm_head:  // 2 flops an element
+      return 2.0 * static_cast<double>(block.elements) / static_cast<double>(block.bytes);
+    case TaskKind::attend:  // 2 flops an element of 4 bytes
+    case TaskKind::norm:    // 4 flops an element, read and written
       return 0.5;
     case TaskKind::add:
       return 1.0 / 12.0;  // 1 flop an element, two read and one written
@@ -81,7 +83,63 @@ KindRate read_rate(const JsonValue& json) {
   return rate;
 }
 
+// Every format but f32 may be there, with the kinds that read weights and no others.
+std::vector<FormatRates> read_formats(const JsonValue& json) {
+  std::vector<FormatRates> formats;
+  for (const WeightFormat format : kWeightFormats) {
+    const auto rates = json.find(to_string(format));
+    if (format == WeightFormat::f32 || !rates) continue;
+    rates->expect_keys({"embed", "project_qkv", "project_out", "ffn_up", "ffn_down", "lm_head"});
+    FormatRates& of = formats.emplace_back();
+    of.format = format;
+    for (int k = 0; k < kTaskKinds; ++k) {
+      const auto kind = static_cast<TaskKind>(k);
+      if (reads_weights(kind))
+        of.rate[static_cast<std::size_t>(k)] = read_rate(rates->at(to_string(kind)));
+    }
+  }
+  if (json.json().size() != formats.size()) json.fail("formats f16, bf16, q8_0 and q4_0 only");
+  return formats;
+}
+
 }  // namespace
+
+bool reads_weights(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::project_qkv:
+    case TaskKind::project_out:
+    case TaskKind::ffn_up:
+    case TaskKind::ffn_down:
+    case TaskKind::lm_head:
+    case TaskKind::embed:
+      return true;
+    case TaskKind::attend:
+    case TaskKind::norm:
+    case TaskKind::add:
+    case TaskKind::sample:
+    case TaskKind::fetch:
+    case TaskKind::load:
+    case TaskKind::release:
+    case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
+      return false;
+  }
+  throw std::logic_error("task kind out of range");
+}
+
+const KindRate* DeviceProfile::rate_of(TaskKind kind, WeightFormat format) const {
+  if (format == WeightFormat::f32 || !reads_weights(kind))
+    return &rate[static_cast<std::size_t>(kind)];
+  const auto found = std::ranges::find(formats, format, &FormatRates::format);
+  return found == formats.end() ? nullptr : &found->rate[static_cast<std::size_t>(kind)];
+}
+
+DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats) {
+  std::erase_if(profile.formats,
+                [&](const FormatRates& rates) { return !formats.has(rates.format); });
+  return profile;
+}
 
 // Both branches of the roofline in one point, at its knee: below it a rate is constant, beyond it
 // it grows in proportion.
@@ -89,15 +147,27 @@ DeviceProfile nominal_profile(const Device& device) {
   DeviceProfile profile;
   profile.source = "nominal";
   const double seconds_per_byte = 1.0 / device.memory_bandwidth.value();
+  const auto roofline = [&](TaskKind kind, WeightFormat format) -> std::vector<RatePoint> {
+    const double per_byte = flops_per_byte(kind, format);
+    const double knee =
+        per_byte > 0.0 ? device.flop_rate.value() * seconds_per_byte / per_byte : 1.0;
+    return {{knee, seconds_per_byte}};
+  };
   for (int k = 0; k < kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
     KindRate& rate = profile.rate[static_cast<std::size_t>(k)];
     if (kind == TaskKind::transfer) rate.points = {{1.0, 0.0}};
-    if (!is_compute(kind)) continue;
-    const double per_byte = flops_per_byte(kind);
-    const double knee =
-        per_byte > 0.0 ? device.flop_rate.value() * seconds_per_byte / per_byte : 1.0;
-    rate.points = {{knee, seconds_per_byte}};
+    if (is_compute(kind)) rate.points = roofline(kind, WeightFormat::f32);
+  }
+  for (const WeightFormat format : kWeightFormats) {
+    if (format == WeightFormat::f32) continue;
+    FormatRates& rates = profile.formats.emplace_back();
+    rates.format = format;
+    for (int k = 0; k < kTaskKinds; ++k) {
+      const auto kind = static_cast<TaskKind>(k);
+      if (reads_weights(kind))
+        rates.rate[static_cast<std::size_t>(k)].points = roofline(kind, format);
+    }
   }
   return profile;
 }
@@ -107,6 +177,9 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
   for (int k = 0; k < kTaskKinds; ++k) {
     if (!is_compute(static_cast<TaskKind>(k))) continue;
     slow(profile.rate[static_cast<std::size_t>(k)], factor);
+  }
+  for (FormatRates& rates : profile.formats) {
+    for (KindRate& rate : rates.rate) slow(rate, factor);
   }
   if (profile.inlined) {
     slow(profile.inlined->send, factor);
@@ -139,6 +212,13 @@ void DeviceProfile::validate(const std::string& subject) const {
     check_rate("rate of " + std::string(to_string(static_cast<TaskKind>(k))),
                rate[static_cast<std::size_t>(k)]);
   }
+  for (const FormatRates& rates : formats) {
+    for (int k = 0; k < kTaskKinds; ++k) {
+      check_rate("rate of " + std::string(to_string(static_cast<TaskKind>(k))) + " in " +
+                     std::string(to_string(rates.format)),
+                 rates.rate[static_cast<std::size_t>(k)]);
+    }
+  }
   if (!inlined) return;
   check_rate("inline_messages: send", inlined->send);
   check_rate("inline_messages: transfer", inlined->transfer);
@@ -166,6 +246,14 @@ std::string to_json(const DeviceProfile& profile) {
     if (rate.points.empty()) continue;
     rates[std::string(to_string(static_cast<TaskKind>(k)))] = rate_json(rate);
   }
+  for (const FormatRates& of : profile.formats) {
+    nlohmann::ordered_json& by_kind = json["formats"][std::string(to_string(of.format))];
+    for (int k = 0; k < kTaskKinds; ++k) {
+      const KindRate& rate = of.rate[static_cast<std::size_t>(k)];
+      if (!rate.points.empty())
+        by_kind[std::string(to_string(static_cast<TaskKind>(k)))] = rate_json(rate);
+    }
+  }
   json["inline_messages"] = nullptr;
   if (profile.inlined) {
     json["inline_messages"] = {{"send", rate_json(profile.inlined->send)},
@@ -180,8 +268,8 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
                               {.bytes = std::size_t{4} << 20U, .depth = 16});
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
-  root.expect_keys(
-      {"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates", "inline_messages"});
+  root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates", "formats",
+                    "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
@@ -198,6 +286,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     ++known;
   }
   if (rates.json().size() != known) rates.fail("rates of task kinds only");
+  if (const auto formats = root.find("formats")) profile.formats = read_formats(*formats);
   const JsonValue inlined = root.at("inline_messages");
   if (!inlined.json().is_null()) {
     inlined.expect_keys({"send", "transfer", "receive"});

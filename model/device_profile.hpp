@@ -12,6 +12,7 @@
 #include "model/cluster.hpp"
 #include "model/task_graph.hpp"
 #include "model/units.hpp"
+#include "model/weight_format.hpp"
 
 namespace tandem::model {
 
@@ -38,26 +39,43 @@ struct InlineRates {
   bool operator==(const InlineRates&) const = default;
 };
 
+// Rates of the kinds that read weights in a format other than f32; other kinds have no points.
+struct FormatRates {
+  WeightFormat format = WeightFormat::f16;
+  std::array<KindRate, kTaskKinds> rate{};
+  bool operator==(const FormatRates&) const = default;
+};
+
+// Whether tasks of `kind` read weights: their rates are by format.
+[[nodiscard]] bool reads_weights(TaskKind kind);
+
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
   // and bandwidth (system calls, encryption, wake-ups), by threads that do not compute; streamed
   // bytes are the payload, intensity 1. capture, deliver: the copies; streamed bytes are twice the
   // payload. fetch (embed's is used), load and release are unused.
+  // Of weights in f32.
   std::array<KindRate, kTaskKinds> rate{};
+  std::vector<FormatRates> formats{};    // in the order of their enumeration, each once
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
   // Throws Error, naming `subject` and the field, unless all numbers are within model/limits.hpp.
   void validate(const std::string& subject) const;
+  // The rate of `kind` with weights in `format`; null if the profile does not know it.
+  [[nodiscard]] const KindRate* rate_of(TaskKind kind, WeightFormat format) const;
   bool operator==(const DeviceProfile&) const = default;
 };
 
-// The profile of `device` by the roofline: seconds_per_byte(intensity) = max(1 / memory_bandwidth,
-// flops_per_byte * intensity / flop_rate), no overhead. A message costs nothing beyond its link and
-// the two copies, which read and write memory once; encrypting it is free. Williams et al., CACM
-// 52(4), 2009
+// `profile` with the rates of no other formats than `formats`, and f32.
+[[nodiscard]] DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats);
+
+// The profile of `device` by the roofline, for weights in any format: seconds_per_byte(intensity) =
+// max(1 / memory_bandwidth, flops_per_byte * intensity / flop_rate), no overhead. A message costs
+// nothing beyond its link and the two copies, which read and write memory once; encrypting it is
+// free. Williams et al., CACM 52(4), 2009
 [[nodiscard]] DeviceProfile nominal_profile(const Device& device);
 
 // The profile of a machine whose computing threads take `factor` times as long, copies and messages
@@ -73,7 +91,8 @@ struct DeviceProfile {
 [[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
                                             bool emulated);
 
-// JSON, schema "tandem.profile/3". parse throws Error naming `source`, field, value and remedy.
+// JSON, schema "tandem.profile/3"; formats are in it only if there are any. parse throws Error
+// naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);
 

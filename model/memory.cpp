@@ -10,7 +10,7 @@
 namespace tandem::model {
 
 // Symbols: L layers, H heads, K key/value heads, C FFN columns of the share; h hidden size, d head
-// dimension, V vocabulary; e = 4 bytes.
+// dimension, V vocabulary; e = 4 bytes, of what is f32.
 
 //   2 e L K d kCacheBlock
 std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
@@ -18,17 +18,17 @@ std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
          t.kv_heads_for(share.heads).size() * t.head_dim * kCacheBlock;
 }
 
-//   e (L (attention(H) + ffn(C)) + embedding + head)
+//   L (attention(H) + ffn(C)) + embedding + head, each in bytes
 // where a tied matrix is held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
-  std::int64_t elements =
-      share.layers.size() * (t.attention_parameters(share.heads) + t.ffn_parameters(share.columns));
-  if (share.embedding) elements += t.embedding_parameters();
+  std::int64_t bytes =
+      share.layers.size() * (t.attention_bytes(share.heads) + t.ffn_bytes(share.columns));
+  if (share.embedding) bytes += t.embedding_bytes();
   if (share.head) {
-    elements += t.head_parameters();
-    if (t.tied_embeddings && !share.embedding) elements += t.head_rows() * t.hidden;
+    bytes += t.head_bytes();
+    if (t.tied_embeddings && !share.embedding) bytes += t.head_rows() * t.head_row_bytes();
   }
-  return kElementBytes * static_cast<double>(elements);
+  return static_cast<double>(bytes);
 }
 
 // In elements: rows (3 h            hidden, normed, partial

@@ -53,8 +53,9 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 // `share`.
 [[nodiscard]] std::int64_t cache_block_bytes(const Transformer& transformer, const Share& share);
 
-// The f32 bytes of the weights of `share`: every norm it uses, its heads' Wq and Wo, the Wk and Wv
-// of its key/value heads (copies included), its FFN columns, embedding and head (once if tied).
+// The bytes of the weights of `share`, in their formats: every norm it uses, its heads' Wq and Wo,
+// the Wk and Wv of its key/value heads (copies included), its FFN columns, embedding and head (once
+// if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
 
 // The buffers of a device with `share`, for tasks on all of it: those of every strategy, without

@@ -77,6 +77,27 @@ void check_rope(const Transformer& t) {
         static_cast<double>(scaling.original_context), "an integer from 1 to 2147483647");
 }
 
+// `rows`: what rows of the matrix are as long as.
+void check_format(const Transformer& t, WeightMatrix matrix, const std::string& rows,
+                  std::int64_t length) {
+  const WeightFormat format = t.format_of(matrix);
+  const std::int64_t block = block_of(format).elements;
+  if (length % block == 0) return;
+  throw Error("model '" + t.name + "': " + rows + " is " + std::to_string(length) +
+              ", expected a multiple of " + std::to_string(block) + " for weights in " +
+              std::string(to_string(format)) +
+              ", whose blocks are that long; use f16, bf16 or f32");
+}
+
+void check_formats(const Transformer& t) {
+  for (const WeightMatrix matrix : {WeightMatrix::query_key_value, WeightMatrix::gate_up,
+                                    WeightMatrix::embedding, WeightMatrix::head})
+    check_format(t, matrix, "the hidden size", t.hidden);
+  // A device's part of these is of whole heads, or of whole blocks of columns.
+  check_format(t, WeightMatrix::out, "head_dim", t.head_dim);
+  check_format(t, WeightMatrix::down, "the intermediate size", t.intermediate);
+}
+
 void check_parameter_count(const Transformer& t) {
   const auto d = [](std::int64_t x) { return static_cast<double>(x); };
   const double attention = 2.0 * d(t.heads + t.kv_heads) * d(t.head_dim) * d(t.hidden);
@@ -127,6 +148,7 @@ void Transformer::validate() const {
           "a token id");
   }
   check_parameter_count(*this);
+  check_formats(*this);
 }
 
 std::int64_t Transformer::ffn_matrices() const { return architecture().gated ? 3 : 2; }
@@ -179,6 +201,44 @@ std::int64_t Transformer::parameters() const {
   const Range all_columns{0, static_cast<std::int32_t>(intermediate)};
   return layers * (attention_parameters(all_heads) + ffn_parameters(all_columns)) +
          embedding_parameters() + head_parameters();
+}
+
+// Norms and biases are what parameters there are beside the matrices, f32.
+std::int64_t Transformer::attention_bytes(Range query_heads) const {
+  const std::int64_t all = attention_parameters(query_heads);
+  if (query_heads.empty()) return row_bytes(WeightFormat::f32, all);
+  const std::int64_t q = query_heads.size() * head_dim;
+  const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
+  return (q + 2 * kv) * row_bytes(format_of(WeightMatrix::query_key_value), hidden) +
+         hidden * row_bytes(format_of(WeightMatrix::out), q) +
+         row_bytes(WeightFormat::f32, all - 2 * hidden * (q + kv));
+}
+
+std::int64_t Transformer::ffn_bytes(Range columns) const {
+  const std::int64_t all = ffn_parameters(columns);
+  if (columns.empty()) return row_bytes(WeightFormat::f32, all);
+  const std::int64_t matrices = ffn_matrices();
+  return (matrices - 1) * columns.size() * row_bytes(format_of(WeightMatrix::gate_up), hidden) +
+         hidden * row_bytes(format_of(WeightMatrix::down), columns.size()) +
+         row_bytes(WeightFormat::f32, all - matrices * hidden * columns.size());
+}
+
+std::int64_t Transformer::embedding_row_bytes() const {
+  return row_bytes(format_of(WeightMatrix::embedding), hidden);
+}
+
+std::int64_t Transformer::head_row_bytes() const {
+  return row_bytes(format_of(WeightMatrix::head), hidden);
+}
+
+std::int64_t Transformer::embedding_bytes() const {
+  return vocab * embedding_row_bytes() +
+         row_bytes(WeightFormat::f32, embedding_parameters() - vocab * hidden);
+}
+
+std::int64_t Transformer::head_bytes() const {
+  const std::int64_t rows = tied_embeddings ? 0 : head_rows();
+  return rows * head_row_bytes() + row_bytes(WeightFormat::f32, head_parameters() - rows * hidden);
 }
 
 }  // namespace tandem::model

@@ -11,9 +11,11 @@
 #include "model/architecture.hpp"
 #include "model/range.hpp"
 #include "model/units.hpp"
+#include "model/weight_format.hpp"
 
 namespace tandem::model {
 
+// Element types of files that are not quantised.
 enum class DType { f32, f16, bf16 };
 
 [[nodiscard]] std::string_view to_string(DType dtype);  // "F32", "F16", "BF16": safetensors' names
@@ -50,9 +52,13 @@ struct Transformer {
   std::optional<RopeScaling> rope_scaling{};
   std::int64_t bos_token = -1;             // -1: none
   std::vector<std::int64_t> eos_tokens{};  // empty: none
+  // How the weights are kept in memory, on disk and on the wire: a choice, which no config.json
+  // states.
+  WeightFormats formats{};
 
   // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
-  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite.
+  // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite,
+  // and unless rows of the formats are whole blocks (hidden; head_dim, of `out`; intermediate).
   void validate() const;
 
   [[nodiscard]] const Architecture& architecture() const { return architecture_of(family); }
@@ -85,6 +91,19 @@ struct Transformer {
   [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 
+  [[nodiscard]] WeightFormat format_of(WeightMatrix matrix) const {
+    return formats.of(matrix == WeightMatrix::head && tied_embeddings ? WeightMatrix::embedding
+                                                                      : matrix);
+  }
+  // The bytes of the same, in their formats; columns that end within a block take all of it.
+  [[nodiscard]] std::int64_t attention_bytes(Range query_heads) const;
+  [[nodiscard]] std::int64_t ffn_bytes(Range columns) const;
+  [[nodiscard]] std::int64_t embedding_bytes() const;
+  [[nodiscard]] std::int64_t head_bytes() const;
+  // Of one row of the vocabulary.
+  [[nodiscard]] std::int64_t embedding_row_bytes() const;
+  [[nodiscard]] std::int64_t head_row_bytes() const;
+
   bool operator==(const Transformer&) const = default;
 };
 
@@ -101,7 +120,8 @@ struct Transformer {
 // neither read nor known to change nothing (config_keys.cpp lists them).
 [[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
 
-// Config JSON of `transformer`: parse_config_json reads it back to an equal value.
+// Config JSON of `transformer`: parse_config_json reads it back to an equal value, but for the
+// formats, which are not config.json's.
 [[nodiscard]] std::string to_config_json(const Transformer& transformer);
 
 // A field of config.json as two models have it, values as JSON ("null": it has none).
@@ -113,7 +133,7 @@ struct FieldDifference {
 };
 
 // Where two models differ, in the order of to_config_json: everything that it writes is compared
-// but the name, which changes no result.
+// but the name, which changes no result; formats are not.
 [[nodiscard]] std::vector<FieldDifference> differences(const Transformer& first,
                                                        const Transformer& second);
 

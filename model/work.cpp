@@ -6,17 +6,20 @@
 namespace tandem::model {
 
 // Symbols: r rows of the task, h hidden size, d head dimension, H query heads and K key/value heads
-// of the task, C FFN columns, V vocabulary rows, c columns; e = 4 bytes an element. A matrix
-// [a, b] applied to r rows is 2 r a b flops and streams e a b bytes, each reused by r rows.
+// of the task, C FFN columns, V vocabulary rows, c columns; e = 4 bytes an element, or
+// what the format of a matrix has. A matrix [a, b] applied to r rows is 2 r a b flops and streams
+// e a b bytes, each reused by r rows.
 // Softmax, RoPE, activations and biases are ignored: at most a percent of the matrices they follow.
 namespace {
 
 constexpr double kE = kElementBytes;
 
-// x[r, in] times a matrix [in, out].
-Work matrix(double rows, double in, double out) {
+// x[r, in] times a matrix [in, out], which is stored as `out` rows.
+Work matrix(double rows, double in, double out, WeightFormat format) {
   Work w;
-  const double weights = kE * in * out;
+  w.format = format;
+  const auto row = static_cast<double>(row_bytes(format, static_cast<std::int64_t>(in)));
+  const double weights = row * out;
   w.flops = 2.0 * rows * in * out;
   w.bytes_read = weights + kE * rows * in;
   w.bytes_written = kE * rows * out;
@@ -32,6 +35,15 @@ Work elementwise(double flops, double bytes_read, double bytes_written) {
   w.bytes_read = bytes_read;
   w.bytes_written = bytes_written;
   w.streamed_bytes = bytes_read + bytes_written;
+  return w;
+}
+
+// r rows of the vocabulary, and of the f32 tables beside it.
+Work embedded(const Transformer& t, double rows) {
+  const double written = kE * rows * static_cast<double>(t.hidden);
+  const double beside = written * static_cast<double>(t.embedded_rows() - 1);
+  Work w = elementwise(0.0, rows * static_cast<double>(t.embedding_row_bytes()) + beside, written);
+  w.format = t.format_of(WeightMatrix::embedding);
   return w;
 }
 
@@ -94,19 +106,20 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   return w;
 }
 
-// What a load brings: the block's parameters, e bytes each. `columns` are heads (attention), FFN
+// What a load brings: the block's bytes. `columns` are heads (attention), FFN
 // columns (ffn) or rows of the vocabulary (embedding, head; the final norm stays in memory).
 double block_bytes(const Transformer& t, WeightBlock block, Range columns) {
   switch (block) {
     case WeightBlock::none:
       return 0.0;
     case WeightBlock::attention:
-      return kE * static_cast<double>(t.attention_parameters(columns));
+      return static_cast<double>(t.attention_bytes(columns));
     case WeightBlock::ffn:
-      return kE * static_cast<double>(t.ffn_parameters(columns));
+      return static_cast<double>(t.ffn_bytes(columns));
     case WeightBlock::embedding:
+      return static_cast<double>(columns.size() * t.embedding_row_bytes());
     case WeightBlock::head:
-      return kE * static_cast<double>(columns.size()) * static_cast<double>(t.hidden);
+      return static_cast<double>(columns.size() * t.head_row_bytes());
   }
   throw std::logic_error("weight block out of range");
 }
@@ -121,10 +134,10 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double vocab = static_cast<double>(t.vocab);
   switch (task.kind) {
     case TaskKind::embed:  // copies r rows of the embedding, or sums up those of its tables
-      return elementwise(0.0, kE * r * h * static_cast<double>(t.embedded_rows()), kE * r * h);
+      return embedded(t, r);
     case TaskKind::fetch: {  // and reads those of the vocabulary from the disk before
-      Work w = elementwise(0.0, kE * r * h * static_cast<double>(t.embedded_rows()), kE * r * h);
-      w.bytes_disk = kE * r * h;
+      Work w = embedded(t, r);
+      w.bytes_disk = r * static_cast<double>(t.embedding_row_bytes());
       return w;
     }
     case TaskKind::norm:  // square, sum, scale by the norm, scale by the weight: 4 flops an element
@@ -132,19 +145,21 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
                          kE * (r * h + static_cast<double>(t.architecture().norm_vectors()) * h),
                          kE * r * h);
     case TaskKind::project_qkv:  // [h, (H + 2 K) d]
-      return matrix(r, h, (c + 2.0 * t.kv_heads_for(task.columns).size()) * d);
+      return matrix(r, h, (c + 2.0 * t.kv_heads_for(task.columns).size()) * d,
+                    t.format_of(WeightMatrix::query_key_value));
     case TaskKind::attend:
       return attention(t, batch, task);
     case TaskKind::project_out:  // [H d, h]
-      return matrix(r, c * d, h);
+      return matrix(r, c * d, h, t.format_of(WeightMatrix::out));
     case TaskKind::ffn_up:  // [h, C] for gate and for up
-      return matrix(r, h, static_cast<double>(t.ffn_matrices() - 1) * c);
+      return matrix(r, h, static_cast<double>(t.ffn_matrices() - 1) * c,
+                    t.format_of(WeightMatrix::gate_up));
     case TaskKind::ffn_down:  // [C, h]
-      return matrix(r, c, h);
+      return matrix(r, c, h, t.format_of(WeightMatrix::down));
     case TaskKind::add:  // y += x
       return elementwise(r * c, 2.0 * kE * r * c, kE * r * c);
     case TaskKind::lm_head:  // [h, V]
-      return matrix(r, h, c);
+      return matrix(r, h, c, t.format_of(WeightMatrix::head));
     case TaskKind::sample:  // one pass over the logits, one id a row
       return elementwise(r * vocab, kE * r * vocab, kE * r);
     case TaskKind::load: {

@@ -8,7 +8,8 @@
 
 namespace tandem::model {
 
-// Weights are held in memory as f32 and activations are f32 everywhere.
+// Activations, the cache, norms and biases are f32 everywhere; matrices are in their formats
+// (model/weight_format.hpp).
 inline constexpr double kElementBytes = 4.0;
 
 struct Work {
@@ -25,6 +26,8 @@ struct Work {
   // times the query heads that a key/value head serves. So flops = streamed_bytes * intensity / 2
   // for f32 matrices: a prompt of 8 rows does 4 flops a byte of weights.
   double intensity = 1.0;
+  // Of the streamed weights, or of the embedding's rows; f32 of other kinds.
+  WeightFormat format = WeightFormat::f32;
 };
 
 // The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,

@@ -15,11 +15,15 @@ constexpr double kComputeBound = 64.0;
 constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, TaskKind::ffn_up,
                                TaskKind::ffn_down};
 
-// The most rows that all products were measured with.
-double measured_rows(const model::DeviceProfile& profile) {
+// The most rows that all products of weights in these formats were measured with.
+double measured_rows(const model::DeviceProfile& profile, const model::WeightFormats& formats) {
   double rows = kComputeBound;
-  for (const TaskKind kind : kProducts)
-    rows = std::min(rows, profile.rate[static_cast<std::size_t>(kind)].points.back().intensity);
+  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
+    for (const TaskKind kind : kProducts) {
+      const model::KindRate* const rate = profile.rate_of(kind, formats.of(matrix));
+      if (rate != nullptr) rows = std::min(rows, rate->points.back().intensity);
+    }
+  }
   return rows;
 }
 
@@ -31,7 +35,7 @@ std::string extrapolation_remark(const Plan& plan) {
   double least = kComputeBound;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
     if (plan.profiles[d].source == "nominal") continue;
-    const double rows = measured_rows(plan.profiles[d]);
+    const double rows = measured_rows(plan.profiles[d], plan.model.formats);
     if (rows >= std::min(most, kComputeBound)) continue;
     names += (names.empty() ? "device '" : ", '") + plan.cluster.devices()[d].name + "'";
     least = std::min(least, rows);

@@ -108,6 +108,16 @@ void check_layout(const Plan& plan, bool splits) {
   }
 }
 
+// A device's part of a row is whole blocks of the weights' format.
+void check_blocks(const Plan& plan, Range columns, const std::string& subject) {
+  const model::WeightFormat format = plan.model.format_of(model::WeightMatrix::down);
+  const std::int64_t block = model::block_of(format).elements;
+  if (columns.begin % block == 0 && columns.end % block == 0) return;
+  throw Error(subject + ": FFN columns [" + std::to_string(columns.begin) + ", " +
+              std::to_string(columns.end) + "): expected multiples of " + std::to_string(block) +
+              " with weights in " + std::string(model::to_string(format)) + kRemedy);
+}
+
 // The blocks that the window counts are more than the window, or else nothing would be streamed.
 void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
   const Window window = plan.devices[d].window;
@@ -188,6 +198,7 @@ void Plan::validate() const {
     check_within(share.layers, model.layers, subject + ": layers");
     check_within(share.heads, model.heads, subject + ": heads");
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
+    check_blocks(*this, share.columns, subject);
     check_bytes(devices[d].memory, subject);
     check_window(*this, d, subject);
     profiles[d].validate(subject + ": profile");

@@ -142,6 +142,17 @@ Json to_json(const std::string& name, const DevicePlan& device,
           {"profile", Json::parse(model::to_json(profile))}};
 }
 
+// Formats of weights are told where one is not f32, so that what does not know of them refuses
+// them.
+Json model_json(const model::Transformer& transformer) {
+  Json json{{"name", transformer.name},
+            {"config", Json::parse(model::to_config_json(transformer))}};
+  if (transformer.formats == model::WeightFormats()) return json;
+  for (const model::WeightMatrix matrix : model::kWeightMatrices)
+    json["weights"][std::string(to_string(matrix))] = to_string(transformer.formats.of(matrix));
+  return json;
+}
+
 Json layout_json(const Plan& plan) {
   Json order = Json::array();
   Json groups = Json::array();
@@ -275,11 +286,24 @@ model::Cluster read_cluster(const JsonValue& value) {
           read_all(value.at("routes"), limits::kNetwork, read_route)};
 }
 
+model::WeightFormats read_formats(const JsonValue& value) {
+  model::WeightFormats formats;
+  value.expect_keys({"query_key_value", "out", "gate_up", "down", "embedding", "head"});
+  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
+    const JsonValue name = value.at(to_string(matrix));
+    const auto format = model::find_weight_format(name.text());
+    if (!format) name.fail("f32, f16, bf16, q8_0 or q4_0");
+    formats.set(matrix, *format);
+  }
+  return formats;
+}
+
 model::Transformer read_model(const JsonValue& value, const std::string& subject) {
-  value.expect_keys({"name", "config"});
+  value.expect_keys({"name", "config", "weights"});
   const std::string config = value.at("config").json().dump();
   model::Transformer transformer = model::parse_config_json(config, subject + ": model.config");
   transformer.name = value.at("name").text();
+  if (const auto weights = value.find("weights")) transformer.formats = read_formats(*weights);
   return transformer;
 }
 
@@ -381,8 +405,7 @@ std::string to_json(const Plan& plan) {
        {"partition", plan.partition},
        {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
        {"layout", layout_json(plan)},
-       {"model",
-        {{"name", plan.model.name}, {"config", Json::parse(model::to_config_json(plan.model))}}},
+       {"model", model_json(plan.model)},
        {"cluster", to_json(plan.cluster)},
        {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
        {"workload",

@@ -80,6 +80,8 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
                 ": expected one for each of the " + std::to_string(plan.cluster.size()) +
                 " devices of platform '" + plan.cluster.name() + "'");
   }
+  for (model::DeviceProfile& profile : plan.profiles)
+    profile = model::for_formats(std::move(profile), plan.model.formats);
   return plan;
 }
 

@@ -3,28 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/work.hpp"
-
 namespace tandem::planner {
 namespace {
 
-using model::kElementBytes;
 using model::Range;
 using model::Share;
 using model::Transformer;
 using model::WeightBlock;
 
 double attention_bytes(const Transformer& t, Range heads) {
-  return kElementBytes * static_cast<double>(t.attention_parameters(heads));
+  return static_cast<double>(t.attention_bytes(heads));
 }
 
 double ffn_bytes(const Transformer& t, Range columns) {
-  return kElementBytes * static_cast<double>(t.ffn_parameters(columns));
+  return static_cast<double>(t.ffn_bytes(columns));
 }
 
-double head_row_bytes(const Transformer& t) {
-  return kElementBytes * static_cast<double>(t.hidden);
-}
+double head_row_bytes(const Transformer& t) { return static_cast<double>(t.head_row_bytes()); }
 
 std::int32_t tile_rows(const Transformer& t, const Share& share) {
   double largest = 0.0;
@@ -84,8 +79,8 @@ Window normalized(const Transformer& t, const Share& share, Window window) {
   return static_cast<std::size_t>(window.blocks) >= streamed ? Window{} : window;
 }
 
-//   resident = e (retained FFN blocks + final norm + what the embedding has beside its matrix
-//                 + norms of blocks that the device has no share in)
+//   resident = retained FFN blocks + final norm + what the embedding has beside its matrix
+//              + norms of blocks that the device has no share in, in bytes
 WindowMemory window_memory(const Transformer& t, const Share& share, Window window) {
   WindowMemory memory;
   const std::vector<StreamedBlock> blocks = streamed_blocks(t, share, window);
@@ -98,11 +93,11 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     if (share.columns.empty() || window.retains(layer))
       memory.resident += ffn_bytes(t, share.columns);
   }
-  const std::int64_t matrix = t.vocab * t.hidden;
   std::int64_t ends = 0;
-  if (share.embedding) ends += t.embedding_parameters() - matrix;
-  if (share.head) ends += t.head_parameters() - (t.tied_embeddings ? 0 : t.head_rows() * t.hidden);
-  memory.resident += kElementBytes * static_cast<double>(ends);
+  if (share.embedding) ends += t.embedding_bytes() - t.vocab * t.embedding_row_bytes();
+  if (share.head)
+    ends += t.head_bytes() - (t.tied_embeddings ? 0 : t.head_rows() * t.head_row_bytes());
+  memory.resident += static_cast<double>(ends);
 
   const auto width = static_cast<std::size_t>(window.blocks);
   memory.attention.count = most_in_a_row(blocks, width, false);
@@ -129,31 +124,30 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
   const Window own = normalized(t, share, window);
   const bool post_norm = t.architecture().post_norm();
   double padding = 0.0;
-  const auto add = [&](double elements) {
-    const double bytes = kElementBytes * elements;
+  const auto add = [&](std::int64_t of_block) {
+    const auto bytes = static_cast<double>(of_block);
     padding += whole_pages(bytes) - bytes;
   };
-  const auto add_layer = [&](std::int64_t parameters, bool has, bool streams) {
-    if ((has || post_norm) && !streams) add(static_cast<double>(parameters));
+  const auto add_layer = [&](std::int64_t bytes, bool has, bool streams) {
+    if ((has || post_norm) && !streams) add(bytes);
   };
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
     const bool heads = !share.heads.empty();
     const bool columns = !share.columns.empty();
-    add_layer(t.attention_parameters(share.heads), heads, own.streams() && heads);
-    add_layer(t.ffn_parameters(share.columns), columns,
-              own.streams() && columns && !own.retains(layer));
+    add_layer(t.attention_bytes(share.heads), heads, own.streams() && heads);
+    add_layer(t.ffn_bytes(share.columns), columns, own.streams() && columns && !own.retains(layer));
   }
   // Of the embedding and the head, their matrices stay unless the device streams.
-  const std::int64_t matrix = t.head_rows() * t.hidden;
+  const std::int64_t matrix = t.head_rows() * t.head_row_bytes();
   const bool tied_head = share.head && t.tied_embeddings && !share.embedding;
   if (share.embedding) {
-    add(static_cast<double>(t.embedding_parameters() - (own.streams() ? t.vocab * t.hidden : 0)));
+    add(t.embedding_bytes() - (own.streams() ? t.vocab * t.embedding_row_bytes() : 0));
   } else if (tied_head && !own.streams()) {
-    add(static_cast<double>(matrix));
+    add(matrix);
   }
   if (share.head) {
     const std::int64_t rows = own.streams() && !t.tied_embeddings ? matrix : 0;
-    add(static_cast<double>(t.head_parameters() - rows));
+    add(t.head_bytes() - rows);
   }
   return padding;
 }

@@ -31,7 +31,7 @@ struct StreamedBlock {
   std::int32_t layer = -1;
   // Heads (attention), FFN columns (ffn), rows of the vocabulary (head: one tile).
   model::Range columns{};
-  double bytes = 0.0;  // f32, as on the disk
+  double bytes = 0.0;  // as on the disk
   bool operator==(const StreamedBlock&) const = default;
 };
 

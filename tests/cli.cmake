@@ -12,6 +12,7 @@ tandem_tests(
     cli_program.cpp
     cli_eval_test.cpp
     cli_flags_test.cpp
+    cli_formats_test.cpp
     cli_manners_test.cpp
     cli_memory_test.cpp
     cli_propositions_test.cpp

@@ -5,6 +5,8 @@
 
 #include "compute_fixture.hpp"
 #include "exec/kernels/attention.hpp"
+#include "exec/weights/block_codec.hpp"
+#include "exec/weights/layout.hpp"
 #include "model/error.hpp"
 #include "tests/storage_fixture.hpp"
 
@@ -192,6 +194,28 @@ std::vector<std::int32_t> some_tokens(const Transformer& t, std::int32_t count,
   return ids;
 }
 
+// RandomWeights as they are in the formats of `t`.
+struct Rounded {
+  Transformer t;
+  float operator()(const exec::WeightElement& e) const {
+    const auto matrix = exec::weight_matrix(e.name);
+    if (!matrix) return RandomWeights{}(e);
+    const model::WeightFormat format = t.format_of(*matrix);
+    const auto block = static_cast<std::size_t>(model::block_of(format).elements);
+    const std::int64_t at = e.column % static_cast<std::int64_t>(block);
+    std::vector<float> values(block);
+    exec::WeightElement of = e;
+    for (std::size_t i = 0; i < block; ++i) {
+      of.column = e.column - at + static_cast<std::int64_t>(i);
+      values[i] = RandomWeights{}(of);
+    }
+    std::vector<std::byte> stored(static_cast<std::size_t>(model::block_of(format).bytes));
+    exec::encode(format, values, stored);
+    exec::decode(format, stored, values);
+    return values[static_cast<std::size_t>(at)];
+  }
+};
+
 // Rounding through two layers whose activations are of order one.
 constexpr double kLogitTolerance = 2e-5;
 
@@ -224,6 +248,30 @@ TEST_CASE("compute: prompt and further tokens equal the reference, whatever the 
       CAPTURE(prompt);
       Ensemble one(t, {whole(t)}, {.max_rows = 41, .cache_positions = 64, .threads = threads});
       check_generation(one, t, prompt, 3);
+    }
+  }
+}
+
+TEST_CASE("compute: weights in formats compute with the numbers that they decode to") {
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    CAPTURE(to_string(format));
+    Transformer t = tiny();
+    t.hidden = 64;
+    t.head_dim = 32;
+    t.intermediate = 96;
+    t.formats = model::WeightFormats(format);
+    const Share first{{0, 2}, {0, 4}, {0, 32}, true, true};
+    const Share second{{0, 2}, {4, 6}, {32, 96}, false, false};
+    for (const std::vector<Share>& shares :
+         {std::vector<Share>{whole(t)}, std::vector<Share>{first, second}}) {
+      Ensemble devices(t, shares, {.max_rows = 41, .cache_positions = 64, .threads = 2});
+      const std::vector<std::int32_t> ids = some_tokens(t, 15);
+      const Matrix wanted = testing::reference_logits(t, Rounded{t}, ids);
+      check_row(devices.step({{{0, 0, 12}}}, {ids.begin(), ids.begin() + 12}).front(), wanted, 11);
+      for (std::int32_t i = 12; i < 15; ++i) {
+        check_row(devices.step({{{0, i, 1}}}, {ids[static_cast<std::size_t>(i)]}).front(), wanted,
+                  i);
+      }
     }
   }
 }

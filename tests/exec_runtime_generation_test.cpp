@@ -142,12 +142,14 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
   struct Split {
     int devices;
     const char* partition;
+    model::WeightFormat format = model::WeightFormat::f32;
   };
-  const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
-  write_random_weights(t, 17, model::DType::f32, folder.path());
   std::uint64_t seed = 0;
-  for (const Split& split : {Split{1, "equal"},
+  for (const Split& split : {Split{1, "equal", model::WeightFormat::bf16},
+                             {3, "equal", model::WeightFormat::q8_0},
+                             {4, "4:2:1:1", model::WeightFormat::q4_0},
+                             {1, "equal"},
                              {2, "equal"},
                              {2, "7:1"},
                              {3, "equal"},
@@ -156,6 +158,11 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
                              {7, "1:2:1:1:1:1:1"}}) {
     CAPTURE(split.devices);
     CAPTURE(split.partition);
+    CAPTURE(to_string(split.format));
+    const model::Transformer t = split.format == model::WeightFormat::f32
+                                     ? testing::eight_heads()
+                                     : testing::in_blocks(testing::eight_heads(), split.format);
+    write_random_weights(t, 17, model::DType::f32, folder.path());
     const planner::Plan plan = plan_of(t, split.devices, split.partition);
     testing::SerialExecutor serial(plan, folder.path());
     std::vector<std::vector<float>> logits;

@@ -16,6 +16,7 @@
 #include "exec/streaming/direct_file.hpp"
 #include "exec/streaming/disk_lane.hpp"
 #include "exec/streaming/weight_window.hpp"
+#include "exec/weights/block_codec.hpp"
 #include "exec/weights/random.hpp"
 #include "exec/weights/resident_blocks.hpp"
 #include "exec/weights/tensors.hpp"
@@ -119,9 +120,8 @@ std::vector<WindowBlock> blocks_of(const Transformer& t, std::int32_t tile) {
 }
 
 bool same(const MatrixView& a, const MatrixView& b) {
-  return a.rows == b.rows && a.columns == b.columns && a.data != nullptr &&
-         std::memcmp(a.data, b.data,
-                     sizeof(float) * static_cast<std::size_t>(a.rows * a.columns)) == 0;
+  return a.rows == b.rows && a.columns == b.columns && a.format == b.format && a.data != nullptr &&
+         std::memcmp(a.data, b.data, static_cast<std::size_t>(a.rows * a.row_bytes())) == 0;
 }
 
 bool equal(std::span<const float> a, std::span<const float> b) { return std::ranges::equal(a, b); }
@@ -130,13 +130,18 @@ bool same(const NormView& a, const NormView& b) {
   return !a.weight.empty() && equal(a.weight, b.weight) && equal(a.bias, b.bias);
 }
 
-TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied matrices or not") {
+TEST_CASE(
+    "exec/weight window: what is bound equals the whole shard, tied matrices and formats or not") {
   struct Case {
     model::Family family;
     bool tied;
+    model::WeightFormat format = model::WeightFormat::f32;
   };
-  for (const auto& [family, tied] :
+  for (const auto& [family, tied, format] :
        {Case{model::Family::llama, false}, Case{model::Family::llama, true},
+        Case{model::Family::llama, false, model::WeightFormat::bf16},
+        Case{model::Family::llama, true, model::WeightFormat::q8_0},
+        Case{model::Family::llama, false, model::WeightFormat::q4_0},
         Case{model::Family::gpt2, false}, Case{model::Family::opt, true},
         Case{model::Family::bert, true}}) {
     for (const bool direct : {true, false}) {
@@ -151,6 +156,7 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       CAPTURE(tied);
       CAPTURE(direct);
       t.tied_embeddings = tied;
+      if (format != model::WeightFormat::f32) t = in_blocks(t, format);
       const Sharded s(t, whole_share(t));
       const Shard::Tensors& whole = s.whole->tensors();
       const std::vector<WindowBlock> blocks = blocks_of(t, 13);
@@ -173,7 +179,7 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
           shard.bind(window.load(i, kGoOn));
           if (blocks[i].block == WeightBlock::head) {
             MatrixView rows = whole.head;
-            rows.data += blocks[i].rows.begin * rows.columns;
+            rows.data = rows.row(blocks[i].rows.begin);
             rows.rows = blocks[i].rows.size();
             CHECK(same(shard.tensors().head, rows));
             CHECK(shard.tensors().head_begin == blocks[i].rows.begin);
@@ -201,7 +207,11 @@ TEST_CASE("exec/weight window: what is bound equals the whole shard, with tied m
       std::vector<float> row(static_cast<std::size_t>(t.hidden));
       for (const std::int32_t token : {0, 1, 130, 258}) {
         window.read_row(token, row);
-        CHECK(equal(row, {whole.embedding.data + token * t.hidden, row.size()}));
+        std::vector<float> wanted(row.size());
+        decode(whole.embedding.format,
+               {whole.embedding.row(token), static_cast<std::size_t>(whole.embedding.row_bytes())},
+               wanted);
+        CHECK(equal(row, wanted));
       }
     }
   }
@@ -302,7 +312,7 @@ class FakeLoader : public BlockLoader {
   std::size_t fails = 1000;
   std::mutex mutex;
   std::vector<std::size_t> order;
-  std::array<float, 8> values{};
+  std::array<std::byte, 8> values{};
 };
 
 // `blocks` loads, each after the release `window` blocks before; releases are the events, the last

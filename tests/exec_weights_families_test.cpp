@@ -145,6 +145,9 @@ TEST_CASE("exec/families: GPT-2's fused, transposed matrices are cut as the kern
   const LayerTensors& layer = shard.tensors().layers.at(0);
   REQUIRE(layer.qkv.rows == 3 * 12);
   REQUIRE(layer.qkv_bias.size() == 3 * 12);
+  REQUIRE(layer.qkv.format == model::WeightFormat::f32);
+  const auto* const qkv = reinterpret_cast<const float*>(layer.qkv.data);
+  const auto* const gate_up = reinterpret_cast<const float*>(layer.gate_up.data);
   std::size_t wrong = 0;
   for (std::int64_t third = 0; third < 3; ++third) {
     for (std::int64_t row = 0; row < 12; ++row) {
@@ -152,14 +155,14 @@ TEST_CASE("exec/families: GPT-2's fused, transposed matrices are cut as the kern
       wrong += layer.qkv_bias[static_cast<std::size_t>(third * 12 + row)] !=
                bias[static_cast<std::size_t>(output)];
       for (std::int64_t in = 0; in < 24; ++in) {
-        wrong += layer.qkv.data[(third * 12 + row) * 24 + in] !=
-                 fused[static_cast<std::size_t>(in * 72 + output)];
+        wrong +=
+            qkv[(third * 12 + row) * 24 + in] != fused[static_cast<std::size_t>(in * 72 + output)];
       }
     }
   }
   for (std::int64_t row = 0; row < 15; ++row) {
     for (std::int64_t in = 0; in < 24; ++in) {
-      wrong += layer.gate_up.data[row * 24 + in] != up[static_cast<std::size_t>(in * 37 + 5 + row)];
+      wrong += gate_up[row * 24 + in] != up[static_cast<std::size_t>(in * 37 + 5 + row)];
     }
   }
   CHECK(wrong == 0);

@@ -6,10 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "exec/weights/block_codec.hpp"
 #include "exec/weights/layout.hpp"
+#include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
+#include "exec/weights/read_file.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/shard.hpp"
+#include "exec/weights/slicing.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/digest.hpp"
 #include "weights_support.hpp"
@@ -37,6 +41,11 @@ std::vector<float> slice_of(const SafetensorsFolder& weights, const std::string&
 
 bool equal(const std::vector<float>& expected, const float* actual) {
   return std::memcmp(expected.data(), actual, expected.size() * sizeof(float)) == 0;
+}
+
+const float* floats(const MatrixView& view) {
+  REQUIRE((view.data == nullptr || view.format == model::WeightFormat::f32));
+  return reinterpret_cast<const float*>(view.data);
 }
 
 Range all(std::int64_t n) { return {0, static_cast<std::int32_t>(n)}; }
@@ -69,7 +78,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
       REQUIRE(layer.out.columns == q.size());
       CHECK(equal(slice_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
                   layer.attention_norm.weight.data()));
-      const float* at = layer.qkv.data;
+      const float* at = floats(layer.qkv);
       for (const auto& [name, rows, of] :
            {std::tuple{"q", q, t.heads}, {"k", kv, t.kv_heads}, {"v", kv, t.kv_heads}}) {
         CHECK(equal(slice_of(weights, prefix + "self_attn." + name + "_proj.weight",
@@ -79,7 +88,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
       }
       CHECK(equal(
           slice_of(weights, prefix + "self_attn.o_proj.weight", {t.hidden, t.heads * d}, h, q),
-          layer.out.data));
+          floats(layer.out)));
     }
     if (!share.columns.empty()) {
       REQUIRE(layer.gate_up.rows == 2 * share.columns.size());
@@ -89,12 +98,12 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
           layer.ffn_norm.weight.data()));
       const std::vector<std::int64_t> up_shape{t.intermediate, t.hidden};
       CHECK(equal(slice_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
-                  layer.gate_up.data));
+                  floats(layer.gate_up)));
       CHECK(equal(slice_of(weights, prefix + "mlp.up_proj.weight", up_shape, share.columns, h),
-                  layer.gate_up.data + share.columns.size() * t.hidden));
+                  floats(layer.gate_up) + share.columns.size() * t.hidden));
       CHECK(equal(slice_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate}, h,
                            share.columns),
-                  layer.down.data));
+                  floats(layer.down)));
     }
   }
   const std::vector<std::int64_t> vocab_shape{t.vocab, t.hidden};
@@ -102,11 +111,11 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
   CHECK((tensors.head.data != nullptr) == share.head);
   if (share.embedding) {
     CHECK(equal(slice_of(weights, "model.embed_tokens.weight", vocab_shape, all(t.vocab), h),
-                tensors.embedding.data));
+                floats(tensors.embedding)));
   }
   if (share.head) {
     const char* name = t.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
-    CHECK(equal(slice_of(weights, name, vocab_shape, all(t.vocab), h), tensors.head.data));
+    CHECK(equal(slice_of(weights, name, vocab_shape, all(t.vocab), h), floats(tensors.head)));
     CHECK(equal(slice_of(weights, "model.norm.weight", vector_shape, {0, 1}, h),
                 tensors.final_norm.weight.data()));
     CHECK((tensors.head.data == tensors.embedding.data) == (t.tied_embeddings && share.embedding));
@@ -171,6 +180,119 @@ TEST_CASE(
       for (const auto& memory : shard.tensors().storage)
         CHECK(reinterpret_cast<std::uintptr_t>(memory->data()) % 4096 == 0);
     }
+  }
+}
+
+// `view` against the numbers of its tensor's part, encoded row by row.
+void check_encoded(const MatrixView& view, std::int64_t first_row, std::span<const float> numbers) {
+  std::vector<std::byte> row(static_cast<std::size_t>(view.row_bytes()));
+  const auto width = static_cast<std::size_t>(view.columns);
+  int wrong = 0;
+  for (std::size_t r = 0; r < numbers.size() / width; ++r) {
+    encode(view.format, numbers.subspan(r * width, width), row);
+    const std::byte* const held = view.row(first_row + static_cast<std::int64_t>(r));
+    wrong += std::memcmp(row.data(), held, row.size()) == 0 ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a device holds") {
+  for (const model::DType stored : {model::DType::f32, model::DType::f16, model::DType::bf16}) {
+    for (const model::WeightFormat format : model::kWeightFormats) {
+      CAPTURE(to_string(stored));
+      CAPTURE(to_string(format));
+      Transformer t = testing::in_blocks(small_llama(), format);
+      t.formats.set(model::WeightMatrix::down, model::WeightFormat::q4_0);  // each its own
+      const TemporaryFolder folder;
+      write_random_weights(t, 9, stored, folder.path());
+      const SafetensorsFolder weights(folder.path());
+      const Share share{{1, 3}, {1, 5}, {32, 128}, true, true};
+      const Shard shard = Shard::slice(folder.path(), t, share);
+      const Shard::Tensors& tensors = shard.tensors();
+      const LayerTensors& layer = tensors.layers.at(1);
+      CHECK(layer.qkv.format == format);
+      CHECK(layer.down.format == model::WeightFormat::q4_0);
+      const std::string prefix = "model.layers.2.";
+      const Range h = all(t.hidden);
+      check_encoded(layer.qkv, 0,
+                    slice_of(weights, prefix + "self_attn.q_proj.weight",
+                             {t.heads * t.head_dim, t.hidden}, {32, 160}, h));
+      check_encoded(layer.qkv, 128,
+                    slice_of(weights, prefix + "self_attn.k_proj.weight",
+                             {t.kv_heads * t.head_dim, t.hidden}, {0, 96}, h));
+      check_encoded(layer.out, 0,
+                    slice_of(weights, prefix + "self_attn.o_proj.weight",
+                             {t.hidden, t.heads * t.head_dim}, h, {32, 160}));
+      check_encoded(layer.gate_up, 96,
+                    slice_of(weights, prefix + "mlp.up_proj.weight", {t.intermediate, t.hidden},
+                             {32, 128}, h));
+      check_encoded(layer.down, 0,
+                    slice_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate},
+                             h, {32, 128}));
+      check_encoded(
+          tensors.embedding, 0,
+          slice_of(weights, "model.embed_tokens.weight", {t.vocab, t.hidden}, all(t.vocab), h));
+      check_encoded(tensors.head, 0,
+                    slice_of(weights, "lm_head.weight", {t.vocab, t.hidden}, all(t.vocab), h));
+      // What is stored so stays so, and what is not is said.
+      const model::WeightFormats kept = stored_formats(weights, t);
+      CHECK(kept == model::WeightFormats(stored == model::DType::f32 ? model::WeightFormat::f32
+                                         : stored == model::DType::f16
+                                             ? model::WeightFormat::f16
+                                             : model::WeightFormat::bf16));
+      Transformer same = t;
+      same.formats = kept;
+      CHECK(rounding_remark(weights, same) == "");
+      CHECK(
+          has(rounding_remark(weights, t),
+              "down (" + std::string(to_string(kept.of(model::WeightMatrix::down))) + " to q4_0)"));
+      // Blocks are made of the same bytes, portion by portion.
+      for (const LayoutBlock& block : layout_of(t, share).blocks) {
+        std::vector<std::byte> streamed;
+        stream_block(weights, block, [&](std::span<const std::byte> bytes) {
+          streamed.insert(streamed.end(), bytes.begin(), bytes.end());
+        });
+        std::vector<std::byte> sliced(streamed.size());
+        slice_block(weights, block, sliced);
+        CHECK(streamed == sliced);
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/shard: columns within a block and numbers beyond a format are refused") {
+  const Transformer t = testing::in_blocks(small_llama(), model::WeightFormat::q8_0);
+  CHECK(has(error_of([&] {
+              (void)layout_of(t, {{0, 1}, {0, 1}, {0, 48}, false, false});
+            }),
+            "FFN columns [0, 48), expected multiples of 32"));
+  // 1e9 is no half, and in blocks of 32 neither is 1e9 / 127.
+  class Huge final {
+   public:
+    explicit Huge(const Transformer& transformer) {
+      write_random_weights(transformer, 9, model::DType::f32, folder.path());
+      const auto file = folder.path() / "model.safetensors";
+      std::string bytes = read_text(file, std::uint64_t{1} << 30U);
+      const float beyond = 1e9F;
+      // The last tensor of the file is the LM head.
+      std::memcpy(bytes.data() + bytes.size() - sizeof beyond, &beyond, sizeof beyond);
+      write_text(file, bytes);
+    }
+    TemporaryFolder folder;
+  };
+  const Huge huge(t);
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    CAPTURE(to_string(format));
+    Transformer in = t;
+    in.formats = model::WeightFormats(format);
+    const auto slice = [&] { (void)Shard::slice(huge.folder.path(), in, whole_share(in)); };
+    if (format == model::WeightFormat::f32 || format == model::WeightFormat::bf16) {
+      CHECK_NOTHROW(slice());
+      continue;
+    }
+    const std::string error = error_of(slice);
+    CHECK(has(error, "beyond what " + std::string(to_string(format)) + " can say"));
+    CHECK(has(error, "lm_head.weight"));
   }
 }
 

@@ -20,5 +20,6 @@ tandem_tests(
     model_statistics_test.cpp
     model_task_graph_test.cpp
     model_trace_test.cpp
+    model_weight_format_test.cpp
     model_work_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)

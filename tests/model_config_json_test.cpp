@@ -407,15 +407,18 @@ TEST_CASE("model/transformer: validate names the field that is wrong") {
                  "rope_scaling.factor is 0"));
 }
 
-TEST_CASE("model/config_json: every field but the name counts as a difference") {
+TEST_CASE("model/config_json: every field but the name and the formats counts as a difference") {
   Transformer t = parse(llama());
   Transformer renamed = t;
   renamed.name = "other";
+  renamed.formats = WeightFormats(WeightFormat::q8_0);  // a choice, not config.json's
   CHECK(differences(t, renamed).empty());
   // A field that Transformer gains breaks this line; add it to the list below.
   const auto& [name, family, layers, hidden, heads, kv_heads, head_dim, intermediate, vocab,
-               max_context, tied, activation, token_types, epsilon, theta, scaling, bos, eos] = t;
+               max_context, tied, activation, token_types, epsilon, theta, scaling, bos, eos,
+               formats] = t;
   static_cast<void>(name);
+  static_cast<void>(formats);
   const struct {
     const char* field;
     void (*change)(Transformer& t);

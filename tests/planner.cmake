@@ -7,6 +7,7 @@ tandem_tests(
     planner_chain_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
+    planner_formats_test.cpp
     planner_conflicts_test.cpp
     planner_fixture.cpp
     planner_interpreter.cpp

@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     exec_sampling_test.cpp
     exec_weights_atomic_file_test.cpp
+    exec_weights_block_codec_test.cpp
     exec_weights_convert_test.cpp
     exec_weights_families_test.cpp
     exec_weights_random_test.cpp

@@ -114,6 +114,15 @@ inline model::Transformer eight_heads() {
   return t;
 }
 
+// `t` with sizes that every format's blocks divide, its weights in `format`.
+inline model::Transformer in_blocks(model::Transformer t, model::WeightFormat format) {
+  t.hidden = 64;
+  t.head_dim = 32;
+  t.intermediate = 160;
+  t.formats = model::WeightFormats(format);
+  return t;
+}
+
 inline model::Share whole_share(const model::Transformer& t) {
   return {{0, static_cast<std::int32_t>(t.layers)},
           {0, static_cast<std::int32_t>(t.heads)},

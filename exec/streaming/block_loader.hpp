@@ -16,8 +16,8 @@ struct LayoutBlock;
 // A block in memory: until the load that takes its place.
 struct LoadedBlock {
   const LayoutBlock* layout = nullptr;
-  model::Range rows{};             // of the vocabulary: a tile of the LM head; else empty
-  const float* weights = nullptr;  // the block's first, or the tile's
+  model::Range rows{};                 // of the vocabulary: a tile of the LM head; else empty
+  const std::byte* weights = nullptr;  // the block's first, or the tile's
 };
 
 // `block` counts the streamed blocks of a device in the order of a step. load() is for one thread.

@@ -1,9 +1,9 @@
 #include "exec/streaming/weight_window.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "exec/weights/block_codec.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -78,7 +78,7 @@ WeightWindow::Extent WeightWindow::extent_of(const WindowBlock& wanted) const {
                 wanted.rows.end <= transformer_.vocab,
             "WeightWindow: a tile of a head that the share has");
     extent.rows = wanted.rows;
-    const auto row_bytes = static_cast<std::uint64_t>(transformer_.hidden) * sizeof(float);
+    const auto row_bytes = static_cast<std::uint64_t>(transformer_.head_row_bytes());
     begin += static_cast<std::uint64_t>(wanted.rows.begin) * row_bytes;
     bytes = static_cast<std::uint64_t>(wanted.rows.size()) * row_bytes;
   } else {
@@ -118,7 +118,7 @@ void WeightWindow::allocate(const SlotCounts& slots) {
   classes_[1].memory =
       memory_.data() + classes_[0].bytes * static_cast<std::uint64_t>(classes_[0].slots);
   if (share_.embedding) {
-    const auto row = static_cast<std::uint64_t>(transformer_.hidden) * sizeof(float);
+    const auto row = static_cast<std::uint64_t>(transformer_.embedding_row_bytes());
     row_memory_ = AlignedBuffer(direct_ceiling(row) + kDirectAlignment);
   }
 }
@@ -182,20 +182,20 @@ LoadedBlock WeightWindow::load(std::size_t block, const std::atomic<bool>& stop)
   std::byte* slot = of.memory + of.bytes * static_cast<std::uint64_t>(of.loads++ % of.slots);
   reader_.read(*extent.file, extent.offset, {slot, extent.bytes}, stop);
   extent.file->check_unchanged();
-  return {.layout = extent.layout,
-          .rows = extent.rows,
-          .weights = reinterpret_cast<const float*>(slot + extent.skip)};
+  return {.layout = extent.layout, .rows = extent.rows, .weights = slot + extent.skip};
 }
 
 void WeightWindow::read_row(std::int32_t token, std::span<float> row) {
   std::uint64_t begin = 0;
   const LayoutBlock* block = matrix_rows(WeightBlock::embedding, begin);
   require(block != nullptr && row_memory_.size() > 0, "WeightWindow: the share has the embedding");
-  begin += static_cast<std::uint64_t>(token) * row.size_bytes();
+  const auto row_bytes = static_cast<std::uint64_t>(transformer_.embedding_row_bytes());
+  begin += static_cast<std::uint64_t>(token) * row_bytes;
   const std::uint64_t first = direct_floor(begin);
-  const std::uint64_t bytes = direct_ceiling(begin + row.size_bytes()) - first;
+  const std::uint64_t bytes = direct_ceiling(begin + row_bytes) - first;
   file_of(*block).read_at(first, {row_memory_.data(), bytes});
-  std::memcpy(row.data(), row_memory_.data() + (begin - first), row.size_bytes());
+  decode(transformer_.format_of(model::WeightMatrix::embedding),
+         {row_memory_.data() + (begin - first), row_bytes}, row);
 }
 
 }  // namespace tandem::exec

@@ -64,11 +64,12 @@ BlockMaker::BlockMaker(const fs::path& weights, const model::Transformer& transf
 std::string BlockMaker::key_of(const LayoutBlock& block) const {
   model::Transformer unnamed = transformer_;
   unnamed.name = "model";
-  std::string text = "tandem-block 2\n" + model::to_config_json(unnamed) + "\n" +
+  std::string text = "tandem-block 3\n" + model::to_config_json(unnamed) + "\n" +
                      std::to_string(block.bytes) + "\n";
   for (const TensorSlice& slice : block.slices) {
     text += slice.tensor + " " + std::to_string(slice.offset) + " " + text_of(slice.rows) +
-            text_of(slice.columns) + (slice.transposed ? "transposed\n" : "\n");
+            text_of(slice.columns) + std::string(model::to_string(slice.format)) +
+            (slice.transposed ? " transposed\n" : "\n");
   }
   return model::sha256_hex(text + folder_.fingerprint());
 }

@@ -82,7 +82,7 @@ BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& 
   };
   for (const TensorSlice& slice : block.slices) {
     const Cut cut = cut_of(transformer, slice.weight);
-    const auto row_bytes = static_cast<std::uint64_t>(slice.columns.size()) * sizeof(float);
+    const std::uint64_t row_bytes = slice.row_bytes();
     if (slice.elements() == 0) continue;
     PieceBand band;
     if (cut.columns && slice.rows.size() > 1) {
@@ -90,12 +90,16 @@ BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& 
       band.stride = row_bytes;
     }
     if (cut.width == 0) {
-      band.runs.push_back({number(cut.kind, 0), slice.offset, slice.elements() * sizeof(float)});
+      band.runs.push_back({number(cut.kind, 0), slice.offset, slice.bytes()});
       pieces.bands.push_back(std::move(band));
       continue;
     }
     const model::Range range = cut.columns ? slice.columns : slice.rows;
-    const std::uint64_t step = cut.columns ? sizeof(float) : row_bytes;
+    // Pieces begin and end with whole blocks of the format: where a head or a share does.
+    const auto bytes_of = [&](std::int64_t count) {
+      return cut.columns ? static_cast<std::uint64_t>(model::row_bytes(slice.format, count))
+                         : static_cast<std::uint64_t>(count) * row_bytes;
+    };
     // Where a tensor fuses several weights, its outputs are counted from the weight's first.
     const bool outputs = slice.shape.size() == 1 || !cut.columns;
     const std::int64_t begin = range.begin - (outputs ? slice.first : 0);
@@ -103,9 +107,8 @@ BlockPieces pieces_of(const model::Transformer& transformer, const LayoutBlock& 
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t index = at / cut.width;
       const std::int64_t next = std::min(end, (index + 1) * cut.width);
-      band.runs.push_back({number(cut.kind, index),
-                           slice.offset + static_cast<std::uint64_t>(at - begin) * step,
-                           static_cast<std::uint64_t>(next - at) * step});
+      band.runs.push_back(
+          {number(cut.kind, index), slice.offset + bytes_of(at - begin), bytes_of(next - at)});
       at = next;
     }
     pieces.bands.push_back(std::move(band));

@@ -15,7 +15,7 @@
 namespace tandem::exec {
 
 // Columns of an FFN that make up one piece; more of a model with more than 4096 times as many.
-inline constexpr std::int64_t kPieceColumns = 64;
+inline constexpr std::int64_t kPieceColumns = 64;  // a multiple of every format's block
 // Rows of the vocabulary that make up one piece.
 inline constexpr std::int64_t kPieceRows = 1024;
 

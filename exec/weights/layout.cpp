@@ -30,6 +30,21 @@ void check_range(std::string_view what, Range range, std::int64_t limit) {
               std::to_string(limit) + "); make the plan again for this model");
 }
 
+// Every other part of a row is one of whole heads, which the model's validation has looked at.
+void check_blocks(const model::Transformer& transformer, Range columns) {
+  const model::WeightFormat format = transformer.format_of(model::WeightMatrix::down);
+  const std::int64_t block = model::block_of(format).elements;
+  if (columns.begin % block == 0 && columns.end % block == 0) return;
+  throw Error("share: FFN columns " + to_text(columns) + ", expected multiples of " +
+              std::to_string(block) + " with weights in " + std::string(model::to_string(format)) +
+              "; make the plan again");
+}
+
+model::WeightFormat format_of(const model::Transformer& transformer, WeightName weight) {
+  const auto matrix = weight_matrix(weight);
+  return matrix ? transformer.format_of(*matrix) : model::WeightFormat::f32;
+}
+
 Range times(Range range, std::int64_t factor) {
   return {static_cast<std::int32_t>(range.begin * factor),
           static_cast<std::int32_t>(range.end * factor)};
@@ -75,6 +90,7 @@ class Builder {
            .transposed = place.transposed,
            .rows = {first + rows.begin, first + rows.end},
            .columns = columns,
+           .format = format_of(*transformer_, weight),
            .first = first});
   }
   void whole(WeightName weight, std::int64_t rows, std::int64_t columns) {
@@ -93,7 +109,7 @@ class Builder {
   void slice(TensorSlice p) {
     LayoutBlock& block = layout_.blocks.back();
     p.offset = block.bytes;
-    block.bytes += p.elements() * sizeof(float);  // validate() bounds all parameters by 2^50
+    block.bytes += p.bytes();  // validate() bounds all parameters by 2^50
     block.slices.push_back(std::move(p));
   }
 
@@ -171,6 +187,29 @@ void add_embedding(Builder& builder, const model::Transformer& m, const model::S
 
 }  // namespace
 
+std::optional<model::WeightMatrix> weight_matrix(WeightName weight) {
+  using model::WeightMatrix;
+  switch (weight) {
+    case WeightName::query:
+    case WeightName::key:
+    case WeightName::value:
+      return WeightMatrix::query_key_value;
+    case WeightName::out:
+      return WeightMatrix::out;
+    case WeightName::gate:
+    case WeightName::up:
+      return WeightMatrix::gate_up;
+    case WeightName::down:
+      return WeightMatrix::down;
+    case WeightName::embedding:
+      return WeightMatrix::embedding;
+    case WeightName::head:
+      return WeightMatrix::head;
+    default:
+      return std::nullopt;
+  }
+}
+
 const TensorSlice* LayoutBlock::find(WeightName weight) const {
   const auto found = std::ranges::find(slices, weight, &TensorSlice::weight);
   return found == slices.end() ? nullptr : &*found;
@@ -189,6 +228,7 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
   check_range("layers", share.layers, m.layers);
   check_range("heads", share.heads, m.heads);
   check_range("FFN columns", share.columns, m.intermediate);
+  check_blocks(m, share.columns);
   if (share.layers.size() > kMostLayers) {
     throw Error("share: layers " + to_text(share.layers) + ", expected at most " +
                 std::to_string(kMostLayers) + " of them; check config.json");

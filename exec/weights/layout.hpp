@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace tandem::exec {
 
 inline constexpr std::uint64_t kBlockAlignment = 4096;
 
-// A rectangle of one stored tensor, [out, in], f32 and packed in the storage.
+// A rectangle of one tensor, [out, in], packed in the storage in its format: rows of whole blocks.
 struct TensorSlice {
   WeightName weight = WeightName::embedding;
   std::string tensor;               // Hugging Face name
@@ -25,11 +26,19 @@ struct TensorSlice {
   bool transposed = false;          // stored as [in, out]: its columns are the slice's rows
   model::Range rows;                // {0, 1} of a vector
   model::Range columns;
+  model::WeightFormat format = model::WeightFormat::f32;
   std::int32_t first = 0;    // where the weight begins in a tensor that fuses several
   std::uint64_t offset = 0;  // bytes, in the block; a multiple of 64 at the start of each matrix
 
   [[nodiscard]] std::uint64_t elements() const {
     return static_cast<std::uint64_t>(rows.size()) * static_cast<std::uint64_t>(columns.size());
+  }
+  // In the storage.
+  [[nodiscard]] std::uint64_t row_bytes() const {
+    return static_cast<std::uint64_t>(model::row_bytes(format, columns.size()));
+  }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return static_cast<std::uint64_t>(rows.size()) * row_bytes();
   }
 };
 
@@ -55,8 +64,11 @@ struct ShardLayout {
   std::uint64_t bytes = 0;          // of the storage; a multiple of kBlockAlignment
 };
 
+// Which of the matrices that have formats `weight` belongs to; nothing: it is f32.
+[[nodiscard]] std::optional<model::WeightMatrix> weight_matrix(WeightName weight);
+
 // Throws Error (value, expected, remedy) unless `share` lies within `transformer`, it is valid and
-// of a family that can be executed.
+// of a family that can be executed, and the columns are whole blocks of the weights' format.
 [[nodiscard]] ShardLayout layout_of(const model::Transformer& transformer,
                                     const model::Share& share);
 

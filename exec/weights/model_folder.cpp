@@ -1,9 +1,14 @@
 #include "exec/weights/model_folder.hpp"
 
+#include <map>
+#include <set>
+#include <string>
 #include <system_error>
 
+#include "exec/weights/layout.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/safetensors.hpp"
+#include "exec/weights/slicing.hpp"
 #include "exec/weights/tensor_check.hpp"
 #include "model/error.hpp"
 
@@ -50,6 +55,51 @@ void check_config(const fs::path& folder, const model::Transformer& transformer)
               "; give the weights that the plan was made for, or make the plan again with "
               "'--model " +
               folder.string() + "'");
+}
+
+model::WeightFormats stored_formats(const SafetensorsFolder& weights,
+                                    const model::Transformer& transformer) {
+  // Read from a layout whose formats fit whatever the sizes are.
+  model::Transformer plain = transformer;
+  plain.formats = model::WeightFormats();
+  const model::Share all{{0, static_cast<std::int32_t>(plain.layers)},
+                         {0, static_cast<std::int32_t>(plain.heads)},
+                         {0, static_cast<std::int32_t>(plain.intermediate)},
+                         true,
+                         true};
+  std::map<model::WeightMatrix, std::set<std::string>> types;
+  for (const LayoutBlock& block : layout_of(plain, all).blocks) {
+    for (const TensorSlice& slice : block.slices) {
+      const std::string stored = stored_name(weights, slice.tensor);
+      weights.need(stored);
+      if (const auto matrix = weight_matrix(slice.weight))
+        types[*matrix].insert(weights.dtype_of(stored));
+    }
+  }
+  model::WeightFormats formats;
+  for (const auto& [matrix, stored] : types) {
+    if (stored.size() != 1) continue;
+    if (*stored.begin() == "F16") formats.set(matrix, model::WeightFormat::f16);
+    if (*stored.begin() == "BF16") formats.set(matrix, model::WeightFormat::bf16);
+  }
+  return formats;
+}
+
+std::string rounding_remark(const SafetensorsFolder& weights,
+                            const model::Transformer& transformer) {
+  const model::WeightFormats stored = stored_formats(weights, transformer);
+  std::string rounded;
+  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
+    if (matrix == model::WeightMatrix::head && transformer.tied_embeddings) continue;
+    const model::WeightFormat format = transformer.format_of(matrix);
+    if (format == model::WeightFormat::f32 || format == stored.of(matrix)) continue;
+    rounded += (rounded.empty() ? "" : ", ") + std::string(to_string(matrix)) + " (" +
+               std::string(to_string(stored.of(matrix))) + " to " + std::string(to_string(format)) +
+               ")";
+  }
+  if (rounded.empty()) return "";
+  return "weights are rounded to the plan's formats as they are sliced, which changes results: " +
+         rounded;
 }
 
 SafetensorsFolder open_weights(const fs::path& folder, const model::Transformer& transformer) {

@@ -20,4 +20,14 @@ void check_config(const std::filesystem::path& folder, const model::Transformer&
 [[nodiscard]] SafetensorsFolder open_weights(const std::filesystem::path& folder,
                                              const model::Transformer& transformer);
 
+// The formats in which `weights`, those of `transformer`, are stored: of each matrix f16 or bf16 if
+// all its tensors are, else f32, to which every stored type widens exactly.
+[[nodiscard]] model::WeightFormats stored_formats(const SafetensorsFolder& weights,
+                                                  const model::Transformer& transformer);
+
+// What is said of weights that the formats of `transformer` round, one sentence; empty if their
+// numbers stay as they are stored.
+[[nodiscard]] std::string rounding_remark(const SafetensorsFolder& weights,
+                                          const model::Transformer& transformer);
+
 }  // namespace tandem::exec

@@ -55,6 +55,10 @@ class SafetensorsFolder {
   void need(const std::string& tensor) const;
   // Of all tensors, in order.
   [[nodiscard]] std::vector<std::string> names() const;
+  // What `tensor`, which is there, is stored as: "F32", "F16", "BF16", or what cannot be read.
+  [[nodiscard]] const std::string& dtype_of(const std::string& tensor) const {
+    return tensors_.at(tensor).tensor.dtype;
+  }
   // The file that holds `tensor`, which is there.
   [[nodiscard]] const std::filesystem::path& file_of(const std::string& tensor) const;
   // Whether both, which are there, have the same type, shape and bytes: reads them.

@@ -14,30 +14,33 @@ namespace tandem::exec {
 namespace {
 
 // Empty if the block has no such slice.
-std::span<const float> vector_of(std::span<const float> block, const LayoutBlock& layout,
+std::span<const float> vector_of(std::span<const std::byte> block, const LayoutBlock& layout,
                                  WeightName weight) {
   const TensorSlice* slice = layout.find(weight);
   if (slice == nullptr) return {};
-  return block.subspan(slice->offset / sizeof(float), slice->elements());
+  return {reinterpret_cast<const float*>(block.subspan(slice->offset, slice->bytes()).data()),
+          slice->elements()};
 }
 
 // The matrix that `weights`, which follow each other, make up, rows under rows; empty if there are
 // none. A weight that the architecture lacks is skipped.
-MatrixView matrix_of(std::span<const float> block, const LayoutBlock& layout,
+MatrixView matrix_of(std::span<const std::byte> block, const LayoutBlock& layout,
                      std::initializer_list<WeightName> weights) {
   MatrixView view;
   for (const WeightName weight : weights) {
     const TensorSlice* slice = layout.find(weight);
     if (slice == nullptr) continue;
-    if (view.data == nullptr) view.data = block.data() + slice->offset / sizeof(float);
+    if (view.data == nullptr) view.data = block.subspan(slice->offset).data();
+    require(view.rows == 0 || view.format == slice->format, "shard: one matrix has one format");
     view.rows += slice->rows.size();
     view.columns = slice->columns.size();
+    view.format = slice->format;
   }
   return view;
 }
 
 // The vector that `weights` make up in the same way.
-std::span<const float> joined(std::span<const float> block, const LayoutBlock& layout,
+std::span<const float> joined(std::span<const std::byte> block, const LayoutBlock& layout,
                               std::initializer_list<WeightName> weights) {
   std::span<const float> all;
   for (const WeightName weight : weights) {
@@ -48,22 +51,22 @@ std::span<const float> joined(std::span<const float> block, const LayoutBlock& l
   return all;
 }
 
-// What a layer's blocks are for the kernels, at `floats`.
-void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const float> floats) {
+// What a layer's blocks are for the kernels, at `bytes`.
+void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const std::byte> bytes) {
   using enum WeightName;
   if (block.kind == model::WeightBlock::attention) {
-    layer.attention_norm = {vector_of(floats, block, attention_norm),
-                            vector_of(floats, block, attention_norm_bias)};
-    layer.qkv = matrix_of(floats, block, {query, key, value});
-    layer.out = matrix_of(floats, block, {out});
-    layer.qkv_bias = joined(floats, block, {query_bias, key_bias, value_bias});
-    layer.out_bias = vector_of(floats, block, out_bias);
+    layer.attention_norm = {vector_of(bytes, block, attention_norm),
+                            vector_of(bytes, block, attention_norm_bias)};
+    layer.qkv = matrix_of(bytes, block, {query, key, value});
+    layer.out = matrix_of(bytes, block, {out});
+    layer.qkv_bias = joined(bytes, block, {query_bias, key_bias, value_bias});
+    layer.out_bias = vector_of(bytes, block, out_bias);
   } else {
-    layer.ffn_norm = {vector_of(floats, block, ffn_norm), vector_of(floats, block, ffn_norm_bias)};
-    layer.gate_up = matrix_of(floats, block, {gate, up});
-    layer.down = matrix_of(floats, block, {down});
-    layer.up_bias = joined(floats, block, {gate_bias, up_bias});
-    layer.down_bias = vector_of(floats, block, down_bias);
+    layer.ffn_norm = {vector_of(bytes, block, ffn_norm), vector_of(bytes, block, ffn_norm_bias)};
+    layer.gate_up = matrix_of(bytes, block, {gate, up});
+    layer.down = matrix_of(bytes, block, {down});
+    layer.up_bias = joined(bytes, block, {gate_bias, up_bias});
+    layer.down_bias = vector_of(bytes, block, down_bias);
   }
 }
 
@@ -88,35 +91,33 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
     if (resident == 0) continue;
     require(blocks[i].memory != nullptr && blocks[i].memory->size() >= resident,
             "shard: a block has the memory that it says");
-    const std::span<const float> floats(
-        reinterpret_cast<const float*>(std::as_const(*blocks[i].memory).data()),
-        resident / sizeof(float));
+    const std::span<const std::byte> bytes(std::as_const(*blocks[i].memory).data(), resident);
     const bool whole = resident == block.bytes;
     switch (block.kind) {
       case model::WeightBlock::none:
         break;
       case model::WeightBlock::embedding:
         if (resident >= block.bytes_before_rows()) {
-          t.positions = matrix_of(floats, block, {WeightName::positions});
-          t.token_types = matrix_of(floats, block, {WeightName::token_types});
+          t.positions = matrix_of(bytes, block, {WeightName::positions});
+          t.token_types = matrix_of(bytes, block, {WeightName::token_types});
         }
-        if (whole) embedding = matrix_of(floats, block, {WeightName::embedding});
+        if (whole) embedding = matrix_of(bytes, block, {WeightName::embedding});
         break;
       case model::WeightBlock::attention:
       case model::WeightBlock::ffn:
         if (whole) {
           bind_layer(t.layers[static_cast<std::size_t>(block.layer - share.layers.begin)], block,
-                     floats);
+                     bytes);
         }
         break;
       case model::WeightBlock::head:
         require(resident >= block.bytes_before_rows(), "shard: the final norm is resident");
-        t.final_norm = {vector_of(floats, block, WeightName::final_norm),
-                        vector_of(floats, block, WeightName::final_norm_bias)};
+        t.final_norm = {vector_of(bytes, block, WeightName::final_norm),
+                        vector_of(bytes, block, WeightName::final_norm_bias)};
         if (transformer.tied_embeddings) {
           if (transformer.head_rows() > 0) t.head = embedding;
         } else if (whole) {
-          t.head = matrix_of(floats, block, {WeightName::head});
+          t.head = matrix_of(bytes, block, {WeightName::head});
         }
         break;
     }
@@ -137,9 +138,10 @@ void Shard::bind(const LoadedBlock& block) {
   if (block.layout->kind == model::WeightBlock::attention ||
       block.layout->kind == model::WeightBlock::ffn) {
     bind_layer(t.layers[static_cast<std::size_t>(block.layout->layer - t.share.layers.begin)],
-               *block.layout, {block.weights, block.layout->bytes / sizeof(float)});
+               *block.layout, {block.weights, block.layout->bytes});
   } else {
-    t.head = {block.weights, block.rows.size(), t.transformer.hidden};
+    t.head = {block.weights, block.rows.size(), t.transformer.hidden,
+              t.transformer.format_of(model::WeightMatrix::head)};
     t.head_begin = block.rows.begin;
   }
 }
@@ -182,7 +184,7 @@ Shard Shard::slice(const std::filesystem::path& weights, const model::Transforme
 
 Shard Shard::slice(const SafetensorsFolder& weights, const model::Transformer& transformer,
                    const model::Share& share) {
-  Shard shard = filled(transformer, share, [&](const LayoutBlock& block, std::span<float> out) {
+  Shard shard = filled(transformer, share, [&](const LayoutBlock& block, std::span<std::byte> out) {
     slice_block(weights, block, out);
   });
   weights.check_unchanged();
@@ -190,12 +192,12 @@ Shard Shard::slice(const SafetensorsFolder& weights, const model::Transformer& t
 }
 
 Shard Shard::filled(const model::Transformer& transformer, const model::Share& share,
-                    const std::function<void(const LayoutBlock&, std::span<float>)>& fill) {
+                    const std::function<void(const LayoutBlock&, std::span<std::byte>)>& fill) {
   const ShardLayout layout = layout_of(transformer, share);
   std::vector<Block> blocks;
   for (const LayoutBlock& block : layout.blocks) {
     AlignedBuffer memory(whole_pages(block.bytes));
-    fill(block, memory.floats().first(block.bytes / sizeof(float)));
+    fill(block, {memory.data(), block.bytes});
     blocks.push_back({std::make_shared<const AlignedBuffer>(std::move(memory)), block.bytes});
   }
   return {transformer, share, layout, std::move(blocks)};

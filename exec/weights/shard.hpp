@@ -26,11 +26,11 @@ struct ShardLayout;       // exec/weights/layout.hpp
 class EmbeddingRows {
  public:
   virtual ~EmbeddingRows() = default;
-  // The row of `token`, [hidden]. Throws Error if it cannot be read.
+  // The row of `token` as f32, [hidden]. Throws Error if it cannot be read.
   virtual void read_row(std::int32_t token, std::span<float> row) = 0;
 };
 
-// A device's share of the weights in memory, f32: weight blocks in the layout of
+// A device's share of the weights in memory, in their formats: weight blocks in the layout of
 // exec/weights/layout.hpp, each 4096-aligned. Blocks may be shared with others that keep them
 // (resident_blocks.hpp). Move-only.
 class Shard {
@@ -45,7 +45,7 @@ class Shard {
   // A shard of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each
   // lies.
   static Shard filled(const model::Transformer& transformer, const model::Share& share,
-                      const std::function<void(const LayoutBlock&, std::span<float>)>& fill);
+                      const std::function<void(const LayoutBlock&, std::span<std::byte>)>& fill);
   struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
   // A block's first `bytes` bytes, in memory of whole pages; none of a block that is streamed.
   struct Block {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the kernels read: a device's weights as f32 matrices, [out, in] row-major as Hugging Face
-// stores them, each weight block contiguous and 4096-aligned (huge pages where the kernel gives
-// them).
+// What the kernels read: a device's weights as matrices, [out, in] row-major as Hugging Face
+// stores them and in their formats, norms and biases f32, each weight block contiguous and
+// 4096-aligned (huge pages where the kernel gives them).
 
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,14 @@
 namespace tandem::exec {
 
 struct MatrixView {  // [rows, columns], row-major, contiguous
-  const float* data = nullptr;
+  const std::byte* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
+  model::WeightFormat format = model::WeightFormat::f32;
+  [[nodiscard]] std::int64_t row_bytes() const { return model::row_bytes(format, columns); }
+  [[nodiscard]] const std::byte* row(std::int64_t index) const {
+    return data + index * row_bytes();
+  }
 };
 
 struct NormView {

@@ -46,14 +46,19 @@ std::int64_t column_unit(const model::Transformer& transformer) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
   constexpr std::int64_t kMany = 32;
   const std::int64_t columns = transformer.intermediate;
-  return columns % kLine == 0 && columns / kLine >= kMany ? kLine : 1;
+  const std::int64_t least = least_column_unit(transformer);
+  return columns % kLine == 0 && columns / kLine >= kMany ? std::max(kLine, least) : least;
+}
+
+std::int64_t least_column_unit(const model::Transformer& transformer) {
+  return model::block_of(transformer.format_of(model::WeightMatrix::down)).elements;
 }
 
 std::int64_t column_unit(const model::Transformer& transformer, const Split& split) {
   const std::int64_t unit = column_unit(transformer);
   const bool whole =
       std::ranges::all_of(split.columns, [&](std::int64_t columns) { return columns % unit == 0; });
-  return whole ? unit : 1;
+  return whole ? unit : least_column_unit(transformer);
 }
 
 std::vector<Share> to_shares(const model::Transformer& transformer, model::DeviceIndex master,

@@ -23,7 +23,11 @@ struct Split {
 // longer (0004).
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer);
 
-// That unit if all columns of `split` are dealt in it, else 1.
+// What columns have to be dealt in: a device's part of a row of ffn_down is whole blocks of the
+// weights' format (1, of formats without blocks). column_unit() is a multiple of it.
+[[nodiscard]] std::int64_t least_column_unit(const model::Transformer& transformer);
+
+// That unit if all columns of `split` are dealt in it, else the least.
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer, const Split& split);
 
 // Shares of `split`: devices follow one another through the heads and through the columns, take

@@ -112,10 +112,11 @@ std::vector<double> capacities(const Plan& plan) {
 Split galaxy_split(const Budget& budget, std::span<const double> capacities) {
   const model::Transformer& model = budget.plan().model;
   std::optional<Split> first;
-  // What does not fit in larger units may fit in single columns.
-  for (const std::int64_t unit : {column_unit(model), std::int64_t{1}}) {
+  // What does not fit in larger units may fit in the smallest.
+  const std::int64_t least = least_column_unit(model);
+  for (const std::int64_t unit : {column_unit(model), least}) {
     const Split balanced{proportional_shares(capacities, model.heads),
-                         proportional_shares(capacities, model.intermediate, unit)};
+                         proportional_shares(capacities, model.intermediate, unit, least)};
     for (const GroupCut cut : {GroupCut::none, GroupCut::worst}) {
       Split split = balance(budget, balanced, capacities, cut);
       if (budget.fits(split)) return split;

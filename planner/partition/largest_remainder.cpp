@@ -56,11 +56,12 @@ std::vector<std::int64_t> proportional_shares(std::span<const double> weights, s
 }
 
 std::vector<std::int64_t> proportional_shares(std::span<const double> weights, std::int64_t total,
-                                              std::int64_t unit) {
-  require(unit >= 1 && total % unit == 0, "proportional_shares: the total is in whole units");
+                                              std::int64_t unit, std::int64_t least) {
+  require(least >= 1 && unit % least == 0 && unit >= 1 && total % unit == 0,
+          "proportional_shares: the total is in whole units");
   std::vector<std::int64_t> shares = proportional_shares(weights, total / unit);
-  if (unit > 1 && std::ranges::find(shares, 0) != shares.end())
-    return proportional_shares(weights, total);
+  if (unit > least && std::ranges::find(shares, 0) != shares.end())
+    return proportional_shares(weights, total, least, least);
   for (std::int64_t& share : shares) share *= unit;
   return shares;
 }

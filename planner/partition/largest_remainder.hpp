@@ -24,9 +24,11 @@ namespace tandem::planner {
                                                             std::int64_t total);
 
 // The same in multiples of `unit`, of which `total` is one, unless that left nothing for some
-// weight that would have something of its own: then in ones. {1, 1, 2} of 64 in units of 16 are 16,
+// weight that would have something of its own: then in multiples of `least`, of which `unit` is
+// one. {1, 1, 2} of 64 in units of 16 are 16,
 // 16 and 32.
 [[nodiscard]] std::vector<std::int64_t> proportional_shares(std::span<const double> weights,
-                                                            std::int64_t total, std::int64_t unit);
+                                                            std::int64_t total, std::int64_t unit,
+                                                            std::int64_t least = 1);
 
 }  // namespace tandem::planner

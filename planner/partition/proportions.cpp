@@ -51,7 +51,8 @@ std::vector<double> parse_proportions(std::string_view text, const model::Cluste
 Split proportional_split(const model::Transformer& transformer,
                          std::span<const double> proportions) {
   return {proportional_shares(proportions, transformer.heads),
-          proportional_shares(proportions, transformer.intermediate, column_unit(transformer))};
+          proportional_shares(proportions, transformer.intermediate, column_unit(transformer),
+                              least_column_unit(transformer))};
 }
 
 }  // namespace tandem::planner

@@ -74,13 +74,14 @@ class Search {
   }
 
   // The best split that is found from `start`, which fits, with columns dealt in its units; or in
-  // single ones, where some device had better have next to nothing and that is worth it.
+  // the smallest, where some device had better have next to nothing and that is worth it.
   Split from(const Split& start) {
     left_ = most_streamed_;
     const std::int64_t unit = column_unit(transformer(), start);
     Split best = improved(start, unit);
-    if (unit == 1 || std::ranges::find(best.columns, unit) == best.columns.end()) return best;
-    Split single = improved(best, 1);
+    const std::int64_t least = least_column_unit(transformer());
+    if (unit == least || std::ranges::find(best.columns, unit) == best.columns.end()) return best;
+    Split single = improved(best, least);
     return this->time(single) < this->time(best) * kSingleColumns ? single : best;
   }
 
@@ -340,7 +341,8 @@ std::optional<Split> any_split(const Budget& budget, std::int64_t unit) {
 std::optional<Split> any_split(const Budget& budget) {
   const std::int64_t unit = column_unit(budget.plan().model);
   std::optional<Split> split = any_split(budget, unit);
-  if (!split && unit > 1) split = any_split(budget, 1);
+  const std::int64_t least = least_column_unit(budget.plan().model);
+  if (!split && unit > least) split = any_split(budget, least);
   return split;
 }
 

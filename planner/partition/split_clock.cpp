@@ -149,8 +149,7 @@ SplitClock::Phase SplitClock::phase(const Budget& budget, const model::Batch& ba
       DeviceTasks(graph, t, device).attention(0, {0, heads}, -1);
       double time = seconds(costs_, graph);
       if (heads > resident(t.heads)) {
-        const auto parameters = static_cast<double>(t.attention_parameters({0, heads}));
-        time = std::max(time, model::kElementBytes * parameters / disk);
+        time = std::max(time, static_cast<double>(t.attention_bytes({0, heads})) / disk);
       }
       times.heads.push_back(time);
     }
@@ -166,8 +165,8 @@ SplitClock::Phase SplitClock::phase(const Budget& budget, const model::Batch& ba
     times.resident_columns = resident(t.intermediate);
     if (times.resident_columns < t.intermediate) {
       const auto all = static_cast<std::int32_t>(t.intermediate);
-      times.load_column = model::kElementBytes * static_cast<double>(t.ffn_parameters({0, all})) /
-                          static_cast<double>(all) / disk;
+      times.load_column =
+          static_cast<double>(t.ffn_bytes({0, all})) / static_cast<double>(all) / disk;
     }
     result.blocks.push_back(std::move(times));
   }

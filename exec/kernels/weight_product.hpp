@@ -1,0 +1,52 @@
+#pragma once
+
+// Products with weight matrices in any format, [out, in] row-major. Single-threaded: the caller
+// splits the outputs among threads. Of f32 weights they are those of exec/kernels/product.hpp.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/weight_format.hpp"
+
+namespace tandem::exec {
+
+// y[t, o] = sum over k of x[t, k] w[o, k], where w are the numbers that exec/weights/block_codec
+// decodes. Weights must be finite.
+struct WeightProduct {
+  const float* x = nullptr;  // [tokens, depth]
+  std::int64_t x_stride = 0;
+  const std::byte* w = nullptr;  // [outputs, depth], rows of whole blocks
+  std::int64_t w_stride = 0;     // bytes
+  model::WeightFormat format = model::WeightFormat::f32;
+  float* y = nullptr;  // [tokens, outputs]
+  std::int64_t y_stride = 0;
+  std::int64_t tokens = 0;
+  std::int64_t outputs = 0;
+  std::int64_t depth = 0;  // of a block format: whole blocks
+
+  // The outputs [begin, end) of this product.
+  [[nodiscard]] WeightProduct slice(std::int64_t begin, std::int64_t end) const {
+    WeightProduct p = *this;
+    p.w += begin * w_stride;
+    p.y += begin;
+    p.outputs = end - begin;
+    return p;
+  }
+};
+
+// Up to kDecodedRows tokens read the weights as they are, once; more of them unpack tiles of rows
+// that a second-level cache holds. The result of one output does not depend on the other outputs of
+// the call, so it is the same however outputs are split. Nothing is read beyond the last block.
+void product(const WeightProduct& p);
+inline constexpr std::int64_t kDecodedRows = 8;
+
+// y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), of up to kGatedRows tokens; `up` has w's shape.
+void gated_product(const WeightProduct& p, const std::byte* up);
+
+// Parts of these, for weights in other formats than f32:
+// up to kDecodedRows tokens,
+void stored_product(const WeightProduct& p);
+// and `count` weights of a row, which begins with whole blocks, as f32.
+void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
+
+}  // namespace tandem::exec

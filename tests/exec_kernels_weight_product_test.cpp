@@ -1,0 +1,173 @@
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "exec/kernels/product.hpp"
+#include "exec/kernels/weight_product.hpp"
+#include "exec/weights/block_codec.hpp"
+#include "kernel_test_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::WeightFormat;
+using testing::as_matrix;
+using testing::check_close;
+using testing::Matrix;
+using testing::random_floats;
+using testing::times_transposed;
+using testing::tolerance;
+
+struct Case {
+  std::int64_t tokens, outputs, depth;
+};
+
+// Depths of halves may be any.
+constexpr Case kHalves[] = {{1, 1, 1},    {1, 5, 16},   {1, 37, 131}, {2, 9, 64},
+                            {3, 7, 33},   {4, 16, 48},  {5, 13, 97},  {8, 12, 100},
+                            {9, 31, 127}, {21, 13, 77}, {1, 3, 4099}};
+constexpr Case kBlocks[] = {{1, 1, 32},   {1, 37, 96},  {2, 9, 64},   {3, 7, 32},
+                            {4, 16, 160}, {5, 13, 96},  {7, 4, 2048}, {8, 12, 64},
+                            {9, 31, 128}, {21, 13, 96}, {70, 50, 64}, {12, 3, 65568}};
+
+// Bytes whose last is the last of a page that another follows which must not be touched.
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    mapped_ = (bytes + page - 1) / page * page + page;
+    memory_ = static_cast<std::byte*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(memory_ != MAP_FAILED);
+    REQUIRE(mprotect(memory_ + mapped_ - page, page, PROT_NONE) == 0);
+    begin_ = memory_ + mapped_ - page - bytes;
+  }
+  AtTheEnd(const AtTheEnd&) = delete;
+  AtTheEnd& operator=(const AtTheEnd&) = delete;
+  ~AtTheEnd() { munmap(memory_, mapped_); }
+  [[nodiscard]] std::byte* begin() const { return begin_; }
+
+ private:
+  std::size_t mapped_ = 0;
+  std::byte* memory_ = nullptr;
+  std::byte* begin_ = nullptr;
+};
+
+struct Operands {
+  Operands(Case c, WeightFormat of)
+      : format(of),
+        row(static_cast<std::size_t>(model::row_bytes(of, c.depth))),
+        x(random_floats(c.tokens * c.depth, 1)),
+        weights(static_cast<std::size_t>(c.outputs) * row),
+        ups(static_cast<std::size_t>(c.outputs) * row),
+        w(filled(c, 2, weights.begin())),
+        up(filled(c, 3, ups.begin())),
+        y(static_cast<std::size_t>(c.tokens * c.outputs), NAN),
+        product{x.data(),  c.depth,  weights.begin(), static_cast<std::int64_t>(row),
+                format,    y.data(), c.outputs,       c.tokens,
+                c.outputs, c.depth} {}
+
+  // Random weights in the format, and the numbers that they stand for.
+  std::vector<float> filled(Case c, std::uint32_t seed, std::byte* to) const {
+    std::vector<float> values = random_floats(c.outputs * c.depth, seed);
+    const std::span<std::byte> bytes(to, static_cast<std::size_t>(c.outputs) * row);
+    encode(format, values, bytes);
+    decode(format, bytes, values);
+    return values;
+  }
+
+  WeightFormat format;
+  std::size_t row;
+  std::vector<float> x;
+  AtTheEnd weights, ups;
+  std::vector<float> w, up, y;
+  WeightProduct product;
+};
+
+template <class Body>
+void for_all(const Body& body) {
+  for (const WeightFormat format : model::kWeightFormats) {
+    CAPTURE(to_string(format));
+    const bool blocks = model::block_of(format).elements > 1;
+    const std::span<const Case> cases =
+        blocks ? std::span<const Case>(kBlocks) : std::span<const Case>(kHalves);
+    for (const Case c : cases) {
+      CAPTURE(c.tokens);
+      CAPTURE(c.outputs);
+      CAPTURE(c.depth);
+      body(c, format);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels/weight product: the sum of products of what is decoded, tolerance as of f32") {
+  for_all([](Case c, WeightFormat format) {
+    Operands o(c, format);
+    const Matrix wanted =
+        times_transposed(as_matrix(o.x, c.tokens, c.depth), as_matrix(o.w, c.outputs, c.depth));
+    testing::for_every_target([&] {
+      std::ranges::fill(o.y, NAN);
+      product(o.product);
+      check_close(o.y, wanted, tolerance(c.depth));
+    });
+  });
+}
+
+TEST_CASE("kernels/weight product: gated, silu(x gate) (x up)") {
+  for_all([](Case c, WeightFormat format) {
+    if (c.tokens > kGatedRows || c.depth > 4096) return;
+    Operands o(c, format);
+    const Matrix x = as_matrix(o.x, c.tokens, c.depth);
+    const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
+    const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
+    const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
+    testing::for_every_target([&] {
+      std::ranges::fill(o.y, NAN);
+      gated_product(o.product, o.ups.begin());
+      check_close(o.y, testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
+    });
+  });
+}
+
+TEST_CASE("kernels/weight product: outputs are the same bits however they are split") {
+  for_all([](Case c, WeightFormat format) {
+    Operands o(c, format);
+    product(o.product);
+    const std::vector<float> whole = o.y;
+    for (const std::int64_t at : {std::int64_t{1}, c.outputs / 2, c.outputs - 1}) {
+      if (at <= 0 || at >= c.outputs) continue;
+      std::ranges::fill(o.y, NAN);
+      product(o.product.slice(0, at));
+      product(o.product.slice(at, c.outputs));
+      CHECK(o.y == whole);
+    }
+  });
+}
+
+TEST_CASE("kernels/weight product: unpacked rows are the codec's numbers, bit for bit") {
+  for_all([](Case c, WeightFormat format) {
+    if (format == WeightFormat::f32) return;
+    const Operands o(c, format);
+    testing::for_every_target([&] {
+      std::vector<float> row(static_cast<std::size_t>(c.depth));
+      const std::int64_t last = c.outputs - 1;
+      unpack(format, o.product.w + last * o.product.w_stride, c.depth, row.data());
+      CHECK(std::memcmp(row.data(), o.w.data() + last * c.depth, row.size() * sizeof(float)) == 0);
+    });
+  });
+}
+
+TEST_CASE("kernels/weight product: rows that are no whole blocks are a mistake of the caller") {
+  Operands o({1, 3, 64}, WeightFormat::q8_0);
+  o.product.depth = 48;
+  CHECK_THROWS_AS(product(o.product), std::logic_error);
+}
+
+}  // namespace tandem::exec
