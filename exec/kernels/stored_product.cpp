@@ -184,15 +184,14 @@ HWY_INLINE void dots(const Rows& p) {
 
 template <class Format, int R>
 HWY_INLINE void rows(Rows p, std::int64_t tokens) {
-  const auto pass = [&]<int T>() {
+  const auto pass = [&p]<int T>() {
     dots<Format, R, T>(p);
     p.x += T * p.x_stride;
     p.y += T * p.y_stride;
-    tokens -= T;
   };
-  while (tokens >= 4) pass.template operator()<4>();
+  for (; tokens >= 4; tokens -= 4) pass.template operator()<4>();
   if (tokens >= 2) pass.template operator()<2>();
-  if (tokens >= 1) pass.template operator()<1>();
+  if (tokens % 2 == 1) pass.template operator()<1>();
 }
 
 template <class Format>
