@@ -16,6 +16,7 @@
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
+#include "cli/terminal/ring_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/measured_disks.hpp"
@@ -26,9 +27,9 @@
 #include "planner/collective/collective.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
-#include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/search.hpp"
+#include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
@@ -164,51 +165,6 @@ std::optional<model::Ring> ring_of(const planner::Plan& plan, const std::optiona
   return planner::typical_ring(plan);
 }
 
-std::string rate_text(double period_s) { return model::fixed(1.0 / period_s, 2); }
-
-double gap_percent(const planner::RateBound& bound) {
-  return (bound.planned_s / bound.lower_bound_s - 1.0) * 100.0;
-}
-
-void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out) {
-  const std::int64_t samples = plan.reserved().steps;
-  const std::int64_t least = model::least_samples(ring);
-  const model::RingBottleneck most = model::ring_bottleneck(ring);
-  out << "\na new token's round takes " << to_text(model::Seconds{model::round_time(ring)})
-      << ", of which " << most.name << " " << to_text(model::Seconds{most.seconds}) << ": "
-      << rate_text(model::token_period(ring, samples)) << " tokens a second with " << samples
-      << " going round, at most " << rate_text(most.seconds) << ", with " << least
-      << (least > planner::kMostSteps
-              ? " (more than the " + std::to_string(planner::kMostSteps) + " that can)"
-              : " or more")
-      << '\n';
-  const planner::RateBound bound = planner::rate_bound(plan);
-  out << "a request every " << to_text(model::Seconds{bound.planned_s}) << ", "
-      << model::fixed(gap_percent(bound), 1) << "% more than the lower bound "
-      << to_text(model::Seconds{bound.lower_bound_s}) << " of any split of the layers\n";
-}
-
-Json bound_json(const planner::Plan& plan) {
-  const planner::RateBound bound = planner::rate_bound(plan);
-  return {{"objective", "throughput"},
-          {"planned_s", bound.planned_s},
-          {"lower_bound_s", bound.lower_bound_s},
-          {"gap_percent", gap_percent(bound)},
-          {"exact_order", bound.exact}};
-}
-
-Json ring_json(const planner::Plan& plan, const model::Ring& ring) {
-  const std::int64_t samples = plan.reserved().steps;
-  const model::RingBottleneck most = model::ring_bottleneck(ring);
-  return {{"samples", samples},
-          {"least_samples", model::least_samples(ring)},
-          {"round_s", model::round_time(ring)},
-          {"bottleneck", most.name},
-          {"bottleneck_s", most.seconds},
-          {"throughput_tokens_per_s", 1.0 / model::token_period(ring, samples)},
-          {"most_tokens_per_s", 1.0 / most.seconds}};
-}
-
 Json summary_json(const planner::Plan& plan, const std::string& path) {
   Json json{{"plan", path},
             {"sha256", planner::plan_sha256(plan)},
@@ -336,6 +292,22 @@ planner::Objective objective_of(const Options& options, bool rings, bool stages)
   return objective == "throughput" ? planner::Objective::throughput : planner::Objective::request;
 }
 
+// The plan, and in `served` the chunk that was found for it.
+std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Request& request,
+                                                           std::optional<Served>& served) {
+  if (!served) return planner::make_plan(request);
+  if (!served->best_chunk) {
+    return planner::make_serving_plan(request, served->requests, *served->policy, served->chunk,
+                                      served->steps);
+  }
+  auto answer =
+      planner::make_chunked_plan(request, served->requests, *served->policy, served->steps);
+  if (auto* const no = std::get_if<planner::Infeasible>(&answer)) return std::move(*no);
+  auto& made = std::get<planner::ChunkedPlan>(answer);
+  served->chunk = made.chunk;
+  return std::move(made.plan);
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -371,7 +343,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   check_files(options, platform, model_name, show);
   model::Transformer transformer = load_model(model_name);
   if (const auto formats = dtype_of(options)) transformer.formats = *formats;
-  const std::optional<Served> served =
+  std::optional<Served> served =
       served_workload(options, transformer, tokenizer_folder(model_name),
                       "give prompt_tokens, or '--model' a folder with a tokenizer", [&] {
                         return planner::InferenceRequest{
@@ -410,10 +382,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
-  const auto answer = served
-                          ? planner::make_serving_plan(request, served->requests, *served->policy,
-                                                       served->chunk, served->steps)
-                          : planner::make_plan(request);
+  const auto answer = answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -427,11 +396,19 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+    summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     summary["bound"] = ring ? bound_json(plan) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (ring) print_ring(plan, *ring, out);
+    if (served && served->best_chunk) {
+      out << "\nfirst tokens are predicted to be earliest with prompts read "
+          << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
+                                      std::to_string(served->chunk) + ")"
+                                : "whole (without --chunk)")
+          << '\n';
+    }
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

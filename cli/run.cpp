@@ -213,6 +213,7 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   if (!tokenizer) tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
   if (served) {
     check_served(options, plan, *served);
+    find_chunk(*served, plan);
     return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
   }
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, plan.workload.prompt_tokens);

@@ -62,6 +62,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
                                            .new_tokens = plan.workload.new_tokens};
         });
     if (!served) return std::nullopt;
+    find_chunk(*served, plan);
     return study::ServedWorkload{.requests = std::move(served->requests),
                                  .policy = served->policy,
                                  .chunk = served->chunk,
@@ -141,9 +142,11 @@ void print_result(const Plan& plan, const Result& result, const model::Bottlenec
 void print_served(const study::ServedWorkload& served, const Result& result, std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
       << result.plan.strategy << ", "
-      << (served.policy != nullptr
-              ? to_text(Served{served.requests, served.policy, served.chunk, served.steps})
-              : std::string("the steps of a measured run"))
+      << (served.policy != nullptr ? to_text(Served{.requests = served.requests,
+                                                    .policy = served.policy,
+                                                    .chunk = served.chunk,
+                                                    .steps = served.steps})
+                                   : std::string("the steps of a measured run"))
       << ", " << result.evaluator << "\n\n";
   print_requests(result, out);
   out << '\n';

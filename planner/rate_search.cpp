@@ -55,8 +55,7 @@ ChainProblem chain_of(const Budget& budget) {
   const std::vector<model::DeviceIndex> order = stage_order(one);
   const model::Ring first = request_ring(one);
   const model::Ring second = request_ring(probe(plan, 2));
-  ChainProblem problem{.layers = plan.model.layers,
-                       .samples = std::max<std::int64_t>(1, plan.reserved().steps)};
+  ChainProblem problem{.layers = plan.model.layers, .samples = samples_in_flight(plan)};
   const double messages = 1.0 + later_steps(plan);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const double layer = second.stages[i].compute_s - first.stages[i].compute_s;
@@ -82,7 +81,7 @@ ChainProblem chain_of(const Budget& budget) {
 }  // namespace
 
 double request_period(const Plan& plan) {
-  return model::token_period(request_ring(plan), std::max<std::int64_t>(1, plan.reserved().steps));
+  return model::token_period(request_ring(plan), samples_in_flight(plan));
 }
 
 std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {

@@ -109,6 +109,11 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   return ring;
 }
 
+std::int64_t samples_in_flight(const Plan& plan) {
+  const Capacity capacity = plan.reserved();
+  return std::max<std::int64_t>(1, std::min(capacity.steps, capacity.sequences));
+}
+
 model::Ring typical_ring(const Plan& plan) {
   return ring_of(plan, plan.workload.prompt_tokens + plan.workload.new_tokens / 2);
 }

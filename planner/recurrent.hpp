@@ -16,6 +16,10 @@ namespace tandem::planner {
 // Throws Error unless the plan's strategy gives devices whole layers.
 [[nodiscard]] model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows = 1);
 
+// How many go round: as many as the plan has steps in flight, unless it has fewer sequences, whose
+// chunks of prompts the others are for.
+[[nodiscard]] std::int64_t samples_in_flight(const Plan& plan);
+
 // That of a new token in the middle of the plan's workload: the mean over its tokens, since
 // attention grows evenly.
 [[nodiscard]] model::Ring typical_ring(const Plan& plan);

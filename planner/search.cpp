@@ -13,6 +13,7 @@
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/rate_search.hpp"
+#include "planner/recurrent.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
 
@@ -128,7 +129,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
 
 // Whether it is the rate that counts: what goes round has steps in flight, for which nothing loads.
 bool by_rate(const Plan& plan, Objective objective) {
-  return objective == Objective::throughput && plan.reserved().steps > 1 &&
+  return objective == Objective::throughput && samples_in_flight(plan) > 1 &&
          std::ranges::none_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
 }
 

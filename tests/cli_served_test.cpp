@@ -289,3 +289,19 @@ TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
   check_refused(bench, run({"--samples", "2", "--hidden", "h.npy"}), 2, "not an encoder");
   check_refused(bench, {"run", "--weights", "tiny", "--samples", "2"}, 2, "without a plan");
 }
+
+TEST_CASE("cli/served: chunks of the length that is predicted to be best") {
+  const Counter bench;
+  const Json told =
+      Json::parse(bench.good({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy",
+                              "pipeline", "--samples", "1", "--prompt-tokens", "40", "--new-tokens",
+                              "3", "--chunk", "auto", "--out", "served.json", "--json"}));
+  const std::string chunk = told["chunk"].is_null() ? "none" : told["chunk"].dump();
+  bench.must(simulate({"--samples", "1", "--chunk", "auto", "--quiet", "--out", "predicted.json"}));
+  CHECK(bench.result("predicted.json")["environment"]["chunk"] == chunk);
+  bench.must(run(
+      {"--samples", "1", "--chunk", "auto", "--quiet", "--out", "measured.json", "--ignore-eos"}));
+  CHECK(bench.result("measured.json")["environment"]["chunk"] == chunk);
+  bench.must({"compare", "predicted.json", "measured.json", "--out", "compared", "--quiet"});
+  check_refused(bench, simulate({"--samples", "1", "--chunk", "most"}), 1, "'most'");
+}

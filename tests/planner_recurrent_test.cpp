@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "model/analytic.hpp"
+#include "model/work.hpp"
+#include "model_fixtures.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/request_scheduler.hpp"
@@ -147,6 +149,50 @@ TEST_CASE("planner/recurrent: samples differ in name and, where chance decides, 
   three = planner::samples_of(sample, 3);
   CHECK(three[0].seed == 7);
   CHECK(three[2].seed == 9);
+}
+
+// MDI-LLM (Macario 2024), equations 4.1 to 4.7: without caches every step sends the whole context
+// from stage to stage, with them a row.
+TEST_CASE("planner/recurrent: messages have the bytes of MDI-LLM's equations 4.1 to 4.7") {
+  struct Equation {
+    const char* model;
+    std::int64_t rows;
+    double bytes;
+  };
+  for (const auto& [name, rows, bytes] : std::vector<Equation>{{"nanogpt-7", 128, 196'608},
+                                                               {"nanogpt-9", 128, 196'608},
+                                                               {"nanogpt-12", 128, 196'608},
+                                                               {"gpt2", 1024, 3'145'728},
+                                                               {"gpt2-medium", 1024, 4'194'304},
+                                                               {"gpt2-large", 1024, 5'242'880},
+                                                               {"gpt2-xl", 1024, 6'553'600},
+                                                               {"nanollama-304m", 1, 4096},
+                                                               {"tinyllama-1.1b", 1, 8192}}) {
+    CAPTURE(name);
+    planner::Request request{.model = model::named_model(name),
+                             .cluster = star_cluster({{}, {}, {}}),
+                             .strategy = "pipeline",
+                             .partition = "equal",
+                             .workload = {}};
+    request.workload = {.prompt_tokens = std::max<std::int64_t>(1, rows - 1), .new_tokens = 1};
+    const auto answer = planner::make_plan(request);
+    REQUIRE(std::holds_alternative<planner::Plan>(answer));
+    const auto& plan = std::get<planner::Plan>(answer);
+    const model::TaskGraph graph =
+        planner::find_strategy("pipeline")
+            .lower(plan, {.segments = {{.sequence = 0,
+                                        .past = 0,
+                                        .rows = static_cast<std::int32_t>(rows),
+                                        .sampled = 1}},
+                          .cache = {}});
+    int messages = 0;
+    for (const model::Task& task : graph.tasks()) {
+      if (task.kind != model::TaskKind::transfer) continue;
+      ++messages;
+      CHECK(model::work_of(plan.model, graph.batch(), task).bytes_wire == bytes);
+    }
+    CHECK(messages == 3);
+  }
 }
 
 }  // namespace tandem::test

@@ -11,6 +11,7 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/serving/capacity.hpp"
+#include "planner/serving/chunk_search.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -58,7 +59,8 @@ std::vector<Flag> workload_flags() {
        "new_tokens"},
       {"samples", "M", "instead: M requests alike, all there from the beginning"},
       {"policy", "P", policies},
-      {"chunk", "N", "read prompts in chunks of N tokens beside decoding [whole]"},
+      {"chunk", "N",
+       "read prompts in chunks of N tokens beside decoding; auto: as predicted best [whole]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
        "[auto: one a stage, with policy recurrent one a request; as planned]"}};
@@ -90,8 +92,9 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
   for (const planner::Policy& policy : planner::policies()) names.push_back(policy.name);
   served.policy = &planner::find_policy(
       options.choice_or("policy", served.samples ? "recurrent" : "continuous", names));
-  served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
-  if (served.chunk > 0 && !model.architecture().generates())
+  served.best_chunk = options.text_or("chunk", "") == "auto";
+  if (!served.best_chunk) served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
+  if ((served.chunk > 0 || served.best_chunk) && !model.architecture().generates())
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
   if (options.text_or("in-flight", "auto") != "auto")
     served.steps = options.integer_or("in-flight", 1, 1, planner::kMostSteps);
@@ -100,6 +103,11 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
                 "' has one request at a time, each in one step; expected 1, or another policy");
   }
   return served;
+}
+
+void find_chunk(Served& served, const planner::Plan& plan) {
+  if (!served.best_chunk) return;
+  served.chunk = planner::best_chunk(plan, served.requests, *served.policy, served.steps);
 }
 
 std::string to_text(const Served& served) {

@@ -12,6 +12,7 @@
 #include "cli/flags/options.hpp"
 #include "model/result.hpp"
 #include "model/transformer.hpp"
+#include "planner/plan.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"
 
@@ -20,9 +21,10 @@ namespace tandem::cli {
 struct Served {
   std::vector<planner::InferenceRequest> requests;
   const planner::Policy* policy = nullptr;
-  std::int64_t chunk = 0;  // 0: prompts are read whole
-  std::int64_t steps = 0;  // in flight at most; 0: auto
-  bool samples = false;    // the requests are samples of one
+  std::int64_t chunk = 0;   // 0: prompts are read whole
+  bool best_chunk = false;  // chunk is to be found by prediction
+  std::int64_t steps = 0;   // in flight at most; 0: auto
+  bool samples = false;     // the requests are samples of one
 };
 
 // The flags --workload, --samples, --policy, --chunk and --in-flight.
@@ -35,6 +37,9 @@ struct Served {
 [[nodiscard]] std::optional<Served> served_workload(
     const Options& options, const model::Transformer& model, const std::filesystem::path& folder,
     const std::string& remedy, const std::function<planner::InferenceRequest()>& sample);
+
+// Finds the chunk that `plan` is best served with, if that was asked for.
+void find_chunk(Served& served, const planner::Plan& plan);
 
 // "3 requests, continuous, in chunks of 16".
 [[nodiscard]] std::string to_text(const Served& served);

@@ -1,0 +1,21 @@
+#pragma once
+
+// What `tandem plan` says of requests that go round the stages of a plan.
+
+#include <iosfwd>
+#include <nlohmann/json.hpp>
+
+#include "model/recurrent.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::cli {
+
+// Prints what a round takes, the rate with as many samples as the plan has in flight and at most,
+// and how far the plan is from the lower bound of all splits.
+void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out);
+
+// The same as the fields `recurrent` and `bound` of `--json`.
+[[nodiscard]] nlohmann::ordered_json ring_json(const planner::Plan& plan, const model::Ring& ring);
+[[nodiscard]] nlohmann::ordered_json bound_json(const planner::Plan& plan);
+
+}  // namespace tandem::cli
