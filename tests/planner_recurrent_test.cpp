@@ -169,7 +169,7 @@ TEST_CASE("planner/recurrent: messages have the bytes of MDI-LLM's equations 4.1
                                                                {"nanollama-304m", 1, 4096},
                                                                {"tinyllama-1.1b", 1, 8192}}) {
     CAPTURE(name);
-    planner::Request request{.model = model::named_model(name),
+    planner::Request request{.model = model::test::named_model(name),
                              .cluster = star_cluster({{}, {}, {}}),
                              .strategy = "pipeline",
                              .partition = "equal",
