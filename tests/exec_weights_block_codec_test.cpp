@@ -138,7 +138,8 @@ TEST_CASE("exec/block codec: encoding is ggml's: scale by the largest magnitude,
         if (format == WeightFormat::q8_0) {
           const double away = std::floor(std::abs(static_cast<double>(quotient)) + 0.5);
           q = static_cast<int>(quotient < 0.0F ? -away : away);
-          stored = static_cast<std::int8_t>(std::to_integer<int>(block[2 + i]));
+          stored = std::to_integer<int>(block[2 + i]);
+          if (stored > 127) stored -= 256;
         } else {
           volatile const float shifted = quotient + 8.5F;
           q = std::min(15, static_cast<int>(std::floor(shifted)));

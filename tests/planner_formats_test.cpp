@@ -19,7 +19,7 @@ using planner::Plan;
 
 model::Transformer model_in(WeightFormat format) {
   model::Transformer t =
-      small_model({.heads = 8, .kv_heads = 2, .head_dim = 32, .intermediate = 32 * 40});
+      small_model({.heads = 8, .kv_heads = 2, .head_dim = 32, .intermediate = 1280});
   t.formats = WeightFormats(format);
   return t;
 }
