@@ -196,7 +196,8 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
 Syntax syntax() {
   // A flag's help is a view: it must outlive what this returns.
   static const std::string allreduces =
-      planner::allreduce_names() + ", auto, or PROMPT,DECODE of these [star]";
+      planner::allreduce_names() +
+      ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
   Syntax syntax{
       .command = "plan",
       .summary =
@@ -207,7 +208,8 @@ Syntax syntax() {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
           {"dtype", "TYPE", "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32]"},
-          {"strategy", "S", "tensor, pipeline (whole layers) or local [tensor]"},
+          {"strategy", "S",
+           "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local [tensor]"},
           {"partition", "HOW", "auto (by --objective), galaxy, equal, or proportions A:B:C [auto]"},
           {"objective", "O",
            "of partition auto: request (the shortest), or throughput of a pipeline [request; "
@@ -217,6 +219,8 @@ Syntax syntax() {
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
+          {"tiles", "T",
+           "galaxy: tiles of each device's rows, 0 without overlap: a number, auto [auto]"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -308,6 +312,11 @@ std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Reques
   return std::move(made.plan);
 }
 
+std::optional<std::int32_t> tiles(const Options& options) {
+  if (options.text_or("tiles", "auto") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -339,7 +348,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::string undivided = "with strategy '" + strategy + "'";
   if (!chosen.splits && !chosen.splits_layers)
     options.refuse({"partition"}, undivided + ", which does not split the model");
-  if (!chosen.splits) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  if (!chosen.joins()) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  if (!chosen.tiles) options.refuse({"tiles"}, undivided + ", which has none");
   check_files(options, platform, model_name, show);
   model::Transformer transformer = load_model(model_name);
   if (const auto formats = dtype_of(options)) transformer.formats = *formats;
@@ -361,7 +371,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .cluster = sim::read_platform(platform).cluster,
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
-      .allreduce = options.text_or("allreduce", "star"),
+      .allreduce = options.text_or("allreduce", chosen.allreduce),
+      .tiles = tiles(options),
       .evaluate = sim::replay,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),

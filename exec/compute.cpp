@@ -153,6 +153,8 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
 
 double Compute::begin(const model::Batch& batch) { return state_->cache.begin(batch); }
 
+void Compute::pass(const model::Batch& batch) { state_->cache.pass(batch); }
+
 void Compute::pretend(std::int32_t sequence, std::int32_t positions) {
   state_->cache.append(sequence, {0, positions});
 }
@@ -203,6 +205,32 @@ void Compute::write_rows(model::BufferRef to, Range rows, Range columns,
   for (std::int32_t row = rows.begin; row < rows.end; ++row, from += columns.size()) {
     std::copy_n(from, columns.size(), b.at(row, columns.begin));
   }
+}
+
+void Compute::capture(const model::Batch& batch, const model::Task& transfer,
+                      std::span<float> packed) const {
+  if (transfer.input.kind != BufferKind::key_value)
+    return read_rows(transfer.input, transfer.rows, transfer.columns, packed);
+  state_->copy_cache(batch, transfer, packed,
+                     [&](const CachedHead& home, std::int64_t position, std::span<float> key,
+                         std::span<float> value) {
+                       const auto d = static_cast<std::int64_t>(key.size());
+                       load_key(home, position, d, key.data());
+                       std::copy_n(home.value(position, d), d, value.data());
+                     });
+}
+
+void Compute::deliver(const model::Batch& batch, const model::Task& transfer,
+                      std::span<const float> packed) {
+  if (transfer.output.kind != BufferKind::key_value)
+    return write_rows(transfer.output, transfer.rows, transfer.columns, packed);
+  state_->copy_cache(batch, transfer, packed,
+                     [&](const CachedHead& home, std::int64_t position, std::span<const float> key,
+                         std::span<const float> value) {
+                       const auto d = static_cast<std::int64_t>(key.size());
+                       store_key(key.data(), position, home, d);
+                       std::copy_n(value.data(), d, home.value(position, d));
+                     });
 }
 
 void Compute::reset() { state_->cache.clear(); }

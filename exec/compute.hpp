@@ -67,6 +67,9 @@ class Compute {
   // which a sequence shared and now writes. Throws logic_error if positions are others, Error if
   // blocks are too few, which who plans and admits makes impossible.
   double begin(const model::Batch& batch);
+  // A step in which this device does nothing: sequences that end are freed, and the positions of
+  // its rows are not this device's.
+  void pass(const model::Batch& batch);
   // Makes `sequence` have `positions` of whatever the memory holds, for measurements.
   void pretend(std::int32_t sequence, std::int32_t positions);
 
@@ -86,6 +89,15 @@ class Compute {
                  std::span<float> packed) const;
   void write_rows(model::BufferRef to, model::Range rows, model::Range columns,
                   std::span<const float> packed);
+
+  // The payload of a transfer of a step of `batch`, that began, and its arrival: rows and columns
+  // of its buffers, as above. Of the cache: keys, then values of the layer's key/value heads, of
+  // the positions of the transfer's rows, all columns. Throws logic_error also for positions that
+  // the cache has not.
+  void capture(const model::Batch& batch, const model::Task& transfer,
+               std::span<float> packed) const;
+  void deliver(const model::Batch& batch, const model::Task& transfer,
+               std::span<const float> packed);
 
   // Frees all sequences.
   void reset();

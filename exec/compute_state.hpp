@@ -19,6 +19,7 @@
 #include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/tensors.hpp"
+#include "model/error.hpp"
 
 namespace tandem::exec {
 
@@ -87,6 +88,11 @@ struct Compute::State {
 
   // Throws logic_error unless the cache has the positions of every segment of `task`.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
+  // `body` for each key/value head of the positions of a transfer's rows, with its place in the
+  // cache and its key and value in `packed`.
+  template <class Floats, class Body>
+  void copy_cache(const model::Batch& batch, const model::Task& transfer, Floats packed,
+                  const Body& body) const;
   void multiply(const WeightProduct& product);
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
@@ -138,6 +144,30 @@ void Compute::State::for_segments(const model::Batch& batch, model::Range rows, 
     first = all.end;
     ++index;
   }
+}
+
+template <class Floats, class Body>
+void Compute::State::copy_cache(const model::Batch& batch, const model::Task& transfer,
+                                Floats packed, const Body& body) const {
+  check_batch(batch, transfer);
+  need_cached(batch, transfer);
+  const auto d = static_cast<std::size_t>(transformer.head_dim);
+  const std::size_t half = static_cast<std::size_t>(kv_share.size()) * d;
+  require(share.layers.contains(transfer.layer) &&
+              transfer.columns == model::Range{0, static_cast<std::int32_t>(2 * half)} &&
+              packed.size() == static_cast<std::size_t>(transfer.rows.size()) * 2 * half,
+          "a transfer of all keys and values of a layer");
+  std::size_t at = 0;
+  for_segments(batch, transfer.rows, [&](const TaskSegment& segment) {
+    const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
+    for (std::int32_t i = 0; i < segment.rows.size(); ++i, at += 2 * half) {
+      for (std::int32_t head = 0; head < kv_share.size(); ++head) {
+        const std::size_t offset = at + static_cast<std::size_t>(head) * d;
+        body(cache.head(blocks, transfer.layer, kv_share.begin + head), segment.past + i,
+             packed.subspan(offset, d), packed.subspan(offset + half, d));
+      }
+    }
+  });
 }
 
 }  // namespace tandem::exec

@@ -116,7 +116,7 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {
-    const bool writes = task.kind == TaskKind::project_qkv;
+    const bool writes = task.kind == TaskKind::project_qkv || task.kind == TaskKind::transfer;
     const Range positions = writes ? Range{segment.past, segment.past + segment.rows.size()}
                                    : task.keys.intersect({0, segment.end});
     if (!cache.table().holds(segment.sequence, positions)) {

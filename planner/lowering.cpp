@@ -4,15 +4,17 @@
 
 #include "model/announcement.hpp"
 #include "model/error.hpp"
+#include "planner/strategy/galaxy.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/strategy/sp.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(),
-                                           pipeline_strategy()};
+  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(), pipeline_strategy(),
+                                           galaxy_strategy(), sp_strategy()};
   return table;
 }
 

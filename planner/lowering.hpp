@@ -22,11 +22,24 @@ struct Strategy {
   bool splits = false;
   // Whether whole layers are split over the devices: then a plan has a partition, but no allreduce.
   bool splits_layers = false;
+  // Whether every device holds all heads and columns of all layers. A plan then has no partition,
+  // but an allreduce, by which devices tell each other what they computed.
+  bool replicates = false;
+  // Whether devices may stream weights through a window.
+  bool streams = true;
+  // Whether a step's rows are parted, so that which messages there are depends on the rows whose
+  // result is asked for.
+  bool parts_rows = false;
+  bool tiles = false;       // whether Plan::tiles applies
+  std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
   // `past`, so one graph serves all steps of a structure (TaskGraph::advance).
   model::TaskGraph (*tasks)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
+
+  // Whether a plan has an allreduce and a layout.
+  [[nodiscard]] bool joins() const { return splits || replicates; }
 
   // The graph of one step: its tasks, and the announcements that devices must wait for which would
   // begin on their own (model/announcement.hpp).

@@ -60,6 +60,14 @@ void check_allreduce(const Plan& plan, bool splits) {
   }
 }
 
+void check_tiles(const Plan& plan, const Strategy& strategy) {
+  const std::int32_t most = strategy.tiles ? kMostTiles : 0;
+  if (0 <= plan.tiles && plan.tiles <= most) return;
+  throw Error("plan: tiles " + std::to_string(plan.tiles) + ": expected " +
+              (strategy.tiles ? "0 to " + std::to_string(most) : "0") + " with strategy '" +
+              plan.strategy + "'" + kRemedy);
+}
+
 void check_capacity(const Capacity& capacity) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   for (const std::int64_t value :
@@ -190,8 +198,9 @@ void Plan::validate() const {
     throw Error("plan: partition '" + partition + "': expected " + (divides ? "a name" : "none") +
                 " with strategy '" + strategy + "'" + kRemedy);
   }
-  check_allreduce(*this, lowering.splits);
-  check_layout(*this, lowering.splits);
+  check_allreduce(*this, lowering.joins());
+  check_layout(*this, lowering.joins());
+  check_tiles(*this, lowering);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

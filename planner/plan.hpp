@@ -49,6 +49,8 @@ struct AllreduceChoice {
   bool operator==(const AllreduceChoice&) const = default;
 };
 
+inline constexpr std::int32_t kMostTiles = 64;
+
 struct DevicePlan {
   model::Share share;
   model::MemoryUse memory;  // predicted peak
@@ -64,6 +66,9 @@ struct Plan {
   std::string partition;      // how the shares were found; empty where the strategy splits nothing
   AllreduceChoice allreduce;  // both empty where the strategy splits nothing
   Proximity layout{};         // of the sums, likewise
+  // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
+  // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
+  std::int32_t tiles = 0;
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;
@@ -82,7 +87,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// JSON, schema "tandem.plan/6", two-space indented, stable key order: equal plans give equal bytes.
+// JSON, schema "tandem.plan/7", two-space indented, stable key order: equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 // Validated. Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Plan parse_plan_json(std::string_view text, std::string_view source);

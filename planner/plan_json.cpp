@@ -1,4 +1,4 @@
-// The plan's JSON, schema "tandem.plan/6". Every key that has a unit ends in it.
+// The plan's JSON, schema "tandem.plan/7". Every key that has a unit ends in it.
 
 #include <array>
 #include <limits>
@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/6";
+constexpr std::string_view kSchema = "tandem.plan/7";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -364,11 +364,12 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "model", "cluster",
-                    "master", "workload", "capacity", "release", "devices"});
+  root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
+                    "cluster", "master", "workload", "capacity", "release", "devices"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
+            .tiles = static_cast<std::int32_t>(root.at("tiles").integer(0, kMostTiles)),
             .model = read_model(root.at("model"), source),
             .cluster = read_cluster(root.at("cluster")),
             .master = 0,
@@ -405,6 +406,7 @@ std::string to_json(const Plan& plan) {
        {"partition", plan.partition},
        {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
        {"layout", layout_json(plan)},
+       {"tiles", plan.tiles},
        {"model", model_json(plan.model)},
        {"cluster", to_json(plan.cluster)},
        {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},

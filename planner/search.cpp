@@ -59,6 +59,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
             .allreduce = sums.allreduce,
             .layout = sums.layout,
+            .tiles = strategy.tiles ? request.tiles.value_or(1) : 0,
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),
             .master = master_of(request),
@@ -92,6 +93,22 @@ Split master_alone(const Plan& plan) {
   split.heads[static_cast<std::size_t>(plan.master)] = plan.model.heads;
   split.columns[static_cast<std::size_t>(plan.master)] = plan.model.intermediate;
   return split;
+}
+
+// Everything on every device, but the ends, which are the master's.
+std::vector<model::Share> whole_shares(const Plan& plan) {
+  const auto all = [](std::int64_t size) {
+    return model::Range{0, static_cast<std::int32_t>(size)};
+  };
+  std::vector<model::Share> shares;
+  for (model::DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
+    shares.push_back({.layers = all(plan.model.layers),
+                      .heads = all(plan.model.heads),
+                      .columns = all(plan.model.intermediate),
+                      .embedding = device == plan.master,
+                      .head = device == plan.master});
+  }
+  return shares;
 }
 
 // Of a partition other than galaxy, by device.
@@ -165,6 +182,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
                             const SplitTime& streamed, Objective objective) {
   if (strategy.splits) return split_shares(plan, budget, streamed);
   if (strategy.splits_layers) return layer_candidates(plan, budget, objective);
+  if (strategy.replicates) return {.shares = {whole_shares(plan)}};
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
@@ -248,7 +266,8 @@ double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& us
 std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
-      strategy.splits_layers
+      strategy.replicates ? whole_shares(plan)
+      : strategy.splits_layers
           ? layer_shares(plan.model, stage_order(plan), plan.master,
                          proportional_shares(alike, plan.model.layers))
           : to_shares(plan.model, plan.master,
@@ -274,9 +293,13 @@ class Search {
     exchange_ = exchange_bytes(outline_, *strategy_);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
+    if (streams && !strategy_->streams) {
+      throw Error("window " + std::to_string(*blocks) + ": strategy '" + strategy_->name +
+                  "' keeps all weights in memory; leave it out, or use another strategy");
+    }
     if (!streams) {
       const bool wants_room = try_windows({});
-      streams = wants_room && !blocks;
+      streams = wants_room && !blocks && strategy_->streams;
     }
     if (streams) try_windows(least_windows(outline_, request_->window));
     if (best_) return std::move(*best_);
@@ -413,6 +436,11 @@ Answer make_plan(const Request& request, const Strategy& strategy, const Sums& s
 // Shares that are about those that will be found, to choose sums for.
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
+  if (strategy.replicates) {
+    for (const model::Share& share : whole_shares(plan))
+      plan.devices.push_back({.share = share, .memory = {}});
+    return plan;
+  }
   const bool by_speed = plan.partition == kAutoPartition || plan.partition == "galaxy";
   const Split split =
       proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
@@ -457,17 +485,58 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
   return best;
 }
 
+void check_tiles(const Request& request, const Strategy& strategy) {
+  if (!request.tiles) return;
+  if (!strategy.tiles) {
+    throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
+                "' has none; leave them out, or use strategy 'galaxy'");
+  }
+  if (0 <= *request.tiles && *request.tiles <= kMostTiles) return;
+  throw Error("tiles " + std::to_string(*request.tiles) + ": expected 0 to " +
+              std::to_string(kMostTiles) + ", or auto");
+}
+
+bool fits(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (plan.devices[d].memory.total() > plan.cluster.devices()[d].memory.value()) return false;
+  }
+  return true;
+}
+
+// The plan with as many tiles as make it fastest, of those whose messages fit.
+Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
+  if (plan.cluster.size() == 1) plan.tiles = 0;
+  Plan best = plan;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int32_t tiles : {0, 1, 2, 4}) {
+    plan.tiles = tiles;
+    const std::vector<model::MemoryUse> memory = predicted_memory(plan);
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
+    if (!fits(plan)) continue;
+    const double time = request_time(plan, evaluate);
+    if (time >= least * (1.0 - kEqualTimes)) continue;
+    least = time;
+    best = plan;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const Request& request) {
   const Strategy& strategy = find_strategy(request.strategy);
-  if (!strategy.splits) return make_plan(request, strategy, {});
-  const AllreduceChoice wanted = parse_allreduce_choice(request.allreduce);
-  if (wanted.prompt != kAutoAllreduce && wanted.decode != kAutoAllreduce)
-    return make_plan(
-        request, strategy,
-        fastest_sums(likely_plan(request, strategy, wanted), wanted, request.evaluate));
-  return make_auto_plan(request, strategy, wanted);
+  check_tiles(request, strategy);
+  if (!strategy.joins()) return make_plan(request, strategy, {});
+  const AllreduceChoice wanted =
+      parse_allreduce_choice(request.allreduce.value_or(strategy.allreduce));
+  Answer answer = wanted.prompt != kAutoAllreduce && wanted.decode != kAutoAllreduce
+                      ? make_plan(request, strategy,
+                                  fastest_sums(likely_plan(request, strategy, wanted), wanted,
+                                               request.evaluate))
+                      : make_auto_plan(request, strategy, wanted);
+  if (strategy.tiles && !request.tiles && std::holds_alternative<Plan>(answer))
+    return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
+  return answer;
 }
 
 }  // namespace tandem::planner

@@ -28,8 +28,12 @@ struct Request {
   std::string strategy = "tensor";
   // auto | galaxy | equal | proportions "A:B:C", one a device.
   std::string partition{kAutoPartition};
-  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each.
-  std::string allreduce = "star";
+  // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None
+  // given: the strategy's own.
+  std::optional<std::string> allreduce{};
+  // Where the strategy knows of tiles: so many; none given: as many as make the request fastest by
+  // `evaluate`, of 0, 1, 2 and 4.
+  std::optional<std::int32_t> tiles{};
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;

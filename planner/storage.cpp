@@ -37,12 +37,19 @@ std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Exte
   return graphs;
 }
 
-std::vector<model::DeviceStorage> storage_of(const Plan& plan,
+std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Extents& extents,
                                              const std::vector<model::TaskGraph>& graphs) {
   std::vector<model::DeviceStorage> storage(plan.devices.size());
-  for (const model::TaskGraph& graph : graphs) {
+  const auto add = [&](const model::TaskGraph& graph) {
     const std::vector<model::DeviceStorage> more = model::storage_of(graph, storage.size());
     for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
+  };
+  for (const model::TaskGraph& graph : graphs) add(graph);
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (strategy.parts_rows && plan.model.architecture().generates()) {
+    // Any of the rows may be asked for, wherever it is; announcements are in the others.
+    const auto rows = static_cast<std::int32_t>(extents.rows);
+    add(strategy.lower(plan, {{{.rows = rows, .sampled = rows}}}));
   }
   return storage;
 }
@@ -64,12 +71,12 @@ model::Extents serving_extents(const Capacity& capacity) {
 }
 
 std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Extents& extents) {
-  return storage_of(plan, largest_graphs(plan, extents));
+  return storage_of(plan, extents, largest_graphs(plan, extents));
 }
 
 std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Extents& extents) {
   const std::vector<model::TaskGraph> graphs = largest_graphs(plan, extents);
-  const std::vector<model::DeviceStorage> storage = storage_of(plan, graphs);
+  const std::vector<model::DeviceStorage> storage = storage_of(plan, extents, graphs);
   std::vector<SessionLoad> loads;
   if (std::ranges::any_of(plan.profiles, [](const auto& one) { return one.program_bytes > 0.0; }))
     loads = session_loads(plan, graphs, storage, extents);

@@ -11,6 +11,7 @@ tandem_tests(
     planner_formats_test.cpp
     planner_conflicts_test.cpp
     planner_fixture.cpp
+    planner_galaxy_test.cpp
     planner_interpreter.cpp
     planner_lowering_test.cpp
     planner_monotony_test.cpp

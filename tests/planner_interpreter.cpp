@@ -310,10 +310,24 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       return;
     }
     case TaskKind::transfer: {
+      elements_sent_ += columns.size();
+      if (task.input.kind == BufferKind::key_value) {
+        require(task.output == task.input &&
+                    columns == Range{0, static_cast<std::int32_t>(2 * t.kv_heads * t.head_dim)},
+                "interpreter: all keys and values of some rows, to the same place");
+        int first = 0;
+        const int sequence = segment_of(batch, r, first).sequence;
+        const int position = position_of(batch, r);
+        for (int head = 0; head < t.kv_heads; ++head) {
+          const Position sent = cached(task.device, task.layer, sequence, head, position);
+          require(!sent.key.empty(), "interpreter: keys are sent that nobody has made");
+          cached(task.peer, task.layer, sequence, head, position) = sent;
+        }
+        return;
+      }
       const Row x = row(task.device, task.input, r);
       Row& y = row(task.peer, task.output, r);
       std::copy(x.begin() + columns.begin, x.begin() + columns.end, y.begin() + columns.begin);
-      elements_sent_ += columns.size();
       return;
     }
     case TaskKind::load:
@@ -345,11 +359,17 @@ void Interpreter::project_qkv(const model::Batch& batch, const Task& task, int r
   const int sequence = segment_of(batch, r, first).sequence;
   const Range kv = t.kv_heads_for(task.columns);
   for (int head = kv.begin; head < kv.end; ++head) {
-    auto& positions = cache_[{task.device, task.layer, sequence, head}];
-    require(positions.size() == static_cast<std::size_t>(position), "interpreter: cache position");
-    positions.push_back({rotated(head_of(t, kKey, task.layer, head, x), position),
-                         head_of(t, kValue, task.layer, head, x)});
+    cached(task.device, task.layer, sequence, head, position) = {
+        rotated(head_of(t, kKey, task.layer, head, x), position),
+        head_of(t, kValue, task.layer, head, x)};
   }
+}
+
+Interpreter::Position& Interpreter::cached(int device, int layer, int sequence, int head,
+                                           int position) {
+  auto& positions = cache_[{device, layer, sequence, head}];
+  positions.resize(std::max(positions.size(), static_cast<std::size_t>(position) + 1));
+  return positions[static_cast<std::size_t>(position)];
 }
 
 void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
@@ -366,7 +386,11 @@ void Interpreter::attend(const model::Batch& batch, const Task& task, int r) {
     const Row query(queries.begin() + head * d, queries.begin() + (head + 1) * d);
     const Row out = attention(
         query, position_of(batch, r) + 1,
-        [&](int p) { return positions.at(static_cast<std::size_t>(p)).key; },
+        [&](int p) {
+          const Row& key = positions.at(static_cast<std::size_t>(p)).key;
+          require(!key.empty(), "interpreter: attention to a position that nobody has written");
+          return key;
+        },
         [&](int p) { return positions.at(static_cast<std::size_t>(p)).value; });
     std::copy(out.begin(), out.end(), y.begin() + head * d);
   }

@@ -53,6 +53,7 @@ class Interpreter {
   void execute_row(const model::Batch& batch, const model::Task& task, int r);
   void project_qkv(const model::Batch& batch, const model::Task& task, int r);
   void attend(const model::Batch& batch, const model::Task& task, int r);
+  Position& cached(int device, int layer, int sequence, int head, int position);
 
   const planner::Plan* plan_;
   std::map<std::tuple<int, model::BufferKind, int>, Buffer> buffers_;  // device, kind, slot

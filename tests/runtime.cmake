@@ -8,6 +8,7 @@ tandem_tests(
     exec_session_liveness_test.cpp
     exec_emulation_turn_test.cpp
     exec_collective_test.cpp
+    exec_galaxy_test.cpp
     exec_runtime_announcement_test.cpp
     exec_runtime_cache_copies_test.cpp
     exec_runtime_generation_test.cpp

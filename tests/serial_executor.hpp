@@ -133,7 +133,7 @@ class SerialExecutor {
         const std::span<const float> values = device(task.device).logits();
         logits.assign(values.begin(), values.end());
       } else if (task.lane == model::LaneKind::channel) {
-        transfer(task);
+        transfer(graph.batch(), task);
       } else if (task.lane == model::LaneKind::cpu) {
         device(task.device).execute(graph.batch(), task);
       }
@@ -146,11 +146,11 @@ class SerialExecutor {
 
   exec::Compute& device(model::DeviceIndex d) { return devices_[static_cast<std::size_t>(d)]; }
 
-  void transfer(const model::Task& task) {
+  void transfer(const model::Batch& batch, const model::Task& task) {
     payload_.resize(static_cast<std::size_t>(task.rows.size()) *
                     static_cast<std::size_t>(task.columns.size()));
-    device(task.device).read_rows(task.input, task.rows, task.columns, payload_);
-    device(task.peer).write_rows(task.output, task.rows, task.columns, payload_);
+    device(task.device).capture(batch, task, payload_);
+    device(task.peer).deliver(batch, task, payload_);
   }
 
   const planner::Plan* plan_;

@@ -205,7 +205,12 @@ class SymbolicExecution {
                      access.buffer.kind == model::BufferKind::tokens;
     const auto layer = access.layer * 8 + (own ? step : 0);
     const bool rows = !own && access.buffer.kind != model::BufferKind::logits;
-    const model::Range r = rows ? task.rows : model::Range{0, 1};
+    // Of the cache, the positions of this step's rows; attention reads those of all.
+    const bool cached = access.buffer.kind == model::BufferKind::key_value;
+    const bool everywhere = cached && task.kind == model::TaskKind::attend;
+    const model::Range r = everywhere       ? model::Range{0, graph_.batch().rows()}
+                           : rows || cached ? task.rows
+                                            : model::Range{0, 1};
     const bool named = task.kind == model::TaskKind::add || task.lane == model::LaneKind::channel;
     const model::Range c = !rows   ? model::Range{0, 1}
                            : named ? task.columns

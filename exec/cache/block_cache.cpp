@@ -31,6 +31,12 @@ double BlockCache::begin(const model::Batch& batch) {
   return copied;
 }
 
+void BlockCache::pass(const model::Batch& batch) {
+  for (const model::CacheOp& op : batch.cache) {
+    if (op.kind == model::CacheOpKind::free) table_.apply(op);
+  }
+}
+
 double BlockCache::append(std::int32_t sequence, model::Range positions) {
   std::int64_t floats = 0;
   for (const model::BlockTable::Copy& one : table_.append(sequence, positions)) floats += copy(one);

@@ -25,6 +25,8 @@ class BlockCache {
   // the contents that they share. Returns the bytes that were copied for that
   // (model/cache_copies.hpp). Throws as model::BlockTable does.
   double begin(const model::Batch& batch);
+  // A step begins whose rows this device has nothing of: frees the sequences that end.
+  void pass(const model::Batch& batch);
   // Takes blocks for `positions` of one sequence; see model::BlockTable::append. Returns the bytes
   // that were copied.
   double append(std::int32_t sequence, model::Range positions);

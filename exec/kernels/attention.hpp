@@ -54,6 +54,15 @@ inline void store_key(const float* key, std::int64_t position, const CachedHead&
   for (std::int64_t i = 0; i < head_dim; ++i) to[i * kPanel] = key[i];
 }
 
+// The key of one position, as it was stored.
+inline void load_key(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
+                     float* key) {
+  const std::int64_t in_block = position % cache.block_positions;
+  const float* from =
+      cache.block(position, head_dim) + in_block / kPanel * kPanel * head_dim + in_block % kPanel;
+  for (std::int64_t i = 0; i < head_dim; ++i) key[i] = from[i * kPanel];
+}
+
 // Rows of queries of the `group` heads that share one key/value head.
 struct Attention {
   const float* queries = nullptr;  // [rows, group, head_dim], rows query_stride apart

@@ -219,12 +219,14 @@ std::int32_t Runtime::run(Flight& flight, std::size_t first, std::size_t last,
         break;
       }
       case Action::Kind::capture:
-        record(~action.task, capture(task, *lanes.outgoing[channel], programs.outgoing[channel],
-                                     action.position));
+        record(~action.task, capture(flight.batch, task, *lanes.outgoing[channel],
+                                     programs.outgoing[channel], action.position));
         break;
       case Action::Kind::deliver:
-        record(~action.task, deliver(task, *lanes.incoming[channel], programs.incoming[channel],
-                                     action.position));
+        if (task.output.kind == model::BufferKind::key_value)
+          static_cast<void>(enter_cache(flight));
+        record(~action.task, deliver(flight.batch, task, *lanes.incoming[channel],
+                                     programs.incoming[channel], action.position));
         break;
       case Action::Kind::await:
         bind(action.position);
@@ -244,6 +246,7 @@ void Runtime::drain(Flight& flight) {
     lane->finish();
   }
   for (IncomingLane* lane : lanes.incoming) lane->finish();
+  if (!std::exchange(flight.entered, true)) compute_->pass(flight.batch);
   bytes_sent_ += flight.prepared->programs.relayed_bytes;
   if (disk_) disk_->finish();
   append_transfers(flight);
@@ -264,8 +267,9 @@ std::int32_t Runtime::execute(const model::Batch& batch, const model::Task& task
   return -1;
 }
 
-Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
-                                 const ChannelProgram& channel, std::int32_t position) {
+Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& task,
+                                 OutgoingLane& lane, const ChannelProgram& channel,
+                                 std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   pacer_->wait();
   const std::span<float> payload = lane.room(position);
@@ -278,7 +282,7 @@ Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
   if (model::is_announcement(task)) {
     std::ranges::fill(payload, 0.0F);
   } else {
-    compute_->read_rows(task.input, task.rows, task.columns, payload);
+    compute_->capture(batch, task, payload);
   }
   bytes_sent_ += static_cast<double>(payload.size_bytes());
   if (!pacer_->emulates()) {
@@ -292,8 +296,9 @@ Pacer::Interval Runtime::capture(const model::Task& task, OutgoingLane& lane,
   return interval;
 }
 
-Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
-                                 const ChannelProgram& channel, std::int32_t position) {
+Pacer::Interval Runtime::deliver(const model::Batch& batch, const model::Task& task,
+                                 IncomingLane& lane, const ChannelProgram& channel,
+                                 std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   const Clock::time_point asked = Clock::now();
   pacer_->wait();
@@ -305,8 +310,7 @@ Pacer::Interval Runtime::deliver(const model::Task& task, IncomingLane& lane,
   if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));
   pacer_->begin();
-  if (!model::is_announcement(task))
-    compute_->write_rows(task.output, task.rows, task.columns, payload);
+  if (!model::is_announcement(task)) compute_->deliver(batch, task, payload);
   lane.delivered(position);
   return pacer_->end_copy(copy);
 }

@@ -173,10 +173,12 @@ class Runtime {
   // The step's place in the cache, before its first task: when the copies began that this took, if
   // it took any.
   std::optional<Pacer::TimePoint> enter_cache(Flight& flight);
-  [[nodiscard]] Pacer::Interval capture(const model::Task& task, OutgoingLane& lane,
-                                        const ChannelProgram& channel, std::int32_t position);
-  [[nodiscard]] Pacer::Interval deliver(const model::Task& task, IncomingLane& lane,
-                                        const ChannelProgram& channel, std::int32_t position);
+  [[nodiscard]] Pacer::Interval capture(const model::Batch& batch, const model::Task& task,
+                                        OutgoingLane& lane, const ChannelProgram& channel,
+                                        std::int32_t position);
+  [[nodiscard]] Pacer::Interval deliver(const model::Batch& batch, const model::Task& task,
+                                        IncomingLane& lane, const ChannelProgram& channel,
+                                        std::int32_t position);
   void bind(std::int32_t load);
   void append_transfers(Flight& flight) const;
   void append_loads(std::int32_t step, const DiskProgram& disk, TimeLog& log) const;

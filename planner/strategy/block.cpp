@@ -1,7 +1,9 @@
 #include "planner/strategy/block.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tandem::planner {
@@ -85,6 +87,12 @@ DeviceTasks::DeviceTasks(model::TaskGraph& graph, const model::Transformer& tran
 
 TaskIndex DeviceTasks::append(Task task, TaskIndex after, TaskIndex load) {
   task.device = device_;
+  if (!awaited_.empty()) {
+    wait(after);
+    wait(load);
+    const std::vector<TaskIndex> all = std::exchange(awaited_, {});
+    return graph_->add(task, all);
+  }
   std::array<TaskIndex, 2> dependencies{};
   std::size_t count = 0;
   for (const TaskIndex dependency : {after, load}) {
@@ -154,6 +162,53 @@ TaskIndex DeviceTasks::add_partial(std::int32_t layer, std::span<const TaskIndex
   std::vector<TaskIndex> dependencies(sum.begin(), sum.end());
   if (hidden_ready >= 0) dependencies.push_back(hidden_ready);
   return graph_->add(task, dependencies);
+}
+
+void DeviceTasks::wait(TaskIndex task) {
+  if (task >= 0 && std::ranges::find(awaited_, task) == awaited_.end()) awaited_.push_back(task);
+}
+
+void DeviceTasks::wait(std::span<const TaskIndex> tasks) {
+  for (const TaskIndex task : tasks) wait(task);
+}
+
+void DeviceTasks::begin_block(WeightBlock block, std::int32_t layer, Range columns) {
+  wait(load(block, layer, columns));
+}
+
+TaskIndex DeviceTasks::norm_rows(WeightBlock block, std::int32_t layer, Range rows) {
+  return norm(block, layer, rows, -1);
+}
+
+TaskIndex DeviceTasks::first_product(WeightBlock block, std::int32_t layer, Range rows,
+                                     Range columns) {
+  const bool attention = block == WeightBlock::attention;
+  const TaskKind kind = attention ? TaskKind::project_qkv : TaskKind::ffn_up;
+  return append(
+      with(make(kind, block, layer, rows, columns), normed_, attention ? kQuery : kActivation), -1);
+}
+
+TaskIndex DeviceTasks::attend(std::int32_t layer, Range rows, Range heads) {
+  return append(
+      with(make(TaskKind::attend, WeightBlock::none, layer, rows, heads), kQuery, kAttention), -1);
+}
+
+TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Range rows,
+                                      Range columns) {
+  const bool attention = block == WeightBlock::attention;
+  const TaskKind kind = attention ? TaskKind::project_out : TaskKind::ffn_down;
+  return append(
+      with(make(kind, block, layer, rows, columns), attention ? kAttention : kActivation, kPartial),
+      -1);
+}
+
+TaskIndex DeviceTasks::add_rows(std::int32_t layer, Range rows, std::span<const TaskIndex> sum) {
+  if (window_ != nullptr) window_->reduced(device_, sum);
+  wait(sum);
+  return append(
+      with(make(TaskKind::add, WeightBlock::none, layer, rows, hidden_columns(*transformer_)),
+           kPartial, kHidden),
+      -1);
 }
 
 TaskIndex DeviceTasks::finish(TaskIndex after) {

@@ -3,6 +3,7 @@
 // One device's tasks of a transformer, from which strategies are composed.
 
 #include <span>
+#include <vector>
 
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
@@ -11,7 +12,9 @@
 namespace tandem::planner {
 
 // Appends tasks of one device to a graph. Every call returns the index of its last task. `after` is
-// the task that the first one depends on (-1: none); the rest follow one another.
+// the task that the first one depends on (-1: none); the rest follow one another. Strategies that
+// part rows as well compose a block of its pieces, each one task on some rows, which waits for what
+// `wait` names.
 class DeviceTasks {
  public:
   // `window`: loads and releases what the device streams, for as long as this; null: nothing is.
@@ -37,6 +40,28 @@ class DeviceTasks {
   // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
   model::TaskIndex finish(model::TaskIndex after);
 
+  // The next task of this device's cpu also waits for these; -1 is none.
+  void wait(model::TaskIndex task);
+  void wait(std::span<const model::TaskIndex> tasks);
+  // Before a block's first piece: the load of its weights, if they stream, for which that waits.
+  void begin_block(model::WeightBlock block, std::int32_t layer, model::Range columns);
+  // After its last one, `last`: the weights may go.
+  void end_block(model::TaskIndex last) { computed(last); }
+  // What the norm writes and the first product reads.
+  [[nodiscard]] model::BufferRef normed() const { return normed_; }
+  // `columns` of a block: query heads of attention, columns of the FFN.
+  model::TaskIndex norm_rows(model::WeightBlock block, std::int32_t layer, model::Range rows);
+  // Q, K and V; or the up projection.
+  model::TaskIndex first_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
+                                 model::Range columns);
+  model::TaskIndex attend(std::int32_t layer, model::Range rows, model::Range heads);
+  // partial = the output projection; or the down projection.
+  model::TaskIndex second_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
+                                  model::Range columns);
+  // hidden += partial, which is there with `sum`.
+  model::TaskIndex add_rows(std::int32_t layer, model::Range rows,
+                            std::span<const model::TaskIndex> sum);
+
  private:
   model::TaskIndex sample(model::TaskIndex after);
   // Also after `load`, unless -1.
@@ -52,6 +77,7 @@ class DeviceTasks {
   WindowTasks* window_;
   model::Range rows_;        // of the whole batch
   model::BufferRef normed_;  // what norms write; hidden itself, if the stream continues from there
+  std::vector<model::TaskIndex> awaited_{};  // by the next task
 };
 
 // Declares what each device of `plan` with a share of the model has, but for receive buffers.

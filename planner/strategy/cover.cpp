@@ -86,6 +86,20 @@ void check_cover(const Plan& plan, const std::vector<DeviceIndex>& devices) {
   check_follow(plan, devices, &Share::columns, plan.model.intermediate, "FFN columns");
 }
 
+void check_whole(const Plan& plan, DeviceIndex device) {
+  const Share& held = share(plan, device);
+  const auto check = [&](Range range, std::int64_t total, const std::string& what) {
+    const Range all{0, static_cast<std::int32_t>(total)};
+    if (range == all) return;
+    fail(plan, device,
+         "holds " + what + " " + text(range) + ": expected all, " + text(all) +
+             ", with strategy '" + plan.strategy + "'");
+  };
+  check(held.layers, plan.model.layers, "layers");
+  check(held.heads, plan.model.heads, "heads");
+  check(held.columns, plan.model.intermediate, "FFN columns");
+}
+
 void check_layers(const Plan& plan, const std::vector<DeviceIndex>& order) {
   const Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
   const Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};

@@ -1,11 +1,11 @@
 #include "planner/strategy/tensor.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -14,12 +14,6 @@ using model::DeviceIndex;
 using model::Range;
 using model::Share;
 using model::TaskIndex;
-
-// Whether the batch is of a prompt: some sequence has several new rows.
-bool is_prompt(const model::Batch& batch) {
-  return std::any_of(batch.segments.begin(), batch.segments.end(),
-                     [](const model::Segment& segment) { return segment.rows > 1; });
-}
 
 class Lowering {
  public:
@@ -151,6 +145,7 @@ Strategy tensor_strategy() {
   return {.name = "tensor",
           .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
           .splits = true,
+          .allreduce = "star",
           .tasks = lower,
           .check = check};
 }

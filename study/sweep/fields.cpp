@@ -293,7 +293,7 @@ planner::Request Library::request(const Setup& setup) {
                            .cluster = std::move(changed),
                            .strategy = setup.strategy,
                            .partition = partition,
-                           .allreduce = setup.allreduce.value_or("star"),
+                           .allreduce = setup.allreduce,
                            .master = setup.master,
                            .workload = {.prompt_tokens = setup.prompt_tokens,
                                         .new_tokens = setup.new_tokens.value_or(generated)},

@@ -93,7 +93,7 @@ std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i) 
   std::vector<std::string> result;
   try {
     const Setup setup = sweep.grid.setup(sweep.base, i);
-    if (setup.allreduce && !planner::find_strategy(setup.strategy).splits)
+    if (setup.allreduce && !planner::find_strategy(setup.strategy).joins())
       throw Error("plan.allreduce: strategy '" + setup.strategy + "' joins no partial sums");
     if (setup.partition && !planner::find_strategy(setup.strategy).splits &&
         !planner::find_strategy(setup.strategy).splits_layers)

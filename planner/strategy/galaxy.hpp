@@ -1,0 +1,32 @@
+#pragma once
+
+#include "planner/lowering.hpp"
+
+namespace tandem::planner {
+
+// Hybrid model parallelism of Galaxy (Ye et al., INFOCOM 2024, section III-B). Device d holds the
+// query heads H_d and the FFN columns C_d of every layer, as with `tensor`; of a prompt's R rows it
+// has S_d besides. One step of a prompt:
+//   master: embed; send rows S_d of hidden to device d
+//   each half of a layer (attention, FFN):
+//     norm of S_d                                   all-gather of the normed rows
+//     first product of H_d (C_d), attention         reduce-scatter of the second product's rows
+//     hidden += sum, of S_d
+//   rows that the result needs: to the master, which goes on as with `tensor`
+// Rows are equal (III-C2) over the devices that hold heads and columns: only those have the norms
+// of both halves. The others compute on all rows without having any. All-gather and reduce-scatter
+// are those of the collective that the plan names for prompts; the ring is the paper's.
+//
+// Tiles (III-D): each device's rows are cut into `Plan::tiles` tiles. The first product runs tile
+// by tile as they arrive, each passed on by the ring on arrival; the second tile by tile in the
+// order in which their sums leave. With 0, products are of all rows, after the gather and before
+// the scatter: nothing overlaps. A tile streams the product's weights anew.
+//
+// Of the last sum only rows that the result needs are made: all of an encoder's pass.
+// A step in which each sequence has one new row has nothing to part: it is that of `tensor`.
+//   bytes of a prompt's step, e an element, N devices, M the master:
+//     e h (R - S_M + (4 L - 1) (N - 1) R + (N - 1) W + W - W_M)
+//   with W rows of the result, W_M of them the master's, all devices in both halves
+[[nodiscard]] Strategy galaxy_strategy();
+
+}  // namespace tandem::planner

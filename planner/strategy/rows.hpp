@@ -1,0 +1,25 @@
+#pragma once
+
+// Rows of a step, shared out over devices.
+
+#include <cstdint>
+#include <vector>
+
+#include "model/task_graph.hpp"
+
+namespace tandem::planner {
+
+// Whether the batch is of a prompt: some sequence has several new rows.
+[[nodiscard]] bool is_prompt(const model::Batch& batch);
+
+// `total` in `parts` that differ by one at most, the larger ones first: no part of more rows is
+// smaller than that of fewer.
+[[nodiscard]] std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts);
+
+// By row of the batch, whether the step's result needs it: rows that are sampled from, or all rows
+// of an encoder's pass.
+[[nodiscard]] std::vector<bool> wanted_rows(const model::Batch& batch, bool generates);
+// The least range within `rows` that has all of them which are wanted; empty if none is.
+[[nodiscard]] model::Range wanted_within(const std::vector<bool>& wanted, model::Range rows);
+
+}  // namespace tandem::planner

@@ -1,0 +1,236 @@
+#include "planner/strategy/sp.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/error.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+#include "planner/strategy/local.hpp"
+#include "planner/strategy/rows.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::DeviceIndex;
+using model::Range;
+using model::Segment;
+using model::TaskIndex;
+using model::WeightBlock;
+
+constexpr model::BufferRef kHidden{model::BufferKind::hidden, 0};
+constexpr model::BufferRef kKeyValue{model::BufferKind::key_value, 0};
+
+// Whether the sequence goes on at the master alone.
+bool is_masters(const Segment& segment) { return segment.rows == 1 && segment.sampled == 1; }
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const model::Batch& batch)
+      : plan_(&plan),
+        graph_(batch),
+        gathering_(parse_allreduce(plan.allreduce.prompt)),
+        ranking_(
+            ranking(plan.layout, std::vector<bool>(plan.devices.size(), true), gathering_.depth)),
+        wanted_(wanted_rows(batch, plan.model.architecture().generates())) {
+    for (const DeviceIndex device : ranking_.devices)
+      devices_.emplace_back(graph_, plan.model, device);
+    part_rows();
+  }
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+
+  model::TaskGraph run() && {
+    declare_buffers(graph_, *plan_);
+    scatter();
+    for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan_->model.layers); ++layer)
+      block(layer);
+    collect();
+    devices_.front().finish(-1);
+    return std::move(graph_);
+  }
+
+ private:
+  // Adjacent rows of one device. Those of prompts are gathered, the master's own are not.
+  struct Run {
+    Range rows;
+    bool gathered = true;
+    TaskIndex stream = -1;     // that wrote its rows of hidden
+    TaskIndex projected = -1;  // that wrote its keys and values
+  };
+
+  void part_rows() {
+    std::int32_t of_prompts = 0;
+    for (const Segment& segment : graph_.batch().segments)
+      of_prompts += is_masters(segment) ? 0 : segment.rows;
+    std::vector<std::int32_t> left =
+        equal_parts(of_prompts, static_cast<std::int32_t>(devices_.size()));
+    runs_.resize(devices_.size());
+    std::size_t rank = 0;
+    std::int32_t row = 0;
+    for (const Segment& segment : graph_.batch().segments) {
+      const std::int32_t end = row + segment.rows;
+      if (is_masters(segment)) {
+        runs_.front().push_back({.rows = {row, end}, .gathered = false});
+        row = end;
+      }
+      while (row < end) {
+        while (left[rank] == 0) ++rank;
+        const std::int32_t taken = std::min(left[rank], end - row);
+        left[rank] -= taken;
+        std::vector<Run>& own = runs_[rank];
+        if (!own.empty() && own.back().gathered && own.back().rows.end == row) {
+          own.back().rows.end += taken;
+        } else {
+          own.push_back({.rows = {row, row + taken}});
+        }
+        row += taken;
+      }
+    }
+  }
+
+  TaskIndex send(std::size_t from, std::size_t to, Range rows, TaskIndex after) {
+    model::Task task;
+    task.kind = model::TaskKind::transfer;
+    task.lane = model::LaneKind::channel;
+    task.device = ranking_.devices[from];
+    task.peer = ranking_.devices[to];
+    task.rows = rows;
+    task.columns = hidden_columns(plan_->model);
+    task.input = task.output = kHidden;
+    return graph_.add(task, {after});
+  }
+
+  void scatter() {
+    const TaskIndex embedded = devices_.front().embed();
+    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+      for (Run& run : runs_[rank])
+        run.stream = rank == 0 ? embedded : send(0, rank, run.rows, embedded);
+    }
+  }
+
+  void block(std::int32_t layer) {
+    const Range heads{0, static_cast<std::int32_t>(plan_->model.heads)};
+    const Range columns{0, static_cast<std::int32_t>(plan_->model.intermediate)};
+    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+      for (Run& run : runs_[rank]) {
+        devices_[rank].wait(run.stream);
+        devices_[rank].norm_rows(WeightBlock::attention, layer, run.rows);
+        run.projected =
+            devices_[rank].first_product(WeightBlock::attention, layer, run.rows, heads);
+      }
+    }
+    const std::vector<std::vector<TaskIndex>> gathered = gather(layer);
+    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+      DeviceTasks& device = devices_[rank];
+      for (Run& run : runs_[rank]) {
+        device.wait(gathered[rank]);
+        device.attend(layer, run.rows, heads);
+        TaskIndex made = device.second_product(WeightBlock::attention, layer, run.rows, heads);
+        device.add_rows(layer, run.rows, {&made, 1});
+        device.norm_rows(WeightBlock::ffn, layer, run.rows);
+        device.first_product(WeightBlock::ffn, layer, run.rows, columns);
+        made = device.second_product(WeightBlock::ffn, layer, run.rows, columns);
+        run.stream = device.add_rows(layer, run.rows, {&made, 1});
+      }
+    }
+  }
+
+  // Keys and values of all prompts' rows to every device. Returns what they came with, by rank.
+  std::vector<std::vector<TaskIndex>> gather(std::int32_t layer) {
+    std::size_t most = 1;  // runs of one device
+    std::vector<std::vector<const Run*>> own(runs_.size());
+    for (std::size_t rank = 0; rank < runs_.size(); ++rank) {
+      for (const Run& run : runs_[rank]) {
+        if (run.gathered) own[rank].push_back(&run);
+      }
+      most = std::max(most, own[rank].size());
+    }
+    Cut cut{.axis = Cut::Axis::rows, .chunks = {}};
+    std::vector<Participant> ranks;
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      ranks.push_back({.device = ranking_.devices[rank], .contributes = false});
+      for (std::size_t i = 0; i < most; ++i)
+        cut.chunks.push_back(i < own[rank].size() ? own[rank][i]->rows : Range{});
+    }
+    const auto width = static_cast<std::int32_t>(2 * plan_->model.kv_heads * plan_->model.head_dim);
+    Exchange exchange(graph_,
+                      {.master = plan_->master,
+                       .layer = layer,
+                       .rows = {0, graph_.batch().rows()},
+                       .columns = {0, width}},
+                      std::move(ranks), std::move(cut), kKeyValue);
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      const auto first = static_cast<std::int32_t>(rank * most);
+      for (std::size_t i = 0; i < most; ++i) {
+        const std::int32_t chunk = first + static_cast<std::int32_t>(i);
+        exchange.give(static_cast<std::int32_t>(rank), {chunk, chunk + 1},
+                      i < own[rank].size() ? own[rank][i]->projected : -1);
+      }
+    }
+    gathering_.collective->all_gather(exchange, ranking_.topology);
+    std::vector<std::vector<TaskIndex>> arrivals;
+    for (std::int32_t rank = 0; rank < exchange.size(); ++rank)
+      arrivals.push_back(exchange.made_by(rank, exchange.all()));
+    return arrivals;
+  }
+
+  void collect() {
+    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+      for (const Run& run : runs_[rank]) {
+        const Range wanted = wanted_within(wanted_, run.rows);
+        if (wanted.empty()) continue;
+        devices_.front().wait(rank == 0 ? run.stream : send(rank, 0, wanted, run.stream));
+      }
+    }
+  }
+
+  const Plan* plan_;
+  model::TaskGraph graph_;
+  Allreduce gathering_;
+  Ranking ranking_;
+  std::vector<bool> wanted_;            // by row
+  std::vector<DeviceTasks> devices_;    // by rank
+  std::vector<std::vector<Run>> runs_;  // by rank
+};
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  if (std::ranges::all_of(batch.segments, is_masters)) return local_strategy().tasks(plan, batch);
+  return Lowering(plan, batch).run();
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    check_whole(plan, static_cast<DeviceIndex>(d));
+  const std::string& remedy = "; make the plan again with `tandem plan`";
+  if (plan.capacity.sequences > 1) {
+    throw Error("plan: capacity: " + std::to_string(plan.capacity.sequences) +
+                " sequences with strategy 'sp': expected one at a time; plan with '--policy "
+                "sequential'");
+  }
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (!plan.devices[d].window.streams()) continue;
+    throw Error("plan: device '" + plan.cluster.devices()[d].name +
+                "' streams its weights with strategy 'sp': expected all of them in memory" +
+                remedy);
+  }
+}
+
+}  // namespace
+
+Strategy sp_strategy() {
+  return {.name = "sp",
+          .summary =
+              "a prompt's rows split over devices that all hold the whole model (sequence "
+              "parallelism)",
+          .replicates = true,
+          .streams = false,
+          .parts_rows = true,
+          .allreduce = "ring",
+          .tasks = lower,
+          .check = check};
+}
+
+}  // namespace tandem::planner
