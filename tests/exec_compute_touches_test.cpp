@@ -82,12 +82,28 @@ void fill(Device& device, const Place& place, float phase) {
   for (float& x : floats_of(device, place)) x = std::sin(value += 0.37F);
 }
 
-std::vector<std::uint32_t> bits(Device& device, const Place& place) {
-  const std::span<const float> floats = floats_of(device, place);
+// Whether a task uses the rows that it names of it, only.
+bool by_rows(const Place& place) {
+  return place.layer < 0 && place.buffer.kind != BufferKind::logits;
+}
+
+// Of rows of the batch, or of those that are not among them.
+std::span<float> floats_of(Device& device, const Place& place, Range rows) {
+  const std::span<float> all = floats_of(device, place);
+  const std::size_t width = all.size() / kRows;
+  return all.subspan(static_cast<std::size_t>(rows.begin) * width,
+                     static_cast<std::size_t>(rows.size()) * width);
+}
+std::vector<Range> other_rows(Range rows) { return {{0, rows.begin}, {rows.end, kRows}}; }
+
+std::vector<std::uint32_t> bits(std::span<const float> floats) {
   std::vector<std::uint32_t> all(floats.size());
   std::ranges::transform(floats, all.begin(),
                          [](float x) { return std::bit_cast<std::uint32_t>(x); });
   return all;
+}
+std::vector<std::uint32_t> bits(Device& device, const Place& place) {
+  return bits(floats_of(device, place));
 }
 
 bool among(BufferKind kind, std::span<const BufferKind> kinds) {
@@ -171,7 +187,9 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
   return task;
 }
 
-TEST_CASE("exec/compute: tasks touch their operands and what their kind is said to use, only") {
+TEST_CASE(
+    "exec/compute: tasks touch their rows of operands and of what their kind is said to use, "
+    "only") {
   const model::Transformer t = testing::small_llama();
   const testing::TemporaryFolder folder;
   write_random_weights(t, 5, model::DType::f32, folder.path());
@@ -186,13 +204,21 @@ TEST_CASE("exec/compute: tasks touch their operands and what their kind is said 
                                   {{{.sequence = 1, .past = 20, .rows = kRows, .sampled = 1}}},
                                   {{{.sequence = 0, .past = 3, .rows = 2, .sampled = 1},
                                     {.sequence = 1, .past = 9, .rows = 2, .sampled = 1}}}};
+  // All rows of each, and some in the middle.
+  std::vector<std::pair<model::Batch, Range>> cases;
+  for (const model::Batch& batch : batches) {
+    cases.emplace_back(batch, Range{0, kRows});
+    cases.emplace_back(batch, Range{1, 3});
+  }
   for (const TaskKind kind :
        {TaskKind::embed, TaskKind::fetch, TaskKind::norm, TaskKind::project_qkv, TaskKind::attend,
         TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down, TaskKind::add,
         TaskKind::lm_head}) {
-    for (const model::Batch& batch : batches) {
-      const Task task = task_of(kind, t);
+    for (const auto& [batch, rows_used] : cases) {
+      Task task = task_of(kind, t);
+      if (kind != TaskKind::lm_head) task.rows = rows_used;
       CAPTURE(model::to_string(kind));
+      CAPTURE(task.rows.begin);
       Device plain(t, folder.path());
       Device poisoned(t, folder.path());
       for (Device* device : {&plain, &poisoned}) {
@@ -204,12 +230,23 @@ TEST_CASE("exec/compute: tasks touch their operands and what their kind is said 
         for (const Place& place : all) fill(*device, place, phase += 1.0F);
       }
       for (const Place& place : all) {
-        if (may_read(task, place)) continue;
-        std::ranges::fill(floats_of(poisoned, place), std::numeric_limits<float>::quiet_NaN());
+        constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+        if (!may_read(task, place)) {
+          std::ranges::fill(floats_of(poisoned, place), kPoison);
+        } else if (by_rows(place)) {
+          for (const Range others : other_rows(task.rows))
+            std::ranges::fill(floats_of(poisoned, place, others), kPoison);
+        }
       }
       std::vector<std::vector<std::uint32_t>> before;
       before.reserve(all.size());
       for (const Place& place : all) before.push_back(bits(plain, place));
+      std::vector<std::vector<std::uint32_t>> others;
+      for (const Place& place : all) {
+        if (!by_rows(place)) continue;
+        for (const Range rows_left : other_rows(task.rows))
+          others.push_back(bits(floats_of(plain, place, rows_left)));
+      }
       plain.state.execute(batch, task);
       poisoned.state.execute(batch, task);
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -219,7 +256,20 @@ TEST_CASE("exec/compute: tasks touch their operands and what their kind is said 
         if (changed) CHECK(may_write(task, all[i]));
         if (all[i].layer < 0 && all[i].buffer == task.output) CHECK(changed);
         // Nothing that it is not said to read has a part in what it leaves.
-        if (may_write(task, all[i])) CHECK(bits(poisoned, all[i]) == bits(plain, all[i]));
+        if (!may_write(task, all[i])) continue;
+        if (!by_rows(all[i])) {
+          CHECK(bits(poisoned, all[i]) == bits(plain, all[i]));
+        } else {
+          CHECK(bits(floats_of(poisoned, all[i], task.rows)) ==
+                bits(floats_of(plain, all[i], task.rows)));
+        }
+      }
+      auto left = others.begin();
+      for (const Place& place : all) {
+        if (!by_rows(place)) continue;
+        CAPTURE(model::to_string(place.buffer.kind));
+        for (const Range rows_left : other_rows(task.rows))
+          CHECK(bits(floats_of(plain, place, rows_left)) == *left++);
       }
     }
   }

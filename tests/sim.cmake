@@ -6,6 +6,7 @@ tandem_tests(
     sim_child_test.cpp
     sim_city_test.cpp
     sim_collective_test.cpp
+    sim_galaxy_test.cpp
     sim_dynamics_test.cpp
     sim_extension_test.cpp
     sim_flights_test.cpp

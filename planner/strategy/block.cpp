@@ -67,6 +67,19 @@ Range hidden_columns(const model::Transformer& transformer) {
   return {0, static_cast<std::int32_t>(transformer.hidden)};
 }
 
+TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
+                      model::DeviceIndex from, model::DeviceIndex to, Range rows, TaskIndex after) {
+  Task task;
+  task.kind = TaskKind::transfer;
+  task.lane = model::LaneKind::channel;
+  task.device = from;
+  task.peer = to;
+  task.rows = rows;
+  task.columns = hidden_columns(transformer);
+  task.input = task.output = kHidden;
+  return graph.add(task, {after});
+}
+
 void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DevicePlan& device = plan.devices[d];

@@ -83,6 +83,11 @@ class DeviceTasks {
 // Declares what each device of `plan` with a share of the model has, but for receive buffers.
 void declare_buffers(model::TaskGraph& graph, const Plan& plan);
 
+// Rows of the residual stream, from one device to the same rows of another.
+model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
+                             model::DeviceIndex from, model::DeviceIndex to, model::Range rows,
+                             model::TaskIndex after);
+
 // All columns of the residual stream.
 [[nodiscard]] model::Range hidden_columns(const model::Transformer& transformer);
 

@@ -20,7 +20,6 @@ using model::Share;
 using model::TaskIndex;
 using model::WeightBlock;
 
-constexpr model::BufferRef kHidden{model::BufferKind::hidden, 0};
 constexpr model::BufferRef kPartial{model::BufferKind::partial, 0};
 
 bool has_rows(const Share& share) { return !share.heads.empty() && !share.columns.empty(); }
@@ -88,15 +87,8 @@ class Lowering {
 
   // The residual stream, from one device to another.
   TaskIndex send(std::size_t from, std::size_t to, Range rows, TaskIndex after) {
-    model::Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.device = ranking_.devices[from];
-    task.peer = ranking_.devices[to];
-    task.rows = rows;
-    task.columns = hidden_columns(plan_->model);
-    task.input = task.output = kHidden;
-    return graph_.add(task, {after});
+    return send_hidden(graph_, plan_->model, ranking_.devices[from], ranking_.devices[to], rows,
+                       after);
   }
 
   // Rank 0 is the master: it embeds, and everyone gets the rows that are its own.

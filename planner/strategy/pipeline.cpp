@@ -15,18 +15,10 @@ const model::Share& share(const Plan& plan, DeviceIndex device) {
   return plan.devices[static_cast<std::size_t>(device)].share;
 }
 
-// The residual stream, from `from` to `to`, which goes on after the message.
+// The residual stream of all rows.
 TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, DeviceIndex to,
                TaskIndex after) {
-  model::Task task;
-  task.kind = model::TaskKind::transfer;
-  task.lane = model::LaneKind::channel;
-  task.device = from;
-  task.peer = to;
-  task.rows = {0, graph.batch().rows()};
-  task.columns = hidden_columns(plan.model);
-  task.input = task.output = {model::BufferKind::hidden, 0};
-  return graph.add(task, {after});
+  return send_hidden(graph, plan.model, from, to, {0, graph.batch().rows()}, after);
 }
 
 // Loads are in the order of steps, the head's last, so that a master's lane that takes up another

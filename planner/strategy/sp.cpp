@@ -19,7 +19,6 @@ using model::Segment;
 using model::TaskIndex;
 using model::WeightBlock;
 
-constexpr model::BufferRef kHidden{model::BufferKind::hidden, 0};
 constexpr model::BufferRef kKeyValue{model::BufferKind::key_value, 0};
 
 // Whether the sequence goes on at the master alone.
@@ -91,15 +90,8 @@ class Lowering {
   }
 
   TaskIndex send(std::size_t from, std::size_t to, Range rows, TaskIndex after) {
-    model::Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    task.device = ranking_.devices[from];
-    task.peer = ranking_.devices[to];
-    task.rows = rows;
-    task.columns = hidden_columns(plan_->model);
-    task.input = task.output = kHidden;
-    return graph_.add(task, {after});
+    return send_hidden(graph_, plan_->model, ranking_.devices[from], ranking_.devices[to], rows,
+                       after);
   }
 
   void scatter() {

@@ -59,15 +59,8 @@ class Lowering {
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       ready_[d] = embedded;
       if (d == master()) continue;
-      model::Task task;
-      task.kind = model::TaskKind::transfer;
-      task.lane = model::LaneKind::channel;
-      task.device = plan_->master;
-      task.peer = static_cast<DeviceIndex>(d);
-      task.rows = rows_;
-      task.columns = hidden_columns(plan_->model);
-      task.input = task.output = {model::BufferKind::hidden, 0};
-      ready_[d] = graph_.add(task, {embedded});
+      ready_[d] = send_hidden(graph_, plan_->model, plan_->master, static_cast<DeviceIndex>(d),
+                              rows_, embedded);
     }
   }
 

@@ -1,0 +1,94 @@
+// Strategies that part rows, on SimGrid.
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "collective_fixture.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "sim_fixture.hpp"
+
+namespace tandem::sim::testing {
+namespace {
+
+struct Times {
+  double ttft_s;
+  double last_token_s;
+};
+
+Times times_of(const planner::Plan& plan, const planner::Evaluator& evaluate) {
+  planner::GenerationSteps steps(plan);
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  evaluate(plan.cluster, plan.cost_model(), steps, recorder);
+  const model::Metrics metrics = recorder.metrics();
+  return {metrics.ttft_s, metrics.token_times_s.back()};
+}
+
+// Devices that compute a layer in about the time of its messages, a link between every two.
+model::Cluster balanced(int count) {
+  const model::Cluster mesh = test::mesh_of(count, 1e-4, 3e6);
+  std::vector<model::Device> devices = mesh.devices();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    devices[d].flop_rate = model::FlopsPerSecond{5e8 * static_cast<double>(1 + d % 2)};
+    devices[d].memory_bandwidth = model::BytesPerSecond{1e10};
+  }
+  return {mesh.name(), devices, mesh.routers(), mesh.links(), mesh.edges()};
+}
+
+planner::Plan planned(const model::Cluster& cluster, const std::string& strategy,
+                      const std::string& partition, std::optional<std::int32_t> tiles,
+                      std::int64_t prompt) {
+  planner::Request request{.model = small_llama(),
+                           .cluster = cluster,
+                           .strategy = strategy,
+                           .partition = partition,
+                           .tiles = tiles,
+                           .evaluate = replay,
+                           .workload = {prompt, 3}};
+  return std::get<planner::Plan>(make_plan(request));
+}
+
+TEST_CASE("sim/galaxy: where nothing contends both evaluators agree to 1e-9, tile by tile") {
+  for (const int devices : {1, 2, 3, 5}) {
+    for (const std::int64_t prompt : {2, 40}) {
+      for (const std::int32_t tiles : {-1, 0, 1, 3}) {  // -1: sp
+        CAPTURE(devices);
+        CAPTURE(prompt);
+        CAPTURE(tiles);
+        const bool sp = tiles < 0;
+        const planner::Plan plan =
+            planned(balanced(devices), sp ? "sp" : "galaxy", "auto",
+                    sp ? std::nullopt : std::optional<std::int32_t>(tiles), prompt);
+        const Times analytic = times_of(plan, model::evaluate_analytic);
+        const Times simulated = times_of(plan, replay);
+        CHECK(simulated.ttft_s == doctest::Approx(analytic.ttft_s).epsilon(1e-9));
+        CHECK(simulated.last_token_s == doctest::Approx(analytic.last_token_s).epsilon(1e-9));
+      }
+    }
+  }
+}
+
+// What is left of a prompt's time where links are infinitely fast is computing; of the rest tiles
+// hide a part.
+TEST_CASE("sim/galaxy: tiles hide a third or more of the messages' time") {
+  const model::Cluster cluster = balanced(4);
+  model::Cluster fast = test::mesh_of(4, 0.0, 1e18);
+  fast = {fast.name(), cluster.devices(), fast.routers(), fast.links(), fast.edges()};
+  const double computing = times_of(planned(fast, "galaxy", "equal", 0, 64), replay).ttft_s;
+  const double none = times_of(planned(cluster, "galaxy", "equal", 0, 64), replay).ttft_s;
+  const double tiled = times_of(planned(cluster, "galaxy", "equal", 1, 64), replay).ttft_s;
+  CAPTURE(computing);
+  CAPTURE(none);
+  CAPTURE(tiled);
+  const double hidden = (none - tiled) / (none - computing);
+  MESSAGE("hidden: " << hidden);
+  CHECK(none > 1.2 * computing);
+  CHECK(hidden > 0.33);
+  CHECK(hidden < 1.0);
+}
+
+}  // namespace
+}  // namespace tandem::sim::testing
