@@ -44,12 +44,12 @@ flat=scenarios/platforms/flat3.xml
 big=$out/tandem-demo
 [ -f "$big/config.json" ] || "$tandem" model random --config scenarios/models/tandem-demo.json --out "$big" --quiet
 "$tandem" profile --model "$big" --seconds "$seconds" --disk none --out "$out/big.profile.json" --quiet
-"$tandem" plan --platform "$flat" --model "$big" --profile "$out/big.profile.json" --strategy pipeline --prompt-tokens 54 \
+"$tandem" plan --platform "$flat" --model "$big" --profile "$out/big.profile.json" --strategy pipeline --prompt-tokens 64 \
   --new-tokens "$new_tokens" --out "$out/big.plan.json"
 "$tandem" simulate "$out/big.plan.json" --out "$out/big.predicted.json" --trace "$out/big.predicted.trace.json"
 
 say "9. Its real run (what random weights say is noise, not shown), and both side by side"
-seq 1 54 > "$out/big.ids"
+seq 1 64 > "$out/big.ids"
 "$tandem" run "$out/big.plan.json" --weights "$big" --emulate --allow-drift --prompt-ids "$out/big.ids" --ignore-eos \
   --out "$out/big.measured.json" --trace "$out/big.measured.trace.json" > /dev/null
 "$tandem" compare "$out/big.predicted.json" "$out/big.measured.json" --out "$out/big"

@@ -19,8 +19,11 @@
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/drift.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/emulation/rehearsal.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/synthetic_shard.hpp"
 #include "model/error.hpp"
+#include "planner/lowering.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -226,6 +229,97 @@ TEST_CASE("exec/pacer: a lane has the turn from its first task until it waits") 
     CHECK(turn.given == 1);
     CHECK(turn.taken == 2);
   }
+}
+
+// A refill that takes time and says how often.
+class FakeRefill final : public CacheRefill {
+ public:
+  explicit FakeRefill(FakeClock& clock) : clock_(&clock) {}
+  void executed(const model::Task&) override { ++tasks; }
+  void refill() override {
+    ++refills;
+    clock_->wall += milliseconds(2);
+    clock_->cpu += milliseconds(2);
+  }
+  int tasks = 0;
+  int refills = 0;
+
+ private:
+  FakeClock* clock_;
+};
+
+TEST_CASE("exec/pacer: a lane that waited for long refills its caches, and is not charged for it") {
+  FakeClock clock;  // a task takes 100 us between two readings; so does reading
+  FakeTurn turn;
+  FakeRefill refill(clock);
+  Pacer pacer({.pace = Pace::measured, .slowdown = 2.0, .turn = &turn, .refill = &refill}, clock);
+  const auto task = [&] {
+    pacer.begin();
+    clock.cpu += milliseconds(1);
+    return pacer.end(kBatch, kTask);
+  };
+  clock.wall += milliseconds(9);
+  pacer.available(Pacer::TimePoint(clock.wall));
+  static_cast<void>(task());
+  const int first = refill.refills;
+  SUBCASE("of its own accord, as it sleeps until it is due") {
+    clock.wall += milliseconds(1);
+    pacer.settle();
+    const Pacer::Interval interval = task();
+    CHECK(refill.refills == first);  // 1 ms is not long
+    CHECK(interval.end - interval.start == milliseconds(2));
+  }
+  SUBCASE("for something else") {
+    pacer.wait();
+    clock.wall += microseconds(1100);
+    const Pacer::Interval interval = task();
+    CHECK(refill.refills == first + 1);
+    CHECK(interval.end - interval.start == milliseconds(2));
+    static_cast<void>(task());
+    CHECK(refill.refills == first + 1);  // it did not wait
+  }
+  SUBCASE("without a turn there is nobody to lose caches to") {
+    Pacer alone({.pace = Pace::measured, .slowdown = 2.0, .refill = &refill}, clock);
+    alone.wait();
+    clock.wall += milliseconds(50);
+    alone.begin();
+    static_cast<void>(alone.end(kBatch, kTask));
+    CHECK(refill.refills == first);
+  }
+  CHECK(refill.tasks >= 2);
+}
+
+TEST_CASE("exec/rehearsal: a round begins after the task that was executed last") {
+  const model::Transformer t = testing::small_llama();
+  const planner::Plan plan = testing::plan_for(t, "tensor", 2, "equal", 5, 4);
+  const model::TaskGraph graph =
+      planner::find_strategy("tensor").lower(plan, {{{.sequence = 0, .past = 0, .rows = 1}}});
+  const Shard shard = synthetic_shard(t, plan.devices[0].share, [](const WeightElement& e) {
+    return 0.01F * static_cast<float>((e.row + e.column) % 7);
+  });
+  Rehearsal rehearsal(graph, 0, t, shard,
+                      {.max_rows = 5,
+                       .cache_positions = 16,
+                       .buffers = model::storage_of(graph, plan.devices.size()).at(0).buffers});
+  const std::vector<model::Task>& tasks = rehearsal.tasks();
+  REQUIRE(tasks.size() > 10);
+  for (const model::Task& task : tasks) CHECK(task.device == 0);
+  // Twice round, as the device goes.
+  for (std::size_t i = 0; i < 2 * tasks.size(); ++i) {
+    CAPTURE(i);
+    rehearsal.executed(tasks[i % tasks.size()]);
+    CHECK(rehearsal.next() == (i + 1) % tasks.size());
+    rehearsal.refill();
+    CHECK(rehearsal.next() == (i + 1) % tasks.size());
+  }
+  model::Task of_prompt = tasks[3];
+  of_prompt.rows = {0, 5};
+  rehearsal.executed(of_prompt);  // as many rows, the same weights
+  CHECK(rehearsal.next() == 4);
+  model::Task other = tasks[3];
+  other.layer = 99;
+  rehearsal.executed(other);  // unknown: where it was
+  CHECK(rehearsal.next() == 4);
 }
 
 TEST_CASE("exec/pacer: dilation multiplies times, and what is due says so") {

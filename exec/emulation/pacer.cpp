@@ -18,6 +18,8 @@ namespace {
 // A lane that computes for longer lets others in between: an input that comes meanwhile would
 // otherwise wait for a whole prompt. Long against refilling a second-level cache (about 0.2 ms).
 constexpr std::chrono::milliseconds kLongestTurn{4};
+// A lane that waits longer loses its caches to others (decision 0017).
+constexpr std::chrono::milliseconds kForgets{1};
 
 timespec to_timespec(std::chrono::nanoseconds time) {
   timespec result{};
@@ -80,11 +82,15 @@ void Pacer::take_turn() {
   options_.turn->take();
   has_turn_ = true;
   turn_taken_ = clock_->now();
+  if (options_.refill != nullptr && turn_taken_ - waiting_since_ > kForgets)
+    options_.refill->refill();
 }
 
 void Pacer::wait() noexcept {
-  if (has_turn_) options_.turn->give_back();
+  if (!has_turn_) return;
+  options_.turn->give_back();
   has_turn_ = false;
+  waiting_since_ = clock_->now();
 }
 
 void Pacer::begin() {
@@ -103,6 +109,7 @@ std::chrono::nanoseconds Pacer::used() {
 
 Pacer::Interval Pacer::end(const model::Batch& batch, const model::Task& task) {
   if (options_.pace == Pace::real) return {started_, clock_->now()};
+  if (options_.refill != nullptr) options_.refill->executed(task);
   double seconds = 0.0;
   if (task.kind == model::TaskKind::release) return {due_, due_};
   const bool emulated_disk = task.kind == model::TaskKind::fetch && options_.disk_rate > 0.0;

@@ -41,6 +41,16 @@ class LaneClock {
 // This machine's clocks. Stateless.
 [[nodiscard]] LaneClock& system_lane_clock();
 
+// What brings back the caches that a lane lost to others while it waited. For the lane's thread.
+class CacheRefill {
+ public:
+  virtual ~CacheRefill() = default;
+  // The lane has executed `task`.
+  virtual void executed(const model::Task& task) = 0;
+  // The lane goes on after a wait.
+  virtual void refill() = 0;
+};
+
 struct PacerOptions {
   Pace pace = Pace::real;
   double slowdown = 1.0;                    // measured
@@ -51,6 +61,9 @@ struct PacerOptions {
   // measured: what small messages take of the computing thread; null: nothing. Outlives the pacer
   const MessageOverhead* messages = nullptr;
   bool whole_machine = false;  // measured: by wall time, as several threads compute
+  // measured, with a turn: what the device's caches need after a wait; null: nothing. Outlives the
+  // pacer.
+  CacheRefill* refill = nullptr;
 };
 
 // The schedule of one cpu lane. Each task moves the moment when the lane is due,
@@ -66,8 +79,9 @@ struct PacerOptions {
 // 8 ms all the same. A capture or delivery counts as a task. At measured pace a small message takes
 // what was measured before the run, as it goes over this machine's loopback, which wakes other
 // devices' threads. With a turn, the lane computes only while it has it: from begin() on, until it
-// waits (wait(), settle()), or until other lanes have waited for a while and a task ends. A pacer
-// is used by its lane's thread only.
+// waits (wait(), settle()), or until other lanes have waited for a while and a task ends. A lane
+// that goes on after a long wait refills its caches first, and is not charged for that. A pacer is
+// used by its lane's thread only.
 class Pacer {
  public:
   using TimePoint = LaneClock::TimePoint;
@@ -121,6 +135,7 @@ class Pacer {
   std::chrono::nanoseconds cpu_overhead_{0};  // of reading the clock once
   bool has_turn_ = false;
   TimePoint turn_taken_;
+  TimePoint waiting_since_;  // when the lane gave its turn back
   double late_s_ = 0.0;
   double max_late_s_ = 0.0;
   std::int64_t settled_ = 0;

@@ -51,7 +51,7 @@ double disk_rate(const planner::Plan& plan, const DeviceRunOptions& options) {
 }
 
 PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& options,
-                           const model::CostModel& costs) {
+                           const model::CostModel& costs, CacheRefill* refill) {
   return {.pace = options.run.pace,
           .slowdown = device_of(plan, options.self).slowdown,
           .costs = &costs,
@@ -60,7 +60,21 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
           // At nominal pace it does not matter who computes when.
           .turn = options.run.pace == Pace::measured ? options.turn : nullptr,
           .messages = options.run.overhead ? &*options.run.overhead : nullptr,
-          .whole_machine = options.threads > 1};
+          .whole_machine = options.threads > 1,
+          .refill = refill};
+}
+
+// Of a device whose processor would keep the weights of all its tasks while it waits.
+std::unique_ptr<Rehearsal> rehearsal_of(const planner::Plan& plan, const DeviceRunOptions& options,
+                                        const DeviceWeights& weights,
+                                        const model::TaskGraph& one_token,
+                                        const ComputeLimits& limits) {
+  const bool rehearses = options.run.pace == Pace::measured && options.turn != nullptr &&
+                         options.threads == 1 && weights.window == nullptr &&
+                         weights.shard.bytes() <= Rehearsal::kMostBytes &&
+                         plan.model.architecture().generates();
+  if (!rehearses) return nullptr;
+  return std::make_unique<Rehearsal>(one_token, options.self, plan.model, weights.shard, limits);
 }
 
 // What a run is, in a message.
@@ -234,8 +248,10 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
                              .at(static_cast<std::size_t>(options.self)))),
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
+      rehearsal_(rehearsal_of(plan, options_, weights, graphs_.first_token(),
+                              limits_of(options, storage_))),
       compute_(plan.model, std::move(weights.shard), limits_of(options, storage_)),
-      pacer_(pacer_options(plan, options_, costs_)),
+      pacer_(pacer_options(plan, options_, costs_, rehearsal_.get())),
       runtime_(compute_, transport, window_.get(), pacer_,
                {.device = options.self,
                 .may_spin = options.run.pace == Pace::real,
@@ -275,7 +291,7 @@ void DeviceRun::warm_up() {
   }
   compute_.reset();
   runtime_.forget_bytes_sent();
-  pacer_ = Pacer(pacer_options(*plan_, options_, costs_));
+  pacer_ = Pacer(pacer_options(*plan_, options_, costs_, rehearsal_.get()));
 }
 
 std::int32_t DeviceRun::step(std::int32_t i, std::span<const std::int32_t> tokens,

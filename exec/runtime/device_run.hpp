@@ -16,6 +16,7 @@
 #include "exec/compute.hpp"
 #include "exec/emulation/message_overhead.hpp"
 #include "exec/emulation/pacer.hpp"
+#include "exec/emulation/rehearsal.hpp"
 #include "exec/runtime/runtime.hpp"
 #include "exec/runtime/tally.hpp"
 #include "exec/runtime/time_log.hpp"
@@ -217,6 +218,7 @@ class DeviceRun {
   model::DeviceStorage storage_;
   model::CostModel costs_;
   std::unique_ptr<WeightWindow> window_;
+  std::unique_ptr<Rehearsal> rehearsal_;  // null: none
   Compute compute_;
   Pacer pacer_;
   Runtime runtime_;

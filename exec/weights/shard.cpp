@@ -173,6 +173,8 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
   throw std::logic_error("shard: a block that is never streamed");
 }
 
+Shard::Shard(std::unique_ptr<Tensors> tensors) : tensors_(std::move(tensors)) {}
+Shard Shard::alias() const { return Shard(std::make_unique<Tensors>(*tensors_)); }
 Shard::Shard(Shard&&) noexcept = default;
 Shard& Shard::operator=(Shard&&) noexcept = default;
 Shard::~Shard() = default;

@@ -61,6 +61,9 @@ class Shard {
   // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
   void unbind(model::WeightBlock block, std::int32_t layer);
 
+  // Another of the same weights, in the same memory.
+  [[nodiscard]] Shard alias() const;
+
   Shard(Shard&&) noexcept;
   Shard& operator=(Shard&&) noexcept;
   ~Shard();
@@ -73,6 +76,7 @@ class Shard {
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }
 
  private:
+  explicit Shard(std::unique_ptr<Tensors> tensors);
   Shard(const model::Transformer& transformer, const model::Share& share, const ShardLayout& layout,
         std::vector<Block> blocks);
   std::unique_ptr<Tensors> tensors_;
