@@ -43,8 +43,10 @@ TEST_CASE("exec/lanes: a step's turn comes after the step before it, not after o
     const ChannelProgram schedule = two_messages(1);
     OutgoingLane even(transport, 1, {});
     OutgoingLane odd(transport, 1, {});
-    even.reserve(schedule);
-    odd.reserve(schedule);
+    for (OutgoingLane* lane : {&even, &odd}) {
+      lane->declare(2 * static_cast<std::int64_t>(kFloats));
+      lane->reserve(schedule);
+    }
     even.begin(0, schedule, {});
     send_all(even, schedule);
     even.finish();

@@ -40,7 +40,8 @@ TEST_CASE("exec/report: options of a run survive the wire") {
 TEST_CASE("exec/report: bad options are one clear error") {
   const std::string good =
       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
-      R"("rows": 0, "positions": 0, "sequences": 0, "steps": 0, "keep_records": false, "overhead": null})";
+      R"("rows": 0, "positions": 0, "sequences": 0, "steps": 0, "most_steps": 0, "keep_records": false, )"
+      R"("overhead": null})";
   CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
   const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
@@ -57,6 +58,7 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("rows": 0)", {"-1", "1e9", "null"}},
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
+           {R"("most_steps": 0)", {"-1", "1e30"}},
            {R"("overhead": null)",
             {"0", "{}",
              R"({"threads": [1], "computing_thread": [0, 0], "send": [0, 0], "receive": [0, 0]})",
@@ -76,7 +78,8 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
   const auto parsed = [](const std::string& pace, const std::string& dilation) {
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
-        R"("sequences": 0, "steps": 0, "keep_records": false, "overhead": null, "pace": ")" +
+        R"("sequences": 0, "steps": 0, "most_steps": 0, "keep_records": false, "overhead": null, )"
+        R"("pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };

@@ -208,7 +208,7 @@ TEST_CASE("exec/tally: records count as memory where a timeline is asked for, an
   give(1, plan.devices[1].memory.total() + bytes[1]);
   CHECK(fits(true).empty());
   give(1, plan.devices[1].memory.total() + bytes[1] - 1.0);
-  CHECK(testing::has(fits(true), "without --trace"));
+  CHECK(testing::has(fits(true), "leave out --trace"));
   CHECK(testing::has(fits(true), plan.cluster.devices()[1].name));
   CHECK(fits(false).empty());
   // The master also makes the timeline of all.

@@ -13,7 +13,9 @@ import tempfile
 LIMIT = 80 * 2**20
 # What a plan counts for the program where no profile has measured it (model::kProgramBytes): mostly
 # shared libraries (ICU, SimGrid, OpenSSL), whose pages no cgroup is charged for twice.
-PROGRAM = 44 * 2**20
+PROGRAM = 41.6 * 2**20
+# A session of one device takes graphs and lanes, far less than this (planner/session_memory).
+SESSION = 2**20
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
     "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 11, "num_attention_heads": 12,
@@ -101,18 +103,20 @@ def main():
         group.remove()
     parts = ("weights", "kv_cache", "activations", "buffers")
     expected = sum(predicted[part] for part in parts)
-    if predicted["program"] != PROGRAM or expected + PROGRAM > LIMIT:
-        sys.exit(f"predicted {predicted}, expected {PROGRAM} for the program, at most {LIMIT} in all")
+    program = predicted["program"]
+    if not PROGRAM <= program <= PROGRAM + SESSION or expected + program > LIMIT:
+        sys.exit(f"predicted {predicted}, expected {PROGRAM} for the program, up to {SESSION} for its session, "
+                 f"at most {LIMIT} in all")
     total = measured["total"]
-    print(f"weights {cached} bytes, limit {LIMIT}, predicted {expected:.0f} + program {PROGRAM}, "
+    print(f"weights {cached} bytes, limit {LIMIT}, predicted {expected:.0f} + program {program:.0f}, "
           f"measured peak {total:.0f}: {measured}")
     if cached < 4 * LIMIT:
         sys.exit(f"the model has {cached} bytes, expected at least four times the limit")
     for part in parts:
         if abs(measured[part] - predicted[part]) > 0.05 * expected:
             sys.exit(f"{part}: measured {measured[part]}, predicted {predicted[part]}")
-    if abs(total - expected - PROGRAM) > 0.05 * (expected + PROGRAM):
-        sys.exit(f"peak {total:.0f}, expected within 5% of {expected:.0f} + {PROGRAM}")
+    if abs(total - expected - program) > 0.05 * (expected + program):
+        sys.exit(f"peak {total:.0f}, expected within 5% of {expected:.0f} + {program:.0f}")
 
 
 if __name__ == "__main__":

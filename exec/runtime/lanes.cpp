@@ -32,7 +32,7 @@ void ChannelLane::declare(std::int64_t elements) {
   const auto floats = static_cast<std::size_t>(elements);
   if (floats <= storage_.size()) return;
   require(!under_way_, "ChannelLane: room is declared while no step is under way");
-  storage_.resize(floats);
+  storage_ = std::vector<float>(floats);  // no more than that
 }
 
 void ChannelLane::reserve(const ChannelProgram& program) {
