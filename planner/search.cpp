@@ -101,6 +101,7 @@ std::vector<model::Share> whole_shares(const Plan& plan) {
     return model::Range{0, static_cast<std::int32_t>(size)};
   };
   std::vector<model::Share> shares;
+  shares.reserve(plan.cluster.devices().size());
   for (model::DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
     shares.push_back({.layers = all(plan.model.layers),
                       .heads = all(plan.model.heads),

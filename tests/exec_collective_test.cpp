@@ -114,6 +114,7 @@ TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows
         CAPTURE(count);
         CAPTURE(gathers);
         std::vector<std::int32_t> sizes;
+        sizes.reserve(static_cast<std::size_t>(count));
         for (int rank = 0; rank < count; ++rank) sizes.push_back(rank % 3 == 2 ? 0 : 1 + rank % 4);
         const std::int32_t rows = std::accumulate(sizes.begin(), sizes.end(), 0);
         const test::Halved halved = test::half_graph(
@@ -153,8 +154,8 @@ TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows
           devices[static_cast<std::size_t>(halved.devices[rank])].read_rows(kPartial, {0, rows},
                                                                             {0, kColumns}, values);
           const Range mine = gathers ? Range{0, rows} : part(rank);
-          for (auto i = static_cast<std::size_t>(mine.begin * kColumns);
-               i < static_cast<std::size_t>(mine.end * kColumns); ++i) {
+          for (std::int32_t at = mine.begin * kColumns; at < mine.end * kColumns; ++at) {
+            const auto i = static_cast<std::size_t>(at);
             float expected = gathers ? term(0, i) : 0.0F;
             for (model::DeviceIndex q = 0; !gathers && q < count; ++q) expected += term(q, i);
             if (values[i] != expected) ++wrong;

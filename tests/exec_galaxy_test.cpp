@@ -76,6 +76,7 @@ planner::Plan planned(const model::Transformer& t, const Given& given, std::int6
 
 std::vector<std::int32_t> prompt_of(std::int64_t length) {
   std::vector<std::int32_t> ids;
+  ids.reserve(static_cast<std::size_t>(length));
   for (std::int32_t i = 0; i < length; ++i) ids.push_back((17 + i * 31) % 250);
   return ids;
 }

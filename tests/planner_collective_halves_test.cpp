@@ -211,8 +211,9 @@ TEST_CASE("planner/collective: halves of 30,240 bytes over 2 ms and 1 MB/s") {
 }
 
 TEST_CASE("planner/collective: hierarchical halves take 2 (l_in + l_out) + 2 S/B, (G - 1) S far") {
-  for (const auto& [homes, members] :
-       std::vector<std::pair<int, int>>{{3, 2}, {2, 4}, {4, 2}, {3, 3}}) {
+  for (const auto& sizes : std::vector<std::pair<int, int>>{{3, 2}, {2, 4}, {4, 2}, {3, 3}}) {
+    const int homes = sizes.first;
+    const int members = sizes.second;
     for (const bool gathers : {true, false}) {
       CAPTURE(homes);
       CAPTURE(members);
@@ -220,7 +221,8 @@ TEST_CASE("planner/collective: hierarchical halves take 2 (l_in + l_out) + 2 S/B
       const model::Cluster cluster = homes_of(homes, members, 0.5e-3, 10e-3, 1e6);
       const int devices = homes * members;
       const std::vector<std::int32_t> equal(static_cast<std::size_t>(devices), 2520 / devices);
-      const double bytes = 4.0 * 3 * (2520 / devices * devices);
+      const std::int32_t rows = equal.front() * devices;
+      const double bytes = 4.0 * 3 * rows;
       const Halved halved =
           half_graph(cluster, "hierarchical", gathers, 2520, 3, cut_of(Cut::Axis::rows, equal));
       const double expected = 2.0 * (1e-3 + 21e-3) + 2.0 * bytes / 1e6;

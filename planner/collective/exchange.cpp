@@ -1,6 +1,7 @@
 #include "planner/collective/exchange.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "model/error.hpp"
@@ -132,8 +133,8 @@ void Exchange::use(std::int32_t rank, std::int32_t index) {
 
 void Exchange::use_all() {
   for (std::int32_t rank = 0; rank < size(); ++rank) {
-    std::vector<std::int32_t> order;
-    for (std::int32_t i = 0; i < chunks(); ++i) order.push_back(i);
+    std::vector<std::int32_t> order(cut_.chunks.size());
+    std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return chunk(rank, i).ready; });
     for (const std::int32_t i : order) use(rank, i);
   }

@@ -14,6 +14,7 @@ bool is_prompt(const model::Batch& batch) {
 std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts) {
   require(total >= 0 && parts >= 1, "equal parts: at least one");
   std::vector<std::int32_t> sizes;
+  sizes.reserve(static_cast<std::size_t>(parts));
   for (std::int32_t i = 0; i < parts; ++i)
     sizes.push_back(total / parts + (i < total % parts ? 1 : 0));
   return sizes;

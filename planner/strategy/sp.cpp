@@ -163,6 +163,7 @@ class Lowering {
     }
     gathering_.collective->all_gather(exchange, ranking_.topology);
     std::vector<std::vector<TaskIndex>> arrivals;
+    arrivals.reserve(own.size());
     for (std::int32_t rank = 0; rank < exchange.size(); ++rank)
       arrivals.push_back(exchange.made_by(rank, exchange.all()));
     return arrivals;
