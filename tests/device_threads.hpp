@@ -17,9 +17,10 @@
 namespace tandem::testing {
 
 // Runs `body(device)` for each of `devices` devices at once. Returns what each threw, by device;
-// empty if nothing.
+// empty if nothing. One that fails ends the waits of all others on `network`, if there is one.
 template <class Body>
-std::vector<std::string> on_each_device(std::size_t devices, const Body& body) {
+std::vector<std::string> on_each_device(std::size_t devices, const Body& body,
+                                        MemoryNetwork* network = nullptr) {
   std::vector<std::string> errors(devices);
   std::vector<std::thread> threads;
   for (std::size_t d = 0; d < devices; ++d) {
@@ -28,6 +29,7 @@ std::vector<std::string> on_each_device(std::size_t devices, const Body& body) {
         body(static_cast<model::DeviceIndex>(d));
       } catch (const std::exception& error) {
         errors[d] = error.what();
+        if (network != nullptr) network->fail(error.what());
       }
     });
   }

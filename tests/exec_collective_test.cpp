@@ -184,28 +184,31 @@ std::vector<std::int32_t> generate(const planner::Plan& plan, const std::filesys
                                    std::vector<std::vector<float>>& logits) {
   testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(100), .seed = 9});
   std::vector<std::int32_t> generated;
-  const auto errors = testing::on_each_device(plan.devices.size(), [&](model::DeviceIndex self) {
-    testing::MemoryTransport transport(network, self);
-    DeviceRun device(
-        plan, {.self = self, .run = {.workload = plan.workload}},
-        {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
-         nullptr},
-        &transport);
-    Sampler greedy({});
-    std::vector<std::int32_t> tokens = kPrompt;
-    for (int i = 0; i < kTokens; ++i) {
-      const auto sample = [&](std::span<const float> values) {
-        logits.emplace_back(values.begin(), values.end());
-        return greedy.sample(values);
-      };
-      const bool master = self == plan.master;
-      const std::int32_t token =
-          device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
-      if (!master) continue;
-      generated.push_back(token);
-      tokens = {token};
-    }
-  });
+  const auto errors = testing::on_each_device(
+      plan.devices.size(),
+      [&](model::DeviceIndex self) {
+        testing::MemoryTransport transport(network, self);
+        DeviceRun device(
+            plan, {.self = self, .run = {.workload = plan.workload}},
+            {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
+             nullptr},
+            &transport);
+        Sampler greedy({});
+        std::vector<std::int32_t> tokens = kPrompt;
+        for (int i = 0; i < kTokens; ++i) {
+          const auto sample = [&](std::span<const float> values) {
+            logits.emplace_back(values.begin(), values.end());
+            return greedy.sample(values);
+          };
+          const bool master = self == plan.master;
+          const std::int32_t token =
+              device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
+          if (!master) continue;
+          generated.push_back(token);
+          tokens = {token};
+        }
+      },
+      &network);
   for (const std::string& error : errors) CHECK(error == "");
   return generated;
 }

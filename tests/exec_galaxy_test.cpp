@@ -99,29 +99,32 @@ Outcome executed_serially(const planner::Plan& plan, const std::filesystem::path
 Outcome executed(const planner::Plan& plan, const std::filesystem::path& weights) {
   testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
   Outcome outcome;
-  const auto errors = testing::on_each_device(plan.devices.size(), [&](model::DeviceIndex self) {
-    testing::MemoryTransport transport(network, self);
-    DeviceRun device(
-        plan, {.self = self, .run = {.workload = plan.workload}},
-        {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
-         nullptr},
-        &transport);
-    const bool master = self == plan.master;
-    Sampler greedy({});
-    const auto sample = [&](std::span<const float> values) {
-      outcome.values.emplace_back(values.begin(), values.end());
-      return greedy.sample(values);
-    };
-    std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
-    for (int i = 0; i < plan.workload.steps(); ++i) {
-      const std::int32_t token =
-          device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
-      if (!master) continue;
-      if (plan.model.architecture().generates()) outcome.tokens.push_back(token);
-      tokens = {token};
-    }
-    if (master && !plan.model.architecture().generates()) outcome.values = {device.hidden()};
-  });
+  const auto errors = testing::on_each_device(
+      plan.devices.size(),
+      [&](model::DeviceIndex self) {
+        testing::MemoryTransport transport(network, self);
+        DeviceRun device(
+            plan, {.self = self, .run = {.workload = plan.workload}},
+            {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
+             nullptr},
+            &transport);
+        const bool master = self == plan.master;
+        Sampler greedy({});
+        const auto sample = [&](std::span<const float> values) {
+          outcome.values.emplace_back(values.begin(), values.end());
+          return greedy.sample(values);
+        };
+        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
+        for (int i = 0; i < plan.workload.steps(); ++i) {
+          const std::int32_t token =
+              device.step(i, master ? tokens : std::vector<std::int32_t>{}, sample);
+          if (!master) continue;
+          if (plan.model.architecture().generates()) outcome.tokens.push_back(token);
+          tokens = {token};
+        }
+        if (master && !plan.model.architecture().generates()) outcome.values = {device.hidden()};
+      },
+      &network);
   for (const std::string& error : errors) CHECK(error == "");
   return outcome;
 }

@@ -196,7 +196,7 @@ TEST_CASE(
       const double law = model::token_period(ring, samples) * static_cast<double>(samples);
       double round = 0.0;
       // As above: the busier the machine, the more slowly emulated time has to pass.
-      for (const double dilation : {1.0, 4.0, 16.0}) {
+      for (const double dilation : {2.0, 8.0, 40.0}) {
         const Generation done =
             home.serve(plan, requests, policy, 0, {}, Pace::nominal, planner::kMostSteps, dilation);
         // The first sample's, once the others have joined it.

@@ -42,7 +42,15 @@ class MemoryNetwork {
     std::vector<std::byte> payload;
     exec::Clock::time_point due;
   };
+  // A device has failed, so nobody need wait for it.
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex);
+    if (failure.empty()) failure = "another device failed: " + reason;
+    changed.notify_all();
+  }
+
   const MemoryOptions options;
+  std::string failure;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::pair<model::DeviceIndex, model::DeviceIndex>, std::deque<Parcel>> channels;
@@ -67,7 +75,7 @@ class MemoryTransport final : public exec::Transport {
   std::optional<exec::MessageTimes> try_send(model::DeviceIndex to, exec::MessageTag tag,
                                              std::span<const std::byte> payload) override {
     const std::lock_guard lock(network_.mutex);
-    if (cancelled_) throw Error(reason_);
+    throw_if_over();
     const auto& options = network_.options;
     if (!options.sends_inline || options.rendezvous) return std::nullopt;
     if (network_.channels[{self_, to}].size() >= options.capacity) return std::nullopt;
@@ -81,7 +89,7 @@ class MemoryTransport final : public exec::Transport {
     std::unique_lock lock(network_.mutex);
     auto& channel = network_.channels[{from, self_}];
     while (true) {
-      if (cancelled_) throw Error(reason_);
+      throw_if_over();
       const auto now = exec::Clock::now();
       if (now >= deadline) throw Error("memory transport: nothing came in time");
       if (!channel.empty() && channel.front().due <= now) break;
@@ -113,8 +121,14 @@ class MemoryTransport final : public exec::Transport {
  private:
   template <class Predicate>
   void wait(std::unique_lock<std::mutex>& lock, Predicate predicate) {
-    network_.changed.wait(lock, [&] { return cancelled_ || predicate(); });
+    network_.changed.wait(lock,
+                          [&] { return cancelled_ || !network_.failure.empty() || predicate(); });
+    throw_if_over();
+  }
+  // Under the network's mutex.
+  void throw_if_over() const {
     if (cancelled_) throw Error(reason_);
+    if (!network_.failure.empty()) throw Error(network_.failure);
   }
   // Under the network's mutex.
   exec::Clock::time_point push(model::DeviceIndex to, exec::MessageTag tag,
