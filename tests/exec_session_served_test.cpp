@@ -187,7 +187,11 @@ TEST_CASE(
       plan.profiles[d].rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].overhead_s =
           10e-3 * (d == 2 ? slowest : 1.0);
     }
-    const model::Ring ring = planner::ring_of(plan, 5);
+    model::Ring ring = planner::ring_of(plan, 5);
+    // Nobody emulates the plan's links here: messages go over this machine's loopback.
+    for (model::RingStage& stage : ring.stages)
+      stage.overhead_s = stage.wire_s = stage.latency_s = 0.0;
+    ring.other = {};
     for (const std::int64_t samples : {1, 2, 3, 4, 5, 6}) {
       CAPTURE(slowest);
       CAPTURE(samples);
@@ -201,11 +205,11 @@ TEST_CASE(
             home.serve(plan, requests, policy, 0, {}, Pace::nominal, planner::kMostSteps, dilation);
         // The first sample's, once the others have joined it.
         round = done.run.result.requests.front().token_latency.p50;
-        if (std::abs(round - law) <= 0.1 * law) break;
+        if (std::abs(round - law) <= 0.03 * law) break;
       }
-      CHECK(round == doctest::Approx(law).epsilon(0.1));
+      CHECK(std::abs(round - law) <= 0.03 * law);
     }
-    CHECK(model::least_samples(ring) == (slowest > 1.0 ? 3 : 5));
+    CHECK(model::least_samples(ring) == (slowest > 1.0 ? 3 : 4));
   }
 }
 

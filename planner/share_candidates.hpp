@@ -1,0 +1,40 @@
+#pragma once
+
+// Ways to share a model out over the devices of a plan that has no shares yet.
+
+#include <vector>
+
+#include "model/memory.hpp"
+#include "planner/lowering.hpp"
+#include "planner/partition/budget.hpp"
+#include "planner/partition/share_search.hpp"
+#include "planner/plan.hpp"
+#include "planner/search.hpp"
+
+namespace tandem::planner {
+
+using Shares = std::vector<model::Share>;  // by device
+
+// Ways to share the model out, of which some may not fit; the more promising first.
+struct ShareCandidates {
+  std::vector<Shares> shares;
+  bool memory_binds = false;  // more memory might have given others
+};
+
+// Returns the candidates of `strategy` for the plan's partition, `streamed` telling the time of a
+// split. Throws Error if the partition is unknown.
+[[nodiscard]] ShareCandidates find_shares(const Plan& plan, const Strategy& strategy,
+                                          const Budget& budget, const SplitTime& streamed,
+                                          Objective objective);
+
+// Returns the split that gives the master everything.
+[[nodiscard]] Split master_alone(const Plan& plan);
+// Returns, by device, everything for every device but the ends, which are the master's.
+[[nodiscard]] Shares whole_shares(const Plan& plan);
+// Returns the proportions of a partition other than galaxy, by device. Throws Error if it is
+// unknown.
+[[nodiscard]] std::vector<double> given_proportions(const Plan& plan);
+// Whether it is the rate that counts: what goes round has steps in flight, for which nothing loads.
+[[nodiscard]] bool by_rate(const Plan& plan, Objective objective);
+
+}  // namespace tandem::planner
