@@ -12,6 +12,7 @@
 #include "model/error.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/storage.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -237,13 +238,12 @@ class GenerationRun {
 }  // namespace
 
 std::vector<bool> workers_of(const planner::Plan& plan) {
-  const StepGraphs graphs(plan, plan.workload);
   std::vector<bool> workers;
-  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    const bool talks =
-        !channels_of(graphs.prompt(), d).empty() || !channels_of(graphs.decode(), d).empty();
-    workers.push_back(talks && d != plan.master);
+  for (const model::DeviceStorage& storage :
+       planner::storage_of(plan, planner::extents_of(plan.reserved()))) {
+    workers.push_back(!storage.channels.empty());
   }
+  workers.at(static_cast<std::size_t>(plan.master)) = false;
   return workers;
 }
 

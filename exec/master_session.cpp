@@ -79,7 +79,7 @@ void MasterSession::prepare() {
   for (const model::DeviceIndex d : peers_) control().send(d, Peers{.addresses = addresses});
   voice_.stage("opening channels");
   activity().enter(Phase::opening);
-  session_->open_channels(*plan_, *graphs_,
+  session_->open_channels(*plan_, run_,
                           {.self = plan_->master,
                            .master = plan_->master,
                            .session = id_,

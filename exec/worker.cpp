@@ -172,7 +172,7 @@ class WorkerSession {
     }
     if (options_.turn_fd >= 0) turn_ = std::make_unique<SharedTurn>(options_.turn_fd);
     activity().enter(Phase::opening);
-    session_->open_channels(*plan_, *graphs_,
+    session_->open_channels(*plan_, run_,
                             {.self = self_,
                              .master = plan_->master,
                              .session = hello_.session,

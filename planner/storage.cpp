@@ -47,10 +47,13 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
   for (const model::TaskGraph& graph : graphs) add(graph);
   const Strategy& strategy = find_strategy(plan.strategy);
   if (strategy.parts_rows) {
-    // Any of the rows may be asked for, wherever it is; announcements are in the others. An encoder
-    // is asked for all, but a single row, by which devices warm up, goes other ways.
+    // Any of the rows may be asked for, wherever it is; announcements are in the others. Of a
+    // single row sp needs the master alone, but who takes part is said before a prompt's length is
+    // known. An encoder is asked for all, but a single row, by which devices warm up, goes other
+    // ways.
     const bool generates = plan.model.architecture().generates();
-    const auto rows = static_cast<std::int32_t>(generates ? extents.rows : 1);
+    const auto rows =
+        static_cast<std::int32_t>(generates ? std::max<std::int64_t>(2, extents.rows) : 1);
     add(strategy.lower(plan, {{{.rows = rows, .sampled = rows}}}));
   }
   return storage;

@@ -21,7 +21,7 @@ namespace tandem::planner {
 // The storage of each device for every step within `extents`. Read from the graphs of the largest
 // steps there are: a prompt of all rows, and a new token of every sequence. (The graph of any other
 // batch is that of one of the two but for its rows, of which it has no more.) Where a strategy
-// parts rows, also from that of a prompt whose rows are all asked for.
+// parts rows, also from that of a prompt, of two rows or more, that are all asked for.
 [[nodiscard]] std::vector<model::DeviceStorage> storage_of(const Plan& plan,
                                                            const model::Extents& extents);
 

@@ -221,26 +221,12 @@ TEST_CASE("transport/tcp: channels that do not exist or exist twice are the call
                   std::logic_error);
 }
 
-TEST_CASE("transport/mesh: the channels of a device are those of its transfers, each once") {
-  model::TaskGraph graph({.segments = {{.rows = 2}}});
-  const auto transfer = [&](int from, int to) {
-    graph.add({.kind = model::TaskKind::transfer,
-               .lane = model::LaneKind::channel,
-               .device = from,
-               .peer = to,
-               .rows = {0, 2},
-               .columns = {0, 4},
-               .input = {.kind = model::BufferKind::hidden},
-               .output = {.kind = model::BufferKind::hidden}},
-              {});
-  };
-  transfer(2, 0);
-  transfer(0, 1);
-  transfer(2, 0);
-  transfer(1, 2);
-  CHECK(channels_of(graph, 0) ==
+TEST_CASE("transport/mesh: the channels of a device are those that it has room for, each once") {
+  const std::vector<model::ChannelRoom> rooms{{.peer = 2, .elements = 8},
+                                              {.peer = 1, .outgoing = true, .elements = 8}};
+  CHECK(channels_of(rooms, 0) ==
         std::vector<ChannelId>{{.from = 0, .to = 1}, {.from = 2, .to = 0}});
-  CHECK(channels_of(graph, 3).empty());
+  CHECK(channels_of({}, 3).empty());
 }
 
 TEST_CASE("transport/mesh: strangers of another session are dropped, missing channels are named") {

@@ -130,6 +130,11 @@ void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex>
               (one ? ", or plan with a smaller budget for it" : ", or emulate a smaller model"));
 }
 
+model::DeviceStorage storage_of(const planner::Plan& plan, const RunOptions& run,
+                                model::DeviceIndex self) {
+  return std::move(planner::storage_of(plan, extents_of(run)).at(static_cast<std::size_t>(self)));
+}
+
 StepGraphs::StepGraphs(const planner::Plan& plan, const planner::Workload& workload)
     : StepGraphs(plan, RunOptions{.workload = workload}) {}
 
@@ -244,8 +249,7 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
     : plan_(&plan),
       options_(options),
       graphs_(plan, options.run),
-      storage_(std::move(planner::storage_of(plan, extents_of(options.run))
-                             .at(static_cast<std::size_t>(options.self)))),
+      storage_(storage_of(plan, options.run, options.self)),
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
       rehearsal_(rehearsal_of(plan, options_, weights, graphs_.first_token(),

@@ -72,6 +72,10 @@ void check_memory(const planner::Plan& plan, model::DeviceIndex self, const RunO
 void check_memory(const planner::Plan& plan, std::span<const model::DeviceIndex> devices,
                   const RunOptions& run, double more = 0.0, double held = 0.0);
 
+// What device `self` needs room for in every step of `run`, whatever its rows.
+[[nodiscard]] model::DeviceStorage storage_of(const planner::Plan& plan, const RunOptions& run,
+                                              model::DeviceIndex self);
+
 // The graphs of a generation, both made at once so that no step waits for a lowering.
 class StepGraphs {
  public:

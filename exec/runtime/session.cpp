@@ -32,13 +32,10 @@ Session::~Session() {
   control_.reset();  // its thread calls end()
 }
 
-void Session::open_channels(const planner::Plan& plan, const StepGraphs& graphs,
+void Session::open_channels(const planner::Plan& plan, const RunOptions& run,
                             const ChannelPlan& ways) {
-  std::vector<ChannelId> channels = channels_of(graphs.prompt(), ways.self);
-  const std::vector<ChannelId> decode = channels_of(graphs.decode(), ways.self);
-  channels.insert(channels.end(), decode.begin(), decode.end());
-  std::sort(channels.begin(), channels.end());
-  channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+  std::vector<ChannelId> channels =
+      channels_of(storage_of(plan, run, ways.self).channels, ways.self);
   if (channels.empty()) return;
   const auto name = [&plan](model::DeviceIndex d) {
     return plan.cluster.devices().at(static_cast<std::size_t>(d)).name;

@@ -58,8 +58,8 @@ class Session {
   [[nodiscard]] Activity& activity() { return activity_; }
   [[nodiscard]] const Cancellation& cancellation() const { return *cancellation_; }
 
-  // Opens the channels that `graphs` use.
-  void open_channels(const planner::Plan& plan, const StepGraphs& graphs, const ChannelPlan& ways);
+  // Opens the channels that any step of `run` uses.
+  void open_channels(const planner::Plan& plan, const RunOptions& run, const ChannelPlan& ways);
   // Makes this device's run, which takes the weights; `plan` outlives the session.
   DeviceRun& prepare(const planner::Plan& plan, const DeviceRunOptions& options,
                      DeviceWeights weights);

@@ -15,13 +15,12 @@ std::string text_of(const ChannelId& channel, const DeviceNames& names) {
 
 }  // namespace
 
-std::vector<ChannelId> channels_of(const model::TaskGraph& graph, model::DeviceIndex self) {
+std::vector<ChannelId> channels_of(std::span<const model::ChannelRoom> rooms,
+                                   model::DeviceIndex self) {
   std::set<ChannelId> found;
-  for (const model::Task& task : graph.tasks()) {
-    if (task.lane != model::LaneKind::channel) continue;
-    if (task.device == self || task.peer == self) {
-      found.insert({.from = task.device, .to = task.peer});
-    }
+  for (const model::ChannelRoom& room : rooms) {
+    found.insert(
+        {.from = room.outgoing ? self : room.peer, .to = room.outgoing ? room.peer : self});
   }
   return {found.begin(), found.end()};
 }

@@ -3,11 +3,13 @@
 // Opens the data connections that a plan's graphs use.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "exec/transport/listener.hpp"
 #include "exec/transport/tcp_transport.hpp"
+#include "model/memory.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::exec {
@@ -18,8 +20,8 @@ struct ChannelId {
   auto operator<=>(const ChannelId&) const = default;
 };
 
-// The channels of `graph` that start or end at `self`, ascending, each once.
-[[nodiscard]] std::vector<ChannelId> channels_of(const model::TaskGraph& graph,
+// The channels of `rooms`, which are of device `self`, ascending, each once.
+[[nodiscard]] std::vector<ChannelId> channels_of(std::span<const model::ChannelRoom> rooms,
                                                  model::DeviceIndex self);
 
 struct MeshOptions {
