@@ -158,11 +158,9 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
   }
 }
 
-// What going round the stages of `plan` comes to, if its requests do.
-std::optional<model::Ring> ring_of(const planner::Plan& plan, const std::optional<Served>& served) {
-  if (!served || !served->policy->alone || !planner::find_strategy(plan.strategy).splits_layers)
-    return std::nullopt;
-  return planner::typical_ring(plan);
+// Whether requests go round the stages of `plan`.
+bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
+  return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
 }
 
 Json summary_json(const planner::Plan& plan, const std::string& path) {
@@ -403,16 +401,19 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
-  const std::optional<model::Ring> ring = ring_of(plan, served);
+  const bool round = goes_round(plan, served);
+  std::optional<model::Ring> ring;  // of new tokens, which an encoder has none of
+  if (round && plan.model.architecture().generates()) ring = planner::typical_ring(plan);
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
-    summary["bound"] = ring ? bound_json(plan) : Json();
+    summary["bound"] = round ? bound_json(plan) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (ring) print_ring(plan, *ring, out);
+    if (round) print_bound(plan, out);
     if (served && served->best_chunk) {
       out << "\nfirst tokens are predicted to be earliest with prompts read "
           << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +

@@ -139,6 +139,21 @@ TEST_CASE("cli/families: what asks an encoder for tokens is refused") {
                 1, "an encoder");
 }
 
+TEST_CASE("cli/families: of an encoder's requests no rate of new tokens is told") {
+  const Kitchen bench;
+  make_model(bench, "bert");
+  const Words served{"plan",     "--platform", "pair.xml", "--model", "bert",     "--strategy",
+                     "pipeline", "--samples",  "3",        "--out",   "many.json"};
+  const std::string table = bench.good(served);
+  CHECK(table.find("new token") == std::string::npos);
+  CHECK(table.find("a request every") != std::string::npos);
+  Words words = served;
+  words.emplace_back("--json");
+  const Json told = Json::parse(bench.good(words));
+  CHECK(told["recurrent"].is_null());
+  CHECK(told["bound"]["planned_s"] > 0.0);
+}
+
 TEST_CASE("cli/families: hidden states that are not finite are no result") {
   const Kitchen bench;
   make_model(bench, "bert");

@@ -33,6 +33,9 @@ void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream
               ? " (more than the " + std::to_string(planner::kMostSteps) + " that can)"
               : " or more")
       << '\n';
+}
+
+void print_bound(const planner::Plan& plan, std::ostream& out) {
   const planner::RateBound bound = planner::rate_bound(plan);
   out << "a request every " << to_text(model::Seconds{bound.planned_s}) << ", "
       << model::fixed(gap_percent(bound), 1) << "% more than the lower bound "

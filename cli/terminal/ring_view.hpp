@@ -10,9 +10,11 @@
 
 namespace tandem::cli {
 
-// Prints what a round takes, the rate with as many samples as the plan has in flight and at most,
-// and how far the plan is from the lower bound of all splits.
+// Prints what a new token's round takes, and the rate with as many samples as the plan has in
+// flight and at most.
 void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out);
+// Prints how far the plan is from the lower bound of all splits.
+void print_bound(const planner::Plan& plan, std::ostream& out);
 
 // The same as the fields `recurrent` and `bound` of `--json`.
 [[nodiscard]] nlohmann::ordered_json ring_json(const planner::Plan& plan, const model::Ring& ring);

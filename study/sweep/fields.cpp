@@ -104,7 +104,7 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) { s.prompt_tokens = count(v); }),
       of_run("workload.new_tokens", Unit::count, "tokens to generate",
              [](Setup& s, const Value& v) { s.new_tokens = count(v); }),
-      of_run("plan.strategy", Unit::text, "tensor, pipeline, local",
+      of_run("plan.strategy", Unit::text, "tensor, galaxy, sp, pipeline, local",
              [](Setup& s, const Value& v) {
                static_cast<void>(planner::find_strategy(v.text));
                s.strategy = v.text;
