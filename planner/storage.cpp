@@ -109,14 +109,15 @@ std::vector<model::MemoryUse> predicted_memory(const Plan& plan) {
 
 void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
                    const std::string& subject, const std::string& remedy) {
-  for (std::size_t d = 0; d < memory.size(); ++d) {
-    const model::MemoryUse& use = memory[d];
-    const model::Device& device = plan.cluster.devices()[d];
-    if (use.total() <= device.memory.value()) continue;
+  const auto refuse = [&](const model::Device& device, const model::MemoryUse& use) {
     throw Error(subject + " " + model::to_text(model::Bytes{use.total()}) + ", the program's " +
                 model::to_text(model::Bytes{use.program}) + " included, on device " + device.name +
                 ", expected at most its budget of " + model::to_text(device.memory) + "; " +
                 remedy);
+  };
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    const model::Device& device = plan.cluster.devices()[d];
+    if (memory[d].total() > device.memory.value()) refuse(device, memory[d]);
   }
 }
 
