@@ -90,6 +90,14 @@ TEST_CASE("cli/memory: every category is predicted as it is measured") {
   SUBCASE("tensor parallel, sums by a star") { bench.weigh({}, {}, false); }
   SUBCASE("sums by a ring, with a timeline") { bench.weigh({"--allreduce", "ring"}, {}, true); }
   SUBCASE("weights through a window") { bench.weigh({"--window", "2"}, {}, false); }
+  SUBCASE("weights through a window, at measured pace") {
+    bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--window", "2", "--out",
+                "plan.json", "--quiet", "--prompt-tokens", "12", "--new-tokens", "6"});
+    // A rehearsal needs all weights, so such a device makes none.
+    static_cast<void>(
+        bench.good({"run", "plan.json", "--weights", "tiny", "--cache", "cache", "--emulate",
+                    "--allow-drift", "--quiet", "--prompt-ids", "prompt.ids", "--ignore-eos"}));
+  }
   SUBCASE("one device alone") { bench.weigh({"--strategy", "local"}, {}, false); }
   SUBCASE("requests, with a timeline") {
     bench.weigh({}, {"--workload", "requests.jsonl", "--policy", "continuous"}, true);

@@ -66,15 +66,14 @@ PacerOptions pacer_options(const planner::Plan& plan, const DeviceRunOptions& op
 
 // Of a device whose processor would keep the weights of all its tasks while it waits.
 std::unique_ptr<Rehearsal> rehearsal_of(const planner::Plan& plan, const DeviceRunOptions& options,
-                                        const DeviceWeights& weights,
+                                        const Shard& shard, bool streams,
                                         const model::TaskGraph& one_token,
                                         const ComputeLimits& limits) {
-  const bool rehearses = options.run.pace == Pace::measured && options.turn != nullptr &&
-                         options.threads == 1 && weights.window == nullptr &&
-                         weights.shard.bytes() <= Rehearsal::kMostBytes &&
-                         plan.model.architecture().generates();
+  const bool rehearses =
+      options.run.pace == Pace::measured && options.turn != nullptr && options.threads == 1 &&
+      !streams && shard.bytes() <= Rehearsal::kMostBytes && plan.model.architecture().generates();
   if (!rehearses) return nullptr;
-  return std::make_unique<Rehearsal>(one_token, options.self, plan.model, weights.shard, limits);
+  return std::make_unique<Rehearsal>(one_token, options.self, plan.model, shard, limits);
 }
 
 // What a run is, in a message.
@@ -252,8 +251,8 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
       storage_(storage_of(plan, options.run, options.self)),
       costs_(plan.cost_model()),
       window_(std::move(weights.window)),
-      rehearsal_(rehearsal_of(plan, options_, weights, graphs_.first_token(),
-                              limits_of(options, storage_))),
+      rehearsal_(rehearsal_of(plan, options_, weights.shard, window_ != nullptr,
+                              graphs_.first_token(), limits_of(options, storage_))),
       compute_(plan.model, std::move(weights.shard), limits_of(options, storage_)),
       pacer_(pacer_options(plan, options_, costs_, rehearsal_.get())),
       runtime_(compute_, transport, window_.get(), pacer_,
