@@ -76,8 +76,6 @@ constexpr double kRunCode = 1.3 * 1024 * 1024;
 // Weights that some cache may hold from one token to the next.
 constexpr double kCached = 64.0 * 1024 * 1024;
 
-// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
-constexpr std::int32_t kNewTokens = 8;
 // After so long, weights of some MiB are read at about half their rate (decision 0017).
 constexpr std::chrono::milliseconds kPause{25};
 
@@ -166,8 +164,8 @@ ProfileLog measure_tasks(const model::Transformer& transformer, const ProfileOpt
       // they can. A prompt follows a pause, after which they may not: where a machine is shared,
       // others took them.
       ProfileLog before;
-      if (stream_bytes <= kCached && step.rows <= kNewTokens) run_size(step, size, before);
-      if (stream_bytes <= kCached && step.rows > kNewTokens) std::this_thread::sleep_for(kPause);
+      if (stream_bytes <= kCached && step.rows <= kNewTokenRows) run_size(step, size, before);
+      if (stream_bytes <= kCached && step.rows > kNewTokenRows) std::this_thread::sleep_for(kPause);
       run_size(step, size, to);
     }
   };

@@ -8,6 +8,9 @@
 
 namespace tandem::exec {
 
+// Rows up to which a step is taken to be new tokens of some sequences, beyond to be a prompt.
+inline constexpr std::int32_t kNewTokenRows = 8;
+
 struct ProfileOptions {
   int threads = 1;
   // About how long it takes, the making of weights included. If it is too short for all of `rows`,

@@ -9,6 +9,7 @@
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/session_memory.hpp"
+#include "planner/strategy/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -29,6 +30,41 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
   return batches;
 }
 
+// Where rows are parted, which messages there are, and how many of a channel may be under way,
+// depends on who has rows and which of them are asked for. These are prompts of which all rows are
+// asked for, wherever they are; whose rows do not suffice for everybody, so that some wait for
+// nobody; and of several sequences, whose last rows lie scattered.
+std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
+  if (!find_strategy(plan.strategy).parts_rows) return {};
+  constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices
+  const bool generates = plan.model.architecture().generates();
+  std::vector<model::Batch> batches;
+  const auto add = [&](std::int64_t rows, std::int64_t sampled) {
+    batches.push_back({{{.rows = static_cast<std::int32_t>(rows),
+                         .sampled = static_cast<std::int32_t>(sampled)}}});
+  };
+  // Of a single row sp needs the master alone, but who takes part is said before a prompt's length
+  // is known. An encoder is asked for all, but a single row, by which devices warm up, goes other
+  // ways.
+  const std::int64_t all = generates ? std::max<std::int64_t>(2, extents.rows) : 1;
+  add(all, all);
+  const auto devices = static_cast<std::int64_t>(plan.devices.size());
+  const std::int64_t step = (devices + kSteps - 1) / kSteps;
+  for (std::int64_t rows = 2; rows < std::min(devices, all); rows += step)
+    add(rows, generates ? 1 : rows);
+  const std::int64_t sequences = std::min(extents.sequences, all / 2);
+  if (sequences < 2 || !generates) return batches;
+  model::Batch several;
+  const std::vector<std::int32_t> parts =
+      equal_parts(static_cast<std::int32_t>(all), static_cast<std::int32_t>(sequences));
+  for (const std::int32_t rows : parts)
+    several.segments.push_back({.sequence = static_cast<std::int32_t>(several.segments.size()),
+                                .rows = rows,
+                                .sampled = 1});
+  batches.push_back(std::move(several));
+  return batches;
+}
+
 std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
   const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::TaskGraph> graphs;
@@ -45,17 +81,8 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
     for (std::size_t d = 0; d < storage.size(); ++d) model::widen(storage[d], more[d]);
   };
   for (const model::TaskGraph& graph : graphs) add(graph);
-  const Strategy& strategy = find_strategy(plan.strategy);
-  if (strategy.parts_rows) {
-    // Any of the rows may be asked for, wherever it is; announcements are in the others. Of a
-    // single row sp needs the master alone, but who takes part is said before a prompt's length is
-    // known. An encoder is asked for all, but a single row, by which devices warm up, goes other
-    // ways.
-    const bool generates = plan.model.architecture().generates();
-    const auto rows =
-        static_cast<std::int32_t>(generates ? std::max<std::int64_t>(2, extents.rows) : 1);
-    add(strategy.lower(plan, {{{.rows = rows, .sampled = rows}}}));
-  }
+  for (const model::Batch& batch : parted_batches(plan, extents))
+    add(find_strategy(plan.strategy).lower(plan, batch));
   return storage;
 }
 
@@ -144,15 +171,26 @@ void check_timeline_budgets(const Plan& plan, const model::Extents& extents,
 }
 
 std::vector<double> most_records(const Plan& plan, const Capacity& capacity, std::int64_t steps) {
+  const Strategy& strategy = find_strategy(plan.strategy);
+  const model::Extents extents = extents_of(capacity);
+  std::vector<model::Batch> batches = largest_batches(plan, extents);
+  for (model::Batch& batch : parted_batches(plan, extents)) batches.push_back(std::move(batch));
   // Every sequence that a step has may end a prompt in it; then each has a head's tasks of its own.
-  model::Batch largest;
+  model::Batch prompts;
   const std::int64_t sequences = std::min(in_a_step(capacity), kMostSequences);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(sequences); ++i)
-    largest.segments.push_back({.sequence = i, .rows = 2});
-  std::vector<double> bytes =
-      model::record_bytes(find_strategy(plan.strategy).lower(plan, largest), plan.devices.size());
-  for (double& of_device : bytes) of_device *= static_cast<double>(steps);
-  return bytes;
+    prompts.segments.push_back({.sequence = i, .rows = 2});
+  prompts.segments[0].rows =
+      static_cast<std::int32_t>(std::max<std::int64_t>(2, capacity.rows - 2 * (sequences - 1)));
+  batches.push_back(std::move(prompts));
+  std::vector<double> most(plan.devices.size(), 0.0);
+  for (const model::Batch& batch : batches) {
+    const std::vector<double> bytes =
+        model::record_bytes(strategy.lower(plan, batch), plan.devices.size());
+    for (std::size_t d = 0; d < most.size(); ++d)
+      most[d] = std::max(most[d], bytes[d] * static_cast<double>(steps));
+  }
+  return most;
 }
 
 }  // namespace tandem::planner

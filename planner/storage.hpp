@@ -14,14 +14,15 @@ namespace tandem::planner {
 
 // Of steps within `capacity`, or that score a text: `scored_rows` rows of it are sampled from.
 [[nodiscard]] model::Extents extents_of(const Capacity& capacity, std::int64_t scored_rows = 0);
-// Of steps within `capacity` as requests make them, of as many shapes as are kept
-// (planner/shape_cache).
+// Of steps within `capacity` as requests make them, of as many structures as are kept
+// (planner/graph_cache).
 [[nodiscard]] model::Extents serving_extents(const Capacity& capacity);
 
 // The storage of each device for every step within `extents`. Read from the graphs of the largest
 // steps there are: a prompt of all rows, and a new token of every sequence. (The graph of any other
 // batch is that of one of the two but for its rows, of which it has no more.) Where a strategy
-// parts rows, also from that of a prompt, of two rows or more, that are all asked for.
+// parts rows, also from prompts that leave some devices without rows, or some rows unasked for:
+// other steps may need a message's room more, which their devices add (Runtime::prepare).
 [[nodiscard]] std::vector<model::DeviceStorage> storage_of(const Plan& plan,
                                                            const model::Extents& extents);
 
@@ -49,8 +50,8 @@ void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
 void check_timeline_budgets(const Plan& plan, const model::Extents& extents,
                             const std::vector<double>& timeline, const std::string& subject);
 
-// The most that devices record of a run that serves `requests` within `capacity`, in bytes, by
-// device: of as many of the largest steps as most_steps() says.
+// The most that devices record of a run within `capacity`, in bytes, by device: of `steps` of the
+// largest steps, a few records a step more or less.
 [[nodiscard]] std::vector<double> most_records(const Plan& plan, const Capacity& capacity,
                                                std::int64_t steps);
 

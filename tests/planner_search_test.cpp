@@ -141,6 +141,18 @@ TEST_CASE("planner/search: an infeasible cluster is told which device lacks how 
   CHECK(reason(request).find("device 'd1'") == std::string::npos);
 }
 
+TEST_CASE("planner/search: one device needs no memory of others; who shares needs the program's") {
+  Request request = request_for({{1e9, 1e12}, {1e9, 100.0}});
+  for (model::DeviceProfile& profile : request.profiles) profile.program_bytes = 1e6;
+  request.strategy = "local";
+  const std::variant<Plan, planner::Infeasible> answer = planner::make_plan(request);
+  REQUIRE(std::holds_alternative<Plan>(answer));
+  CHECK(std::get<Plan>(answer).devices[1].memory.total() == 0.0);
+  request.strategy = "tensor";
+  request.partition = "equal";
+  CHECK(reason(request).find("device 'd1': lacks ") == 0);
+}
+
 TEST_CASE("planner/search: more memory never makes a feasible cluster infeasible") {
   // Scaling all budgets: infeasible up to some point, feasible from there on.
   bool was_feasible = false;

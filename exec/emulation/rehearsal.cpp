@@ -3,11 +3,10 @@
 #include <array>
 #include <utility>
 
+#include "exec/profile.hpp"
+
 namespace tandem::exec {
 namespace {
-
-// Profiles take steps of more rows for prompts.
-constexpr std::int32_t kNewTokens = 8;
 
 ComputeLimits of_one_token(ComputeLimits limits) {
   limits.max_rows = 1;
@@ -39,7 +38,7 @@ Rehearsal::Rehearsal(const model::TaskGraph& graph, model::DeviceIndex device,
 }
 
 void Rehearsal::executed(const model::Task& task) {
-  of_prompt_ = task.rows.size() > kNewTokens;
+  of_prompt_ = task.rows.size() > kNewTokenRows;
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     const std::size_t at = (next_ + i) % tasks_.size();
     if (!alike(tasks_[at], task)) continue;

@@ -80,7 +80,8 @@ void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t pl
         all.back()->declare(room->elements);
       }
     }
-    if (options_.storage == nullptr) {
+    // Where rows are parted, a step that is smaller than another may need more room.
+    if (options_.storage == nullptr || options_.steps == 1) {
       all[place]->declare(channel.slots * static_cast<std::int64_t>(channel.slot_floats));
     }
     all[place]->reserve(channel);

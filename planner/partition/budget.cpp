@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/quantity_text.hpp"
+#include "planner/lowering.hpp"
 #include "planner/storage.hpp"
 
 namespace tandem::planner {
@@ -90,7 +91,11 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share) const {
 model::MemoryUse Budget::use(std::size_t device, const Share& share, Window window) const {
   const double program = plan_->profiles[device].program_bytes;
   const bool idle = share.layers.empty() && !share.embedding && !share.head;
-  if (idle) return {.program = program};
+  // A strategy that gives nothing to other devices needs none of their memory; where they wait for
+  // a share, the program has to fit beside none.
+  const Strategy& strategy = find_strategy(plan_->strategy);
+  const bool shared = strategy.splits || strategy.splits_layers || strategy.replicates;
+  if (idle) return {.program = shared ? program : 0.0};
   model::MemoryUse memory = model::memory_use(
       {.buffers = model::share_buffers(plan_->model, share, window.streams())}, extents_);
   memory.weights = weight_bytes(plan_->model, share, window);

@@ -134,9 +134,7 @@ std::variant<ChunkedPlan, Infeasible> make_chunked_plan(const Request& request,
   std::variant<Plan, Infeasible> answer = plan_for(0);
   if (auto* const no = std::get_if<Infeasible>(&answer)) return std::move(*no);
   ChunkedPlan made{.plan = std::move(std::get<Plan>(answer)), .chunk = 0};
-  const bool stages = find_strategy(request.strategy).splits_layers;
-  const std::int64_t wanted = policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
-  const std::int64_t most = steps > 0 ? steps : (stages ? wanted : 1);
+  const std::int64_t most = steps > 0 ? steps : useful_steps(request, policy);
   const std::int64_t best =
       ChunkSearch(made.plan, requests, policy, [&](std::int64_t rows) -> std::optional<Capacity> {
         return wanted_capacity(prompts_of(requests), policy, rows, most);

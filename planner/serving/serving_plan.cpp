@@ -33,18 +33,22 @@ void check_chunks(const Plan& plan, std::span<const InferenceRequest> requests,
   static_cast<void>(find_strategy(plan.strategy).lower(plan, inner));
 }
 
+bool must_stream(const Request& request) { return request.window.blocks.value_or(0) > 0; }
+
 }  // namespace
+
+std::int64_t useful_steps(const Request& request, const Policy& policy) {
+  if (!find_strategy(request.strategy).splits_layers || must_stream(request)) return 1;
+  return policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
+}
 
 std::variant<Plan, Infeasible> make_serving_plan(Request request,
                                                  std::span<const InferenceRequest> requests,
                                                  const Policy& policy, std::int64_t chunk,
                                                  std::int64_t steps) {
   request.workload = typical_workload(requests);
-  const bool stages = find_strategy(request.strategy).splits_layers;
-  const bool streams = request.window.blocks.value_or(0) > 0;
-  std::int64_t most = steps;
-  const std::int64_t wanted = policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
-  if (steps == 0) most = stages && !streams ? wanted : 1;
+  const bool streams = must_stream(request);
+  const std::int64_t most = steps > 0 ? steps : useful_steps(request, policy);
   const Capacity least = least_capacity(requests, chunk);
   Capacity capacity = wanted_capacity(requests, policy, chunk, most);
   std::optional<Error> refused;

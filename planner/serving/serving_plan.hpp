@@ -14,14 +14,17 @@ namespace tandem::planner {
 // The lengths of a typical request: the means, rounded up.
 [[nodiscard]] Workload typical_workload(std::span<const InferenceRequest> requests);
 
+// How many steps in flight the devices of a plan for `request` can work on at once under `policy`:
+// one, but where whole layers are split and nothing has to stream as many as there are devices, or
+// kMostSteps if each sequence has its steps for itself.
+[[nodiscard]] std::int64_t useful_steps(const Request& request, const Policy& policy);
+
 // Makes a plan as make_plan does, for a typical request (request.workload is not read), with memory
 // reserved for all that `policy` makes use of or, where that does not fit, for half of it, a
 // quarter and so on, down to one request at a time. Returns Infeasible if not even that fits.
-//   steps   in flight at most; 0: one, but where whole layers are split and nothing streams as many
-//           as there are stages, or as `policy` has use for if each sequence has its steps for
-//           itself. Throws Error for more than one with a strategy all of whose
-//           devices work on one step, and for a plan that streams weights; for prompts in chunks of
-//           a plan that streams its head even with the least capacity.
+//   steps   in flight at most; 0: useful_steps(). Throws Error for more than one with a strategy
+//           all of whose devices work on one step, and for a plan that streams weights; for prompts
+//           in chunks of a plan that streams its head even with the least capacity.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(
     Request request, std::span<const InferenceRequest> requests, const Policy& policy,
     std::int64_t chunk, std::int64_t steps = 0);
