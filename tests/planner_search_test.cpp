@@ -141,7 +141,7 @@ TEST_CASE("planner/search: an infeasible cluster is told which device lacks how 
   CHECK(reason(request).find("device 'd1'") == std::string::npos);
 }
 
-TEST_CASE("planner/search: one device needs no memory of others; who shares needs the program's") {
+TEST_CASE("planner/search: one device needs no memory of others, who shares needs the program's") {
   Request request = request_for({{1e9, 1e12}, {1e9, 100.0}});
   for (model::DeviceProfile& profile : request.profiles) profile.program_bytes = 1e6;
   request.strategy = "local";
