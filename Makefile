@@ -15,7 +15,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev lib
   libssl-dev libsentencepiece-dev libpcre2-dev libicu-dev liburing-dev \
   doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
-TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch python3-sentencepiece python3-regex
+TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch python3-sentencepiece python3-regex glpk-utils
 CHECK_PACKAGES := $(TEST_PACKAGES) clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
 
 # $(call install,PACKAGES): apt-get install of those that are missing; silent when none is.

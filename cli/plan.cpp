@@ -208,7 +208,8 @@ Syntax syntax() {
           {"dtype", "TYPE", "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32]"},
           {"strategy", "S",
            "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local [tensor]"},
-          {"partition", "HOW", "auto (by --objective), galaxy, equal, or proportions A:B:C [auto]"},
+          {"partition", "HOW",
+           "auto (by --objective), galaxy, exact, equal, or proportions A:B:C [auto]"},
           {"objective", "O",
            "of partition auto: request (the shortest), or throughput of a pipeline [request; "
            "throughput with policy recurrent]"},

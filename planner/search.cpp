@@ -24,6 +24,11 @@ constexpr double kEqualTimes = 1e-9;  // ratios that differ by less are rounding
 constexpr const char* kMoreMemory =
     "remedy: fewer tokens, more devices or memory, or a smaller model";
 
+// Galaxy's Algorithm 1 may fail where it need not.
+constexpr const char* kOtherSplit =
+    "\nother shares do fit, which partition 'galaxy' (Algorithm 1) does not find: use --partition "
+    "exact or auto";
+
 model::Cluster limited(const model::Cluster& cluster, std::optional<model::Bytes> limit) {
   if (!limit) return cluster;
   std::vector<model::Device> devices = cluster.devices();
@@ -237,6 +242,8 @@ class Search {
       if (!no.empty()) {
         lacks = true;
         no += (windows.empty() ? "" : least_text(windows)) + kMoreMemory;
+        if (strategy_->splits && outline_.partition == "galaxy" && any_split(budget))
+          no += kOtherSplit;
       } else if (strategy_->splits || strategy_->splits_layers) {
         no = idle_devices(outline_, *strategy_, shares);
       }
@@ -341,7 +348,8 @@ Plan likely_plan(const Request& request, const Strategy& strategy, const Allredu
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }
-  const bool by_speed = plan.partition == kAutoPartition || plan.partition == "galaxy";
+  const bool by_speed = plan.partition == kAutoPartition || plan.partition == kExactPartition ||
+                        plan.partition == "galaxy";
   const Split split =
       proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
   for (const model::Share& share : to_shares(plan.model, plan.master, split))

@@ -17,6 +17,8 @@ namespace tandem::planner {
 
 // The shares of the shortest predicted request.
 inline constexpr std::string_view kAutoPartition = "auto";
+// The shares of the least equation 5 (partition/equation5.hpp); of layers, see fastest_layers.
+inline constexpr std::string_view kExactPartition = "exact";
 
 // What a plan is to make short. `throughput`: the time from request to request where several steps
 // are in flight (rate_search.hpp); where only one is, or weights stream, as `request`.
@@ -26,7 +28,7 @@ struct Request {
   model::Transformer model;
   model::Cluster cluster;
   std::string strategy = "tensor";
-  // auto | galaxy | equal | proportions "A:B:C", one a device.
+  // auto | galaxy | exact | equal | proportions "A:B:C", one a device.
   std::string partition{kAutoPartition};
   // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None
   // given: the strategy's own.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "planner/partition/equation5.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
@@ -23,6 +24,9 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
   // What does not fit is split as well, so that the shortage can be told.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
     found.splits = {galaxy_split(budget, capacities(plan))};
+  } else if (plan.partition == kExactPartition) {
+    const std::optional<Split> exact = exact_split(budget);
+    found.splits = {exact ? *exact : galaxy_split(budget, capacities(plan))};
   } else if (plan.partition != kAutoPartition) {
     found.splits = {proportional_split(plan.model, given_proportions(plan))};
   }
@@ -38,10 +42,17 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, Objecti
     candidates.shares.push_back(layer_shares(plan.model, stage_order(plan), plan.master, layers));
   };
   const bool chooses = plan.partition == kAutoPartition;
-  const bool balances = chooses || plan.partition == "galaxy";
+  const bool exact = plan.partition == kExactPartition;
+  const bool balances = chooses || exact || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
+  if (exact) {
+    const bool rate = by_rate(plan, objective);
+    if (auto shares = rate ? shares_by_rate(budget) : std::nullopt)
+      return {.shares = {std::move(*shares)}};
+    if (const auto fastest = fastest_layers(budget, weights); fastest && !rate) first = *fastest;
+  }
   // Layers that do not fit anywhere are split as well, so that the shortage can be told.
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
@@ -89,8 +100,9 @@ Shares whole_shares(const Plan& plan) {
 std::vector<double> given_proportions(const Plan& plan) {
   if (plan.partition == "equal") return std::vector<double>(plan.profiles.size(), 1.0);
   if (plan.partition.find_first_of("0123456789") == std::string::npos) {
-    throw Error("partition '" + plan.partition +
-                "': unknown, expected auto, galaxy, equal or proportions A:B:C, one a device");
+    throw Error(
+        "partition '" + plan.partition +
+        "': unknown, expected auto, galaxy, exact, equal or proportions A:B:C, one a device");
   }
   return parse_proportions(plan.partition, plan.cluster);
 }

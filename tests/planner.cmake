@@ -6,6 +6,7 @@ tandem_tests(
     planner_collective_halves_test.cpp
     planner_chain_test.cpp
     planner_chunk_test.cpp
+    planner_division_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
     planner_formats_test.cpp

@@ -11,7 +11,6 @@
 namespace tandem::planner {
 namespace {
 
-constexpr int kRounds = 3;
 // Less is no measurement, and capacities must have a finite sum.
 constexpr double kLeastSeconds = 1e-100;
 
@@ -69,19 +68,18 @@ std::vector<std::int64_t> rebalance(std::span<const std::int64_t> shares,
 Split balance(const Budget& budget, Split split, std::span<const double> capacities, GroupCut cut) {
   const model::Transformer& transformer = budget.plan().model;
   const std::int64_t unit = column_unit(transformer, split);
+  if (budget.fits(split)) return split;
   std::vector<std::int64_t> caps(budget.devices());
-  for (int round = 0; round < kRounds && !budget.fits(split); ++round) {
-    for (std::size_t d = 0; d < caps.size(); ++d) {
-      caps[d] = budget.max_columns(d, split.heads[d], cut) / unit;
-      split.columns[d] /= unit;
-    }
-    split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate / unit);
-    for (std::int64_t& columns : split.columns) columns *= unit;
-    for (std::size_t d = 0; d < caps.size(); ++d) {
-      caps[d] = budget.max_heads(d, split.columns[d], cut);
-    }
-    split.heads = rebalance(split.heads, caps, capacities, transformer.heads);
+  for (std::size_t d = 0; d < caps.size(); ++d) {
+    caps[d] = budget.max_columns(d, split.heads[d], cut) / unit;
+    split.columns[d] /= unit;
   }
+  split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate / unit);
+  for (std::int64_t& columns : split.columns) columns *= unit;
+  for (std::size_t d = 0; d < caps.size(); ++d) {
+    caps[d] = budget.max_heads(d, split.columns[d], cut);
+  }
+  split.heads = rebalance(split.heads, caps, capacities, transformer.heads);
   return split;
 }
 

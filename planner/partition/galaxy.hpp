@@ -13,13 +13,17 @@ namespace tandem::planner {
 // Throws Error if that takes no time.
 [[nodiscard]] std::vector<double> capacities(const Plan& plan);
 
-// Galaxy's Algorithm 1: heads and columns in proportion to capacity; then, columns first, what
-// exceeds a device's memory goes to the devices with memory to spare, in proportion to their
-// capacity, and so on with what those cannot hold. Whole numbers by largest remainder, never past a
-// memory limit. Two additions: columns and heads are balanced again (up to three times in all)
-// while memory is still exceeded; and key/value heads are first counted as if no device cut a group
-// of query heads, then, if that fails, as if every one did. The result fits budget.fits(), or else
-// the heuristic has found nothing that does.
+// Galaxy's Algorithm 1, line by line: heads and columns in proportion to capacity; then, first of
+// columns (line 21), then of heads beside those (line 22), what exceeds a device's memory goes to
+// the devices with memory to spare, in proportion to their capacity, and so on with what those
+// cannot hold (lines 10 to 19). As in the paper that is done once: it fails (line 24) although some
+// split fits where heads would have to move to make room for columns of another device, which
+// exact_split() and any_split() find.
+//   What the paper leaves open: numbers are whole by largest remainder, never past a memory limit;
+// columns are dealt in their unit, and in the least if that fails; key/value heads, of which the
+// paper's models have one a query head, are first counted as if no device cut a group of query
+// heads, then, if that fails, as if every one did.
+// The result fits budget.fits(), or else the heuristic has found nothing that does.
 [[nodiscard]] Split galaxy_split(const Budget& budget, std::span<const double> capacities);
 
 }  // namespace tandem::planner
