@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -83,6 +84,42 @@ TEST_CASE("cli/experiment: Tables 3 and 8 are met within 15% but for rows that a
   const Errors errors = errors_of(report("tpi-table3"));
   CHECK(errors.predicted == 42);
   CHECK(errors.within >= 21);
+}
+
+TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that are explained") {
+  const Errors rates = errors_of(report("mdi-rates"));
+  CHECK(rates.calibrated == 5);
+  CHECK(rates.predicted == 27);
+  CHECK(rates.within >= 13);
+  const Errors memory = errors_of(report("mdi-memory"));
+  CHECK(memory.calibrated == 3);
+  CHECK(memory.predicted == 48);
+  CHECK(memory.within >= 44);
+}
+
+TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it") {
+  const Json json = report("mdi-figure13");
+  const auto value = [&](const char* nodes, const char* samples, const char* jitter,
+                         const char* quantity) {
+    for (const Json& row : json.at("rows")) {
+      const Json& keys = row.at("keys");
+      if (keys.at("nodes") == nodes && keys.at("samples") == samples &&
+          keys.at("jitter_ms") == jitter && row.at("quantity") == quantity)
+        return row.at("tandem").get<double>();
+    }
+    FAIL("no such row");
+    return 0.0;
+  };
+  for (const auto& [nodes, least, twice] : {std::array{"2", "2", "4"}, std::array{"3", "3", "6"}}) {
+    CAPTURE(nodes);
+    const double still = value(nodes, least, "0", "tokens_per_s");
+    CHECK(value(nodes, least, "10", "tokens_per_s") < 0.85 * still);
+    CHECK(value(nodes, twice, "10", "tokens_per_s") > 0.97 * still);
+  }
+  // No message, no jitter; the thesis's variances add up over the messages of a round.
+  CHECK(value("1", "1", "10", "interval_sd_ms") == value("1", "1", "0", "interval_sd_ms"));
+  CHECK(value("2", "2", "10", "interval_sd_ms") > 10.0);
+  CHECK(value("3", "3", "10", "interval_sd_ms") > value("2", "2", "10", "interval_sd_ms"));
 }
 
 TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here") {

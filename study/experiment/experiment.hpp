@@ -60,6 +60,9 @@ struct Experiment {
 [[nodiscard]] const std::vector<Experiment>& experiments();
 
 ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress);
+ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
+ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress);
+ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table1(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table2(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table3(const Scenarios& scenarios, Progress& progress);

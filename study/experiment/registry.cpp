@@ -18,6 +18,12 @@ const std::vector<Experiment>& experiments() {
        "experiment_table.py", tpi_figure5},
       {"tpi-figure6", "TPI-LLM, figure 6: standalone, model parallelism and TPI-LLM",
        "experiment_table.py", tpi_figure6},
+      {"mdi-figure13", "MDI-LLM, figure 13: jitter, and what waiting samples absorb of it",
+       "experiment_table.py", mdi_figure13},
+      {"mdi-memory", "MDI-LLM, Tables IV, VII and X: memory of every node", "experiment_table.py",
+       mdi_memory},
+      {"mdi-rates", "MDI-LLM, section 4: tokens a second on one to three boards",
+       "experiment_table.py", mdi_rates},
       {"collectives", "which all-reduce is fastest, over size, latency, bandwidth and devices",
        "collectives.py", collectives_map},
   };

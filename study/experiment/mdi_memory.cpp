@@ -1,0 +1,100 @@
+// MDI-LLM, Tables IV, VII and X: memory of every node.
+
+#include "model/memory.hpp"
+#include "model/text_table.hpp"
+#include "study/experiment/mdi.hpp"
+#include "study/experiment/tpi.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr double kGB = 1e9;
+
+// What a node of MDI-LLM takes: Python, PyTorch and CUDA, and a multiple of its weights, which lie
+// in memory that cpu and GPU share.
+struct NodeMemory {
+  double starter_bytes = 0.0;
+  double secondary_bytes = 0.0;
+  double copies = 1.0;
+};
+
+class Nodes {
+ public:
+  explicit Nodes(const Scenarios& scenarios)
+      : scenarios_(scenarios),
+        rates_(scenarios.paper("mdi_rates")),
+        table_(scenarios.paper("mdi_memory")),
+        boards_(scenarios.platform("jetson-tx2x3")) {
+    const double small = weights("nanogpt-7", "3", 1);
+    const double large = weights("gpt2-medium", "3", 1);
+    memory_.copies =
+        (paper("gpt2-medium", "3", 1) - paper("nanogpt-7", "3", 1)) * kGB / (large - small);
+    memory_.secondary_bytes = paper("nanogpt-7", "3", 1) * kGB - memory_.copies * small;
+    memory_.starter_bytes = paper("gpt2", "1", 0) * kGB - memory_.copies * weights("gpt2", "1", 0);
+  }
+
+  [[nodiscard]] ExperimentReport report(Progress& progress) const {
+    ExperimentReport report{
+        .key_names = {"model", "nodes", "node"},
+        .rows = {},
+        .remarks = {"a node takes its program and a multiple of its weights; GB are decimal",
+                    "program " + gigabytes(memory_.starter_bytes) +
+                        " of the starter (gpt2 on one node), " +
+                        gigabytes(memory_.secondary_bytes) +
+                        " of the others (nanogpt-7, second of three nodes)",
+                    "weights " + model::fixed(memory_.copies, 3) +
+                        " times (gpt2-medium, second of three nodes): 1 would be theirs alone"}};
+    progress.expect(table_.rows.size());
+    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+      const std::string& model = table_.at(i, "model");
+      const std::string& nodes = table_.at(i, "nodes");
+      const auto count = static_cast<std::size_t>(std::stoul(nodes));
+      for (std::size_t node = 0; node < count; ++node) {
+        const bool calibrated =
+            (model == "gpt2" && nodes == "1") ||
+            ((model == "nanogpt-7" || model == "gpt2-medium") && nodes == "3" && node == 1);
+        const double program = node == 0 ? memory_.starter_bytes : memory_.secondary_bytes;
+        report.rows.push_back({.keys = {model, nodes, std::to_string(node + 1)},
+                               .quantity = "memory_gb",
+                               .paper = paper_reading(table_, i, column(node)),
+                               .tandem = Reading::number(
+                                   (program + memory_.copies * weights(model, nodes, node)) / kGB),
+                               .calibrated = calibrated});
+      }
+      progress.advance(1);
+    }
+    return report;
+  }
+
+ private:
+  [[nodiscard]] static std::string gigabytes(double bytes) {
+    return model::fixed(bytes / kGB, 3) + " GB";
+  }
+  [[nodiscard]] static std::string column(std::size_t node) {
+    return "node" + std::to_string(node + 1) + "_gb";
+  }
+  [[nodiscard]] double paper(const std::string& model, const std::string& nodes,
+                             std::size_t node) const {
+    return paper_reading(table_, mdi_row(table_, model, nodes), column(node)).value;
+  }
+  [[nodiscard]] double weights(const std::string& model, const std::string& nodes,
+                               std::size_t node) const {
+    const MdiRun run = mdi_run(rates_, mdi_row(rates_, model, nodes));
+    const planner::Plan plan = mdi_plan(boards_, {}, scenarios_.model(model), run);
+    return model::weight_bytes(plan.model, plan.devices.at(node).share);
+  }
+
+  const Scenarios& scenarios_;
+  model::Csv rates_;
+  model::Csv table_;
+  model::Cluster boards_;
+  NodeMemory memory_{};
+};
+
+}  // namespace
+
+ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress) {
+  return Nodes(scenarios).report(progress);
+}
+
+}  // namespace tandem::study

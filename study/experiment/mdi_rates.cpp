@@ -1,0 +1,70 @@
+// MDI-LLM, section 4: tokens a second of recurrent pipelines on one to three Jetson TX2.
+
+#include <algorithm>
+
+#include "model/text_table.hpp"
+#include "study/experiment/mdi.hpp"
+#include "study/experiment/tpi.hpp"
+
+namespace tandem::study {
+namespace {
+
+// Plots of three nodes end at so many tokens of all samples together.
+constexpr std::int64_t kNanoGptCounted = 2000;
+constexpr std::int64_t kGpt2Counted = 800;
+
+// Where the plot of a run of three samples ends before they do; 0: it does not.
+std::int64_t counted(const MdiRun& run) {
+  if (run.caches || run.blocks.size() < 3) return 0;
+  return run.model.starts_with("nanogpt") ? kNanoGptCounted : kGpt2Counted;
+}
+
+std::vector<std::string> remarks(const MdiBoard& board) {
+  return {
+      "boards and network: scenarios/platforms/jetson-tx2x3.xml, from data sheets; blocks, "
+      "samples and lengths as the thesis has them, prompts of 8 tokens",
+      "a block's kernels take " + model::fixed(1e3 * board.block_s, 2) +
+          " ms to launch (nanogpt-12 on one node), " + model::fixed(1e3 * board.cached_block_s, 2) +
+          " ms in the version with caches (nanollama-304m on one node)",
+      "products at " + model::fixed(1e-9 * board.flop_rate, 0) +
+          " Gflop/s (gpt2-large on one node)",
+      "a message takes " + model::fixed(1e3 * board.message_s, 1) +
+          " ms of its ends' computing (nanogpt-12 on two nodes) and " +
+          model::fixed(1e9 * board.message_s_per_byte, 0) +
+          " ns a byte beside the wire (gpt2-medium on two): Python objects through sockets",
+      "without caches a step computes and sends its whole context, at most the model's, of "
+      "which the head computes the last row; NanoGPT's is on the last node and computes and "
+      "returns all rows",
+      "three nodes generate three samples, and their plots end where two samples would: 'as "
+      "plotted' counts up to there, 'all tokens' to the end, with longer contexts"};
+}
+
+}  // namespace
+
+ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress) {
+  const MdiTestbed testbed = calibrated_mdi(scenarios);
+  const model::Csv& table = testbed.rates;
+  ExperimentReport report{
+      .key_names = {"model", "nodes", "counted"}, .rows = {}, .remarks = remarks(testbed.board)};
+  progress.expect(table.rows.size());
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    MdiRun run = mdi_run(table, i);
+    const model::Transformer transformer = scenarios.model(run.model);
+    const auto add = [&](const std::string& which) {
+      report.rows.push_back(
+          {.keys = {run.model, table.at(i, "nodes"), which},
+           .quantity = "tokens_per_s",
+           .paper = paper_reading(table, i, "tokens_per_s"),
+           .tandem = Reading::number(mdi_rate(testbed.boards, testbed.board, transformer, run)),
+           .calibrated = std::ranges::count(testbed.calibrated, i) > 0});
+    };
+    run.counted = counted(run);
+    if (run.counted > 0) add("as plotted");
+    run.counted = 0;
+    add("all tokens");
+    progress.advance(1);
+  }
+  return report;
+}
+
+}  // namespace tandem::study
