@@ -49,6 +49,12 @@ struct FormatBlock {
   return (columns + block.elements - 1) / block.elements * block.bytes;
 }
 
+// Whether products read inputs in 8 bits, and sum integers: part of what a product with such weights
+// is, on every machine (exec/kernels/integer_product.hpp). Others read f32.
+[[nodiscard]] constexpr bool multiplies_integers(WeightFormat format) {
+  return format == WeightFormat::q8_0 || format == WeightFormat::q4_0;
+}
+
 // "f32", "f16", "bf16", "q8_0", "q4_0": names of flags and files.
 [[nodiscard]] std::string_view to_string(WeightFormat format);
 // Nothing if `name` is none of them.

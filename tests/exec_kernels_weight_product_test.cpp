@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/weight_product.hpp"
+#include "exec/weights/aligned_buffer.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "kernel_test_support.hpp"
 
@@ -89,6 +91,21 @@ struct Operands {
   WeightProduct product;
 };
 
+// The inputs that a product multiplies: as they are, or in 8 bits.
+Matrix inputs_of(const Operands& o, Case c) {
+  Matrix x = as_matrix(o.x, c.tokens, c.depth);
+  if (!model::multiplies_integers(o.format)) return x;
+  const std::int64_t blocks = c.depth / kInputBlock;
+  AlignedBuffer memory(static_cast<std::size_t>(IntegerInputs::bytes(1, blocks)));
+  const IntegerInputs in = IntegerInputs::at(memory.data(), 1, blocks);
+  for (std::int64_t t = 0; t < c.tokens; ++t) {
+    plain_kernels().quantise(o.x.data() + t * c.depth, blocks, in);
+    for (std::int64_t k = 0; k < c.depth; ++k)
+      x.at(t, k) = in.q[k] * static_cast<double>(in.scales[k / kInputBlock]);
+  }
+  return x;
+}
+
 template <class Body>
 void for_all(const Body& body) {
   for (const WeightFormat format : model::kWeightFormats) {
@@ -110,8 +127,7 @@ void for_all(const Body& body) {
 TEST_CASE("kernels/weight product: the sum of products of what is decoded, tolerance as of f32") {
   for_all([](Case c, WeightFormat format) {
     Operands o(c, format);
-    const Matrix wanted =
-        times_transposed(as_matrix(o.x, c.tokens, c.depth), as_matrix(o.w, c.outputs, c.depth));
+    const Matrix wanted = times_transposed(inputs_of(o, c), as_matrix(o.w, c.outputs, c.depth));
     testing::for_every_target([&] {
       std::ranges::fill(o.y, NAN);
       product(o.product);
@@ -124,7 +140,7 @@ TEST_CASE("kernels/weight product: gated, silu(x gate) (x up)") {
   for_all([](Case c, WeightFormat format) {
     if (c.tokens > kGatedRows || c.depth > 4096) return;
     Operands o(c, format);
-    const Matrix x = as_matrix(o.x, c.tokens, c.depth);
+    const Matrix x = inputs_of(o, c);
     const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
     const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
     const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
@@ -153,7 +169,7 @@ TEST_CASE("kernels/weight product: outputs are the same bits however they are sp
 
 TEST_CASE("kernels/weight product: unpacked rows are the codec's numbers, bit for bit") {
   for_all([](Case c, WeightFormat format) {
-    if (format == WeightFormat::f32) return;
+    if (format == WeightFormat::f32 || model::multiplies_integers(format)) return;
     const Operands o(c, format);
     testing::for_every_target([&] {
       std::vector<float> row(static_cast<std::size_t>(c.depth));

@@ -6,6 +6,7 @@ tandem_tests(
     exec_compute_test.cpp
     exec_compute_touches_test.cpp
     exec_kernels_attention_test.cpp
+    exec_kernels_integer_product_test.cpp
     exec_kernels_product_test.cpp
     exec_kernels_rowwise_test.cpp
     exec_kernels_thread_pool_test.cpp

@@ -11,7 +11,9 @@
 namespace tandem::exec {
 
 // y[t, o] = sum over k of x[t, k] w[o, k], where w are the numbers that exec/weights/block_codec
-// decodes. Weights must be finite.
+// decodes. Weights must be finite. Of formats that multiply integers, x are the numbers in 8 bits
+// that exec/kernels/integer_product.hpp says, which also has the order of addition: such a product
+// is the same bits on every machine and beside any other tokens.
 struct WeightProduct {
   const float* x = nullptr;  // [tokens, depth]
   std::int64_t x_stride = 0;
@@ -34,19 +36,19 @@ struct WeightProduct {
   }
 };
 
-// Up to kDecodedRows tokens read the weights as they are, once; more of them unpack tiles of rows
-// that a second-level cache holds. The result of one output does not depend on the other outputs of
-// the call, so it is the same however outputs are split. Nothing is read beyond the last block.
+// Of 16-bit weights up to kDecodedRows tokens read them as they are, once; more of them unpack
+// tiles of rows that a second-level cache holds. The result of one output does not depend on the
+// other outputs of the call, so it is the same however outputs are split. Nothing is read beyond
+// the last block.
 void product(const WeightProduct& p);
 inline constexpr std::int64_t kDecodedRows = 8;
 
 // y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), of up to kGatedRows tokens; `up` has w's shape.
 void gated_product(const WeightProduct& p, const std::byte* up);
 
-// Parts of these, for weights in other formats than f32:
-// up to kDecodedRows tokens,
+// Parts of these, for weights of 16 bits: up to kDecodedRows tokens,
 void stored_product(const WeightProduct& p);
-// and `count` weights of a row, which begins with whole blocks, as f32.
+// and `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
 
 }  // namespace tandem::exec

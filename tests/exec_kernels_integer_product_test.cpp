@@ -1,0 +1,187 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "exec/kernels/integer_product.hpp"
+#include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/block_codec.hpp"
+#include "kernel_test_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::WeightFormat;
+using testing::random_floats;
+
+struct Case {
+  std::int64_t tokens, outputs, blocks;
+};
+
+constexpr Case kCases[] = {{1, 1, 1},   {1, 37, 3},  {2, 9, 2},   {3, 7, 5},    {4, 16, 8},
+                           {5, 13, 3},  {6, 5, 6},   {7, 33, 64}, {8, 12, 7},   {9, 31, 4},
+                           {16, 48, 9}, {21, 13, 3}, {33, 50, 2}, {70, 17, 12}, {5, 3, 1030}};
+
+std::vector<WeightFormat> integer_formats() {
+  std::vector<WeightFormat> formats;
+  for (const WeightFormat format : model::kWeightFormats) {
+    if (model::multiplies_integers(format)) formats.push_back(format);
+  }
+  return formats;
+}
+
+// Inputs of a product, of all magnitudes and with blocks of zeros.
+std::vector<float> inputs(const Case& c) {
+  std::vector<float> x = random_floats(c.tokens * c.blocks * kInputBlock, 5);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto block = static_cast<int>(i) / 32;
+    x[i] = block % 7 == 3 ? 0.0F : std::ldexp(x[i], (block * 5) % 23 - 12);
+  }
+  return x;
+}
+
+struct Quantised {
+  Quantised(const IntegerKernels& kernels, const Case& c, const std::vector<float>& x)
+      : memory(static_cast<std::size_t>(IntegerInputs::bytes(c.tokens, c.blocks))),
+        at(IntegerInputs::at(memory.data(), c.tokens, c.blocks)) {
+    std::fill_n(memory.data(), memory.size(), std::byte{0xa5});
+    for (std::int64_t t = 0; t < c.tokens; ++t)
+      kernels.quantise(x.data() + t * c.blocks * kInputBlock, c.blocks, at.token(t));
+  }
+  AlignedBuffer memory;
+  IntegerInputs at;
+};
+
+std::vector<std::byte> weights(WeightFormat format, const Case& c) {
+  const std::int64_t numbers = c.outputs * c.blocks * kInputBlock;
+  std::vector<std::byte> stored(static_cast<std::size_t>(model::row_bytes(format, numbers)));
+  encode(format, random_floats(numbers, 9), stored);
+  return stored;
+}
+
+std::vector<float> multiplied(const IntegerKernels& kernels, WeightFormat format, const Case& c,
+                              const IntegerInputs& x, const std::vector<std::byte>& w) {
+  std::vector<float> y(static_cast<std::size_t>(c.tokens * c.outputs), NAN);
+  kernels.multiply({.x = x,
+                    .w = w.data(),
+                    .w_stride = model::row_bytes(format, c.blocks * kInputBlock),
+                    .format = format,
+                    .y = y.data(),
+                    .y_stride = c.outputs,
+                    .tokens = c.tokens,
+                    .outputs = c.outputs,
+                    .blocks = c.blocks});
+  return y;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+template <class Body>
+void for_all(const Body& body) {
+  for (const WeightFormat format : integer_formats()) {
+    CAPTURE(to_string(format));
+    for (const Case& c : kCases) {
+      CAPTURE(c.tokens);
+      CAPTURE(c.outputs);
+      CAPTURE(c.blocks);
+      body(format, c);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels/integer product: of plain code, float64 on the same inputs in 8 bits") {
+  for_all([](WeightFormat format, const Case& c) {
+    const Quantised x(plain_kernels(), c, inputs(c));
+    const std::vector<std::byte> w = weights(format, c);
+    const std::vector<float> got = multiplied(plain_kernels(), format, c, x.at, w);
+    std::vector<float> numbers(static_cast<std::size_t>(c.outputs * c.blocks * kInputBlock));
+    decode(format, w, numbers);
+    for (std::int64_t t = 0; t < c.tokens; ++t) {
+      const IntegerInputs in = x.at.token(t);
+      for (std::int64_t o = 0; o < c.outputs; ++o) {
+        double sum = 0.0;
+        double magnitude = 0.0;
+        for (std::int64_t k = 0; k < c.blocks * kInputBlock; ++k) {
+          const double one =
+              static_cast<double>(
+                  numbers[static_cast<std::size_t>(o * c.blocks * kInputBlock + k)]) *
+              in.q[k] * static_cast<double>(in.scales[k / kInputBlock]);
+          sum += one;
+          magnitude += std::abs(one);
+        }
+        const double error =
+            std::abs(static_cast<double>(got[static_cast<std::size_t>(t * c.outputs + o)]) - sum);
+        CHECK(error <= 0x1p-23 * magnitude * (2.0 + static_cast<double>(c.blocks) / kChains));
+      }
+    }
+  });
+}
+
+TEST_CASE("kernels/integer product: every instruction set gives the bits of plain code") {
+  for_all([](WeightFormat format, const Case& c) {
+    const std::vector<float> x = inputs(c);
+    const Quantised plain(plain_kernels(), c, x);
+    const std::vector<std::byte> w = weights(format, c);
+    const std::vector<float> wanted = multiplied(plain_kernels(), format, c, plain.at, w);
+    for (const IntegerKernels& kernels : integer_kernels()) {
+      CAPTURE(kernels.name);
+      const Quantised own(kernels, c, x);
+      CHECK(std::memcmp(own.memory.data(), plain.memory.data(), own.memory.size()) == 0);
+      CHECK(same_bits(multiplied(kernels, format, c, own.at, w), wanted));
+    }
+  });
+}
+
+TEST_CASE("kernels/integer product: a token's results are the same bits beside any others") {
+  for_all([](WeightFormat format, const Case& c) {
+    const std::vector<float> x = inputs(c);
+    const std::vector<std::byte> w = weights(format, c);
+    for (const IntegerKernels& kernels : integer_kernels()) {
+      CAPTURE(kernels.name);
+      const Quantised own(kernels, c, x);
+      const std::vector<float> all = multiplied(kernels, format, c, own.at, w);
+      for (const std::int64_t t : {std::int64_t{0}, c.tokens - 1}) {
+        const std::vector<float> one =
+            multiplied(kernels, format, {1, c.outputs, c.blocks}, own.at.token(t), w);
+        CHECK(std::memcmp(one.data(), all.data() + t * c.outputs, one.size() * sizeof(float)) == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("kernels/integer product: inputs to the nearest of 255 levels of their block") {
+  const Case c{1, 1, 6};
+  std::vector<float> x(static_cast<std::size_t>(c.blocks * kInputBlock), 0.0F);
+  const auto block = [&](std::int64_t b) {
+    return std::span(x).subspan(static_cast<std::size_t>(b * kInputBlock), 32);
+  };
+  std::ranges::copy(random_floats(32, 3), block(0).begin());
+  block(1)[4] = std::numeric_limits<float>::infinity();
+  block(2)[31] = std::numeric_limits<float>::quiet_NaN();
+  block(3)[0] = 0x1p-101F;  // nothing is left of it
+  block(4)[0] = 127.0F;
+  block(4)[1] = 2.5F;  // to even
+  block(4)[2] = -3.5F;
+  for (const IntegerKernels& kernels : integer_kernels()) {
+    CAPTURE(kernels.name);
+    const Quantised own(kernels, c, x);
+    for (std::size_t i = 0; i < 32; ++i)
+      CHECK(std::abs(own.at.scales[0] * own.at.q[i] - x[i]) <= 0.501F * own.at.scales[0]);
+    CHECK(std::isnan(own.at.scales[1]));
+    CHECK(std::isnan(own.at.scales[2]));
+    CHECK(own.at.scales[3] == 0.0F);
+    CHECK(own.at.scales[4] == 1.0F);
+    CHECK(static_cast<int>(own.at.q[4 * 32 + 1]) == 2);
+    CHECK(static_cast<int>(own.at.q[4 * 32 + 2]) == -4);
+    CHECK(own.at.sums[4] == 127 + 2 - 4);
+    CHECK(own.at.scales[5] == 0.0F);
+    CHECK(own.at.scales[6] == 0.0F);  // padding
+  }
+}
+
+}  // namespace tandem::exec
