@@ -180,8 +180,10 @@ void prompt(benchmark::State& state, WeightFormat format) {
 void add_all() {
   for (const WeightFormat format : model::kWeightFormats) {
     const std::string name(to_string(format));
-    const auto add = [&](const std::string& kind, auto body) {
-      return benchmark::RegisterBenchmark((kind + "/" + name).c_str(),
+    const auto add = [&](std::string kind, auto body) {
+      kind += "/";
+      kind += name;
+      return benchmark::RegisterBenchmark(kind.c_str(),
                                           [=](benchmark::State& state) { body(state, format); })
           ->Unit(benchmark::kMillisecond);
     };

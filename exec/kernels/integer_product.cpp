@@ -104,8 +104,8 @@ const IntegerKernels& plain_kernels() {
 }
 
 std::span<const IntegerKernels> integer_kernels() {
-  static const std::vector<IntegerKernels> kKernels = runnable();
-  return kKernels;
+  static const std::vector<IntegerKernels> kernels = runnable();
+  return kernels;
 }
 
 }  // namespace tandem::exec

@@ -28,7 +28,7 @@ TANDEM_AVX2 void quantise(const float* x, std::int64_t blocks, const IntegerInpu
       const float* const in = x + b * kInputBlock;
       __m256 v[4];
       __m256i most = _mm256_setzero_si256();
-      for (int i = 0; i < 4; ++i) {
+      for (std::int64_t i = 0; i < 4; ++i) {
         v[i] = _mm256_loadu_ps(in + 8 * i);
         most = _mm256_max_epu32(most, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
       }
@@ -142,8 +142,8 @@ void multiply(const IntegerProduct& p) {
 
 const IntegerKernels* avx2_kernels() {
   static constexpr IntegerKernels kKernels{"avx2", quantise, multiply};
-  const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                   __builtin_cpu_supports("f16c") != 0;
+  // Every processor with AVX2 has F16C.
+  const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   return has ? &kKernels : nullptr;
 }
 

@@ -296,10 +296,10 @@ TANDEM_VNNI void pack(const IntegerProduct& p, bool as_signed, const WeightPanel
   for (std::int64_t b = 0; b < p.blocks; ++b) {
     __m512i four[2][4];  // of rows 0 to 7, and 8 to 15: numbers i and i + 16 of four rows, twice
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
+    for (std::int64_t half = 0; half < 2; ++half) {
       __m512i z[4];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+      for (std::int64_t i = 0; i < 4; ++i) {
         z[i] = pair<kFormat>(rows[8 * half + i] + b * kBytes, rows[8 * half + i + 4] + b * kBytes,
                              as_signed);
         _mm_prefetch(rows[8 * half + i] + b * kBytes + 16 * p.w_stride, _MM_HINT_T1);
@@ -316,7 +316,7 @@ TANDEM_VNNI void pack(const IntegerProduct& p, bool as_signed, const WeightPanel
     }
     std::byte* const out = to.q + b * WeightPanel::kBlockBytes;
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; i < 4; ++i) {
       _mm512_store_si512(out + 64 * i, _mm512_shuffle_i32x4(four[0][i], four[1][i], 0x88));
       _mm512_store_si512(out + 64 * (i + 4), _mm512_shuffle_i32x4(four[0][i], four[1][i], 0xdd));
     }
@@ -343,7 +343,7 @@ TANDEM_VNNI_INLINE void panel_tokens(const WeightPanel& w, std::int32_t offset,
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) dots[t] = _mm512_set1_epi32(-offset * x.sums[t * x.stride + b]);
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
+      for (std::int64_t i = 0; i < 8; ++i) {
         const __m512i four = _mm512_load_si512(q + 64 * i);
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
@@ -430,7 +430,7 @@ const IntegerKernels* vnni_kernels() {
   const bool has =
       __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
       __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-      __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("f16c") != 0;
+      __builtin_cpu_supports("avx512vnni") != 0;
   return has ? &kKernels : nullptr;
 }
 
