@@ -49,8 +49,8 @@ struct FormatBlock {
   return (columns + block.elements - 1) / block.elements * block.bytes;
 }
 
-// Whether products read inputs in 8 bits, and sum integers: part of what a product with such weights
-// is, on every machine (exec/kernels/integer_product.hpp). Others read f32.
+// Whether products read inputs in 8 bits, and sum integers: part of what a product with such
+// weights is, on every machine (exec/kernels/integer_product.hpp). Others read f32.
 [[nodiscard]] constexpr bool multiplies_integers(WeightFormat format) {
   return format == WeightFormat::q8_0 || format == WeightFormat::q4_0;
 }
