@@ -16,6 +16,7 @@
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
+#include "cli/terminal/bound_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
@@ -24,6 +25,7 @@
 #include "model/quantity_text.hpp"
 #include "model/stated_profiles.hpp"
 #include "model/text_table.hpp"
+#include "planner/bound.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
@@ -161,6 +163,12 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
 // Whether requests go round the stages of `plan`.
 bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
   return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
+}
+
+// Of the one request that `plan` is for; many share steps, which no bound knows of.
+std::optional<planner::RequestBound> bound_of(const planner::Plan& plan,
+                                              const std::optional<Served>& served) {
+  return served ? std::nullopt : planner::request_bound(plan);
 }
 
 Json summary_json(const planner::Plan& plan, const std::string& path) {
@@ -409,12 +417,16 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
-    summary["bound"] = round ? bound_json(plan) : Json();
+    const std::optional<planner::RequestBound> bound =
+        round ? std::nullopt : bound_of(plan, served);
+    summary["bound"] = round ? rate_bound_json(plan) : bound ? bound_json(*bound) : Json();
+    summary["equation5"] = bound ? equation5_json(*bound) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (ring) print_ring(plan, *ring, out);
-    if (round) print_bound(plan, out);
+    if (round) print_rate_bound(plan, out);
+    if (const auto bound = round ? std::nullopt : bound_of(plan, served)) print_bound(*bound, out);
     if (served && served->best_chunk) {
       out << "\nfirst tokens are predicted to be earliest with prompts read "
           << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +

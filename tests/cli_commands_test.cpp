@@ -385,3 +385,45 @@ TEST_CASE("cli/plan: a measured disk is the one that is planned with") {
   CHECK(disks(1e3, "") == std::vector{1e3, 1e3});  // emulated: no faster than the real one
   CHECK(disks(1e3, "sofa=") == std::vector{stated[0], 1e3});
 }
+
+TEST_CASE("cli/plan: says how far from the best possible it is, and of equation 5 apart") {
+  const Kitchen bench;
+  for (const std::string strategy : {"tensor", "galaxy", "pipeline"}) {
+    CAPTURE(strategy);
+    const Words words{"plan",       "--model", "bert-l", "--platform", "home4",
+                      "--strategy", strategy,  "--out",  "made.json"};
+    Words json = words;
+    json.emplace_back("--json");
+    const Json plan = Json::parse(bench.good(json));
+    const Json& bound = plan.at("bound");
+    const double planned = bound.at("planned_s").get<double>();
+    const double least = bound.at("lower_bound_s").get<double>();
+    CHECK(bound.at("objective") == "request");
+    CHECK(0.0 < least);
+    CHECK(least <= planned);
+    CHECK(bound.at("gap_percent").get<double>() == doctest::Approx((planned / least - 1) * 100));
+    CHECK(plan.at("equation5").is_null() == (strategy == "pipeline"));
+    const std::string table = bench.good(words);
+    CHECK(contains(table, "% of the best possible split"));
+    CHECK(contains(table, "equation 5") == (strategy != "pipeline"));
+  }
+  const Json alone = Json::parse(bench.good({"plan", "--model", "bert-l", "--platform", "home4",
+                                             "--strategy", "local", "--out", "m.json", "--json"}));
+  CHECK(alone.at("bound").is_null());
+}
+
+TEST_CASE("cli/plan: the exact partition has the least equation 5") {
+  const Kitchen bench;
+  const auto seconds = [&](const std::string& partition) {
+    return Json::parse(bench.good({"plan", "--model", "gpt2-l", "--platform", "home4",
+                                   "--partition", partition, "--out", "m.json", "--json"}))
+        .at("equation5")
+        .at("planned_s")
+        .get<double>();
+  };
+  const double exact = seconds("exact");
+  for (const char* const other : {"galaxy", "equal", "auto", "4:3:2:1"}) {
+    CAPTURE(other);
+    CHECK(exact <= seconds(other) * (1 + 1e-9));
+  }
+}

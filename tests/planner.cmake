@@ -4,6 +4,7 @@ tandem_tests(
     planner_allreduce_search_test.cpp
     planner_announcement_test.cpp
     planner_collective_halves_test.cpp
+    planner_bound_test.cpp
     planner_chain_test.cpp
     planner_chunk_test.cpp
     planner_division_test.cpp

@@ -35,14 +35,14 @@ void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream
       << '\n';
 }
 
-void print_bound(const planner::Plan& plan, std::ostream& out) {
+void print_rate_bound(const planner::Plan& plan, std::ostream& out) {
   const planner::RateBound bound = planner::rate_bound(plan);
   out << "a request every " << to_text(model::Seconds{bound.planned_s}) << ", "
       << model::fixed(gap_percent(bound), 1) << "% more than the lower bound "
       << to_text(model::Seconds{bound.lower_bound_s}) << " of any split of the layers\n";
 }
 
-Json bound_json(const planner::Plan& plan) {
+Json rate_bound_json(const planner::Plan& plan) {
   const planner::RateBound bound = planner::rate_bound(plan);
   return {{"objective", "throughput"},
           {"planned_s", bound.planned_s},

@@ -14,10 +14,10 @@ namespace tandem::cli {
 // flight and at most.
 void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream& out);
 // Prints how far the plan is from the lower bound of all splits.
-void print_bound(const planner::Plan& plan, std::ostream& out);
+void print_rate_bound(const planner::Plan& plan, std::ostream& out);
 
 // The same as the fields `recurrent` and `bound` of `--json`.
 [[nodiscard]] nlohmann::ordered_json ring_json(const planner::Plan& plan, const model::Ring& ring);
-[[nodiscard]] nlohmann::ordered_json bound_json(const planner::Plan& plan);
+[[nodiscard]] nlohmann::ordered_json rate_bound_json(const planner::Plan& plan);
 
 }  // namespace tandem::cli

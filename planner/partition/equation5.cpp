@@ -191,6 +191,7 @@ std::optional<double> equation5_bound(const Budget& budget) {
   const auto devices = static_cast<std::int32_t>(plan.cluster.size());
   for (std::int32_t owners = 1; owners <= devices; ++owners) {
     std::vector<double> times;
+    times.reserve(static_cast<std::size_t>(devices));
     for (DeviceIndex device = 0; device < devices; ++device)
       times.push_back(timer.connective(device, timer.prompt_rows() / owners));
     std::sort(times.begin(), times.end());
