@@ -63,6 +63,12 @@ ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress)
 ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_table1(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_table4(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_table5(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_figure8(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_figure9(const Scenarios& scenarios, Progress& progress);
+ExperimentReport galaxy_scaling(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table1(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table2(const Scenarios& scenarios, Progress& progress);
 ExperimentReport tpi_table3(const Scenarios& scenarios, Progress& progress);
