@@ -32,6 +32,9 @@ def title(quantity):
     words = quantity.split("_")
     unit = UNITS.get(words[-1])
     text = " ".join(words[:-1] if unit else words)
+    if text.endswith(" per"):
+        return text[:-4].capitalize() + " a second"
+    text = text.replace("interval sd", "deviation of intervals")
     if text.endswith((" on", " off")):
         text = text.replace(" on", ", scheduler on").replace(" off", ", scheduler off")
     text = text.replace("ttft", "first token").replace("ms ", "scheduler alone, ").replace("tpi", "TPI-LLM")
