@@ -357,6 +357,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"partition"}, undivided + ", which does not split the model");
   if (!chosen.joins()) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
   if (!chosen.tiles) options.refuse({"tiles"}, undivided + ", which has none");
+  if (!chosen.streams)
+    options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
+  const std::string collective = options.text_or("allreduce", chosen.allreduce);
+  if (chosen.replicates && collective.find(',') != std::string::npos)
+    throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
+                ", of which new tokens exchange nothing; expected one collective");
   check_files(options, platform, model_name, show);
   model::Transformer transformer = load_model(model_name);
   if (const auto formats = dtype_of(options)) transformer.formats = *formats;
@@ -378,7 +384,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .cluster = sim::read_platform(platform).cluster,
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
-      .allreduce = options.text_or("allreduce", chosen.allreduce),
+      .allreduce = collective,
       .tiles = tiles(options),
       .evaluate = sim::replay,
       .master = options.text_or("master", ""),

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -133,5 +134,20 @@ TEST_CASE("cli/rows: a plan for a prompt of one token runs longer ones") {
     Words words = prompt;
     words.insert(words.end(), {"--emulate", "--pace", "nominal"});
     CHECK(bench.run(words)["tokens"] == expected);
+  }
+}
+
+TEST_CASE("cli/rows: flags that change nothing with sp are refused") {
+  const Shelf bench;
+  const Words sp{"plan", "--platform", "shelf4", "--model", "tiny", "--strategy", "sp"};
+  for (const auto& [flag, value, reason] :
+       {std::array{"--release", "late", "keeps all weights in memory"},
+        std::array{"--retain", "1", "keeps all weights in memory"},
+        std::array{"--allreduce", "ring,star", "expected one collective"},
+        std::array{"--tiles", "2", "which has none"}}) {
+    CAPTURE(flag);
+    Words words = sp;
+    words.insert(words.end(), {flag, value});
+    tandem::test::check_refused(bench, words, 2, reason);
   }
 }

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Samples that go round a pipeline: rate, latency and memory over their number, and where tensor parallelism is faster.
+
+    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent curve [--rounds 3]
+    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent map [--points]
+    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
+
+curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a
+step for each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis:
+GPT-2 and NanoLlama split as MDI-LLM did, with caches, on one to three devices. Each writes FOLDER/NAME.csv; plots/recurrent.py
+draws the first two. Measured runs want a quiet machine. Models have random weights of a geometry in scenarios/models.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+from emulation_fidelity import NETWORKS, platform
+
+SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios" / "models"
+# Every device's share is beyond what caches of the machine that emulates them hold from step to step: what they do hold is read
+# faster than a profile of the whole model says.
+MODEL = "gpt2"
+PROMPT, NEW = 8, 12
+SAMPLES = [1, 2, 3, 4, 6, 8, 12]
+LATENCIES_MS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5]
+MAP_SAMPLES = [1, 2, 4, 8, 16]
+POINTS = [(0.05, 1), (0.05, 8), (0.5, 1), (0.5, 4), (2, 1), (2, 8)]
+# A step for each sample; samples that share steps, as many steps as stages; all samples in one step of all devices.
+WAYS = {"recurrent": ("pipeline", []), "batched": ("pipeline", ["--policy", "continuous"]),
+        "tensor": ("tensor", ["--policy", "continuous", "--allreduce", "auto"])}
+THESIS = {"gpt2": [[12], [5, 7], [2, 5, 5]], "nanollama-304m": [[12], [5, 7], [2, 5, 5]]}  # blocks by device
+
+
+class Recurrent:
+    def __init__(self, tandem, folder, seconds):
+        self.tandem, self.folder, self.seconds = str(pathlib.Path(tandem).resolve()), pathlib.Path(folder), seconds
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def call(self, *words):
+        done = subprocess.run([self.tandem, *map(str, words)], text=True, capture_output=True)
+        if done.returncode != 0:
+            sys.exit(f"tandem {words[0]}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
+
+    def weights(self, model):
+        folder = self.folder / model
+        if not (folder / "config.json").exists():
+            self.call("model", "random", "--config", SCENARIOS / f"{model}.json", "--out", folder, "--quiet")
+        return folder
+
+    def profile(self, model):
+        path = self.folder / f"{model}.profile.json"
+        if not path.exists():
+            self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--disk", "none", "--out", path,
+                      "--quiet")
+        return path
+
+    def predict(self, name, xml, model, samples, *more):
+        """The prediction of a plan that is made here, and the plan."""
+        plan, out = self.folder / f"{name}.plan.json", self.folder / f"{name}.predicted.json"
+        (self.folder / f"{name}.xml").write_text(xml)
+        lengths = ["--samples", samples, "--prompt-tokens", PROMPT, "--new-tokens", NEW]
+        self.call("plan", "--platform", self.folder / f"{name}.xml", "--model", model, *lengths, *more, "--out", plan,
+                  "--quiet")
+        self.call("simulate", plan, "--samples", samples, *self.policy(more), "--out", out, "--quiet")
+        return json.loads(out.read_text()), plan
+
+    @staticmethod
+    def policy(more):
+        return list(more[more.index("--policy"):][:2]) if "--policy" in more else []
+
+    def measure(self, plan, model, samples, rounds, *more):
+        """The median of each figure over `rounds` runs."""
+        out, measured = plan.with_suffix(".measured.json"), []
+        for _ in range(rounds):
+            self.call("run", plan, "--weights", self.weights(model), "--emulate", "--allow-drift", "--ignore-eos", "--cache",
+                      self.folder / "cache", "--samples", samples, "--prompt-ids", self.prompt(), "--new-tokens", NEW,
+                      *self.policy(more), "--out", out, "--quiet")
+            measured.append(figures(json.loads(out.read_text())))
+        return {key: statistics.median(one[key] for one in measured) for key in measured[0]}
+
+    def prompt(self):
+        path = self.folder / "prompt.ids"
+        path.write_text(" ".join(str(1 + i) for i in range(PROMPT)))
+        return path
+
+    def write(self, name, rows):
+        with open(self.folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def figures(result):
+    latencies = [request["token_latency_s"]["mean"] for request in result["requests"]]
+    return {
+        "tokens_per_s": result["metrics"]["throughput_tokens_per_s"],
+        "latency_s": statistics.mean(latencies),
+        "cache_bytes": sum(device["peak_memory_bytes"]["kv_cache"] for device in result["devices"]),
+    }
+
+
+def both(predicted, measured):
+    row = {f"predicted_{key}": f"{value:.6g}" for key, value in predicted.items()}
+    return row | {f"measured_{key}": "" if measured is None else f"{measured[key]:.6g}" for key in predicted}
+
+
+def error(predicted, measured):
+    return f"{predicted['tokens_per_s']:7.1f} {measured['tokens_per_s']:7.1f} tokens/s  " \
+           f"{100 * (predicted['tokens_per_s'] / measured['tokens_per_s'] - 1):+5.1f}%"
+
+
+def curve(bench, arguments):
+    model, rows = MODEL, []
+    for network in arguments.networks:
+        for samples in arguments.samples or SAMPLES:
+            predicted, plan = bench.predict(f"curve-{network}-{samples}", platform(network, [4, 4, 4]), bench.weights(model),
+                                            samples, "--strategy", "pipeline", "--profile", bench.profile(model))
+            measured = bench.measure(plan, model, samples, arguments.rounds)
+            print(f"{network:5s} {samples:3d} samples {error(figures(predicted), measured)}", flush=True)
+            rows.append({"network": network, "samples": samples} | both(figures(predicted), measured))
+    bench.write("curve-" + "-".join(arguments.networks), rows)
+
+
+def of_strategies(bench, model, latency, samples, weights, more):
+    NETWORKS["map"] = ("1Gbps", f"{latency / 2}ms", "SPLITDUPLEX")  # a message passes two links
+    made = {}
+    for name, (strategy, choices) in WAYS.items():
+        file = f"map-{model}-{name}-{latency}-{samples}"
+        made[name] = bench.predict(file, platform("map", [4] * 4), weights, samples, "--strategy", strategy, *more, *choices)
+    return made
+
+
+def strategy_map(bench, arguments):
+    rows = []
+    for model, more in ((MODEL, ["--profile", bench.profile(MODEL)]), ("tinyllama-1.1b", [])):
+        weights = bench.weights(model) if more else SCENARIOS / f"{model}.json"
+        for latency in LATENCIES_MS:
+            for samples in arguments.samples or MAP_SAMPLES:
+                measures = arguments.points and more and (latency, samples) in POINTS
+                made = of_strategies(bench, model, latency, samples, weights, more)
+                row = {"model": model, "latency_ms": latency, "samples": samples}
+                for name, (predicted, plan) in made.items():
+                    row[f"{name}_tokens_per_s"] = f"{figures(predicted)['tokens_per_s']:.6g}"
+                    row[f"measured_{name}_tokens_per_s"] = ""
+                    if not measures:
+                        continue
+                    measured = bench.measure(plan, model, samples, arguments.rounds, *WAYS[name][1])
+                    row[f"measured_{name}_tokens_per_s"] = f"{measured['tokens_per_s']:.6g}"
+                    print(f"{name:9s} {latency:5.2f} ms {samples:3d} samples {error(figures(predicted), measured)}",
+                          flush=True)
+                rows.append(row)
+    bench.write("map", rows)
+
+
+def thesis(bench, arguments):
+    rows = []
+    for model, splits in THESIS.items():
+        for blocks in splits:
+            samples = 3
+            shares = ["--strategy", "pipeline", "--partition", ":".join(map(str, blocks))] if len(blocks) > 1 else \
+                ["--strategy", "local", "--policy", "continuous"]
+            predicted, plan = bench.predict(f"thesis-{model}-{len(blocks)}", platform("home", [4] * len(blocks)),
+                                            bench.weights(model), samples, *shares, "--profile", bench.profile(model))
+            measured = bench.measure(plan, model, samples, arguments.rounds, *shares)
+            print(f"{model:10s} {len(blocks)} devices {error(figures(predicted), measured)}", flush=True)
+            rows.append({"model": model, "devices": len(blocks), "samples": samples} | both(figures(predicted), measured))
+    bench.write("thesis", rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tandem", required=True)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--seconds", type=float, default=20, help="of a profile that is not in the folder yet")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--networks", nargs="*", default=["home", "wifi"], choices=sorted(NETWORKS))
+    parser.add_argument("--samples", type=int, nargs="*")
+    parser.add_argument("--points", action="store_true")
+    parser.add_argument("what", choices=("curve", "map", "thesis"))
+    arguments = parser.parse_args()
+    bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds)
+    {"curve": curve, "map": strategy_map, "thesis": thesis}[arguments.what](bench, arguments)
+
+
+if __name__ == "__main__":
+    main()
