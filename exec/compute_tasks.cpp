@@ -183,7 +183,7 @@ void Compute::State::add_bias(const Task& task, std::span<const float> bias, con
 void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const LayerTensors& weights = layer(task);
   need_heads(task);
-  need_loaded(weights.qkv, task);
+  need_loaded(weights.query, task);
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer q = operand(task.output, task, query.width);
   // The attention buffer's columns of these rows and heads are free until attend writes them: keys
@@ -197,9 +197,8 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
   const Range kv = transformer.kv_heads_for(task.columns);
   const std::int64_t first_kv = kv.begin - kv_share.begin;
-  const MatrixView& w = weights.qkv;
-  const auto rows_of = [&](std::int64_t first_head, std::int64_t heads, float* y,
-                           std::int64_t y_stride) {
+  const auto rows_of = [&](const MatrixView& w, std::int64_t first_head, std::int64_t heads,
+                           float* y, std::int64_t y_stride) {
     return WeightProduct{x.at(task.rows.begin),
                          x.width,
                          w.row(first_head * d),
@@ -216,10 +215,11 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   };
   const std::int64_t key_row = share.heads.size() + first_kv;
   const std::int64_t value_row = share.heads.size() + kv_share.size() + first_kv;
-  const WeightProduct queries =
-      rows_of(column / d, task.columns.size(), q.at(task.rows.begin, column), q.width);
+  const WeightProduct queries = rows_of(weights.query, column / d, task.columns.size(),
+                                        q.at(task.rows.begin, column), q.width);
   float* staging = attention.at(task.rows.begin, column);
-  const WeightProduct keys_of_rows = rows_of(key_row, kv.size(), staging, attention.width);
+  const WeightProduct keys_of_rows =
+      rows_of(weights.key, first_kv, kv.size(), staging, attention.width);
 
   std::int64_t blocks = 0;
   TaskSegment only;
@@ -245,11 +245,11 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
     for (std::int64_t head = 0; head < direct; ++head) {
       const CachedHead home =
           cache.head(table, task.layer, static_cast<std::int32_t>(kv.begin + head));
-      piece(rows_of(value_row + head, 1, home.value(only.past, d), d));
+      piece(rows_of(weights.value, first_kv + head, 1, home.value(only.past, d), d));
     }
   });
   store_keys(batch, task, column, kv, bias_of(key_row));
-  if (direct == 0) multiply(rows_of(value_row, kv.size(), staging, attention.width));
+  if (direct == 0) multiply(rows_of(weights.value, first_kv, kv.size(), staging, attention.width));
   store_values(batch, task, column, kv, bias_of(value_row), direct == 0);
   const float* bias = bias_of(column / d);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
@@ -366,20 +366,23 @@ void Compute::State::project_out(const Task& task) {
 }
 
 void Compute::State::ffn_up(const Task& task) {
-  const MatrixView& w = layer(task).gate_up;
+  const LayerTensors& weights = layer(task);
   need_columns(task);
-  need_loaded(w, task);
+  need_loaded(weights.up, task);
   const std::int64_t column = task.columns.begin - share.columns.begin;
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer y = operand(task.output, task, activation.width);
   require(x.data != y.data, "a product does not work in place");
-  const WeightProduct gate{
-      x.at(task.rows.begin),         x.width, w.row(column),    w.row_bytes(),       w.format,
-      y.at(task.rows.begin, column), y.width, task.rows.size(), task.columns.size(), w.columns};
+  const auto rows_of = [&](const MatrixView& w, const Buffer& to) {
+    return WeightProduct{
+        x.at(task.rows.begin),          x.width,  w.row(column),    w.row_bytes(),       w.format,
+        to.at(task.rows.begin, column), to.width, task.rows.size(), task.columns.size(), w.columns};
+  };
   const std::span<const float> bias = layer(task).up_bias;
   if (!transformer.architecture().gated) {
-    pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
-      const WeightProduct mine = gate.slice(begin, end);
+    const WeightProduct all = rows_of(weights.up, y);
+    pool.parallel_for(all.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
+      const WeightProduct mine = all.slice(begin, end);
       product(mine);
       for (std::int64_t row = 0; row < mine.tokens; ++row) {
         activate(transformer.activation, bias.empty() ? nullptr : bias.data() + column + begin,
@@ -388,13 +391,12 @@ void Compute::State::ffn_up(const Task& task) {
     });
     return;
   }
-  const std::int64_t to_up = share.columns.size() * w.row_bytes();
+  const WeightProduct gate = rows_of(weights.gate, y);
+  const WeightProduct ups = rows_of(weights.up, gated);
   pool.parallel_for(gate.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     const WeightProduct mine = gate.slice(begin, end);
-    if (mine.tokens <= kGatedRows) return gated_product(mine, mine.w + to_up);
-    WeightProduct up = mine;
-    up.w += to_up;
-    up.y = gated.at(task.rows.begin, column + begin);
+    const WeightProduct up = ups.slice(begin, end);
+    if (mine.tokens <= kGatedRows && mine.format == up.format) return gated_product(mine, up.w);
     product(mine);
     product(up);
     for (std::int64_t row = 0; row < mine.tokens; ++row) {

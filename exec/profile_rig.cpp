@@ -42,7 +42,7 @@ std::int32_t fraction_of(std::int64_t whole, double fraction) {
 
 // Columns in whole blocks of the weights' format.
 model::Share share_of(const model::Transformer& t, double fraction, std::int64_t layers) {
-  const std::int64_t block = model::block_of(t.format_of(model::WeightMatrix::down)).elements;
+  const std::int64_t block = t.column_block();
   return {{0, static_cast<std::int32_t>(layers)},
           {0, fraction_of(t.heads, fraction)},
           {0, static_cast<std::int32_t>(block * fraction_of(t.intermediate / block, fraction))},
@@ -55,9 +55,8 @@ std::int64_t layers_for(const model::Transformer& t, double fraction, double byt
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(bytes / one)), 2, 256);
 }
 
-model::Transformer with_layers(model::Transformer t, std::int64_t layers) {
-  t.layers = layers;
-  return t;
+model::Transformer with_layers(const model::Transformer& t, std::int64_t layers) {
+  return t.first_layers(layers);
 }
 
 void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {

@@ -67,8 +67,7 @@ CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profile
       if (!is_rated(static_cast<TaskKind>(kind))) continue;
       check_rate(profile.rate[static_cast<std::size_t>(kind)]);
     }
-    for (const WeightMatrix matrix : kWeightMatrices)
-      check_format(profile, transformer_.format_of(matrix));
+    for (const WeightFormat format : transformer_.formats_used()) check_format(profile, format);
     if (!profile.inlined) continue;
     for (const KindRate* rate :
          {&profile.inlined->send, &profile.inlined->transfer, &profile.inlined->receive})
@@ -86,11 +85,20 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
   if (kind == TaskKind::fetch) kind = TaskKind::embed;
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
-  const KindRate* const known = profile(device).rate_of(kind, work.format);
-  require(known != nullptr, "compute_time: a format that the model does not have");
-  const KindRate& rate = *known;
-  return Seconds{rate.overhead_s +
-                 work.streamed_bytes * seconds_per_byte(rate.points, work.intensity)};
+  const auto rate_of = [&](WeightFormat format) -> const KindRate& {
+    const KindRate* const known = profile(device).rate_of(kind, format);
+    require(known != nullptr, "compute_time: a format that the model does not have");
+    return *known;
+  };
+  const KindRate& rate = rate_of(work.format);
+  double bytes = work.streamed_bytes;
+  double others = 0.0;
+  for (const Work::Part& part : work.others) {
+    if (part.bytes == 0.0) continue;
+    bytes -= part.bytes;
+    others += part.bytes * seconds_per_byte(rate_of(part.format).points, work.intensity);
+  }
+  return Seconds{rate.overhead_s + bytes * seconds_per_byte(rate.points, work.intensity) + others};
 }
 
 Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload,

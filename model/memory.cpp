@@ -18,11 +18,12 @@ std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
          t.kv_heads_for(share.heads).size() * t.head_dim * kCacheBlock;
 }
 
-//   L (attention(H) + ffn(C)) + embedding + head, each in bytes
+//   sum over L of (attention(H) + ffn(C)) + embedding + head, each in bytes
 // where a tied matrix is held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
-  std::int64_t bytes =
-      share.layers.size() * (t.attention_bytes(share.heads) + t.ffn_bytes(share.columns));
+  std::int64_t bytes = 0;
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer)
+    bytes += t.attention_bytes(layer, share.heads) + t.ffn_bytes(layer, share.columns);
   if (share.embedding) bytes += t.embedding_bytes();
   if (share.head) {
     bytes += t.head_bytes();

@@ -78,9 +78,8 @@ void check_rope(const Transformer& t) {
 }
 
 // `rows`: what rows of the matrix are as long as.
-void check_format(const Transformer& t, WeightMatrix matrix, const std::string& rows,
+void check_format(const Transformer& t, WeightFormat format, const std::string& rows,
                   std::int64_t length) {
-  const WeightFormat format = t.format_of(matrix);
   const std::int64_t block = block_of(format).elements;
   if (length % block == 0) return;
   throw Error("model '" + t.name + "': " + rows + " is " + std::to_string(length) +
@@ -90,12 +89,20 @@ void check_format(const Transformer& t, WeightMatrix matrix, const std::string& 
 }
 
 void check_formats(const Transformer& t) {
-  for (const WeightMatrix matrix : {WeightMatrix::query_key_value, WeightMatrix::gate_up,
-                                    WeightMatrix::embedding, WeightMatrix::head})
-    check_format(t, matrix, "the hidden size", t.hidden);
-  // A device's part of these is of whole heads, or of whole blocks of columns.
-  check_format(t, WeightMatrix::out, "head_dim", t.head_dim);
-  check_format(t, WeightMatrix::down, "the intermediate size", t.intermediate);
+  const auto check_one = [&](WeightMatrix matrix, WeightFormat format) {
+    // A device's part of these is of whole heads, or of whole blocks of columns.
+    if (matrix == WeightMatrix::out) return check_format(t, format, "head_dim", t.head_dim);
+    if (matrix == WeightMatrix::down)
+      return check_format(t, format, "the intermediate size", t.intermediate);
+    check_format(t, format, "the hidden size", t.hidden);
+  };
+  constexpr std::int32_t kNone = -1;
+  for (const WeightMatrix matrix : kWeightMatrices) check_one(matrix, t.format_of(matrix, kNone));
+  for (const auto& [place, format] : t.formats.exceptions()) {
+    check(place.first >= 0 && place.first < t.layers, t, "a layer with formats of its own",
+          place.first, "one of the model's layers");
+    check_one(place.second, format);
+  }
 }
 
 void check_parameter_count(const Transformer& t) {
@@ -203,32 +210,63 @@ std::int64_t Transformer::parameters() const {
          embedding_parameters() + head_parameters();
 }
 
+Transformer Transformer::first_layers(std::int64_t count) const {
+  Transformer first = *this;
+  first.layers = count;
+  for (const auto& [place, format] : formats.exceptions()) {
+    if (place.first >= count)
+      first.formats.set(place.second, place.first, formats.of(place.second));
+  }
+  return first;
+}
+
+std::vector<WeightFormat> Transformer::formats_used() const {
+  std::vector<WeightFormat> used;
+  const auto add = [&](WeightFormat format) {
+    if (std::ranges::find(used, format) == used.end()) used.push_back(format);
+  };
+  for (const WeightMatrix matrix : kWeightMatrices) add(format_of(matrix, -1));
+  for (const auto& [place, format] : formats.exceptions()) add(format);
+  return used;
+}
+
+std::int64_t Transformer::column_block() const {
+  std::int64_t longest = block_of(formats.of(WeightMatrix::down)).elements;
+  for (const auto& [place, format] : formats.exceptions()) {
+    if (place.second == WeightMatrix::down) longest = std::max(longest, block_of(format).elements);
+  }
+  return longest;
+}
+
 // Norms and biases are what parameters there are beside the matrices, f32.
-std::int64_t Transformer::attention_bytes(Range query_heads) const {
+std::int64_t Transformer::attention_bytes(std::int32_t layer, Range query_heads) const {
   const std::int64_t all = attention_parameters(query_heads);
   if (query_heads.empty()) return row_bytes(WeightFormat::f32, all);
   const std::int64_t q = query_heads.size() * head_dim;
   const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
-  return (q + 2 * kv) * row_bytes(format_of(WeightMatrix::query_key_value), hidden) +
-         hidden * row_bytes(format_of(WeightMatrix::out), q) +
+  const auto row = [&](WeightMatrix matrix) { return row_bytes(format_of(matrix, layer), hidden); };
+  return q * row(WeightMatrix::query) + kv * (row(WeightMatrix::key) + row(WeightMatrix::value)) +
+         hidden * row_bytes(format_of(WeightMatrix::out, layer), q) +
          row_bytes(WeightFormat::f32, all - 2 * hidden * (q + kv));
 }
 
-std::int64_t Transformer::ffn_bytes(Range columns) const {
+std::int64_t Transformer::ffn_bytes(std::int32_t layer, Range columns) const {
   const std::int64_t all = ffn_parameters(columns);
   if (columns.empty()) return row_bytes(WeightFormat::f32, all);
   const std::int64_t matrices = ffn_matrices();
-  return (matrices - 1) * columns.size() * row_bytes(format_of(WeightMatrix::gate_up), hidden) +
-         hidden * row_bytes(format_of(WeightMatrix::down), columns.size()) +
+  const auto row = [&](WeightMatrix matrix) { return row_bytes(format_of(matrix, layer), hidden); };
+  const std::int64_t gate = architecture().gated ? row(WeightMatrix::gate) : 0;
+  return columns.size() * (gate + row(WeightMatrix::up)) +
+         hidden * row_bytes(format_of(WeightMatrix::down, layer), columns.size()) +
          row_bytes(WeightFormat::f32, all - matrices * hidden * columns.size());
 }
 
 std::int64_t Transformer::embedding_row_bytes() const {
-  return row_bytes(format_of(WeightMatrix::embedding), hidden);
+  return row_bytes(format_of(WeightMatrix::embedding, -1), hidden);
 }
 
 std::int64_t Transformer::head_row_bytes() const {
-  return row_bytes(format_of(WeightMatrix::head), hidden);
+  return row_bytes(format_of(WeightMatrix::head, -1), hidden);
 }
 
 std::int64_t Transformer::embedding_bytes() const {

@@ -91,18 +91,27 @@ struct Transformer {
   [[nodiscard]] std::int64_t head_parameters() const;
   [[nodiscard]] std::int64_t parameters() const;
 
-  [[nodiscard]] WeightFormat format_of(WeightMatrix matrix) const {
-    return formats.of(matrix == WeightMatrix::head && tied_embeddings ? WeightMatrix::embedding
-                                                                      : matrix);
+  // In `layer`, whatever it is for the ends.
+  [[nodiscard]] WeightFormat format_of(WeightMatrix matrix, std::int32_t layer) const {
+    return formats.of(
+        matrix == WeightMatrix::head && tied_embeddings ? WeightMatrix::embedding : matrix, layer);
   }
-  // The bytes of the same, in their formats; columns that end within a block take all of it.
-  [[nodiscard]] std::int64_t attention_bytes(Range query_heads) const;
-  [[nodiscard]] std::int64_t ffn_bytes(Range columns) const;
+  // Every format of a matrix, once.
+  [[nodiscard]] std::vector<WeightFormat> formats_used() const;
+  // What a device's FFN columns are multiples of, but for the last: the longest block of `down`.
+  [[nodiscard]] std::int64_t column_block() const;
+  // The bytes of one layer's attention and FFN, as above, in their formats; columns that end within
+  // a block take all of it.
+  [[nodiscard]] std::int64_t attention_bytes(std::int32_t layer, Range query_heads) const;
+  [[nodiscard]] std::int64_t ffn_bytes(std::int32_t layer, Range columns) const;
   [[nodiscard]] std::int64_t embedding_bytes() const;
   [[nodiscard]] std::int64_t head_bytes() const;
   // Of one row of the vocabulary.
   [[nodiscard]] std::int64_t embedding_row_bytes() const;
   [[nodiscard]] std::int64_t head_row_bytes() const;
+
+  // The model of its first `count` layers.
+  [[nodiscard]] Transformer first_layers(std::int64_t count) const;
 
   bool operator==(const Transformer&) const = default;
 };

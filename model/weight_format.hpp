@@ -2,16 +2,20 @@
 
 // Formats of stored weights. This is the one place that says what a format is, and which matrices
 // have one:
-//   - every matrix of a layer, the embedding and the LM head (a tied head is the embedding) has a
-//     format of its own, the same in all layers; query, key and value share one, as do gate and up;
+//   - every matrix of every layer, the embedding and the LM head (a tied head is the embedding) has
+//   a
+//     format of its own;
 //   - norms, biases, learned positions and token types are f32, as are activations and the cache;
 //   - a row of a block format is whole blocks, and so is every device's part of a row.
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tandem::model {
 
@@ -60,33 +64,62 @@ struct FormatBlock {
 // Nothing if `name` is none of them.
 [[nodiscard]] std::optional<WeightFormat> find_weight_format(std::string_view name);
 
-enum class WeightMatrix : std::uint8_t { query_key_value, out, gate_up, down, embedding, head };
+enum class WeightMatrix : std::uint8_t { query, key, value, out, gate, up, down, embedding, head };
 
-inline constexpr std::array kWeightMatrices{WeightMatrix::query_key_value, WeightMatrix::out,
-                                            WeightMatrix::gate_up,         WeightMatrix::down,
-                                            WeightMatrix::embedding,       WeightMatrix::head};
+inline constexpr std::array kWeightMatrices{
+    WeightMatrix::query, WeightMatrix::key,       WeightMatrix::value,
+    WeightMatrix::out,   WeightMatrix::gate,      WeightMatrix::up,
+    WeightMatrix::down,  WeightMatrix::embedding, WeightMatrix::head};
 
 [[nodiscard]] std::string_view to_string(WeightMatrix matrix);
+[[nodiscard]] constexpr bool is_of_layer(WeightMatrix matrix) {
+  return matrix != WeightMatrix::embedding && matrix != WeightMatrix::head;
+}
 
-// The formats of a model's matrices. Value; f32 unless said.
+// Matrices that one product's input is multiplied with, and their name where they have one format.
+struct MatrixGroup {
+  std::string_view name;
+  std::vector<WeightMatrix> matrices;
+};
+// "query_key_value", "out", "gate_up", "down", "embedding", "head".
+[[nodiscard]] const std::vector<MatrixGroup>& matrix_groups();
+
+// The formats of a model's matrices: one for a matrix in all layers, and those of single layers
+// that differ. Value; f32 unless said.
 class WeightFormats {
  public:
-  constexpr WeightFormats() = default;
+  using Place = std::pair<std::int32_t, WeightMatrix>;  // layer and matrix
+
+  WeightFormats() = default;
   // One for all.
-  constexpr explicit WeightFormats(WeightFormat format) { formats_.fill(format); }
-  [[nodiscard]] constexpr WeightFormat of(WeightMatrix matrix) const {
+  explicit WeightFormats(WeightFormat format) { formats_.fill(format); }
+  // Of layers that are not among exceptions(), and of the ends.
+  [[nodiscard]] WeightFormat of(WeightMatrix matrix) const {
     return formats_[static_cast<std::size_t>(matrix)];
   }
-  constexpr void set(WeightMatrix matrix, WeightFormat format) {
-    formats_[static_cast<std::size_t>(matrix)] = format;
+  // In `layer`; the ends are in none, whatever it is.
+  [[nodiscard]] WeightFormat of(WeightMatrix matrix, std::int32_t layer) const {
+    if (!exceptions_.empty()) {
+      const auto found = exceptions_.find({layer, matrix});
+      if (found != exceptions_.end()) return found->second;
+    }
+    return of(matrix);
   }
+  // In all layers.
+  void set(WeightMatrix matrix, WeightFormat format);
+  // In one. Throws logic_error of a matrix that is in none.
+  void set(WeightMatrix matrix, std::int32_t layer, WeightFormat format);
+  // What differs from of(matrix).
+  [[nodiscard]] const std::map<Place, WeightFormat>& exceptions() const { return exceptions_; }
   [[nodiscard]] bool has(WeightFormat format) const;
-  // "q8_0", or of a mixture "query_key_value q8_0, ...": what differs is named.
+  // "q8_0", or of a mixture "query_key_value q8_0, ...": what differs is named, layers in the end
+  // ("layer 3's value q8_0").
   [[nodiscard]] std::string text() const;
   bool operator==(const WeightFormats&) const = default;
 
  private:
   std::array<WeightFormat, kWeightMatrices.size()> formats_{};
+  std::map<Place, WeightFormat> exceptions_{};
 };
 
 }  // namespace tandem::model

@@ -1,7 +1,10 @@
 #include "model/work.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::model {
 
@@ -28,6 +31,32 @@ Work matrix(double rows, double in, double out, WeightFormat format) {
   return w;
 }
 
+// x[r, in] times matrices that lie apart: sums of the same, but inputs are read once.
+Work matrices(double rows, double in, std::span<const std::pair<double, WeightFormat>> outs) {
+  double all = 0.0;
+  bool alike = true;
+  for (const auto& [out, format] : outs) {
+    all += out;
+    alike = alike && format == outs.front().second;
+  }
+  Work w = matrix(rows, in, all, outs.front().second);
+  if (alike) return w;
+  double weights = 0.0;
+  for (const auto& [out, format] : outs) {
+    const double bytes =
+        out * static_cast<double>(row_bytes(format, static_cast<std::int64_t>(in)));
+    weights += bytes;
+    if (format == w.format) continue;
+    Work::Part& part =
+        w.others[0].bytes == 0.0 || w.others[0].format == format ? w.others[0] : w.others[1];
+    part.format = format;
+    part.bytes += bytes;
+  }
+  w.bytes_read += weights - w.streamed_bytes;
+  w.streamed_bytes = weights;
+  return w;
+}
+
 // Work that streams activations once.
 Work elementwise(double flops, double bytes_read, double bytes_written) {
   Work w;
@@ -43,7 +72,7 @@ Work embedded(const Transformer& t, double rows) {
   const double written = kE * rows * static_cast<double>(t.hidden);
   const double beside = written * static_cast<double>(t.embedded_rows() - 1);
   Work w = elementwise(0.0, rows * static_cast<double>(t.embedding_row_bytes()) + beside, written);
-  w.format = t.format_of(WeightMatrix::embedding);
+  w.format = t.format_of(WeightMatrix::embedding, -1);
   return w;
 }
 
@@ -108,14 +137,15 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
 
 // What a load brings: the block's bytes. `columns` are heads (attention), FFN
 // columns (ffn) or rows of the vocabulary (embedding, head; the final norm stays in memory).
-double block_bytes(const Transformer& t, WeightBlock block, Range columns) {
-  switch (block) {
+double block_bytes(const Transformer& t, const Task& load) {
+  const Range columns = load.columns;
+  switch (load.block) {
     case WeightBlock::none:
       return 0.0;
     case WeightBlock::attention:
-      return static_cast<double>(t.attention_bytes(columns));
+      return static_cast<double>(t.attention_bytes(load.layer, columns));
     case WeightBlock::ffn:
-      return static_cast<double>(t.ffn_bytes(columns));
+      return static_cast<double>(t.ffn_bytes(load.layer, columns));
     case WeightBlock::embedding:
       return static_cast<double>(columns.size() * t.embedding_row_bytes());
     case WeightBlock::head:
@@ -132,6 +162,7 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double h = static_cast<double>(t.hidden);
   const double d = static_cast<double>(t.head_dim);
   const double vocab = static_cast<double>(t.vocab);
+  const auto format = [&](WeightMatrix matrix) { return t.format_of(matrix, task.layer); };
   switch (task.kind) {
     case TaskKind::embed:  // copies r rows of the embedding, or sums up those of its tables
       return embedded(t, r);
@@ -144,27 +175,33 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
       return elementwise(4.0 * r * h,
                          kE * (r * h + static_cast<double>(t.architecture().norm_vectors()) * h),
                          kE * r * h);
-    case TaskKind::project_qkv:  // [h, (H + 2 K) d]
-      return matrix(r, h, (c + 2.0 * t.kv_heads_for(task.columns).size()) * d,
-                    t.format_of(WeightMatrix::query_key_value));
+    case TaskKind::project_qkv: {  // [h, (H + 2 K) d]
+      const double kv = d * t.kv_heads_for(task.columns).size();
+      return matrices(r, h,
+                      std::array{std::pair{c * d, format(WeightMatrix::query)},
+                                 std::pair{kv, format(WeightMatrix::key)},
+                                 std::pair{kv, format(WeightMatrix::value)}});
+    }
     case TaskKind::attend:
       return attention(t, batch, task);
     case TaskKind::project_out:  // [H d, h]
-      return matrix(r, c * d, h, t.format_of(WeightMatrix::out));
+      return matrix(r, c * d, h, format(WeightMatrix::out));
     case TaskKind::ffn_up:  // [h, C] for gate and for up
-      return matrix(r, h, static_cast<double>(t.ffn_matrices() - 1) * c,
-                    t.format_of(WeightMatrix::gate_up));
+      if (!t.architecture().gated) return matrix(r, h, c, format(WeightMatrix::up));
+      return matrices(r, h,
+                      std::array{std::pair{c, format(WeightMatrix::gate)},
+                                 std::pair{c, format(WeightMatrix::up)}});
     case TaskKind::ffn_down:  // [C, h]
-      return matrix(r, c, h, t.format_of(WeightMatrix::down));
+      return matrix(r, c, h, format(WeightMatrix::down));
     case TaskKind::add:  // y += x
       return elementwise(r * c, 2.0 * kE * r * c, kE * r * c);
     case TaskKind::lm_head:  // [h, V]
-      return matrix(r, h, c, t.format_of(WeightMatrix::head));
+      return matrix(r, h, c, format(WeightMatrix::head));
     case TaskKind::sample:  // one pass over the logits, one id a row
       return elementwise(r * vocab, kE * r * vocab, kE * r);
     case TaskKind::load: {
       Work w;
-      w.bytes_disk = block_bytes(t, task.block, task.columns);
+      w.bytes_disk = block_bytes(t, task);
       w.bytes_written = w.bytes_disk;
       return w;
     }

@@ -2,6 +2,8 @@
 
 // What a task does to the machine, from the geometry alone.
 
+#include <array>
+
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
 #include "model/units.hpp"
@@ -28,6 +30,12 @@ struct Work {
   double intensity = 1.0;
   // Of the streamed weights, or of the embedding's rows; f32 of other kinds.
   WeightFormat format = WeightFormat::f32;
+  // Of streamed_bytes those that are in other formats: of a product's second and third matrix.
+  struct Part {
+    WeightFormat format = WeightFormat::f32;
+    double bytes = 0.0;
+  };
+  std::array<Part, 2> others{};
 };
 
 // The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,

@@ -83,7 +83,7 @@ Plan trial_of(const Plan& plan) {
   Plan trial = plan;
   trial.cluster = model::without_variation(plan.cluster);
   if (streams(plan)) return trial;
-  trial.model.layers = std::min(plan.model.layers, kTrialLayers);
+  trial.model = plan.model.first_layers(std::min(plan.model.layers, kTrialLayers));
   for (DevicePlan& device : trial.devices) {
     if (!device.share.layers.empty())
       device.share.layers = {0, static_cast<std::int32_t>(trial.model.layers)};

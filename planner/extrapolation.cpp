@@ -16,11 +16,11 @@ constexpr std::array kProducts{TaskKind::project_qkv, TaskKind::project_out, Tas
                                TaskKind::ffn_down};
 
 // The most rows that all products of weights in these formats were measured with.
-double measured_rows(const model::DeviceProfile& profile, const model::WeightFormats& formats) {
+double measured_rows(const model::DeviceProfile& profile, const model::Transformer& transformer) {
   double rows = kComputeBound;
-  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
+  for (const model::WeightFormat format : transformer.formats_used()) {
     for (const TaskKind kind : kProducts) {
-      const model::KindRate* const rate = profile.rate_of(kind, formats.of(matrix));
+      const model::KindRate* const rate = profile.rate_of(kind, format);
       if (rate != nullptr) rows = std::min(rows, rate->points.back().intensity);
     }
   }
@@ -35,7 +35,7 @@ std::string extrapolation_remark(const Plan& plan) {
   double least = kComputeBound;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
     if (plan.profiles[d].source == "nominal") continue;
-    const double rows = measured_rows(plan.profiles[d], plan.model.formats);
+    const double rows = measured_rows(plan.profiles[d], plan.model);
     if (rows >= std::min(most, kComputeBound)) continue;
     names += (names.empty() ? "device '" : ", '") + plan.cluster.devices()[d].name + "'";
     least = std::min(least, rows);

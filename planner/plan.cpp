@@ -118,12 +118,11 @@ void check_layout(const Plan& plan, bool splits) {
 
 // A device's part of a row is whole blocks of the weights' format.
 void check_blocks(const Plan& plan, Range columns, const std::string& subject) {
-  const model::WeightFormat format = plan.model.format_of(model::WeightMatrix::down);
-  const std::int64_t block = model::block_of(format).elements;
+  const std::int64_t block = plan.model.column_block();
   if (columns.begin % block == 0 && columns.end % block == 0) return;
   throw Error(subject + ": FFN columns [" + std::to_string(columns.begin) + ", " +
               std::to_string(columns.end) + "): expected multiples of " + std::to_string(block) +
-              " with weights in " + std::string(model::to_string(format)) + kRemedy);
+              " with weights in " + plan.model.formats.text() + kRemedy);
 }
 
 // The blocks that the window counts are more than the window, or else nothing would be streamed.

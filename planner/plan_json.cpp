@@ -148,8 +148,21 @@ Json model_json(const model::Transformer& transformer) {
   Json json{{"name", transformer.name},
             {"config", Json::parse(model::to_config_json(transformer))}};
   if (transformer.formats == model::WeightFormats()) return json;
-  for (const model::WeightMatrix matrix : model::kWeightMatrices)
-    json["weights"][std::string(to_string(matrix))] = to_string(transformer.formats.of(matrix));
+  const model::WeightFormats& formats = transformer.formats;
+  Json& weights = json["weights"];
+  for (const model::MatrixGroup& group : model::matrix_groups()) {
+    const model::WeightFormat first = formats.of(group.matrices.front());
+    const bool alike = std::ranges::all_of(
+        group.matrices, [&](model::WeightMatrix matrix) { return formats.of(matrix) == first; });
+    if (alike) weights[std::string(group.name)] = to_string(first);
+    if (alike) continue;
+    for (const model::WeightMatrix matrix : group.matrices)
+      weights[std::string(to_string(matrix))] = to_string(formats.of(matrix));
+  }
+  for (const auto& [place, format] : formats.exceptions()) {
+    weights["layers"][std::to_string(place.first)][std::string(to_string(place.second))] =
+        to_string(format);
+  }
   return json;
 }
 
@@ -286,15 +299,43 @@ model::Cluster read_cluster(const JsonValue& value) {
           read_all(value.at("routes"), limits::kNetwork, read_route)};
 }
 
-model::WeightFormats read_formats(const JsonValue& value) {
-  model::WeightFormats formats;
-  value.expect_keys({"query_key_value", "out", "gate_up", "down", "embedding", "head"});
-  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
-    const JsonValue name = value.at(to_string(matrix));
-    const auto format = model::find_weight_format(name.text());
-    if (!format) name.fail("f32, f16, bf16, q8_0 or q4_0");
-    formats.set(matrix, *format);
+model::WeightFormat read_format(const JsonValue& name) {
+  const auto format = model::find_weight_format(name.text());
+  if (!format) name.fail("f32, f16, bf16, q8_0 or q4_0");
+  return *format;
+}
+
+// Of single layers: matrices by the layer's number.
+void read_exceptions(const JsonValue& value, std::int64_t layers, model::WeightFormats& formats) {
+  std::int64_t known = 0;
+  for (std::int32_t layer = 0; layer < layers; ++layer) {
+    const auto own = value.find(std::to_string(layer));
+    if (!own) continue;
+    ++known;
+    own->expect_keys({"query", "key", "value", "out", "gate", "up", "down"});
+    for (const model::WeightMatrix matrix : model::kWeightMatrices) {
+      if (!is_of_layer(matrix)) continue;
+      if (const auto name = own->find(to_string(matrix)))
+        formats.set(matrix, layer, read_format(*name));
+    }
   }
+  if (known != static_cast<std::int64_t>(value.json().size()))
+    value.fail("numbers of the model's layers, each with its matrices' formats");
+}
+
+model::WeightFormats read_formats(const JsonValue& value, std::int64_t layers) {
+  model::WeightFormats formats;
+  value.expect_keys({"query_key_value", "query", "key", "value", "out", "gate_up", "gate", "up",
+                     "down", "embedding", "head", "layers"});
+  for (const model::MatrixGroup& group : model::matrix_groups()) {
+    // One format, or each matrix its own.
+    const bool apart = group.matrices.size() > 1 && value.find(to_string(group.matrices.front()));
+    for (const model::WeightMatrix matrix : group.matrices)
+      formats.set(matrix, read_format(value.at(apart ? to_string(matrix) : group.name)));
+    if (apart && value.find(group.name))
+      value.fail_key(group.name, "nothing, as each of its matrices has a format");
+  }
+  if (const auto own = value.find("layers")) read_exceptions(*own, layers, formats);
   return formats;
 }
 
@@ -303,7 +344,8 @@ model::Transformer read_model(const JsonValue& value, const std::string& subject
   const std::string config = value.at("config").json().dump();
   model::Transformer transformer = model::parse_config_json(config, subject + ": model.config");
   transformer.name = value.at("name").text();
-  if (const auto weights = value.find("weights")) transformer.formats = read_formats(*weights);
+  if (const auto weights = value.find("weights"))
+    transformer.formats = read_formats(*weights, transformer.layers);
   return transformer;
 }
 

@@ -40,7 +40,7 @@ model::Ring request_ring(const Plan& plan) {
 Plan probe(const Plan& outline, std::int64_t layers) {
   Plan plan = outline;
   const std::size_t count = plan.cluster.devices().size();
-  plan.model.layers = layers * static_cast<std::int64_t>(count);
+  plan.model = plan.model.first_layers(layers * static_cast<std::int64_t>(count));
   plan.devices.clear();
   const std::vector<std::int64_t> each(count, layers);
   for (const model::Share& share : layer_shares(plan.model, stage_order(plan), plan.master, each))

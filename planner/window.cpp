@@ -11,22 +11,23 @@ using model::Share;
 using model::Transformer;
 using model::WeightBlock;
 
-double attention_bytes(const Transformer& t, Range heads) {
-  return static_cast<double>(t.attention_bytes(heads));
+double attention_bytes(const Transformer& t, std::int32_t layer, Range heads) {
+  return static_cast<double>(t.attention_bytes(layer, heads));
 }
 
-double ffn_bytes(const Transformer& t, Range columns) {
-  return static_cast<double>(t.ffn_bytes(columns));
+double ffn_bytes(const Transformer& t, std::int32_t layer, Range columns) {
+  return static_cast<double>(t.ffn_bytes(layer, columns));
 }
 
 double head_row_bytes(const Transformer& t) { return static_cast<double>(t.head_row_bytes()); }
 
 std::int32_t tile_rows(const Transformer& t, const Share& share) {
   double largest = 0.0;
-  if (!share.layers.empty()) {
-    largest = std::max(attention_bytes(t, share.heads), ffn_bytes(t, share.columns));
+  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+    largest = std::max(
+        {largest, attention_bytes(t, layer, share.heads), ffn_bytes(t, layer, share.columns)});
   }
-  if (largest == 0.0) largest = ffn_bytes(t, {0, static_cast<std::int32_t>(t.intermediate)});
+  if (largest == 0.0) largest = ffn_bytes(t, 0, {0, static_cast<std::int32_t>(t.intermediate)});
   const double rows = std::floor(largest / head_row_bytes(t));
   return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(t.vocab)));
 }
@@ -57,10 +58,11 @@ std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& sh
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
     if (!share.heads.empty()) {
       blocks.push_back(
-          {WeightBlock::attention, layer, share.heads, attention_bytes(t, share.heads)});
+          {WeightBlock::attention, layer, share.heads, attention_bytes(t, layer, share.heads)});
     }
     if (!share.columns.empty() && !window.retains(layer)) {
-      blocks.push_back({WeightBlock::ffn, layer, share.columns, ffn_bytes(t, share.columns)});
+      blocks.push_back(
+          {WeightBlock::ffn, layer, share.columns, ffn_bytes(t, layer, share.columns)});
     }
   }
   if (!share.head || t.head_rows() == 0) return blocks;
@@ -89,9 +91,9 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     return memory;
   }
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
-    if (share.heads.empty()) memory.resident += attention_bytes(t, share.heads);
+    if (share.heads.empty()) memory.resident += attention_bytes(t, layer, share.heads);
     if (share.columns.empty() || window.retains(layer))
-      memory.resident += ffn_bytes(t, share.columns);
+      memory.resident += ffn_bytes(t, layer, share.columns);
   }
   std::int64_t ends = 0;
   if (share.embedding) ends += t.embedding_bytes() - t.vocab * t.embedding_row_bytes();
@@ -134,8 +136,9 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
   for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
     const bool heads = !share.heads.empty();
     const bool columns = !share.columns.empty();
-    add_layer(t.attention_bytes(share.heads), heads, own.streams() && heads);
-    add_layer(t.ffn_bytes(share.columns), columns, own.streams() && columns && !own.retains(layer));
+    add_layer(t.attention_bytes(layer, share.heads), heads, own.streams() && heads);
+    add_layer(t.ffn_bytes(layer, share.columns), columns,
+              own.streams() && columns && !own.retains(layer));
   }
   // Of the embedding and the head, their matrices stay unless the device streams.
   const std::int64_t matrix = t.head_rows() * t.head_row_bytes();

@@ -200,7 +200,7 @@ struct Rounded {
   float operator()(const exec::WeightElement& e) const {
     const auto matrix = exec::weight_matrix(e.name);
     if (!matrix) return RandomWeights{}(e);
-    const model::WeightFormat format = t.format_of(*matrix);
+    const model::WeightFormat format = t.format_of(*matrix, e.layer);
     const auto block = static_cast<std::size_t>(model::block_of(format).elements);
     const std::int64_t at = e.column % static_cast<std::int64_t>(block);
     std::vector<float> values(block);
@@ -279,6 +279,31 @@ TEST_CASE("compute: weights in formats compute with the numbers that they decode
         check_row(devices.step({{{0, i, 1}}}, {ids[static_cast<std::size_t>(i)]}).front(), wanted,
                   i, tolerance);
       }
+    }
+  }
+}
+
+TEST_CASE("compute: matrices of one layer may have any formats, prompts and tokens alike") {
+  Transformer t = tiny();
+  t.hidden = 64;
+  t.head_dim = 32;
+  t.intermediate = 96;
+  t.formats = model::WeightFormats(model::WeightFormat::bf16);
+  t.formats.set(model::WeightMatrix::value, model::WeightFormat::f16);
+  t.formats.set(model::WeightMatrix::up, model::WeightFormat::f32);
+  t.formats.set(model::WeightMatrix::key, 1, model::WeightFormat::f32);
+  t.formats.set(model::WeightMatrix::gate, 1, model::WeightFormat::f16);
+  t.formats.set(model::WeightMatrix::down, 0, model::WeightFormat::f32);
+  const Share first{{0, 2}, {0, 4}, {0, 31}, true, true};
+  const Share second{{0, 2}, {4, 6}, {31, 96}, false, false};
+  for (const std::vector<Share>& shares :
+       {std::vector<Share>{whole(t)}, std::vector<Share>{first, second}}) {
+    Ensemble devices(t, shares, {.max_rows = 41, .cache_positions = 64, .threads = 2});
+    const std::vector<std::int32_t> ids = some_tokens(t, 15);
+    const Matrix wanted = testing::reference_logits(t, Rounded{t}, ids);
+    check_row(devices.step({{{0, 0, 12}}}, {ids.begin(), ids.begin() + 12}).front(), wanted, 11);
+    for (std::int32_t i = 12; i < 15; ++i) {
+      check_row(devices.step({{{0, i, 1}}}, {ids[static_cast<std::size_t>(i)]}).front(), wanted, i);
     }
   }
 }

@@ -167,7 +167,7 @@ TEST_CASE(
       Shard shard = window.read_resident([&](const BlockFile& file) { return memory.load(file); });
       CHECK(same(shard.tensors().final_norm, whole.final_norm));
       CHECK(same(shard.tensors().layers[1].down, whole.layers[1].down));
-      CHECK(shard.tensors().layers[1].qkv.data == nullptr);
+      CHECK(shard.tensors().layers[1].query.data == nullptr);
       CHECK(shard.tensors().embedding.data == nullptr);
       CHECK(shard.tensors().head.data == nullptr);
       CHECK((whole.positions.data == nullptr || same(shard.tensors().positions, whole.positions)));
@@ -189,13 +189,17 @@ TEST_CASE(
           const LayerTensors& bound = shard.tensors().layers[layer];
           if (blocks[i].block == WeightBlock::attention) {
             CHECK(same(bound.attention_norm, whole.layers[layer].attention_norm));
-            CHECK(same(bound.qkv, whole.layers[layer].qkv));
+            CHECK(same(bound.query, whole.layers[layer].query));
+            CHECK(same(bound.key, whole.layers[layer].key));
+            CHECK(same(bound.value, whole.layers[layer].value));
             CHECK(same(bound.out, whole.layers[layer].out));
             CHECK(equal(bound.qkv_bias, whole.layers[layer].qkv_bias));
             CHECK(equal(bound.out_bias, whole.layers[layer].out_bias));
           } else {
             CHECK(same(bound.ffn_norm, whole.layers[layer].ffn_norm));
-            CHECK(same(bound.gate_up, whole.layers[layer].gate_up));
+            CHECK((bound.gate.data == nullptr) == (whole.layers[layer].gate.data == nullptr));
+            if (bound.gate.data != nullptr) CHECK(same(bound.gate, whole.layers[layer].gate));
+            CHECK(same(bound.up, whole.layers[layer].up));
             CHECK(same(bound.down, whole.layers[layer].down));
             CHECK(equal(bound.up_bias, whole.layers[layer].up_bias));
             CHECK(equal(bound.down_bias, whole.layers[layer].down_bias));

@@ -143,11 +143,13 @@ TEST_CASE("exec/families: GPT-2's fused, transposed matrices are cut as the kern
   const Share share{{1, 2}, {1, 3}, {5, 20}, false, false};
   const Shard shard = Shard::slice(folder.path(), t, share);
   const LayerTensors& layer = shard.tensors().layers.at(0);
-  REQUIRE(layer.qkv.rows == 3 * 12);
+  REQUIRE(layer.query.rows == 12);
+  REQUIRE(layer.key.rows == 12);
+  REQUIRE(layer.value.rows == 12);
   REQUIRE(layer.qkv_bias.size() == 3 * 12);
-  REQUIRE(layer.qkv.format == model::WeightFormat::f32);
-  const auto* const qkv = reinterpret_cast<const float*>(layer.qkv.data);
-  const auto* const gate_up = reinterpret_cast<const float*>(layer.gate_up.data);
+  REQUIRE(layer.query.format == model::WeightFormat::f32);
+  const auto* const qkv = reinterpret_cast<const float*>(layer.query.data);
+  const auto* const gate_up = reinterpret_cast<const float*>(layer.up.data);
   std::size_t wrong = 0;
   for (std::int64_t third = 0; third < 3; ++third) {
     for (std::int64_t row = 0; row < 12; ++row) {

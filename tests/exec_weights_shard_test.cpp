@@ -72,13 +72,15 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
         "model.layers." + std::to_string(share.layers.begin + static_cast<int>(i)) + ".";
     CAPTURE(prefix);
     if (!share.heads.empty()) {
-      REQUIRE(layer.qkv.rows == q.size() + 2 * kv.size());
-      REQUIRE(layer.qkv.columns == t.hidden);
+      REQUIRE(layer.query.rows == q.size());
+      REQUIRE(layer.key.rows == kv.size());
+      REQUIRE(layer.value.rows == kv.size());
+      REQUIRE(layer.query.columns == t.hidden);
       REQUIRE(layer.out.rows == t.hidden);
       REQUIRE(layer.out.columns == q.size());
       CHECK(equal(slice_of(weights, prefix + "input_layernorm.weight", vector_shape, {0, 1}, h),
                   layer.attention_norm.weight.data()));
-      const float* at = floats(layer.qkv);
+      const float* at = floats(layer.query);
       for (const auto& [name, rows, of] :
            {std::tuple{"q", q, t.heads}, {"k", kv, t.kv_heads}, {"v", kv, t.kv_heads}}) {
         CHECK(equal(slice_of(weights, prefix + "self_attn." + name + "_proj.weight",
@@ -91,16 +93,17 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
           floats(layer.out)));
     }
     if (!share.columns.empty()) {
-      REQUIRE(layer.gate_up.rows == 2 * share.columns.size());
+      REQUIRE(layer.gate.rows == share.columns.size());
+      REQUIRE(layer.up.rows == share.columns.size());
       REQUIRE(layer.down.columns == share.columns.size());
       CHECK(equal(
           slice_of(weights, prefix + "post_attention_layernorm.weight", vector_shape, {0, 1}, h),
           layer.ffn_norm.weight.data()));
       const std::vector<std::int64_t> up_shape{t.intermediate, t.hidden};
       CHECK(equal(slice_of(weights, prefix + "mlp.gate_proj.weight", up_shape, share.columns, h),
-                  floats(layer.gate_up)));
+                  floats(layer.gate)));
       CHECK(equal(slice_of(weights, prefix + "mlp.up_proj.weight", up_shape, share.columns, h),
-                  floats(layer.gate_up) + share.columns.size() * t.hidden));
+                  floats(layer.up)));
       CHECK(equal(slice_of(weights, prefix + "mlp.down_proj.weight", {t.hidden, t.intermediate}, h,
                            share.columns),
                   floats(layer.down)));
@@ -203,6 +206,7 @@ TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a de
       CAPTURE(to_string(format));
       Transformer t = testing::in_blocks(small_llama(), format);
       t.formats.set(model::WeightMatrix::down, model::WeightFormat::q4_0);  // each its own
+      t.formats.set(model::WeightMatrix::value, 2, model::WeightFormat::q8_0);
       const TemporaryFolder folder;
       write_random_weights(t, 9, stored, folder.path());
       const SafetensorsFolder weights(folder.path());
@@ -210,20 +214,24 @@ TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a de
       const Shard shard = Shard::slice(folder.path(), t, share);
       const Shard::Tensors& tensors = shard.tensors();
       const LayerTensors& layer = tensors.layers.at(1);
-      CHECK(layer.qkv.format == format);
+      CHECK(layer.query.format == format);
+      CHECK(layer.value.format == model::WeightFormat::q8_0);
       CHECK(layer.down.format == model::WeightFormat::q4_0);
       const std::string prefix = "model.layers.2.";
       const Range h = all(t.hidden);
-      check_encoded(layer.qkv, 0,
+      check_encoded(layer.query, 0,
                     slice_of(weights, prefix + "self_attn.q_proj.weight",
                              {t.heads * t.head_dim, t.hidden}, {32, 160}, h));
-      check_encoded(layer.qkv, 128,
+      check_encoded(layer.key, 0,
                     slice_of(weights, prefix + "self_attn.k_proj.weight",
+                             {t.kv_heads * t.head_dim, t.hidden}, {0, 96}, h));
+      check_encoded(layer.value, 0,
+                    slice_of(weights, prefix + "self_attn.v_proj.weight",
                              {t.kv_heads * t.head_dim, t.hidden}, {0, 96}, h));
       check_encoded(layer.out, 0,
                     slice_of(weights, prefix + "self_attn.o_proj.weight",
                              {t.hidden, t.heads * t.head_dim}, h, {32, 160}));
-      check_encoded(layer.gate_up, 96,
+      check_encoded(layer.up, 0,
                     slice_of(weights, prefix + "mlp.up_proj.weight", {t.intermediate, t.hidden},
                              {32, 128}, h));
       check_encoded(layer.down, 0,

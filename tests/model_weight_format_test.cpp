@@ -36,6 +36,65 @@ TEST_CASE("model/weight_format: names come back, and nothing else is one") {
   mixed.set(WeightMatrix::head, WeightFormat::f16);
   CHECK(mixed.text() ==
         "query_key_value q4_0, out q4_0, gate_up q4_0, down q4_0, embedding q4_0, head f16");
+  mixed.set(WeightMatrix::value, WeightFormat::q8_0);
+  mixed.set(WeightMatrix::down, 3, WeightFormat::bf16);
+  CHECK(mixed.text() ==
+        "query q4_0, key q4_0, value q8_0, out q4_0, gate_up q4_0, down q4_0, embedding q4_0, "
+        "head f16, layer 3's down bf16");
+  CHECK(mixed.has(WeightFormat::bf16));
+  CHECK(mixed.of(WeightMatrix::down, 3) == WeightFormat::bf16);
+  CHECK(mixed.of(WeightMatrix::down, 2) == WeightFormat::q4_0);
+  mixed.set(WeightMatrix::down, 3, WeightFormat::q4_0);  // as all others: no exception
+  CHECK(mixed.exceptions().empty());
+  CHECK_THROWS_AS(mixed.set(WeightMatrix::head, 0, WeightFormat::f32), std::logic_error);
+}
+
+TEST_CASE(
+    "model/weight_format: matrices of single layers may differ, and bytes, time and plans do") {
+  Transformer t = in(test::named_model("tinyllama-1.1b"), WeightFormat::q4_0);
+  const Range heads{0, static_cast<std::int32_t>(t.heads)};
+  const Range columns{0, static_cast<std::int32_t>(t.intermediate)};
+  const double before = weight_bytes(t, whole(t));
+  t.formats.set(WeightMatrix::value, 1, WeightFormat::q8_0);
+  t.formats.set(WeightMatrix::down, 2, WeightFormat::f16);
+  CHECK_NOTHROW(t.validate());
+  const std::int64_t more_value =
+      4 * 64 * (row_bytes(WeightFormat::q8_0, 2048) - row_bytes(WeightFormat::q4_0, 2048));
+  const std::int64_t more_down =
+      2048 * (row_bytes(WeightFormat::f16, 5632) - row_bytes(WeightFormat::q4_0, 5632));
+  CHECK(t.attention_bytes(1, heads) - t.attention_bytes(0, heads) == more_value);
+  CHECK(t.ffn_bytes(2, columns) - t.ffn_bytes(0, columns) == more_down);
+  CHECK(weight_bytes(t, whole(t)) == before + static_cast<double>(more_value + more_down));
+  // A task's time is that of its matrices, each at its format's rate.
+  const Batch batch{{{0, 0, 1}}};
+  Task task{.kind = TaskKind::project_qkv, .layer = 1, .rows = {0, 1}, .columns = heads};
+  const Work mixed = work_of(t, batch, task);
+  CHECK(mixed.streamed_bytes == static_cast<double>(t.attention_bytes(1, heads) -
+                                                    2048 * row_bytes(WeightFormat::q4_0, 2048)) -
+                                    4.0 * 2048);
+  DeviceProfile profile = nominal_profile(test::device("d"));
+  for (FormatRates& rates : profile.formats) {
+    if (rates.format != WeightFormat::q8_0) continue;
+    for (KindRate& rate : rates.rate) {
+      for (RatePoint& point : rate.points) point.seconds_per_byte *= 3.0;
+    }
+  }
+  const CostModel costs(t, {profile});
+  task.layer = 0;
+  const double plain = costs.compute_time(batch, task).value();
+  const double a_byte = plain / work_of(t, batch, task).streamed_bytes;
+  const Transformer q8 = in(t, WeightFormat::q8_0);
+  const double a_byte_of_q8 = CostModel(q8, {profile}).compute_time(batch, task).value() /
+                              work_of(q8, batch, task).streamed_bytes;
+  CHECK(a_byte_of_q8 > 1.5 * a_byte);
+  task.layer = 1;
+  const double value = static_cast<double>(4 * 64 * row_bytes(WeightFormat::q8_0, 2048));
+  CHECK(costs.compute_time(batch, task).value() ==
+        doctest::Approx(a_byte * (mixed.streamed_bytes - value) + a_byte_of_q8 * value));
+  // Beyond its layers a model has none.
+  CHECK(t.first_layers(2).formats.exceptions().size() == 1);
+  t.formats.set(WeightMatrix::down, 22, WeightFormat::f16);
+  CHECK(test::contains(test::error_of([&] { t.validate(); }), "a layer with formats of its own"));
 }
 
 TEST_CASE("model/weight_format: rows are whole blocks, one that is begun included") {
@@ -66,10 +125,10 @@ TEST_CASE("model/weight_format: memory of a model is its matrices' blocks and no
       CAPTURE(name);
       const Transformer m = test::named_model(name);
       const Range some{1, 3};
-      CHECK(m.attention_bytes(some) == 4 * m.attention_parameters(some));
-      CHECK(m.attention_bytes({}) == 4 * m.attention_parameters({}));
-      CHECK(m.ffn_bytes(some) == 4 * m.ffn_parameters(some));
-      CHECK(m.ffn_bytes({}) == 4 * m.ffn_parameters({}));
+      CHECK(m.attention_bytes(0, some) == 4 * m.attention_parameters(some));
+      CHECK(m.attention_bytes(0, {}) == 4 * m.attention_parameters({}));
+      CHECK(m.ffn_bytes(0, some) == 4 * m.ffn_parameters(some));
+      CHECK(m.ffn_bytes(0, {}) == 4 * m.ffn_parameters({}));
       CHECK(m.embedding_bytes() == 4 * m.embedding_parameters());
       CHECK(m.head_bytes() == 4 * m.head_parameters());
     }
@@ -77,7 +136,7 @@ TEST_CASE("model/weight_format: memory of a model is its matrices' blocks and no
   SUBCASE("a tied head is the embedding, in its format") {
     Transformer tied = in(test::named_model("gpt2"), WeightFormat::bf16);
     tied.formats.set(WeightMatrix::head, WeightFormat::f32);
-    CHECK(tied.format_of(WeightMatrix::head) == WeightFormat::bf16);
+    CHECK(tied.format_of(WeightMatrix::head, -1) == WeightFormat::bf16);
     CHECK(tied.head_row_bytes() == tied.embedding_row_bytes());
   }
 }

@@ -62,6 +62,29 @@ TEST_CASE("planner/formats: a plan keeps them, and says nothing of f32") {
   CHECK(error_of_plan(json.dump()).find("down") != std::string::npos);
 }
 
+TEST_CASE("planner/formats: a plan keeps those of single matrices and layers") {
+  planner::Request request = request_in(WeightFormat::q4_0, std::vector<DeviceSpec>(2), "auto");
+  request.model.formats.set(model::WeightMatrix::value, WeightFormat::q8_0);
+  request.model.formats.set(model::WeightMatrix::down, 1, WeightFormat::q8_0);
+  const Plan plan = std::get<Plan>(make_plan(request));
+  const std::string text = to_json(plan);
+  CHECK(planner::parse_plan_json(text, "plan.json") == plan);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  const nlohmann::json& weights = json["model"]["weights"];
+  CHECK(!weights.contains("query_key_value"));
+  CHECK(weights["value"] == "q8_0");
+  CHECK(weights["gate_up"] == "q4_0");
+  CHECK(weights["layers"] == nlohmann::json{{"1", {{"down", "q8_0"}}}});
+  nlohmann::json bad = json;
+  bad["model"]["weights"]["layers"] = {{"01", {{"down", "q8_0"}}}};
+  CHECK(error_of_plan(bad.dump()).find("layers") != std::string::npos);
+  bad["model"]["weights"]["layers"] = {{"1", {{"head", "q8_0"}}}};
+  CHECK(error_of_plan(bad.dump()).find("head") != std::string::npos);
+  bad = json;
+  bad["model"]["weights"]["query_key_value"] = "f32";
+  CHECK(error_of_plan(bad.dump()).find("query_key_value") != std::string::npos);
+}
+
 TEST_CASE("planner/formats: every device's columns are whole blocks, however they are dealt") {
   for (const WeightFormat format : {WeightFormat::q8_0, WeightFormat::q4_0}) {
     for (const char* const partition : {"auto", "galaxy", "equal", "5:3:1", "20:1:1"}) {

@@ -194,7 +194,7 @@ void WeightWindow::read_row(std::int32_t token, std::span<float> row) {
   const std::uint64_t first = direct_floor(begin);
   const std::uint64_t bytes = direct_ceiling(begin + row_bytes) - first;
   file_of(*block).read_at(first, {row_memory_.data(), bytes});
-  decode(transformer_.format_of(model::WeightMatrix::embedding),
+  decode(transformer_.format_of(model::WeightMatrix::embedding, -1),
          {row_memory_.data() + (begin - first), row_bytes}, row);
 }
 

@@ -32,17 +32,17 @@ void check_range(std::string_view what, Range range, std::int64_t limit) {
 
 // Every other part of a row is one of whole heads, which the model's validation has looked at.
 void check_blocks(const model::Transformer& transformer, Range columns) {
-  const model::WeightFormat format = transformer.format_of(model::WeightMatrix::down);
-  const std::int64_t block = model::block_of(format).elements;
+  const std::int64_t block = transformer.column_block();
   if (columns.begin % block == 0 && columns.end % block == 0) return;
   throw Error("share: FFN columns " + to_text(columns) + ", expected multiples of " +
-              std::to_string(block) + " with weights in " + std::string(model::to_string(format)) +
+              std::to_string(block) + " with weights in " + transformer.formats.text() +
               "; make the plan again");
 }
 
-model::WeightFormat format_of(const model::Transformer& transformer, WeightName weight) {
+model::WeightFormat format_of(const model::Transformer& transformer, WeightName weight,
+                              std::int32_t layer) {
   const auto matrix = weight_matrix(weight);
-  return matrix ? transformer.format_of(*matrix) : model::WeightFormat::f32;
+  return matrix ? transformer.format_of(*matrix, layer) : model::WeightFormat::f32;
 }
 
 Range times(Range range, std::int64_t factor) {
@@ -77,11 +77,14 @@ class Builder {
     vector(bias, size, {0, static_cast<std::int32_t>(size)});
     align();
   }
-  // Consecutive calls without align() make one matrix.
+  // Consecutive calls without align() of one format make one matrix.
   void matrix(WeightName weight, std::int64_t of_rows, std::int64_t of_columns, Range rows,
               Range columns) {
     const TensorPlace place = place_of(*transformer_, weight, layer(), of_rows);
     const auto first = static_cast<std::int32_t>(place.first);
+    const model::WeightFormat format = format_of(*transformer_, weight, layer());
+    const std::vector<TensorSlice>& before = layout_.blocks.back().slices;
+    if (!before.empty() && before.back().format != format) align();
     std::vector<std::int64_t> shape{place.outputs, of_columns};
     if (place.transposed) std::swap(shape[0], shape[1]);
     slice({.weight = weight,
@@ -90,7 +93,7 @@ class Builder {
            .transposed = place.transposed,
            .rows = {first + rows.begin, first + rows.end},
            .columns = columns,
-           .format = format_of(*transformer_, weight),
+           .format = format,
            .first = first});
   }
   void whole(WeightName weight, std::int64_t rows, std::int64_t columns) {
@@ -191,14 +194,17 @@ std::optional<model::WeightMatrix> weight_matrix(WeightName weight) {
   using model::WeightMatrix;
   switch (weight) {
     case WeightName::query:
+      return WeightMatrix::query;
     case WeightName::key:
+      return WeightMatrix::key;
     case WeightName::value:
-      return WeightMatrix::query_key_value;
+      return WeightMatrix::value;
     case WeightName::out:
       return WeightMatrix::out;
     case WeightName::gate:
+      return WeightMatrix::gate;
     case WeightName::up:
-      return WeightMatrix::gate_up;
+      return WeightMatrix::up;
     case WeightName::down:
       return WeightMatrix::down;
     case WeightName::embedding:

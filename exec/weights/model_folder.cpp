@@ -89,13 +89,28 @@ std::string rounding_remark(const SafetensorsFolder& weights,
                             const model::Transformer& transformer) {
   const model::WeightFormats stored = stored_formats(weights, transformer);
   std::string rounded;
-  for (const model::WeightMatrix matrix : model::kWeightMatrices) {
-    if (matrix == model::WeightMatrix::head && transformer.tied_embeddings) continue;
-    const model::WeightFormat format = transformer.format_of(matrix);
-    if (format == model::WeightFormat::f32 || format == stored.of(matrix)) continue;
-    rounded += (rounded.empty() ? "" : ", ") + std::string(to_string(matrix)) + " (" +
-               std::string(to_string(stored.of(matrix))) + " to " + std::string(to_string(format)) +
-               ")";
+  const auto add = [&](std::string_view name, model::WeightFormat from, model::WeightFormat to) {
+    if (to == model::WeightFormat::f32 || to == from) return;
+    rounded += (rounded.empty() ? "" : ", ") + std::string(name) + " (" +
+               std::string(to_string(from)) + " to " + std::string(to_string(to)) + ")";
+  };
+  for (const model::MatrixGroup& group : model::matrix_groups()) {
+    const model::WeightMatrix first = group.matrices.front();
+    if (first == model::WeightMatrix::head && transformer.tied_embeddings) continue;
+    const auto as_first = [&](model::WeightMatrix matrix) {
+      return transformer.formats.of(matrix) == transformer.formats.of(first) &&
+             stored.of(matrix) == stored.of(first);
+    };
+    if (std::ranges::all_of(group.matrices, as_first)) {
+      add(group.name, stored.of(first), transformer.formats.of(first));
+      continue;
+    }
+    for (const model::WeightMatrix matrix : group.matrices)
+      add(to_string(matrix), stored.of(matrix), transformer.formats.of(matrix));
+  }
+  for (const auto& [place, format] : transformer.formats.exceptions()) {
+    add("layer " + std::to_string(place.first) + "'s " + std::string(to_string(place.second)),
+        stored.of(place.second, place.first), format);
   }
   if (rounded.empty()) return "";
   return "weights are rounded to the plan's formats as they are sliced, which changes results: " +

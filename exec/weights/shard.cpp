@@ -22,24 +22,17 @@ std::span<const float> vector_of(std::span<const std::byte> block, const LayoutB
           slice->elements()};
 }
 
-// The matrix that `weights`, which follow each other, make up, rows under rows; empty if there are
-// none. A weight that the architecture lacks is skipped.
+// Empty if the block has no such matrix.
 MatrixView matrix_of(std::span<const std::byte> block, const LayoutBlock& layout,
-                     std::initializer_list<WeightName> weights) {
-  MatrixView view;
-  for (const WeightName weight : weights) {
-    const TensorSlice* slice = layout.find(weight);
-    if (slice == nullptr) continue;
-    if (view.data == nullptr) view.data = block.subspan(slice->offset).data();
-    require(view.rows == 0 || view.format == slice->format, "shard: one matrix has one format");
-    view.rows += slice->rows.size();
-    view.columns = slice->columns.size();
-    view.format = slice->format;
-  }
-  return view;
+                     WeightName weight) {
+  const TensorSlice* slice = layout.find(weight);
+  if (slice == nullptr) return {};
+  return {block.subspan(slice->offset).data(), slice->rows.size(), slice->columns.size(),
+          slice->format};
 }
 
-// The vector that `weights` make up in the same way.
+// The vector that `weights`, which follow each other, make up. A weight that the architecture lacks
+// is skipped.
 std::span<const float> joined(std::span<const std::byte> block, const LayoutBlock& layout,
                               std::initializer_list<WeightName> weights) {
   std::span<const float> all;
@@ -57,14 +50,17 @@ void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const s
   if (block.kind == model::WeightBlock::attention) {
     layer.attention_norm = {vector_of(bytes, block, attention_norm),
                             vector_of(bytes, block, attention_norm_bias)};
-    layer.qkv = matrix_of(bytes, block, {query, key, value});
-    layer.out = matrix_of(bytes, block, {out});
+    layer.query = matrix_of(bytes, block, query);
+    layer.key = matrix_of(bytes, block, key);
+    layer.value = matrix_of(bytes, block, value);
+    layer.out = matrix_of(bytes, block, out);
     layer.qkv_bias = joined(bytes, block, {query_bias, key_bias, value_bias});
     layer.out_bias = vector_of(bytes, block, out_bias);
   } else {
     layer.ffn_norm = {vector_of(bytes, block, ffn_norm), vector_of(bytes, block, ffn_norm_bias)};
-    layer.gate_up = matrix_of(bytes, block, {gate, up});
-    layer.down = matrix_of(bytes, block, {down});
+    layer.gate = matrix_of(bytes, block, gate);
+    layer.up = matrix_of(bytes, block, up);
+    layer.down = matrix_of(bytes, block, down);
     layer.up_bias = joined(bytes, block, {gate_bias, up_bias});
     layer.down_bias = vector_of(bytes, block, down_bias);
   }
@@ -98,10 +94,10 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
         break;
       case model::WeightBlock::embedding:
         if (resident >= block.bytes_before_rows()) {
-          t.positions = matrix_of(bytes, block, {WeightName::positions});
-          t.token_types = matrix_of(bytes, block, {WeightName::token_types});
+          t.positions = matrix_of(bytes, block, WeightName::positions);
+          t.token_types = matrix_of(bytes, block, WeightName::token_types);
         }
-        if (whole) embedding = matrix_of(bytes, block, {WeightName::embedding});
+        if (whole) embedding = matrix_of(bytes, block, WeightName::embedding);
         break;
       case model::WeightBlock::attention:
       case model::WeightBlock::ffn:
@@ -117,7 +113,7 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
         if (transformer.tied_embeddings) {
           if (transformer.head_rows() > 0) t.head = embedding;
         } else if (whole) {
-          t.head = matrix_of(bytes, block, {WeightName::head});
+          t.head = matrix_of(bytes, block, WeightName::head);
         }
         break;
     }
@@ -141,7 +137,7 @@ void Shard::bind(const LoadedBlock& block) {
                *block.layout, {block.weights, block.layout->bytes});
   } else {
     t.head = {block.weights, block.rows.size(), t.transformer.hidden,
-              t.transformer.format_of(model::WeightMatrix::head)};
+              t.transformer.format_of(model::WeightMatrix::head, -1)};
     t.head_begin = block.rows.begin;
   }
 }
@@ -152,14 +148,14 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
     case model::WeightBlock::attention: {
       LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
       l.attention_norm = {};
-      l.qkv = l.out = {};
+      l.query = l.key = l.value = l.out = {};
       l.qkv_bias = l.out_bias = {};
       return;
     }
     case model::WeightBlock::ffn: {
       LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
       l.ffn_norm = {};
-      l.gate_up = l.down = {};
+      l.gate = l.up = l.down = {};
       l.up_bias = l.down_bias = {};
       return;
     }

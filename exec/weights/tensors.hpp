@@ -36,14 +36,17 @@ struct NormView {
 // H = share.heads.size(), K = kv heads of those heads, d = head_dim, C = share.columns.size().
 struct LayerTensors {
   NormView attention_norm;
-  MatrixView qkv;                   // [(H + 2 K) d, hidden]: query rows, key rows, value rows
+  MatrixView query;                 // [H d, hidden]
+  MatrixView key;                   // [K d, hidden]
+  MatrixView value;                 // the same
   MatrixView out;                   // [hidden, H d]
   std::span<const float> qkv_bias;  // [(H + 2 K) d]
   std::span<const float> out_bias;  // [hidden]
   NormView ffn_norm;
-  MatrixView gate_up;                // [2 C, hidden]: gate rows, then up rows; [C, hidden] ungated
+  MatrixView gate;                   // [C, hidden]; empty ungated
+  MatrixView up;                     // [C, hidden]
   MatrixView down;                   // [hidden, C]
-  std::span<const float> up_bias;    // as many as gate_up has rows
+  std::span<const float> up_bias;    // as many as gate and up have rows, gate's first
   std::span<const float> down_bias;  // [hidden]
 };
 

@@ -52,7 +52,7 @@ std::int64_t column_unit(const model::Transformer& transformer) {
 }
 
 std::int64_t least_column_unit(const model::Transformer& transformer) {
-  return model::block_of(transformer.format_of(model::WeightMatrix::down)).elements;
+  return transformer.column_block();
 }
 
 std::int64_t column_unit(const model::Transformer& transformer, const Split& split) {

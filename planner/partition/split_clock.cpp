@@ -25,7 +25,7 @@ constexpr std::int32_t kMiddle = 1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 Plan of_few_layers(Plan plan) {
-  plan.model.layers = std::min(plan.model.layers, kLayers);
+  plan.model = plan.model.first_layers(std::min(plan.model.layers, kLayers));
   return plan;
 }
 
@@ -149,7 +149,7 @@ SplitClock::Phase SplitClock::phase(const Budget& budget, const model::Batch& ba
       DeviceTasks(graph, t, device).attention(0, {0, heads}, -1);
       double time = seconds(costs_, graph);
       if (heads > resident(t.heads)) {
-        time = std::max(time, static_cast<double>(t.attention_bytes({0, heads})) / disk);
+        time = std::max(time, static_cast<double>(t.attention_bytes(0, {0, heads})) / disk);
       }
       times.heads.push_back(time);
     }
@@ -166,7 +166,7 @@ SplitClock::Phase SplitClock::phase(const Budget& budget, const model::Batch& ba
     if (times.resident_columns < t.intermediate) {
       const auto all = static_cast<std::int32_t>(t.intermediate);
       times.load_column =
-          static_cast<double>(t.ffn_bytes({0, all})) / static_cast<double>(all) / disk;
+          static_cast<double>(t.ffn_bytes(0, {0, all})) / static_cast<double>(all) / disk;
     }
     result.blocks.push_back(std::move(times));
   }

@@ -38,8 +38,8 @@ model::DeviceProfile profile_of(model::Device device, const MdiBoard& board, boo
   model::DeviceProfile profile = nominal_profile(device);
   const model::Range heads{0, static_cast<std::int32_t>(transformer.heads)};
   const model::Range columns{0, static_cast<std::int32_t>(transformer.intermediate)};
-  const auto bytes =
-      static_cast<double>(transformer.attention_bytes(heads) + transformer.ffn_bytes(columns));
+  const auto bytes = static_cast<double>(transformer.attention_bytes(0, heads) +
+                                         transformer.ffn_bytes(0, columns));
   const double launch = caches ? board.cached_block_s : board.block_s;
   const double rate = launch > 0.0 ? bytes / launch : device.memory_bandwidth.value();
   device.memory_bandwidth = model::BytesPerSecond{std::min(device.memory_bandwidth.value(), rate)};
