@@ -130,10 +130,12 @@ double LeastCosts::overhead(DeviceIndex device, WeightBlock block, bool first) c
   const TaskKind kind = attention ? (first ? TaskKind::project_qkv : TaskKind::project_out)
                                   : (first ? TaskKind::ffn_up : TaskKind::ffn_down);
   const model::WeightMatrix matrix =
-      attention ? (first ? model::WeightMatrix::query_key_value : model::WeightMatrix::out)
-                : (first ? model::WeightMatrix::gate_up : model::WeightMatrix::down);
+      attention ? (first ? model::WeightMatrix::query : model::WeightMatrix::out)
+      : !first  ? model::WeightMatrix::down
+      : plan_->model.architecture().gated ? model::WeightMatrix::gate
+                                          : model::WeightMatrix::up;
   const model::KindRate* const rate = plan_->profiles[static_cast<std::size_t>(device)].rate_of(
-      kind, plan_->model.format_of(matrix));
+      kind, plan_->model.format_of(matrix, 0));
   return rate == nullptr ? 0.0 : rate->overhead_s;
 }
 
