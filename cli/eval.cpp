@@ -43,22 +43,24 @@ Syntax syntax() {
           "known number of tokens before (recall), computed as a plan's prompts are. Without a\n"
           "plan, this machine computes alone.",
       .positionals = {},
-      .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
-                {"dtype", "TYPE", "without a plan: weights in f32, f16, bf16, q8_0 or q4_0 [f32]"},
-                {"plan", "FILE", "the plan whose execution is scored"},
-                {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
-                {"emulate", "", "start its devices as processes on this machine, not paced"},
-                {"text", "FILE", "lines {\"text\": ...} [DIR/eval/heldout.jsonl]"},
-                {"recall", "FILE",
-                 "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
-                {"limit", "N", "the first N documents, and N questions of each distance"},
-                {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
-                {"key", "FILE", "shared key of the devices (with --hosts)"},
-                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
-                kCacheSizeFlag,
-                {"out", "FILE", "scores as JSON; - prints them instead of the table"},
-                {"json", "", "print the scores as JSON"},
-                {"quiet", "", "print nothing"}}};
+      .flags = {
+          {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+          {"dtype", "TYPE",
+           "without a plan: weights in f32, f16, bf16, q8_0 or q4_0 [f32; as a GGUF file has it]"},
+          {"plan", "FILE", "the plan whose execution is scored"},
+          {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
+          {"emulate", "", "start its devices as processes on this machine, not paced"},
+          {"text", "FILE", "lines {\"text\": ...} [DIR/eval/heldout.jsonl]"},
+          {"recall", "FILE",
+           "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
+          {"limit", "N", "the first N documents, and N questions of each distance"},
+          {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+          {"key", "FILE", "shared key of the devices (with --hosts)"},
+          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+          kCacheSizeFlag,
+          {"out", "FILE", "scores as JSON; - prints them instead of the table"},
+          {"json", "", "print the scores as JSON"},
+          {"quiet", "", "print nothing"}}};
 }
 
 // A file of the command line, or of the model's folder if it is there.

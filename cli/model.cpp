@@ -9,9 +9,12 @@
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/generation_view.hpp"
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/gguf/model_conversion.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/block_maker.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -152,7 +155,7 @@ int list_models(const Arguments& arguments, std::ostream& out) {
 std::string tokenizer_text(const std::string& name, const Transformer& transformer) {
   const std::filesystem::path folder = find_weights(name);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return "";
+  if (!std::filesystem::is_directory(folder, ignored) && !exec::is_gguf(folder)) return "";
   try {
     return exec::load_tokenizer(folder, transformer)->description();
   } catch (const Error& error) {
@@ -163,8 +166,8 @@ std::string tokenizer_text(const std::string& name, const Transformer& transform
 int inspect_model(const Arguments& arguments, std::ostream& out) {
   Options options(
       {.command = "model inspect",
-       .summary = "Prints geometry, sizes and work of M: a Hugging Face folder, a config.json, or\n"
-                  "a name of 'tandem model list'.",
+       .summary = "Prints geometry, sizes and work of M: a Hugging Face folder, a GGUF file, a\n"
+                  "config.json, or a name of 'tandem model list'.",
        .positionals = {"M"},
        .flags = {{"prompt-tokens", "N", "length of the prompt that work is stated for [512]"},
                  {"json", "", "print JSON"}}},
@@ -268,6 +271,48 @@ int random_model(const Arguments& arguments, std::ostream& out) {
   return 0;
 }
 
+int convert_model(const Arguments& arguments, std::ostream& out) {
+  Options options(
+      {.command = "model convert",
+       .summary = "Writes a model as a GGUF file (if FILE ends in .gguf) or as a Hugging Face "
+                  "folder, its\n"
+                  "tokenizer included, in another format if one is given.",
+       .positionals = {},
+       .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+                 {"out", "FILE", "GGUF file or folder to write (required)"},
+                 {"dtype", "TYPE",
+                  "matrices in f32, f16, bf16, and in GGUF q8_0 or q4_0 [as stored]"},
+                 {"quiet", "", "print nothing"}}},
+      arguments);
+  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::filesystem::path path = options.required("out");
+  const auto formats = dtype_of(options);
+  const bool quiet = options.has("quiet");
+  const bool is_file = path.filename().string().ends_with(".gguf");
+  FileRoles files;
+  files.reads_model("flag '--weights'", weights);
+  if (is_file) {
+    files.writes("flag '--out'", path);
+  } else {
+    files.writes_folder("flag '--out'", path);
+    files.writes_in("flag '--out'", path, {"config.json", "model.safetensors"});
+  }
+  files.check();
+  options.settle();
+  GenerationView view(out, quiet);
+  exec::Conversion conversion{.weights = weights, .out = path};
+  if (formats) conversion.format = formats->of(model::WeightMatrix::embedding);
+  conversion.progress = [&](std::uint64_t done, std::uint64_t total) {
+    view.stage("converting: " + std::to_string(done * 100 / total) + "%");
+  };
+  const std::string remark = exec::convert_model(conversion);
+  if (!remark.empty()) view.remark(remark);
+  view.finish();
+  if (!quiet)
+    out << path.string() << ": " << load_model(path.string()).parameters() << " parameters\n";
+  return 0;
+}
+
 int shard_model(const Arguments& arguments, std::ostream& out) {
   Options options(
       {.command = "model shard",
@@ -275,7 +320,7 @@ int shard_model(const Arguments& arguments, std::ostream& out) {
            "Slices the weights of a model folder for the devices of a plan. DIR has the layout of\n"
            "a worker's cache: a worker that is given it need not be sent its weights.",
        .positionals = {"plan.json"},
-       .flags = {{"weights", "DIR", "Hugging Face folder, or known name (required)"},
+       .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
                  {"out", "DIR", "folder to write (required)"},
                  {"quiet", "", "print nothing"}}},
       arguments);
@@ -325,6 +370,7 @@ int model_command(const Arguments& arguments, std::ostream& out) {
   constexpr std::array kActions{Command{"list", "the models that come with tandem", list_models},
                                 Command{"inspect", "sizes and work of a model", inspect_model},
                                 Command{"random", "write random weights", random_model},
+                                Command{"convert", "between folder and GGUF", convert_model},
                                 Command{"shard", "slice weights for a plan", shard_model}};
   return run_subcommand("model", kActions, arguments, out);
 }

@@ -213,7 +213,8 @@ Syntax syntax() {
       .flags = {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
-          {"dtype", "TYPE", "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32]"},
+          {"dtype", "TYPE",
+           "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32; as a GGUF file has it]"},
           {"strategy", "S",
            "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local [tensor]"},
           {"partition", "HOW",

@@ -25,12 +25,13 @@
 #include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
 #include "exec/execute.hpp"
+#include "exec/gguf/gguf_file.hpp"
 #include "exec/hosts.hpp"
 #include "exec/master.hpp"
 #include "exec/runtime/available_memory.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/weight_source.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "model/result.hpp"
@@ -55,7 +56,7 @@ Syntax syntax() {
           "nothing because this machine's speed drifted.",
       .positionals = {"[plan.json]"},
       .flags = {
-          {"weights", "DIR", "Hugging Face folder, or known name (required)"},
+          {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
           {"hosts", "FILE", "where the devices listen: lines 'device-name host:port'"},
           {"emulate", "", "start every device as a process on this machine"},
           {"pace", "HOW", "emulated compute: measured or nominal [measured]"},
@@ -235,17 +236,18 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight"},
                  "without a plan; `tandem plan --workload` reserves memory for the requests");
   std::error_code ignored;
-  if (!std::filesystem::is_directory(weights, ignored))
-    throw Error(
-        "flag '--weights': " + weights.string() +
-        (std::filesystem::exists(weights, ignored) ? ": not a folder" : ": no such folder") +
-        ", expected one with config.json and weights (*.safetensors); "
-        "'tandem model random' makes one");
+  if (!std::filesystem::is_directory(weights, ignored) &&
+      !(exec::is_gguf(weights) && std::filesystem::exists(weights, ignored)))
+    throw Error("flag '--weights': " + weights.string() +
+                (std::filesystem::exists(weights, ignored) ? ": neither a folder nor a GGUF file"
+                                                           : ": no such folder") +
+                ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
+                "'tandem model random' makes one");
   model::Transformer transformer = load_model(weights.string());
   const auto formats = dtype_of(options);
   transformer.formats =
       formats ? *formats
-              : exec::stored_formats(exec::open_weights(weights, transformer), transformer);
+              : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
   std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "cli/files/files.hpp"
+#include "exec/gguf/gguf_file.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
@@ -37,11 +38,14 @@ fs::path find_config(const std::string& name) {
   }
   if (fs::exists(name, fault)) return name;
   if (const auto known = known_model(name)) return *known;
-  throw Error(name + ": no such model folder, config.json or known model; see 'tandem model list'");
+  throw Error(
+      name +
+      ": no such model folder, GGUF file, config.json or known model; see 'tandem model list'");
 }
 
 model::Transformer load_model(const std::string& name) {
   const fs::path config = find_config(name);
+  if (exec::is_gguf(config)) return exec::read_geometry(config);
   return model::parse_config_json(read_file(config), config.string());
 }
 
@@ -86,8 +90,11 @@ study::Scenarios scenarios() {
               },
           .digest =
               [](const std::string& platform, const std::string& model) {
-                return model::sha256_hex(read_file(find_platform(platform)) + '\n' +
-                                         read_file(find_config(model)));
+                const fs::path config = find_config(model);
+                const std::string geometry = exec::is_gguf(config)
+                                                 ? model::to_config_json(load_model(model))
+                                                 : read_file(config);
+                return model::sha256_hex(read_file(find_platform(platform)) + '\n' + geometry);
               }};
 }
 

@@ -9,18 +9,20 @@
 
 namespace tandem::cli {
 
-// The geometry that M names: a Hugging Face folder, a config.json, or a name in scenarios/models.
+// The geometry that M names: a Hugging Face folder, a GGUF file (with its formats), a config.json,
+// or a name in scenarios/models.
 // Throws Error (M, what was looked for, the known names).
 [[nodiscard]] model::Transformer load_model(const std::string& name);
 
 // The file with that geometry. Throws likewise.
 [[nodiscard]] std::filesystem::path find_config(const std::string& name);
 
-// The folder of weights that `name` names: a name in scenarios/models that comes with weights,
-// unless a file of that name exists; else `name` itself, whether or not it exists.
+// The folder or GGUF file of weights that `name` names: a name in scenarios/models that comes with
+// weights, unless a file of that name exists; else `name` itself, whether or not it exists.
 [[nodiscard]] std::filesystem::path find_weights(const std::string& name);
 
-// find_weights, checked: its config.json states `planned`. Throws Error as exec::check_config.
+// find_weights, checked: its config.json, or the file, states `planned`. Throws Error as
+// exec::check_config.
 [[nodiscard]] std::filesystem::path weights_for(const std::string& name,
                                                 const model::Transformer& planned);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/files/files.hpp"
+#include "exec/gguf/gguf_file.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;
@@ -71,6 +72,11 @@ void FileRoles::reads(const Options& options, std::string_view flag) {
 void FileRoles::reads_model(const std::string& role, const fs::path& folder) {
   reads(role, folder);
   std::error_code fault;
+  if (fs::is_regular_file(folder, fault)) {
+    for (const fs::path& part : exec::gguf_parts(folder)) {
+      if (part != folder) reads("a part of " + role, part);
+    }
+  }
   if (!fs::is_directory(folder, fault)) return;
   const std::string files = "a file of " + role;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, fault)) {

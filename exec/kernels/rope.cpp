@@ -26,16 +26,19 @@ double scaled(double frequency, const model::RopeScaling& scaling) {
 
 }  // namespace
 
+double rope_frequency(const model::Transformer& transformer, std::int64_t pair) {
+  const double exponent =
+      -2.0 * static_cast<double>(pair) / static_cast<double>(transformer.head_dim);
+  const double frequency = std::pow(transformer.rope_theta, exponent);
+  return transformer.rope_scaling ? scaled(frequency, *transformer.rope_scaling) : frequency;
+}
+
 RopeTable::RopeTable(const model::Transformer& transformer, std::int32_t max_rows, float* table)
     : frequency_(static_cast<std::size_t>(transformer.head_dim / 2)),
       table_(table),
       position_(static_cast<std::size_t>(max_rows), -1) {
-  for (std::size_t i = 0; i < frequency_.size(); ++i) {
-    const double exponent =
-        -2.0 * static_cast<double>(i) / static_cast<double>(transformer.head_dim);
-    frequency_[i] = std::pow(transformer.rope_theta, exponent);
-    if (transformer.rope_scaling) frequency_[i] = scaled(frequency_[i], *transformer.rope_scaling);
-  }
+  for (std::size_t i = 0; i < frequency_.size(); ++i)
+    frequency_[i] = rope_frequency(transformer, static_cast<std::int64_t>(i));
 }
 
 void RopeTable::set(std::int32_t row, std::int32_t position) {

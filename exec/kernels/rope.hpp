@@ -7,6 +7,9 @@
 
 namespace tandem::exec {
 
+// The angle by which position 1 turns pair `pair` of a head, scaling included.
+[[nodiscard]] double rope_frequency(const model::Transformer& transformer, std::int64_t pair);
+
 // Cosines and sines of rotary position embedding for the rows of the current step.
 //   angle(position, i) = position * f_i, f_i = theta^(-2 i / head_dim), i < head_dim / 2
 // Su et al. 2021; f_i scaled as model::RopeScaling says.

@@ -251,12 +251,18 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 }  // namespace
 
+std::unique_ptr<Tokenizer> sentencepiece_tokenizer(SentencePieceModel model,
+                                                   const std::string& source,
+                                                   const TokenSettings& settings,
+                                                   std::int64_t vocab) {
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), source, settings, vocab);
+}
+
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(std::string_view bytes,
                                                    const std::string& source,
                                                    const TokenSettings& settings,
                                                    std::int64_t vocab) {
-  return std::make_unique<SentencePieceTokenizer>(parse_sentencepiece(bytes, source), source,
-                                                  settings, vocab);
+  return sentencepiece_tokenizer(parse_sentencepiece(bytes, source), source, settings, vocab);
 }
 
 }  // namespace tandem::exec

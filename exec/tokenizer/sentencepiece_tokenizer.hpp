@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 
@@ -12,6 +13,12 @@ namespace tandem::exec {
 // The tokenizer of a `tokenizer.model`, given as `bytes`; `vocab`: of the model. Throws Error
 // (`source`) as load_tokenizer does.
 [[nodiscard]] std::unique_ptr<Tokenizer> sentencepiece_tokenizer(std::string_view bytes,
+                                                                 const std::string& source,
+                                                                 const TokenSettings& settings,
+                                                                 std::int64_t vocab);
+
+// The same of a model that parse_sentencepiece has checked.
+[[nodiscard]] std::unique_ptr<Tokenizer> sentencepiece_tokenizer(SentencePieceModel model,
                                                                  const std::string& source,
                                                                  const TokenSettings& settings,
                                                                  std::int64_t vocab);

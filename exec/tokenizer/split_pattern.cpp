@@ -80,7 +80,7 @@ void SplitPattern::Free::operator()(void* code) const {
 }
 
 SplitPattern::SplitPattern(const std::string& pattern, bool literal, Gaps gaps, std::string source)
-    : source_(std::move(source)), gaps_(gaps) {
+    : text_(pattern), literal_(literal), source_(std::move(source)), gaps_(gaps) {
   const std::string expression = literal ? pattern : with_white_space(pattern);
   const CompileContext context(pcre2_compile_context_create(nullptr));
   if (context == nullptr) throw std::bad_alloc();

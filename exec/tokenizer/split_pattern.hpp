@@ -24,11 +24,18 @@ class SplitPattern {
   // steps than honest patterns need.
   [[nodiscard]] std::vector<std::string_view> split(std::span<const std::string_view> texts) const;
 
+  // As it was given.
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] bool is_literal() const { return literal_; }
+  [[nodiscard]] Gaps gaps() const { return gaps_; }
+
  private:
   class Search;
   struct Free {
     void operator()(void* code) const;
   };
+  std::string text_;
+  bool literal_;
   std::string source_;
   Gaps gaps_;
   std::unique_ptr<void, Free> code_;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
+#include "exec/gguf/gguf_tokenizer.hpp"
 #include "exec/tokenizer/byte_level_tokenizer.hpp"
 #include "exec/tokenizer/sentencepiece_tokenizer.hpp"
-#include "exec/tokenizer/token_settings.hpp"
-#include "exec/tokenizer/tokenizer_json.hpp"
 #include "exec/tokenizer/utf8.hpp"
+#include "exec/tokenizer/vocabulary.hpp"
 #include "exec/tokenizer/word_piece_tokenizer.hpp"
 #include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
@@ -78,28 +79,34 @@ std::string Tokenizer::first_piece(std::int32_t id, bool& at_start) const {
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                           const model::Transformer& transformer) {
+  if (is_gguf(folder)) return make_tokenizer(gguf_vocabulary(GgufFile(folder)), transformer);
+  const std::filesystem::path words = folder / "vocab.txt";
+  if (has_file(folder / "tokenizer.model") || !has_file(words))
+    return make_tokenizer(folder_vocabulary(folder), transformer);
+  const TokenSettings settings = read_token_settings(folder);
+  settings.expect_class(kWordClasses, "vocab.txt");
+  if (const std::filesystem::path other = folder / "tokenizer.json"; has_file(other))
+    check_words(read_text(other, kMaxFileBytes), other.string(), settings);
+  return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
+                              transformer.vocab);
+}
+
+Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   const std::filesystem::path pieces = folder / "tokenizer.model";
   if (has_file(pieces)) {
-    const TokenSettings settings = read_token_settings(folder);
+    TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kPieceClasses, "tokenizer.model");
-    return sentencepiece_tokenizer(read_text(pieces, kMaxFileBytes), pieces.string(), settings,
-                                   transformer.vocab);
-  }
-  const std::filesystem::path words = folder / "vocab.txt";
-  if (has_file(words)) {
-    const TokenSettings settings = read_token_settings(folder);
-    settings.expect_class(kWordClasses, "vocab.txt");
-    if (const std::filesystem::path other = folder / "tokenizer.json"; has_file(other))
-      check_words(read_text(other, kMaxFileBytes), other.string(), settings);
-    return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
-                                transformer.vocab);
+    return {.kind = parse_sentencepiece(read_text(pieces, kMaxFileBytes), pieces.string()),
+            .settings = std::move(settings),
+            .source = pieces.string()};
   }
   const std::filesystem::path json = folder / "tokenizer.json";
   if (has_file(json)) {
-    const TokenSettings settings = read_token_settings(folder);
+    TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kByteLevelClasses, "tokenizer.json");
-    return byte_level_tokenizer(parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
-                                json.string(), settings, transformer.vocab);
+    return {.kind = parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
+            .settings = std::move(settings),
+            .source = json.string()};
   }
   const std::filesystem::path vocabulary = folder / "vocab.json";
   const std::filesystem::path merges = folder / "merges.txt";
@@ -113,8 +120,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
       const auto known = tokens.vocab.find(text);
       if (known != tokens.vocab.end()) tokens.added.push_back({.text = text, .id = known->second});
     }
-    return byte_level_tokenizer(std::move(tokens), vocabulary.string(), settings,
-                                transformer.vocab);
+    return {
+        .kind = std::move(tokens), .settings = std::move(settings), .source = vocabulary.string()};
   }
   for (const char* other : {"vocab.json", "merges.txt", "tekken.json", "tokenizer_config.json",
                             "special_tokens_map.json", "added_tokens.json"}) {
@@ -125,6 +132,17 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                 "beside it; copy them, have Hugging Face's transformers save the tokenizer, or "
                 "give token ids with --prompt-ids");
   }
+  return {};
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
+                                          const model::Transformer& transformer) {
+  if (const auto* pieces = std::get_if<SentencePieceModel>(&vocabulary.kind))
+    return sentencepiece_tokenizer(*pieces, vocabulary.source, vocabulary.settings,
+                                   transformer.vocab);
+  if (auto* pairs = std::get_if<TokenizerJson>(&vocabulary.kind))
+    return byte_level_tokenizer(std::move(*pairs), vocabulary.source, vocabulary.settings,
+                                transformer.vocab);
   return byte_tokenizer(transformer.vocab, transformer.bos_token);
 }
 

@@ -60,7 +60,8 @@ class Tokenizer {
 // Every id prints as "<id>"; encode throws Error. For vocabularies that cannot be read.
 [[nodiscard]] std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab);
 
-// The tokenizer of a Hugging Face folder: `tokenizer.model` (SentencePiece), else `vocab.txt`
+// The tokenizer of a GGUF file (docs/decisions/0034-gguf.md), or of a Hugging Face folder:
+// `tokenizer.model` (SentencePiece), else `vocab.txt`
 // (WordPiece), else `tokenizer.json` or `vocab.json` and `merges.txt` (byte-level BPE), else
 // byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, of
 // another kind, or has ids beyond the transformer's vocabulary.

@@ -57,7 +57,7 @@ std::optional<std::string> name_in(const fs::path& entry, std::string& fault) {
 
 BlockMaker::BlockMaker(const fs::path& weights, const model::Transformer& transformer,
                        BlockStore& store)
-    : transformer_(transformer), folder_(open_weights(weights, transformer)), store_(&store) {}
+    : transformer_(transformer), source_(open_weights(weights, transformer)), store_(&store) {}
 
 // What the bytes of a block depend on, without reading the weights: the files' fingerprint, what
 // the model is, and which slices of which tensors the block is made of.
@@ -71,7 +71,7 @@ std::string BlockMaker::key_of(const LayoutBlock& block) const {
             text_of(slice.columns) + std::string(model::to_string(slice.format)) +
             (slice.transposed ? " transposed\n" : "\n");
   }
-  return model::sha256_hex(text + folder_.fingerprint());
+  return model::sha256_hex(text + source_->fingerprint());
 }
 
 // The block of an earlier call that `entry` remembers, if it is sound.
@@ -107,12 +107,12 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   const std::string key = key_of(block);
   const fs::path index = store_->folder() / "index";
   // What is remembered is of the weights as they were when this maker was made.
-  folder_.check_unchanged();
+  source_->check_unchanged();
   if (auto found = find(index / key, pieces, options)) return std::move(*found);
 
   BlockWriter writer(*store_, pieces);
   std::uint64_t told = 0;
-  stream_block(folder_, block, [&](std::span<const std::byte> portion) {
+  stream_block(*source_, block, [&](std::span<const std::byte> portion) {
     writer.append(portion);
     if (writer.written() - told < kTellBytes && writer.written() < pieces.bytes) return;
     told = writer.written();
@@ -120,7 +120,7 @@ MadeBlock BlockMaker::make(const LayoutBlock& block, const BlockMakerOptions& op
   });
   BlockLabel label(pieces, writer.digests());
   // Weights that changed while they were read must not be remembered under their old fingerprint.
-  folder_.check_unchanged();
+  source_->check_unchanged();
   BlockFile file = writer.commit(label);
   AtomicFile entry(index);
   entry.write(entry_of(key, label.id()));

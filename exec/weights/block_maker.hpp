@@ -1,16 +1,17 @@
 #pragma once
 
-// The master's part of the store: blocks sliced out of a Hugging Face folder, once.
+// The master's part of the store: blocks sliced out of a folder or file of weights, once.
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "exec/weights/block_store.hpp"
 #include "exec/weights/layout.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/weight_source.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::exec {
@@ -34,19 +35,19 @@ struct BlockMakerOptions {
 // Thread-safe.
 class BlockMaker {
  public:
-  // Throws Error unless `weights` is a folder of `transformer`. `store` outlives it.
+  // Throws Error unless `weights` is of `transformer`. `store` outlives it.
   BlockMaker(const std::filesystem::path& weights, const model::Transformer& transformer,
              BlockStore& store);
 
   // `block` of a layout of the model: sliced portion by portion (a few MiB of memory, whatever the
-  // model), or found in the store if the folder's files (SafetensorsFolder::fingerprint) and the
+  // model), or found in the store if the files (WeightSource::fingerprint) and the
   // block's slices are those of an earlier call. What is damaged in the store, a block or what
   // remembers it, is no error but made again. Throws Error: file, tensor, value, expected, remedy.
   [[nodiscard]] MadeBlock make(const LayoutBlock& block,
                                const BlockMakerOptions& options = {}) const;
 
   // The weights that blocks are made of.
-  [[nodiscard]] const SafetensorsFolder& weights() const { return folder_; }
+  [[nodiscard]] const WeightSource& weights() const { return *source_; }
 
  private:
   [[nodiscard]] std::string key_of(const LayoutBlock& block) const;
@@ -54,7 +55,7 @@ class BlockMaker {
                                               const BlockPieces& pieces,
                                               const BlockMakerOptions& options) const;
   model::Transformer transformer_;
-  SafetensorsFolder folder_;
+  std::unique_ptr<const WeightSource> source_;
   BlockStore* store_;
 };
 

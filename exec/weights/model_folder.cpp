@@ -5,11 +5,13 @@
 #include <string>
 #include <system_error>
 
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/gguf/gguf_geometry.hpp"
+#include "exec/gguf/gguf_weights.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/read_file.hpp"
 #include "exec/weights/safetensors.hpp"
-#include "exec/weights/slicing.hpp"
-#include "exec/weights/tensor_check.hpp"
+#include "exec/weights/weight_source.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
@@ -33,31 +35,54 @@ std::string listed(const std::vector<model::FieldDifference>& differences) {
   return text;
 }
 
+bool in_whole_blocks(const model::Transformer& transformer) {
+  try {
+    transformer.validate();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-void check_config(const fs::path& folder, const model::Transformer& transformer) {
+model::Transformer read_geometry(const fs::path& weights) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
-    throw Error(folder.string() +
-                ": no such folder, expected a model folder of Hugging Face; "
+  if (!fs::exists(weights, ignored))
+    throw Error(weights.string() +
+                ": no such folder, expected a model folder of Hugging Face, or a GGUF file; "
                 "check the path");
+  if (is_gguf(weights)) {
+    const GgufFile file(weights);
+    model::Transformer transformer = gguf_geometry(file);
+    transformer.formats = stored_formats(GgufWeights(file, transformer), transformer);
+    return transformer;
   }
-  const fs::path file = folder / "config.json";
+  if (!fs::is_directory(weights, ignored))
+    throw Error(weights.string() +
+                ": neither a folder nor a GGUF file, expected a model folder of Hugging Face, or a "
+                "GGUF file; check the path");
+  const fs::path file = weights / "config.json";
   if (!fs::exists(file, ignored)) {
-    throw Error(folder.string() +
+    throw Error(weights.string() +
                 ": folder without config.json, which says what its weights mean; "
                 "copy it from where the weights come from");
   }
-  const auto found = model::differences(
-      transformer, model::parse_config_json(read_text(file, kMaxConfigBytes), file.string()));
+  return model::parse_config_json(read_text(file, kMaxConfigBytes), file.string());
+}
+
+void check_config(const fs::path& weights, const model::Transformer& transformer) {
+  const auto found = model::differences(transformer, read_geometry(weights));
   if (found.empty()) return;
+  std::error_code ignored;
+  const fs::path file = fs::is_directory(weights, ignored) ? weights / "config.json" : weights;
   throw Error(file.string() + ": another model than the plan's: " + listed(found) +
               "; give the weights that the plan was made for, or make the plan again with "
               "'--model " +
-              folder.string() + "'");
+              weights.string() + "'");
 }
 
-model::WeightFormats stored_formats(const SafetensorsFolder& weights,
+model::WeightFormats stored_formats(const WeightSource& weights,
                                     const model::Transformer& transformer) {
   // Read from a layout whose formats fit whatever the sizes are.
   model::Transformer plain = transformer;
@@ -67,26 +92,26 @@ model::WeightFormats stored_formats(const SafetensorsFolder& weights,
                          {0, static_cast<std::int32_t>(plain.intermediate)},
                          true,
                          true};
-  std::map<model::WeightMatrix, std::set<std::string>> types;
+  std::map<model::WeightMatrix, std::set<model::WeightFormat>> types;
   for (const LayoutBlock& block : layout_of(plain, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
-      const std::string stored = stored_name(weights, slice.tensor);
-      weights.need(stored);
+      const std::string stored = weights.place_of(slice, block.layer).tensor;
+      weights.need_readable(stored);
       if (const auto matrix = weight_matrix(slice.weight))
-        types[*matrix].insert(weights.dtype_of(stored));
+        types[*matrix].insert(*weights.format_of(stored));
     }
   }
   model::WeightFormats formats;
   for (const auto& [matrix, stored] : types) {
     if (stored.size() != 1) continue;
-    if (*stored.begin() == "F16") formats.set(matrix, model::WeightFormat::f16);
-    if (*stored.begin() == "BF16") formats.set(matrix, model::WeightFormat::bf16);
+    formats.set(matrix, *stored.begin());
+    plain.formats = formats;
+    if (!in_whole_blocks(plain)) formats.set(matrix, model::WeightFormat::f32);
   }
   return formats;
 }
 
-std::string rounding_remark(const SafetensorsFolder& weights,
-                            const model::Transformer& transformer) {
+std::string rounding_remark(const WeightSource& weights, const model::Transformer& transformer) {
   const model::WeightFormats stored = stored_formats(weights, transformer);
   std::string rounded;
   const auto add = [&](std::string_view name, model::WeightFormat from, model::WeightFormat to) {
@@ -117,11 +142,17 @@ std::string rounding_remark(const SafetensorsFolder& weights,
          rounded;
 }
 
-SafetensorsFolder open_weights(const fs::path& folder, const model::Transformer& transformer) {
-  check_config(folder, transformer);
-  SafetensorsFolder weights(folder);
-  check_tensors(weights, transformer);
-  return weights;
+std::unique_ptr<const WeightSource> open_weights(const fs::path& weights,
+                                                 const model::Transformer& transformer) {
+  check_config(weights, transformer);
+  std::unique_ptr<const WeightSource> source;
+  if (is_gguf(weights)) {
+    source = std::make_unique<GgufWeights>(GgufFile(weights), transformer);
+  } else {
+    source = std::make_unique<SafetensorsFolder>(weights);
+  }
+  source->check_tensors(transformer);
+  return source;
 }
 
 }  // namespace tandem::exec

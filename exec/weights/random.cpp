@@ -64,7 +64,7 @@ std::vector<RandomTensor> tensors_of(const model::Transformer& m) {
   for (const LayoutBlock& block : layout_of(m, whole).blocks) {
     for (const TensorSlice& slice : block.slices) {
       if (!tensors.empty() && tensors.back().tensor.name == slice.tensor) continue;  // fused
-      RandomTensor t{{slice.tensor, slice.shape}, 0.0F, 0.0F};
+      RandomTensor t{{.name = slice.tensor, .shape = slice.shape}, 0.0F, 0.0F};
       if (slice.shape.size() == 1) {
         t.mean = is_norm(slice.weight) ? 1.0F : 0.0F;
         t.deviation = 0.1F;

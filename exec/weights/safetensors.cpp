@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
-#include "exec/weights/convert.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
 #include "model/plain_text.hpp"
@@ -152,32 +151,6 @@ StoredTensors read_header(const ReadFile& file) {
   return parse_safetensors_header(header, file.size(), source);
 }
 
-std::optional<model::DType> readable(const std::string& dtype) {
-  for (const auto candidate : {model::DType::f32, model::DType::f16, model::DType::bf16}) {
-    if (dtype == model::to_string(candidate)) return candidate;
-  }
-  return std::nullopt;
-}
-
-// What is not finite may vanish in an activation, and leave results that look sound.
-bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7f800000U;
-  std::uint32_t bad = 0;
-  for (const float value : values) {
-    bad |=
-        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
-  }
-  return bad == 0;
-}
-
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  }
-  return text + "]";
-}
-
 }  // namespace
 
 std::uint64_t tensor_bytes(std::span<const std::int64_t> shape, std::uint64_t element_bytes,
@@ -235,7 +208,8 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
   return files;
 }
 
-SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder) : folder_(folder) {
+SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder)
+    : WeightSource(folder, "check that config.json and the weights belong to one model") {
   const auto single = folder / "model.safetensors";
   const auto index = folder / "model.safetensors.index.json";
   std::error_code ignored;  // the message below says what to do
@@ -253,143 +227,27 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder) : fold
   for (const auto& [tensor, file] : map) names.insert(file);
   for (const std::string& name : names) add(folder / name);
   for (const auto& [tensor, file] : map) {
-    const auto found = tensors_.find(tensor);
-    if (found != tensors_.end() && files_[found->second.file].path().filename() == file) continue;
+    if (contains(tensor) && file_of(tensor).filename() == file) continue;
     throw Error((folder / file).string() + ": no tensor " + shown(tensor) + ", which " +
                 index.filename().string() + " expects there; copy or download both again");
   }
 }
 
-// All of its tensors, whether an index lists them or not. One that two files have would be this or
-// that, depending on who reads it.
+// All of its tensors, whether an index lists them or not.
 void SafetensorsFolder::add(const std::filesystem::path& path) {
-  files_.emplace_back(path);
-  opened_.push_back(files_.back().stamp());
-  for (auto& [name, tensor] : read_header(files_.back())) {
-    const auto [there, is_new] = tensors_.emplace(name, Location{files_.size() - 1, tensor});
-    if (is_new) continue;
-    throw Error(path.string() + ": tensor " + shown(name) + " is in " +
-                files_[there->second.file].path().filename().string() +
-                " as well, expected every tensor in one file; copy or download all of them again");
-  }
-}
-
-void SafetensorsFolder::need(const std::string& tensor) const {
-  if (contains(tensor)) return;
-  throw Error(folder_.string() + ": tensor " + tensor + " is missing among " +
-              std::to_string(tensors_.size()) +
-              "; check that config.json and the weights belong to one model");
-}
-
-std::vector<std::string> SafetensorsFolder::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, ignored] : tensors_) names.push_back(name);
-  return names;
-}
-
-bool SafetensorsFolder::equal(const std::string& a, const std::string& b) const {
-  const Location& x = tensors_.at(a);
-  const Location& y = tensors_.at(b);
-  if (x.tensor.dtype != y.tensor.dtype || x.tensor.shape != y.tensor.shape) return false;
-  constexpr std::uint64_t kPortion = std::uint64_t{1} << 20U;
-  std::vector<std::byte> first(std::min(kPortion, x.tensor.bytes));
-  std::vector<std::byte> second(first.size());
-  for (std::uint64_t at = 0; at < x.tensor.bytes; at += first.size()) {
-    const auto bytes =
-        static_cast<std::size_t>(std::min<std::uint64_t>(first.size(), x.tensor.bytes - at));
-    files_[x.file].read_at(x.tensor.offset + at, std::span(first).first(bytes));
-    files_[y.file].read_at(y.tensor.offset + at, std::span(second).first(bytes));
-    if (!std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(bytes),
-                    second.begin()))
-      return false;
-  }
-  return true;
-}
-
-const std::filesystem::path& SafetensorsFolder::file_of(const std::string& tensor) const {
-  return files_[tensors_.at(tensor).file].path();
-}
-
-const SafetensorsFolder::Location& SafetensorsFolder::find(
-    const std::string& tensor, std::span<const std::int64_t> shape) const {
-  need(tensor);
-  const auto it = tensors_.find(tensor);
-  const StoredTensor& stored = it->second.tensor;
-  if (!std::ranges::equal(stored.shape, shape)) {
-    throw Error(files_[it->second.file].path().string() + ": " + tensor + ": shape " +
-                shown(shape_text(stored.shape)) + ", expected " + shape_text(shape) +
-                "; check that config.json belongs to these weights");
-  }
-  return it->second;
-}
-
-void SafetensorsFolder::read(const std::string& tensor, std::span<const std::int64_t> shape,
-                             model::Range rows, model::Range columns, std::span<float> out) const {
-  const Location& location = find(tensor, shape);
-  const ReadFile& file = files_[location.file];
-  const auto dtype = readable(location.tensor.dtype);
-  if (!dtype) {
-    throw Error(file.path().string() + ": " + tensor + ": dtype " + location.tensor.dtype +
-                ", expected F32, F16 or BF16; convert the weights to one of them");
-  }
-  const auto width = static_cast<std::size_t>(columns.size());
-  require(!shape.empty() && shape.size() <= 2 && columns.end <= shape.back() &&
-              rows.end <= (shape.size() == 2 ? shape[0] : 1) &&
-              out.size() == static_cast<std::size_t>(rows.size()) * width,
-          "safetensors: the part to read does not fit the tensor or the output");
-  if (out.empty()) return;
-
-  const auto element = static_cast<std::size_t>(model::size_of(*dtype));
-  const std::size_t row_bytes = static_cast<std::size_t>(shape.back()) * element;
-  const std::size_t first_byte = static_cast<std::size_t>(columns.begin) * element;
-  const auto row_count = static_cast<std::size_t>(rows.size());
-  // A piece of whole rows is contiguous in the file; without its last row's unused columns.
-  constexpr std::size_t kPiece = std::size_t{1} << 20U;
-  const std::size_t rows_at_once = std::clamp<std::size_t>(kPiece / row_bytes, 1, row_count);
-  std::vector<std::byte> piece(std::min(rows_at_once, row_count) * row_bytes);
-  for (std::size_t row = 0; row < row_count; row += rows_at_once) {
-    const std::size_t count = std::min(rows_at_once, row_count - row);
-    const std::size_t bytes = (count - 1) * row_bytes + width * element;
-    const std::uint64_t at = location.tensor.offset +
-                             (static_cast<std::uint64_t>(rows.begin) + row) * row_bytes +
-                             first_byte;
-    file.read_at(at, std::span(piece).first(bytes));
-    if (width * element == row_bytes) {
-      to_f32(*dtype, std::span(piece).first(bytes), out.subspan(row * width, count * width));
-    } else {
-      for (std::size_t i = 0; i < count; ++i) {
-        to_f32(*dtype, std::span(piece).subspan(i * row_bytes, width * element),
-               out.subspan((row + i) * width, width));
-      }
-    }
-    if (all_finite(out.subspan(row * width, count * width))) continue;
-    throw Error(file.path().string() + ": " + tensor +
-                ": holds NaN or infinity, expected finite numbers" + kAgain);
-  }
-}
-
-std::string SafetensorsFolder::fingerprint() const {
-  std::string text;
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    std::error_code error;
-    const auto real = std::filesystem::canonical(files_[i].path(), error);
-    const FileStamp& stamp = opened_[i];
-    text += (error ? files_[i].path() : real).string();
-    for (const auto number :
-         {static_cast<std::int64_t>(stamp.inode), static_cast<std::int64_t>(stamp.bytes),
-          stamp.modified_ns, stamp.changed_ns}) {
-      text += "\n" + std::to_string(number);
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-void SafetensorsFolder::check_unchanged() const {
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (files_[i].stamp() == opened_[i]) continue;
-    throw Error(files_[i].path().string() +
-                ": changed while it was read, expected weights that stay as they are; start again");
+  auto file = std::make_shared<const ReadFile>(path);
+  const std::size_t number = add_file(file, file->stamp());
+  for (auto& [name, tensor] : read_header(*file)) {
+    std::optional<model::WeightFormat> format;
+    if (tensor.dtype == "F32") format = model::WeightFormat::f32;
+    if (tensor.dtype == "F16") format = model::WeightFormat::f16;
+    if (tensor.dtype == "BF16") format = model::WeightFormat::bf16;
+    add_tensor(name, {.file = number,
+                      .dtype = tensor.dtype,
+                      .format = format,
+                      .shape = tensor.shape,
+                      .offset = tensor.offset,
+                      .bytes = tensor.bytes});
   }
 }
 
@@ -400,9 +258,10 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& folder, model:
   header["__metadata__"] = {{"format", "pt"}};
   std::uint64_t at = 0;
   for (const TensorToWrite& tensor : tensors) {
+    const model::DType stored = tensor.dtype.value_or(dtype);
     const std::uint64_t bytes =
-        tensor_bytes(tensor.shape, static_cast<std::uint64_t>(model::size_of(dtype)), tensor.name);
-    header[tensor.name] = {{"dtype", model::to_string(dtype)},
+        tensor_bytes(tensor.shape, static_cast<std::uint64_t>(model::size_of(stored)), tensor.name);
+    header[tensor.name] = {{"dtype", model::to_string(stored)},
                            {"shape", tensor.shape},
                            {"data_offsets", {at, at + bytes}}};
     at += bytes;

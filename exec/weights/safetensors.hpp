@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "exec/weights/atomic_file.hpp"
 #include "exec/weights/read_file.hpp"
+#include "exec/weights/weight_source.hpp"
 #include "model/range.hpp"
 #include "model/transformer.hpp"
 
@@ -46,55 +48,21 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 // The tensors of a Hugging Face folder: model.safetensors, or the files of its index. Headers are
 // read at once, tensors when asked for. Thread-safe after construction. Throws Error if a file or a
 // tensor of the index is missing, or a tensor is in two files.
-class SafetensorsFolder {
+class SafetensorsFolder : public WeightSource {
  public:
   explicit SafetensorsFolder(const std::filesystem::path& folder);
 
-  [[nodiscard]] bool contains(const std::string& tensor) const { return tensors_.contains(tensor); }
-  // Throws Error if `tensor` is missing.
-  void need(const std::string& tensor) const;
-  // Of all tensors, in order.
-  [[nodiscard]] std::vector<std::string> names() const;
-  // What `tensor`, which is there, is stored as: "F32", "F16", "BF16", or what cannot be read.
-  [[nodiscard]] const std::string& dtype_of(const std::string& tensor) const {
-    return tensors_.at(tensor).tensor.dtype;
-  }
-  // The file that holds `tensor`, which is there.
-  [[nodiscard]] const std::filesystem::path& file_of(const std::string& tensor) const;
-  // Whether both, which are there, have the same type, shape and bytes: reads them.
-  [[nodiscard]] bool equal(const std::string& a, const std::string& b) const;
-
-  // The tensor's rows and columns as f32, packed row-major into `out`. `shape` is the whole
-  // tensor's: [n] (rows are {0, 1}) or [rows, columns]. Throws Error if the tensor is missing, has
-  // another shape, another dtype than F32, F16, BF16, numbers that are not finite, or cannot be
-  // read; logic_error if `out` has another size.
-  void read(const std::string& tensor, std::span<const std::int64_t> shape, model::Range rows,
-            model::Range columns, std::span<float> out) const;
-
-  // What the tensors' bytes depend on, without reading them: the files' paths, and what tells their
-  // contents of now from others (FileStamp).
-  [[nodiscard]] std::string fingerprint() const;
-  // Throws Error if a file was written since it was opened, so that what was read before and after
-  // may not belong together. A file that another one replaced stays as it was.
-  void check_unchanged() const;
+  [[nodiscard]] StoredPlace place_of(const TensorSlice& slice, std::int32_t layer) const override;
+  void check_tensors(const model::Transformer& transformer) const override;
 
  private:
-  struct Location {
-    std::size_t file = 0;
-    StoredTensor tensor;
-  };
   void add(const std::filesystem::path& path);
-  const Location& find(const std::string& tensor, std::span<const std::int64_t> shape) const;
-
-  std::filesystem::path folder_;
-  std::vector<ReadFile> files_;
-  std::vector<FileStamp> opened_;  // the files, before anything was read
-  std::map<std::string, Location> tensors_;
 };
 
 struct TensorToWrite {
   std::string name;
   std::vector<std::int64_t> shape;
+  std::optional<model::DType> dtype{};  // the file's unless said
 };
 
 // Bytes of a tensor of that shape. Throws Error naming `tensor` if they overflow or a size is

@@ -177,10 +177,10 @@ Shard::~Shard() = default;
 
 Shard Shard::slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                    const model::Share& share) {
-  return slice(open_weights(weights, transformer), transformer, share);
+  return slice(*open_weights(weights, transformer), transformer, share);
 }
 
-Shard Shard::slice(const SafetensorsFolder& weights, const model::Transformer& transformer,
+Shard Shard::slice(const WeightSource& weights, const model::Transformer& transformer,
                    const model::Share& share) {
   Shard shard = filled(transformer, share, [&](const LayoutBlock& block, std::span<std::byte> out) {
     slice_block(weights, block, out);

@@ -16,11 +16,11 @@
 
 namespace tandem::exec {
 
-class AlignedBuffer;      // exec/weights/aligned_buffer.hpp
-class SafetensorsFolder;  // exec/weights/safetensors.hpp
-struct LayoutBlock;       // exec/weights/layout.hpp
-struct LoadedBlock;       // exec/streaming/block_loader.hpp
-struct ShardLayout;       // exec/weights/layout.hpp
+class AlignedBuffer;  // exec/weights/aligned_buffer.hpp
+struct LayoutBlock;   // exec/weights/layout.hpp
+struct LoadedBlock;   // exec/streaming/block_loader.hpp
+struct ShardLayout;   // exec/weights/layout.hpp
+class WeightSource;   // exec/weights/weight_source.hpp
 
 // Rows of an embedding that is not in memory.
 class EmbeddingRows {
@@ -35,12 +35,12 @@ class EmbeddingRows {
 // (resident_blocks.hpp). Move-only.
 class Shard {
  public:
-  // Slices `share` out of the Hugging Face folder `weights` (F32, F16 or BF16 safetensors, one file
-  // or sharded with an index). Throws Error: file, tensor, value, expected, remedy.
+  // Slices `share` out of `weights`: a Hugging Face folder (F32, F16 or BF16 safetensors, one file
+  // or sharded with an index) or a GGUF file. Throws Error: file, tensor, value, expected, remedy.
   static Shard slice(const std::filesystem::path& weights, const model::Transformer& transformer,
                      const model::Share& share);
-  // The same out of a folder that is open. Throws Error if its files change meanwhile.
-  static Shard slice(const SafetensorsFolder& weights, const model::Transformer& transformer,
+  // The same out of files that are open. Throws Error if its files change meanwhile.
+  static Shard slice(const WeightSource& weights, const model::Transformer& transformer,
                      const model::Share& share);
   // A shard of weights that `fill` makes, block by block: exec/weights/layout.hpp says where each
   // lies.

@@ -1,30 +1,32 @@
 #pragma once
 
-// Weight blocks out of the tensors of a Hugging Face folder.
+// Weight blocks out of the tensors of files.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
+#include <vector>
 
 #include "exec/weights/layout.hpp"
-#include "exec/weights/safetensors.hpp"
+#include "exec/weights/weight_source.hpp"
 
 namespace tandem::exec {
 
-// What the folder calls `tensor`; itself if it has it under none of its names.
-[[nodiscard]] std::string stored_name(const SafetensorsFolder& weights, const std::string& tensor);
+// Reads the slices of `block` into `out`, the block's bytes, in their formats: the stored bytes
+// where the file has that format, else converted, exactly where a wider one is asked for, else
+// rounded (block_codec.hpp). Padding is left as it is. Throws Error as WeightSource::read does, and
+// for numbers that a format cannot say.
+void slice_block(const WeightSource& weights, const LayoutBlock& block, std::span<std::byte> out);
 
-// Reads the slices of `block` into `out`, the block's bytes, in their formats: what is stored in
-// another is converted, exactly where a wider one is asked for, else rounded (block_codec.hpp).
-// Padding is left as it is. Throws Error as SafetensorsFolder::read does, and for numbers that a
-// format cannot say.
-void slice_block(const SafetensorsFolder& weights, const LayoutBlock& block,
-                 std::span<std::byte> out);
+// Rows of the whole matrix or vector that `slice`, of `layer`, is of, as `slice.format` has them;
+// `out` as above. `values` is memory for what is read.
+void read_slice_rows(const WeightSource& weights, const TensorSlice& slice, std::int32_t layer,
+                     model::Range rows, std::vector<float>& values, std::span<std::byte> out);
 
 // Calls `sink` with all bytes of `block` as they are in memory, padding included, in pieces
 // of about 1 MiB, 64 MiB of tensors that are stored transposed: a block may be larger than memory.
-void stream_block(const SafetensorsFolder& weights, const LayoutBlock& block,
+void stream_block(const WeightSource& weights, const LayoutBlock& block,
                   const std::function<void(std::span<const std::byte>)>& sink);
 
 }  // namespace tandem::exec

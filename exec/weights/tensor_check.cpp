@@ -1,5 +1,3 @@
-#include "exec/weights/tensor_check.hpp"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -7,7 +5,7 @@
 #include <string_view>
 
 #include "exec/weights/layout.hpp"
-#include "exec/weights/slicing.hpp"
+#include "exec/weights/safetensors.hpp"
 #include "exec/weights/tensor_names.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
@@ -48,9 +46,25 @@ bool is_beside(std::string_view tensor, Family family) {
   });
 }
 
+// What the folder calls `tensor`; itself if it has it under none of its names.
+std::string stored_name(const SafetensorsFolder& weights, const std::string& tensor) {
+  if (weights.contains(tensor)) return tensor;
+  for (const std::string& other : other_names(tensor)) {
+    if (weights.contains(other)) return other;
+  }
+  return tensor;  // reading it says what is missing
+}
+
 }  // namespace
 
-void check_tensors(const SafetensorsFolder& weights, const model::Transformer& transformer) {
+StoredPlace SafetensorsFolder::place_of(const TensorSlice& slice, std::int32_t /*layer*/) const {
+  return {.tensor = stored_name(*this, slice.tensor),
+          .shape = slice.shape,
+          .transposed = slice.transposed};
+}
+
+void SafetensorsFolder::check_tensors(const model::Transformer& transformer) const {
+  const SafetensorsFolder& weights = *this;
   const model::Share all{{0, static_cast<std::int32_t>(transformer.layers)},
                          {0, static_cast<std::int32_t>(transformer.heads)},
                          {0, static_cast<std::int32_t>(transformer.intermediate)},

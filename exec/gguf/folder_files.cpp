@@ -1,0 +1,135 @@
+#include "exec/gguf/folder_files.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+#include <variant>
+
+#include "exec/weights/read_file.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20U;
+
+Json added_json(const AddedToken& token) {
+  return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
+std::string tokenizer_json(const TokenizerJson& json) {
+  std::vector<std::string_view> texts;
+  const auto name = [&](std::int32_t id, std::string_view text) {
+    if (static_cast<std::size_t>(id) >= texts.size())
+      texts.resize(static_cast<std::size_t>(id) + 1);
+    texts[static_cast<std::size_t>(id)] = text;
+  };
+  for (const auto& [text, id] : json.vocab) name(id, text);
+  for (const AddedToken& token : json.added) name(static_cast<std::int32_t>(token.id), token.text);
+  Json vocab = Json::object();
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    if (json.vocab.contains(std::string(texts[id]))) vocab[std::string(texts[id])] = id;
+  }
+  Json merges = Json::array();
+  for (const TokenizerJson::Merge& merge : json.merges)
+    merges.push_back(std::string(texts[static_cast<std::size_t>(merge.left)]) + " " +
+                     std::string(texts[static_cast<std::size_t>(merge.right)]));
+  Json added = Json::array();
+  for (const AddedToken& token : json.added) {
+    added.push_back(added_json(token));
+    // A merge may lead to such a token.
+    vocab[token.text] = token.id;
+  }
+  Json steps = Json::array();
+  bool prefix = false;
+  for (const TokenizerJson::Step& step : json.steps) {
+    prefix = prefix || step.add_prefix_space;
+    if (!step.pattern) continue;
+    steps.push_back(
+        {{"type", "Split"},
+         {"pattern", {{step.pattern->is_literal() ? "String" : "Regex", step.pattern->text()}}},
+         {"behavior", "Isolated"},
+         {"invert", false}});
+  }
+  const Json bytes{{"type", "ByteLevel"},
+                   {"add_prefix_space", prefix},
+                   {"trim_offsets", true},
+                   {"use_regex", false}};
+  steps.push_back(bytes);
+  // A space in front of a text is in front of its first word.
+  if (prefix) {
+    Json first = bytes;
+    steps = Json::array({first});
+    steps.front()["use_regex"] = true;
+  }
+  return Json{{"version", "1.0"},
+              {"truncation", nullptr},
+              {"padding", nullptr},
+              {"added_tokens", added},
+              {"normalizer", nullptr},
+              {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},
+              {"post_processor", nullptr},
+              {"decoder", bytes},
+              {"model",
+               {{"type", "BPE"},
+                {"ignore_merges", json.ignore_merges},
+                {"byte_fallback", false},
+                {"vocab", vocab},
+                {"merges", merges}}}}
+             .dump(1) +
+         "\n";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> tokenizer_files(const Vocabulary& vocabulary,
+                                                                 const std::string& chat_template) {
+  if (std::holds_alternative<std::monostate>(vocabulary.kind)) return {};
+  std::vector<std::pair<std::string, std::string>> files;
+  const TokenSettings& settings = vocabulary.settings;
+  Json config = Json::object();
+  if (const auto* pieces = std::get_if<SentencePieceModel>(&vocabulary.kind)) {
+    files.emplace_back("tokenizer.model", to_bytes(*pieces));
+    config["tokenizer_class"] = "LlamaTokenizer";
+    config["legacy"] = settings.legacy;
+    if (settings.prefix_space) config["add_prefix_space"] = *settings.prefix_space;
+  } else {
+    files.emplace_back("tokenizer.json", tokenizer_json(std::get<TokenizerJson>(vocabulary.kind)));
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  }
+  if (settings.add_bos) config["add_bos_token"] = *settings.add_bos;
+  if (settings.add_eos) config["add_eos_token"] = *settings.add_eos;
+  if (!settings.bos.empty()) config["bos_token"] = settings.bos;
+  if (!settings.eos.empty()) config["eos_token"] = settings.eos;
+  for (const AddedToken& token : settings.tokens) {
+    Json entry = added_json(token);
+    entry.erase("id");
+    config["added_tokens_decoder"][std::to_string(token.id)] = entry;
+  }
+  if (!chat_template.empty()) config["chat_template"] = chat_template;
+  files.emplace_back("tokenizer_config.json", config.dump(1) + "\n");
+  if (!settings.stops.empty())
+    files.emplace_back("generation_config.json",
+                       Json{{"eos_token_id", settings.stops}}.dump(1) + "\n");
+  return files;
+}
+
+std::string folder_chat_template(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (const auto path = folder / "chat_template.jinja"; std::filesystem::exists(path, ignored))
+    return read_text(path, kMaxFileBytes);
+  const auto path = folder / "tokenizer_config.json";
+  if (!std::filesystem::exists(path, ignored)) return "";
+  const Json config = Json::parse(read_text(path, kMaxFileBytes), nullptr, false);
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  // Several by name are none that a file without names could have.
+  return config.is_object() && found != config.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+}  // namespace tandem::exec

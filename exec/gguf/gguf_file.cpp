@@ -1,0 +1,231 @@
+#include "exec/gguf/gguf_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "model/error.hpp"
+#include "model/plain_text.hpp"
+
+namespace tandem::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".gguf";
+constexpr std::size_t kDigits = 5;
+
+std::string five_digits(std::size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < kDigits ? kDigits - digits.size() : 0, '0') + digits;
+}
+
+struct SplitName {
+  std::string stem;
+  std::size_t number = 1;
+  std::size_t count = 1;
+};
+
+// "name-00001-of-00003.gguf"; nothing for another name.
+std::optional<SplitName> split_name(const fs::path& path) {
+  constexpr std::string_view kOf = "-of-";
+  const std::string name = path.filename().string();
+  constexpr std::size_t kTail = 1 + kDigits + kOf.size() + kDigits + kEnding.size();
+  if (name.size() <= kTail || !name.ends_with(kEnding)) return std::nullopt;
+  const std::string tail = name.substr(name.size() - kTail);
+  const std::string first = tail.substr(1, kDigits);
+  const std::string second = tail.substr(1 + kDigits + kOf.size(), kDigits);
+  const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
+  if (tail.front() != '-' || tail.substr(1 + kDigits, kOf.size()) != kOf ||
+      !std::ranges::all_of(first, is_digit) || !std::ranges::all_of(second, is_digit))
+    return std::nullopt;
+  return SplitName{name.substr(0, name.size() - kTail), std::stoul(first), std::stoul(second)};
+}
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::optional<std::int64_t> integer_in(const std::map<std::string, GgufValue>& values,
+                                       const std::string& key) {
+  const auto found = values.find(key);
+  if (found == values.end()) return std::nullopt;
+  const auto* value = std::get_if<std::int64_t>(&found->second.value);
+  return value == nullptr ? std::optional<std::int64_t>(-1) : *value;
+}
+
+}  // namespace
+
+bool is_gguf(const fs::path& path) {
+  if (path.filename().string().ends_with(kEnding)) return true;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  std::array<char, 4> magic{};
+  std::ifstream in(path, std::ios::binary);
+  in.read(magic.data(), magic.size());
+  return in && std::string_view(magic.data(), magic.size()) == "GGUF";
+}
+
+std::vector<fs::path> gguf_parts(const fs::path& path) {
+  const auto name = split_name(path);
+  constexpr std::size_t kMostParts = 65535;
+  if (!name || name->count == 0 || name->count > kMostParts) return {path};
+  std::vector<fs::path> parts;
+  for (std::size_t i = 1; i <= name->count; ++i)
+    parts.push_back(path.parent_path() / (name->stem + "-" + five_digits(i) + "-of-" +
+                                          five_digits(name->count) + std::string(kEnding)));
+  return parts;
+}
+
+GgufFile::GgufFile(const fs::path& path) {
+  const auto name = split_name(path);
+  if (name && name->number != 1)
+    throw Error(path.string() + ": part " + std::to_string(name->number) + " of " +
+                std::to_string(name->count) +
+                ", expected the first of a model that was split; give that file");
+  const std::vector<fs::path> parts = gguf_parts(path);
+  for (std::size_t i = 0; i < parts.size(); ++i) add(parts[i], i, parts.size());
+  if (parts.size() > 1) {
+    const std::string key = "split.tensors.count";
+    const auto count = integer_in(values_, key);
+    if (count && *count != static_cast<std::int64_t>(tensors_.size()))
+      fail(key, std::to_string(tensors_.size()) + ", which its " + std::to_string(parts.size()) +
+                    " files have; copy or download all of them again");
+  }
+}
+
+void GgufFile::add(const fs::path& path, std::size_t number, std::size_t count) {
+  files_.push_back(std::make_shared<const ReadFile>(path));
+  const ReadFile& file = *files_.back();
+  stamps_.push_back(file.stamp());
+  const std::string source = path.string();
+  GgufHeader header = parse_gguf_header(
+      [&](std::uint64_t offset, std::span<std::byte> bytes) { file.read_at(offset, bytes); },
+      file.size(), source);
+  const auto check = [&](const char* key, std::size_t expected, std::size_t absent) {
+    const auto value = integer_in(header.values, key);
+    if (value.value_or(static_cast<std::int64_t>(absent)) == static_cast<std::int64_t>(expected))
+      return;
+    throw Error(source + ": " + key + " is " + (value ? std::to_string(*value) : "not said") +
+                ", expected " + std::to_string(expected) + (count > 1 ? ", as its name says" : "") +
+                "; give the first file of a split with all others beside it, under the names "
+                "that they were published with");
+  };
+  // An unsplit file need not say so, and may say 0 or 1.
+  if (count > 1 || integer_in(header.values, "split.count").value_or(0) > 1)
+    check("split.count", count, count > 1 ? 0 : 1);
+  check("split.no", number, count > 1 ? count : 0);
+  for (auto& [tensor, info] : header.tensors) {
+    const auto [there, is_new] = tensors_.emplace(tensor, Place{number, std::move(info)});
+    if (is_new) continue;
+    throw Error(source + ": tensor " + model::one_line(tensor, 80) + " is in " +
+                files_[there->second.file]->path().filename().string() +
+                " as well, expected every tensor in one file; copy or download all of them again");
+  }
+  if (number == 0) values_ = std::move(header.values);
+}
+
+const GgufValue* GgufFile::find(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return nullptr;
+  asked_.insert(key);
+  return &found->second;
+}
+
+std::string GgufFile::shown(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return "missing";
+  return std::visit(
+      Overloaded{[](bool value) { return std::string(value ? "true" : "false"); },
+                 [](const std::string& value) { return "'" + model::one_line(value, 80) + "'"; },
+                 [](std::int64_t value) { return std::to_string(value); },
+                 [](double value) {
+                   std::string text = std::to_string(value);
+                   if (text.find('.') == std::string::npos) return text;
+                   text.erase(text.find_last_not_of('0') + 1);
+                   return text.ends_with('.') ? text + "0" : text;
+                 },
+                 [](const auto& list) { return "an array of " + std::to_string(list.size()); }},
+      found->second.value);
+}
+
+void GgufFile::fail(const std::string& key, const std::string& expected) const {
+  throw Error(path().string() + ": " + model::one_line(key, 80) + " is " + shown(key) +
+              ", expected " + expected);
+}
+
+std::optional<std::int64_t> GgufFile::integer(const std::string& key, std::int64_t least,
+                                              std::int64_t most) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto* number = std::get_if<std::int64_t>(&value->value);
+  if (number == nullptr || *number < least || *number > most)
+    fail(key, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return *number;
+}
+
+std::optional<double> GgufFile::real(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* whole = std::get_if<std::int64_t>(&value->value))
+    return static_cast<double>(*whole);
+  const auto* number = std::get_if<double>(&value->value);
+  if (number == nullptr) fail(key, "a number");
+  return *number;
+}
+
+std::optional<bool> GgufFile::boolean(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto* flag = std::get_if<bool>(&value->value);
+  if (flag == nullptr) fail(key, "true or false");
+  return *flag;
+}
+
+std::optional<std::string> GgufFile::text(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto* text = std::get_if<std::string>(&value->value);
+  if (text == nullptr) fail(key, "a text");
+  return *text;
+}
+
+const GgufValue::Texts* GgufFile::texts(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  const auto* list = std::get_if<GgufValue::Texts>(&value->value);
+  if (list == nullptr) fail(key, "an array of texts");
+  return list;
+}
+
+const GgufValue::Numbers* GgufFile::numbers(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  const auto* list = std::get_if<GgufValue::Numbers>(&value->value);
+  if (list == nullptr) fail(key, "an array of whole numbers");
+  return list;
+}
+
+const GgufValue::Reals* GgufFile::reals(const std::string& key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  const auto* list = std::get_if<GgufValue::Reals>(&value->value);
+  if (list == nullptr) fail(key, "an array of numbers");
+  return list;
+}
+
+std::vector<std::string> GgufFile::unknown(std::string_view prefix) const {
+  std::vector<std::string> keys;
+  for (const auto& [key, ignored] : values_) {
+    if (key.starts_with(prefix) && !asked_.contains(key)) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,76 @@
+#pragma once
+
+// A GGUF file, or all files of one that was split.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/gguf/gguf_header.hpp"
+#include "exec/weights/read_file.hpp"
+
+namespace tandem::exec {
+
+// Whether `path` is meant as a GGUF file: a name that ends in .gguf, or a regular file that begins
+// as one.
+[[nodiscard]] bool is_gguf(const std::filesystem::path& path);
+
+// The files of `path`: those beside it of a split ("-00001-of-00003.gguf"), whether or not they
+// exist; else itself.
+[[nodiscard]] std::vector<std::filesystem::path> gguf_parts(const std::filesystem::path& path);
+
+// Headers are read at once, tensors when asked for. Const functions may be called by several
+// threads at once, but those of values, which note what was asked for.
+class GgufFile {
+ public:
+  // Throws Error as parse_gguf_header, and unless all parts of a split are there, are numbered as
+  // their names say, and have as many tensors as the first says, each once.
+  explicit GgufFile(const std::filesystem::path& path);
+
+  // The file that was named.
+  [[nodiscard]] const std::filesystem::path& path() const { return files_.front()->path(); }
+
+  // Values by key; nothing if there is none. Throw Error (file, key, value, expected) for a value
+  // of another kind. A key that was asked for counts as known.
+  [[nodiscard]] const GgufValue* find(const std::string& key) const;
+  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& key, std::int64_t least,
+                                                    std::int64_t most) const;
+  [[nodiscard]] std::optional<double> real(const std::string& key) const;
+  [[nodiscard]] std::optional<bool> boolean(const std::string& key) const;
+  [[nodiscard]] std::optional<std::string> text(const std::string& key) const;
+  [[nodiscard]] const GgufValue::Texts* texts(const std::string& key) const;
+  [[nodiscard]] const GgufValue::Numbers* numbers(const std::string& key) const;
+  [[nodiscard]] const GgufValue::Reals* reals(const std::string& key) const;
+  // Throws Error (file, key, what it was, what was expected).
+  [[noreturn]] void fail(const std::string& key, const std::string& expected) const;
+  // Of all keys that begin with `prefix` and nobody has asked for, in order.
+  [[nodiscard]] std::vector<std::string> unknown(std::string_view prefix) const;
+  // The value, for messages.
+  [[nodiscard]] std::string shown(const std::string& key) const;
+
+  struct Place {
+    std::size_t file = 0;
+    GgufTensor tensor;
+  };
+  [[nodiscard]] const std::map<std::string, Place>& tensors() const { return tensors_; }
+  // In the order of Place::file, each with its stamp from before it was read.
+  [[nodiscard]] const std::vector<std::shared_ptr<const ReadFile>>& files() const { return files_; }
+  [[nodiscard]] const std::vector<FileStamp>& stamps() const { return stamps_; }
+
+ private:
+  void add(const std::filesystem::path& path, std::size_t number, std::size_t count);
+  std::vector<std::shared_ptr<const ReadFile>> files_;
+  std::vector<FileStamp> stamps_;
+  std::map<std::string, GgufValue> values_;
+  mutable std::set<std::string> asked_;
+  std::map<std::string, Place> tensors_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,298 @@
+#include "exec/gguf/gguf_geometry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "exec/kernels/rope.hpp"
+#include "exec/weights/block_codec.hpp"
+#include "model/error.hpp"
+#include "model/plain_text.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Family;
+using model::RopeScaling;
+using model::Transformer;
+
+constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMostStops = 256;
+
+constexpr std::array<std::pair<Family, std::string_view>, 2> kFamilies{
+    {{Family::llama, "llama"}, {Family::gpt2, "gpt2"}}};
+
+// Files store numbers in 32 bits that a config.json writes in decimal: the shortest decimal number
+// that they can mean.
+double decimal(double value) {
+  if (static_cast<double>(static_cast<float>(value)) != value) return value;
+  std::array<char, 64> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(value)).ptr;
+  double result = value;
+  std::from_chars(text.data(), end, result);
+  return result;
+}
+
+class Reader {
+ public:
+  explicit Reader(const GgufFile& file) : file_(file) {}
+
+  Transformer read() {
+    check_general();
+    read_sizes();
+    if (t_.family == Family::llama) {
+      read_rope();
+      read_factors();
+      check_llama();
+    } else {
+      t_.norm_epsilon = positive("attention.layer_norm_epsilon");
+      t_.activation = model::Activation::gelu_tanh;
+    }
+    read_tokens();
+    const std::vector<std::string> unknown = file_.unknown(arch_ + ".");
+    if (!unknown.empty())
+      file_.fail(unknown.front(),
+                 "only keys that tandem knows, as it may change what the model computes");
+    t_.validate();
+    return std::move(t_);
+  }
+
+ private:
+  [[nodiscard]] std::string key(std::string_view name) const {
+    return arch_ + "." + std::string(name);
+  }
+
+  void check_general() {
+    arch_ = file_.text("general.architecture").value_or("");
+    const auto* const found = std::ranges::find(
+        kFamilies, arch_, [](const auto& entry) { return std::string(entry.second); });
+    if (found == kFamilies.end())
+      file_.fail("general.architecture",
+                 "llama (of Llama's and Mistral's models) or gpt2: of other families this program "
+                 "lacks norms, rotations or tensors; convert another model");
+    t_.family = found->first;
+    if (const auto type = file_.text("general.type"); type && *type != "model")
+      file_.fail("general.type", "'model'; give the file of a whole model");
+    if (const auto version = file_.integer("general.quantization_version", 0, kMaxSize);
+        version && *version != 2)
+      file_.fail("general.quantization_version",
+                 "2: blocks of other versions are stored otherwise; convert the model anew");
+    std::string name = file_.text("general.name").value_or("");
+    if (name.empty()) {
+      name = file_.path().stem().string();
+      constexpr std::size_t kTail = std::string_view("-00001-of-00002").size();
+      if (gguf_parts(file_.path()).size() > 1) name.resize(name.size() - kTail);
+    }
+    constexpr std::size_t kLongest = 200;
+    t_.name = model::one_line(std::string_view(name).substr(0, kLongest));
+  }
+
+  // One number, or the same one for every layer.
+  std::optional<std::int64_t> optional_size(std::string_view name) {
+    const std::string full = key(name);
+    const GgufValue* value = file_.find(full);
+    if (value == nullptr) return std::nullopt;
+    const auto* list = std::get_if<GgufValue::Numbers>(&value->value);
+    if (list == nullptr) return file_.integer(full, 1, kMaxSize);
+    if (list->empty() || list->front() < 1 || list->front() > kMaxSize ||
+        std::ranges::any_of(*list, [&](std::int64_t one) { return one != list->front(); }))
+      file_.fail(full, "one number of at least 1, the same in all layers");
+    return list->front();
+  }
+  std::int64_t size(std::string_view name) {
+    const auto value = optional_size(name);
+    if (!value) file_.fail(key(name), "a whole number from 1; convert the model anew");
+    return *value;
+  }
+  double positive(std::string_view name) {
+    const auto value = file_.real(key(name));
+    if (!value || !std::isfinite(*value) || *value <= 0.0)
+      file_.fail(key(name), "a positive number; convert the model anew");
+    return decimal(*value);
+  }
+  // A setting that only one value of is computed.
+  void expect(std::string_view name, double expected, const std::string& why) {
+    const std::string full = key(name);
+    const GgufValue* value = file_.find(full);
+    if (value == nullptr) return;
+    if (const auto* flag = std::get_if<bool>(&value->value)) {
+      if ((*flag ? 1.0 : 0.0) != expected) file_.fail(full, why);
+    } else if (file_.real(full) != expected) {
+      file_.fail(full, why);
+    }
+  }
+
+  void read_sizes() {
+    t_.layers = size("block_count");
+    t_.hidden = size("embedding_length");
+    t_.heads = size("attention.head_count");
+    t_.kv_heads = optional_size("attention.head_count_kv").value_or(t_.heads);
+    t_.intermediate = size("feed_forward_length");
+    t_.max_context = size("context_length");
+    if (const auto length = optional_size("attention.key_length")) {
+      t_.head_dim = *length;
+    } else {
+      if (t_.hidden % t_.heads != 0)
+        file_.fail(key("embedding_length"), "a multiple of " + std::to_string(t_.heads) + " heads");
+      t_.head_dim = t_.hidden / t_.heads;
+    }
+    if (const auto length = optional_size("attention.value_length");
+        length.value_or(t_.head_dim) != t_.head_dim)
+      file_.fail(key("attention.value_length"), std::to_string(t_.head_dim) + ", as keys have it");
+    const auto embedding = file_.tensors().find("token_embd.weight");
+    if (embedding == file_.tensors().end() || embedding->second.tensor.shape.size() != 2)
+      throw Error(file_.path().string() +
+                  ": no matrix token_embd.weight, expected one with a row for each token; give a "
+                  "file with all of the model's tensors");
+    t_.vocab = embedding->second.tensor.shape.front();
+    if (const auto vocab = optional_size("vocab_size"); vocab.value_or(t_.vocab) != t_.vocab)
+      file_.fail(key("vocab_size"),
+                 std::to_string(t_.vocab) + ", which token_embd.weight has rows for");
+    t_.tied_embeddings = !file_.tensors().contains("output.weight");
+  }
+
+  void check_llama() {
+    t_.norm_epsilon = positive("attention.layer_norm_rms_epsilon");
+    // Attention within a window is full attention up to there.
+    if (const auto window = file_.integer(key("attention.sliding_window"), 0, kMaxSize);
+        window.value_or(0) > 0)
+      t_.max_context = std::min(t_.max_context, *window);
+    expect("rope.dimension_count", static_cast<double>(t_.head_dim),
+           std::to_string(t_.head_dim) + ": all of a head is rotated");
+    expect("expert_count", 0, "0: mixtures of experts are not supported");
+    expect("expert_used_count", 0, "0: mixtures of experts are not supported");
+    expect("use_parallel_residual", 0, "false: attention comes before the FFN");
+    expect("attention.causal", 1, "true: each token sees those before it");
+    expect("logit_scale", 1, "1: scaled logits are not supported");
+    expect("embedding_scale", 1, "1: scaled embeddings are not supported");
+    expect("residual_scale", 1, "1: scaled residuals are not supported");
+    expect("final_logit_softcapping", 0, "0: capped logits are not supported");
+    expect("attn_logit_softcapping", 0, "0: capped scores are not supported");
+    // Of the file that the model was converted from; Q and K are in pairs in all of them.
+    if (const auto layout = file_.text(key("tensor_data_layout"));
+        layout && *layout != "Meta AI original pth")
+      file_.fail(key("tensor_data_layout"), "'Meta AI original pth': queries and keys in pairs");
+  }
+
+  void read_rope() {
+    t_.rope_theta =
+        file_.find(key("rope.freq_base")) != nullptr ? positive("rope.freq_base") : 10000.0;
+    static_cast<void>(file_.find(key("rope.scaling.finetuned")));
+    expect("rope.scaling.attn_factor", 1, "1: scaled scores are not supported");
+    const std::string type = file_.text(key("rope.scaling.type")).value_or("");
+    const bool older = file_.find(key("rope.scale_linear")) != nullptr;
+    if (type == "linear" || (type.empty() && older)) {
+      const std::string_view name = file_.find(key("rope.scaling.factor")) != nullptr || !older
+                                        ? "rope.scaling.factor"
+                                        : "rope.scale_linear";
+      const double factor = positive(name);
+      if (factor < 1.0) file_.fail(key(name), "a number of at least 1");
+      if (factor != 1.0) t_.rope_scaling = RopeScaling{.factor = factor};
+    } else if (!type.empty() && type != "none") {
+      file_.fail(key("rope.scaling.type"),
+                 "none or linear: rotations of other kinds are not supported");
+    } else {
+      expect("rope.scaling.factor", 1, "1, as rope.scaling.type is not linear");
+      expect("rope.scale_linear", 1, "1, as rope.scaling.type is not linear");
+    }
+  }
+
+  // Which of Llama 3.1's rules gives the factors that are stored.
+  void read_factors() {
+    RopeScaling rule{.kind = RopeScaling::Kind::llama3};
+    rule.original_context =
+        optional_size("rope.scaling.original_context_length").value_or(rule.original_context);
+    const std::string low = "tandem.rope.low_frequency_factor";
+    const std::string high = "tandem.rope.high_frequency_factor";
+    rule.low_frequency_factor = decimal(file_.real(low).value_or(rule.low_frequency_factor));
+    rule.high_frequency_factor = decimal(file_.real(high).value_or(rule.high_frequency_factor));
+    const std::string name(kRopeFactorsTensor);
+    const auto found = file_.tensors().find(name);
+    if (found == file_.tensors().end()) return;
+    const std::string subject = file_.path().string() + ": " + name;
+    const GgufTensor& tensor = found->second.tensor;
+    const auto pairs = static_cast<std::size_t>(t_.head_dim / 2);
+    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.head_dim / 2} ||
+        t_.rope_scaling)
+      throw Error(subject + ": " + std::string(tensor.type.name) + " of " +
+                  std::to_string(tensor.shape.front()) + ", expected F32 of " +
+                  std::to_string(pairs) +
+                  ", one number for each pair of a head, and no other scaling");
+    std::vector<float> stored(pairs);
+    file_.files()[found->second.file]->read_at(tensor.offset,
+                                               std::as_writable_bytes(std::span(stored)));
+    rule.factor = decimal(static_cast<double>(*std::ranges::max_element(stored)));
+    const bool sensible = std::isfinite(rule.factor) && rule.factor >= 1.0 &&
+                          rule.low_frequency_factor > 0.0 &&
+                          rule.high_frequency_factor > rule.low_frequency_factor;
+    if (sensible) t_.rope_scaling = rule;
+    const std::vector<float> expected = sensible ? rope_factors(t_) : std::vector<float>{};
+    // Converters compute in 32 bits, with differences that lose some.
+    constexpr float kRounding = 1e-4F;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      if (sensible && std::abs(stored[i] - expected[i]) <= kRounding * expected[i]) continue;
+      throw Error(
+          subject + ": number " + std::to_string(i) + " is " + std::to_string(stored[i]) +
+          ", expected " + (sensible ? std::to_string(expected[i]) : std::string("1 or more")) +
+          " as Llama 3.1's scaling by " + std::to_string(rule.factor) + " from " +
+          std::to_string(rule.original_context) + " tokens gives; other factors are not supported");
+    }
+    // Factors of 1 change nothing.
+    if (rule.factor == 1.0) t_.rope_scaling.reset();
+  }
+
+  void read_tokens() {
+    const auto token = [&](const char* name) {
+      return file_.integer(std::string("tokenizer.ggml.") + name, 0, kMaxSize);
+    };
+    if (const auto bos = token("bos_token_id")) t_.bos_token = *bos;
+    if (const auto* own = file_.numbers("tandem.bos_token_id"); own != nullptr && own->size() == 1)
+      t_.bos_token = std::clamp<std::int64_t>(own->front(), -1, kMaxSize);
+    if (const auto* all = file_.numbers("tandem.eos_token_ids")) {
+      if (all->size() > kMostStops ||
+          std::ranges::any_of(*all, [](std::int64_t id) { return id < 0 || id > kMaxSize; }))
+        file_.fail("tandem.eos_token_ids", "at most 256 tokens");
+      t_.eos_tokens = *all;
+      return;
+    }
+    for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
+      const auto id = token(name);
+      if (id && std::ranges::find(t_.eos_tokens, *id) == t_.eos_tokens.end())
+        t_.eos_tokens.push_back(*id);
+    }
+  }
+
+  const GgufFile& file_;
+  std::string arch_;
+  Transformer t_;
+};
+
+}  // namespace
+
+std::string_view gguf_name(Family family) {
+  for (const auto& [known, name] : kFamilies) {
+    if (known == family) return name;
+  }
+  return {};
+}
+
+Transformer gguf_geometry(const GgufFile& file) { return Reader(file).read(); }
+
+std::vector<float> rope_factors(const Transformer& transformer) {
+  std::vector<float> factors;
+  if (!transformer.rope_scaling || transformer.rope_scaling->kind != RopeScaling::Kind::llama3)
+    return factors;
+  Transformer plain = transformer;
+  plain.rope_scaling.reset();
+  for (std::int64_t i = 0; i < transformer.head_dim / 2; ++i)
+    factors.push_back(
+        static_cast<float>(rope_frequency(plain, i) / rope_frequency(transformer, i)));
+  return factors;
+}
+
+}  // namespace tandem::exec

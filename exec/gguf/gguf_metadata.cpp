@@ -1,0 +1,280 @@
+#include "exec/gguf/gguf_metadata.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "exec/gguf/gguf_geometry.hpp"
+#include "exec/gguf/gguf_tokenizer.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::Transformer;
+using Kind = SentencePieceModel::Kind;
+
+constexpr const char* kTokens = "tokenizer.ggml.tokens";
+
+std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+// The general.file_type of llama.cpp.
+std::uint32_t file_type(model::WeightFormat format) {
+  switch (format) {
+    case model::WeightFormat::f32:
+      return 0;
+    case model::WeightFormat::f16:
+      return 1;
+    case model::WeightFormat::bf16:
+      return 32;
+    case model::WeightFormat::q8_0:
+      return 7;
+    case model::WeightFormat::q4_0:
+      return 2;
+  }
+  throw std::logic_error("weight format out of range");
+}
+
+class Writer {
+ public:
+  Writer(const Vocabulary& vocabulary, const Transformer& transformer)
+      : vocabulary_(vocabulary), transformer_(transformer) {}
+
+  GgufEntries write(const std::string& chat_template) {
+    if (const auto* pieces = std::get_if<SentencePieceModel>(&vocabulary_.kind)) {
+      write_pieces(*pieces);
+    } else if (const auto* pairs = std::get_if<TokenizerJson>(&vocabulary_.kind)) {
+      write_pairs(*pairs);
+    } else {
+      add("tokenizer.ggml.model", std::string("no_vocab"));
+    }
+    write_ids();
+    if (!chat_template.empty()) add("tokenizer.chat_template", chat_template);
+    return std::move(entries_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(vocabulary_.source + ": " + what +
+                ", which a GGUF file cannot say; convert a model with another tokenizer, or "
+                "without its tokenizer's files");
+  }
+
+  void add(const char* key, GgufEntry value) { entries_.emplace_back(key, std::move(value)); }
+
+  // A token that a file adds, unless it is there already.
+  void set(std::int64_t id, const std::string& text, Kind kind, bool replace) {
+    const auto index = static_cast<std::size_t>(id);
+    if (id < 0 || id >= transformer_.vocab)
+      fail("token " + shown_token(text) + " has id " + std::to_string(id) +
+           ", beyond the model's " + std::to_string(transformer_.vocab));
+    if (tokens_[index].empty() || replace) {
+      tokens_[index] = text;
+      types_[index] = static_cast<std::int32_t>(kind);
+    }
+  }
+
+  void begin() {
+    tokens_.assign(static_cast<std::size_t>(transformer_.vocab), "");
+    types_.assign(tokens_.size(), static_cast<std::int32_t>(Kind::unused));
+  }
+
+  void add_settings(const std::vector<AddedToken>& tokens) {
+    for (const AddedToken& token : tokens) {
+      const auto index = static_cast<std::size_t>(token.id);
+      const bool is_piece = index < types_.size() && !tokens_[index].empty() &&
+                            types_[index] != static_cast<std::int32_t>(Kind::normal);
+      if (is_piece) continue;  // SentencePiece's own kinds stand
+      set(token.id, token.text, token.special ? Kind::control : Kind::user_defined, true);
+    }
+  }
+
+  void finish_tokens() {
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
+      if (tokens_[id].empty()) tokens_[id] = "[PAD" + std::to_string(id) + "]";
+      ids_.emplace(tokens_[id], static_cast<std::int64_t>(id));
+    }
+    if (ids_.size() != tokens_.size()) fail("has two tokens of the same text");
+    add(kTokens, tokens_);
+    add("tokenizer.ggml.token_type", types_);
+  }
+
+  void write_pieces(const SentencePieceModel& model) {
+    if (model.algorithm != SentencePieceModel::Algorithm::bpe)
+      fail("is of another kind than SentencePiece's BPE");
+    if (!model.charsmap.empty()) fail("has rules of normalisation");
+    if (model.space_as_suffix || !model.escape_whitespaces) fail("marks spaces in another way");
+    const TokenSettings& settings = vocabulary_.settings;
+    const bool prefix =
+        model.add_dummy_prefix && (settings.legacy || settings.prefix_space.value_or(true));
+    begin();
+    std::vector<float> scores(tokens_.size(), 0.0F);
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+      set(static_cast<std::int64_t>(id), model.pieces[id].text, model.pieces[id].kind, true);
+      scores[id] = model.pieces[id].score;
+    }
+    add_settings(settings.tokens);
+    add("tokenizer.ggml.model", std::string("llama"));
+    add("tokenizer.ggml.pre", std::string("default"));
+    finish_tokens();
+    add("tokenizer.ggml.scores", scores);
+    add("tokenizer.ggml.add_space_prefix", prefix);
+    add("tokenizer.ggml.remove_extra_whitespaces", model.remove_extra_whitespaces);
+    bos_ = id_of(settings.bos.empty() ? model.bos_piece : settings.bos);
+    eos_ = id_of(settings.eos.empty() ? model.eos_piece : settings.eos);
+    add("tokenizer.ggml.add_bos_token", settings.add_bos.value_or(true) && bos_ >= 0);
+    add("tokenizer.ggml.add_eos_token", settings.add_eos.value_or(false) && eos_ >= 0);
+  }
+
+  // The row whose patterns and merges are those of `json`.
+  const GgufWords& words_of(const TokenizerJson& json) const {
+    if (!json.forms.empty()) fail("normalises texts");
+    std::vector<std::string_view> patterns;
+    for (const TokenizerJson::Step& step : json.steps) {
+      if (!step.pattern) continue;
+      if (step.pattern->is_literal() || step.pattern->gaps() != SplitPattern::Gaps::keep)
+        fail("cuts texts into words in an unknown way");
+      patterns.push_back(step.pattern->text());
+    }
+    for (const GgufWords& words : known_gguf_words()) {
+      if (words.patterns == patterns && words.ignore_merges == json.ignore_merges) return words;
+    }
+    fail("cuts texts into words by " +
+         (patterns.empty() ? std::string("no pattern") : shown_token(patterns.front())));
+  }
+
+  void write_pairs(const TokenizerJson& json) {
+    const GgufWords& words = words_of(json);
+    const TokenSettings& settings = vocabulary_.settings;
+    if (json.unknown >= 0) fail("has a token for unknown bytes");
+    begin();
+    for (const auto& [text, id] : json.vocab) set(id, text, Kind::normal, true);
+    for (const auto* list : {&json.added, &settings.tokens}) add_settings(*list);
+    add("tokenizer.ggml.model", std::string("gpt2"));
+    add("tokenizer.ggml.pre", std::string(words.names.front()));
+    finish_tokens();
+    std::vector<std::string> merges;
+    merges.reserve(json.merges.size());
+    for (const TokenizerJson::Merge& merge : json.merges)
+      merges.push_back(tokens_[static_cast<std::size_t>(merge.left)] + " " +
+                       tokens_[static_cast<std::size_t>(merge.right)]);
+    add("tokenizer.ggml.merges", merges);
+    const bool prefix = std::ranges::any_of(json.steps, &TokenizerJson::Step::add_prefix_space);
+    if (prefix && !json.steps.front().add_prefix_space) fail("puts spaces within texts");
+    add("tokenizer.ggml.add_space_prefix", prefix);
+    bos_ = id_of(settings.bos);
+    eos_ = id_of(settings.eos);
+    const auto edge = [&](const std::vector<std::int32_t>& side, std::int64_t& role,
+                          const std::optional<bool>& said) {
+      if (side.size() > 1) fail("puts several tokens at an end of each text");
+      if (!side.empty() && role < 0) role = side.front();
+      if (!side.empty() && role != side.front()) fail("puts another token than bos or eos there");
+      return said.value_or(!side.empty());
+    };
+    add("tokenizer.ggml.add_bos_token", edge(json.front, bos_, settings.add_bos));
+    add("tokenizer.ggml.add_eos_token", edge(json.back, eos_, settings.add_eos));
+  }
+
+  [[nodiscard]] std::int64_t id_of(const std::string& text) const {
+    const auto found = ids_.find(text);
+    return found == ids_.end() || text.empty() ? -1 : found->second;
+  }
+
+  // The tokens of the tokenizer's files come first, as they stand around texts; what config.json
+  // says of the model is kept where it differs.
+  void write_ids() {
+    const std::int64_t bos = bos_ >= 0 ? bos_ : transformer_.bos_token;
+    if (bos >= 0) add("tokenizer.ggml.bos_token_id", u32(bos));
+    if (bos != transformer_.bos_token)
+      entries_.emplace_back(
+          "tandem.bos_token_id",
+          std::vector<std::int32_t>{static_cast<std::int32_t>(transformer_.bos_token)});
+    std::vector<std::int64_t> ends;
+    const auto end = [&](std::int64_t id) {
+      if (id >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+    };
+    end(eos_);
+    for (const std::int64_t id : transformer_.eos_tokens) end(id);
+    for (const std::int64_t id : vocabulary_.settings.stops) end(id);
+    constexpr const char* kKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                     "tokenizer.ggml.eom_token_id"};
+    const std::size_t most = std::min(ends.size(), std::size(kKeys));
+    for (std::size_t i = 0; i < most; ++i) add(kKeys[i], u32(ends[i]));
+    ends.resize(most);
+    if (ends == transformer_.eos_tokens) return;
+    std::vector<std::int32_t> own;
+    for (const std::int64_t id : transformer_.eos_tokens)
+      own.push_back(static_cast<std::int32_t>(id));
+    entries_.emplace_back("tandem.eos_token_ids", std::move(own));
+  }
+
+  const Vocabulary& vocabulary_;
+  const Transformer& transformer_;
+  GgufEntries entries_;
+  std::vector<std::string> tokens_;
+  std::vector<std::int32_t> types_;
+  std::unordered_map<std::string, std::int64_t> ids_;
+  std::int64_t bos_ = -1;
+  std::int64_t eos_ = -1;
+};
+
+}  // namespace
+
+GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFormat> format) {
+  const std::string arch(gguf_name(t.family));
+  if (arch.empty())
+    throw Error("model " + t.name + ": family " + std::string(model::to_string(t.family)) +
+                ", expected llama or gpt2 for a GGUF file; give a folder for --out");
+  GgufEntries entries;
+  const auto add = [&](const std::string& key, GgufEntry value) {
+    entries.emplace_back(key, std::move(value));
+  };
+  add("general.architecture", arch);
+  add("general.type", std::string("model"));
+  add("general.name", t.name);
+  add("general.quantization_version", std::uint32_t{2});
+  if (format) add("general.file_type", file_type(*format));
+  add(arch + ".block_count", u32(t.layers));
+  add(arch + ".context_length", u32(t.max_context));
+  add(arch + ".embedding_length", u32(t.hidden));
+  add(arch + ".feed_forward_length", u32(t.intermediate));
+  add(arch + ".attention.head_count", u32(t.heads));
+  add(arch + ".vocab_size", u32(t.vocab));
+  const auto epsilon = static_cast<float>(t.norm_epsilon);
+  if (t.family != model::Family::llama) {
+    if (t.activation != model::Activation::gelu_tanh)
+      throw Error("model " + t.name + ": activation " +
+                  std::string(model::to_string(t.activation)) +
+                  ", expected gelu_new for a GGUF file; give a folder for --out");
+    add(arch + ".attention.layer_norm_epsilon", epsilon);
+    return entries;
+  }
+  add(arch + ".attention.head_count_kv", u32(t.kv_heads));
+  add(arch + ".attention.key_length", u32(t.head_dim));
+  add(arch + ".attention.value_length", u32(t.head_dim));
+  add(arch + ".attention.layer_norm_rms_epsilon", epsilon);
+  add(arch + ".rope.dimension_count", u32(t.head_dim));
+  add(arch + ".rope.freq_base", static_cast<float>(t.rope_theta));
+  if (!t.rope_scaling) return entries;
+  const model::RopeScaling& scaling = *t.rope_scaling;
+  if (scaling.kind == model::RopeScaling::Kind::linear) {
+    add(arch + ".rope.scaling.type", std::string("linear"));
+    add(arch + ".rope.scaling.factor", static_cast<float>(scaling.factor));
+    return entries;
+  }
+  // The factors are a tensor; by these they are found again.
+  add(arch + ".rope.scaling.original_context_length", u32(scaling.original_context));
+  add("tandem.rope.low_frequency_factor", static_cast<float>(scaling.low_frequency_factor));
+  add("tandem.rope.high_frequency_factor", static_cast<float>(scaling.high_frequency_factor));
+  return entries;
+}
+
+GgufEntries vocabulary_entries(const Vocabulary& vocabulary, const Transformer& transformer,
+                               const std::string& chat_template) {
+  return Writer(vocabulary, transformer).write(chat_template);
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,27 @@
+#pragma once
+
+// What a GGUF file says of a model: the inverse of gguf_geometry and gguf_vocabulary.
+
+#include <optional>
+#include <string>
+
+#include "exec/gguf/gguf_writer.hpp"
+#include "exec/tokenizer/vocabulary.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::exec {
+
+// `format`: of all matrices, if they have one. Throws Error for a family that GGUF has no name for
+// here.
+[[nodiscard]] GgufEntries geometry_entries(const model::Transformer& transformer,
+                                           std::optional<model::WeightFormat> format);
+
+// Tokens are padded to the model's vocabulary with unused ones. `chat_template`: empty if there is
+// none. Throws Error (file, what was found, remedy) for what the format cannot say: rules of
+// normalisation, words that no `tokenizer.ggml.pre` stands for, other tokens around a text than its
+// first and last.
+[[nodiscard]] GgufEntries vocabulary_entries(const Vocabulary& vocabulary,
+                                             const model::Transformer& transformer,
+                                             const std::string& chat_template);
+
+}  // namespace tandem::exec

@@ -1,0 +1,30 @@
+#pragma once
+
+// A tokenizer in its parts: what files say before it is made of them.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "exec/tokenizer/sentencepiece_model.hpp"
+#include "exec/tokenizer/token_settings.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/tokenizer/tokenizer_json.hpp"
+
+namespace tandem::exec {
+
+struct Vocabulary {
+  std::variant<std::monostate, SentencePieceModel, TokenizerJson> kind{};  // monostate: bytes
+  TokenSettings settings{};
+  std::string source{};  // the file, for messages
+};
+
+// What a Hugging Face folder has, WordPiece apart. Throws Error as load_tokenizer.
+[[nodiscard]] Vocabulary folder_vocabulary(const std::filesystem::path& folder);
+
+// Throws Error for ids beyond the model's vocabulary, and for what SentencePiece refuses.
+[[nodiscard]] std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
+                                                        const model::Transformer& transformer);
+
+}  // namespace tandem::exec

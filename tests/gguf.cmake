@@ -1,0 +1,6 @@
+tandem_tests(
+  gguf
+  SOURCES
+    exec_gguf_header_test.cpp
+    exec_gguf_model_test.cpp
+    exec_gguf_tokenizer_test.cpp)
