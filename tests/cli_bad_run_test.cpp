@@ -65,7 +65,7 @@ TEST_CASE("cli/bad input: what run takes is given in another's place") {
                 "tiny.json: the document is an object, expected one that begins with \"schema\": "
                 "\"tandem.plan/");
   check_refused(bench, {"run", "--weights", "tiny.json", "--prompt", "x"}, 1,
-                "flag '--weights': tiny.json: not a folder, expected one");
+                "flag '--weights': tiny.json: neither a folder nor a GGUF file, expected one");
 }
 
 TEST_CASE("cli/bad input: flag values of run and worker") {

@@ -46,8 +46,8 @@ TEST_CASE("exec/gguf: values of every type and tensors are where the file has th
       entry("i", "text"),
       entry("j", 9, u32(8) + u64(2) + gguf_text("x") + gguf_text("")),
       entry("k", 9, u32(6) + u64(2) + raw(0.5F) + raw(-1.0F)),
-      entry("l", 9, u32(5) + u64(3) + raw<std::int32_t>(1) + raw<std::int32_t>(-2) +
-                        raw<std::int32_t>(3)),
+      entry("l", 9,
+            u32(5) + u64(3) + raw<std::int32_t>(1) + raw<std::int32_t>(-2) + raw<std::int32_t>(3)),
       entry("m", 10, u64(1) + ""),
       entry("n", 11, raw<std::int64_t>(-9)),
       entry("o", 12, raw(0.25)),
@@ -136,7 +136,8 @@ std::vector<Bad> bad_files() {
        with_entry(entry("general.alignment", 0x80000000U)),
        {"2147483648", "power of two"}},
       {"no dimension", with_tensor(tensor_entry("t", {}, 0, 0), 32), {"0 dimensions"}},
-      {"five dimensions", with_tensor(tensor_entry("t", {1, 1, 1, 1, 1}, 0, 0), 32),
+      {"five dimensions",
+       with_tensor(tensor_entry("t", {1, 1, 1, 1, 1}, 0, 0), 32),
        {"5 dimensions"}},
       {"a size of 0", with_tensor(tensor_entry("t", {4, 0}, 0, 0), 32), {"size 0"}},
       {"sizes that overflow",
@@ -145,15 +146,20 @@ std::vector<Bad> bad_files() {
       {"bytes that overflow",
        with_tensor(tensor_entry("t", {std::uint64_t{1} << 62U}, 0, 0), 32),
        {"below 2^64"}},
-      {"an unknown element type", with_tensor(tensor_entry("t", {4}, 4, 0), 32),
+      {"an unknown element type",
+       with_tensor(tensor_entry("t", {4}, 4, 0), 32),
        {"'t'", "element type 4"}},
-      {"rows that are no whole blocks", with_tensor(tensor_entry("t", {48}, 8, 0), 64),
+      {"rows that are no whole blocks",
+       with_tensor(tensor_entry("t", {48}, 8, 0), 64),
        {"rows of 48", "multiples of 32"}},
-      {"an offset off the alignment", with_tensor(tensor_entry("t", {4}, 0, 8), 64),
+      {"an offset off the alignment",
+       with_tensor(tensor_entry("t", {4}, 0, 8), 64),
        {"byte 8", "alignment"}},
-      {"data out of the file", with_tensor(tensor_entry("t", {16}, 0, 0), 32),
+      {"data out of the file",
+       with_tensor(tensor_entry("t", {16}, 0, 0), 32),
        {"64 bytes", "within its 32"}},
-      {"data behind the file", with_tensor(tensor_entry("t", {4}, 0, 1 << 20), 32),
+      {"data behind the file",
+       with_tensor(tensor_entry("t", {4}, 0, 1 << 20), 32),
        {"1048576", "within its 32"}},
       {"no data at all", with_tensor(tensor_entry("t", {4}, 0, 0), 0), {"within its 0"}},
       {"a tensor twice",
@@ -190,8 +196,8 @@ TEST_CASE("exec/gguf: a damaged or hostile file is refused by what is wrong with
 
 TEST_CASE("exec/gguf: a sound file that is cut anywhere is refused") {
   GgufParts parts;
-  parts.entries = {entry("a", "text"), entry("b", 9, u32(8) + u64(2) + gguf_text("x") +
-                                                         gguf_text("yz"))};
+  parts.entries = {entry("a", "text"),
+                   entry("b", 9, u32(8) + u64(2) + gguf_text("x") + gguf_text("yz"))};
   parts.tensors = {tensor_entry("t", {4}, 0, 0), tensor_entry("u", {32}, 2, 32)};
   parts.data = 50;
   const std::string text = parts.text();

@@ -3,4 +3,5 @@ tandem_tests(
   SOURCES
     exec_gguf_header_test.cpp
     exec_gguf_model_test.cpp
-    exec_gguf_tokenizer_test.cpp)
+    exec_gguf_tokenizer_test.cpp
+  LIBRARIES tandem::exec nlohmann_json::nlohmann_json)

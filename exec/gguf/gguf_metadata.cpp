@@ -84,6 +84,9 @@ class Writer {
 
   void add_settings(const std::vector<AddedToken>& tokens) {
     for (const AddedToken& token : tokens) {
+      if (token.lstrip || token.rstrip || token.single_word)
+        fail("has token " + shown_token(token.text) +
+             ", which takes white space along or stands alone");
       const auto index = static_cast<std::size_t>(token.id);
       const bool is_piece = index < types_.size() && !tokens_[index].empty() &&
                             types_[index] != static_cast<std::int32_t>(Kind::normal);
@@ -113,6 +116,11 @@ class Writer {
     begin();
     std::vector<float> scores(tokens_.size(), 0.0F);
     for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+      // There they are looked for before a space is put in front of the text.
+      if (model.pieces[id].kind == Kind::user_defined &&
+          (model.pieces[id].text.find("\xE2\x96\x81") != std::string::npos ||
+           model.pieces[id].text.find(' ') != std::string::npos))
+        fail("has user-defined piece " + shown_token(model.pieces[id].text) + " with spaces");
       set(static_cast<std::int64_t>(id), model.pieces[id].text, model.pieces[id].kind, true);
       scores[id] = model.pieces[id].score;
     }

@@ -39,7 +39,7 @@ class Reader {
 
   Vocabulary read() {
     const std::string kind = file_.text("tokenizer.ggml.model").value_or("no_vocab");
-    if (kind != "no_vocab") read_tokens();
+    if (kind == "llama" || kind == "gpt2") read_tokens();
     if (kind == "llama") {
       read_pieces();
     } else if (kind == "gpt2") {
@@ -130,6 +130,10 @@ class Reader {
       model.pieces.push_back(
           {.text = (*tokens_)[id], .score = static_cast<float>((*scores)[id]), .kind = kind});
       if (kind == Kind::byte) model.byte_fallback = true;
+      // Looked for before anything else, like special tokens.
+      if (kind == Kind::user_defined)
+        result_.settings.tokens.push_back(
+            {.text = (*tokens_)[id], .id = static_cast<std::int64_t>(id), .special = false});
       if (kind == Kind::unknown) model.unk_piece = (*tokens_)[id];
     }
     // Of files whose kind has it: what llama.cpp takes for granted for this one.
