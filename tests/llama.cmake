@@ -1,0 +1,15 @@
+# Compares with llama.cpp itself, where it is at hand: -DTANDEM_LLAMA=FOLDER, its shared libraries
+# (of the npm package @node-llama-cpp/linux-x64: bins/linux-x64).
+set(TANDEM_LLAMA "" CACHE PATH "Folder of llama.cpp's shared libraries, for ctest -L llama")
+add_executable(tandem_gguf_logits EXCLUDE_FROM_ALL llama/gguf_logits.cpp)
+target_link_libraries(tandem_gguf_logits PRIVATE tandem::exec tandem_options)
+target_include_directories(tandem_gguf_logits PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+if(TANDEM_LLAMA)
+  set_target_properties(tandem_gguf_logits PROPERTIES EXCLUDE_FROM_ALL OFF)
+  add_test(NAME "exec/gguf: llama.cpp computes the same of converted files"
+           COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/llama/check_llama.py
+                   $<TARGET_FILE:tandem> $<TARGET_FILE:tandem_gguf_logits> ${TANDEM_LLAMA}
+                   --tokenizers ${CMAKE_CURRENT_SOURCE_DIR}/tokenizers)
+  set_tests_properties("exec/gguf: llama.cpp computes the same of converted files"
+                       PROPERTIES LABELS llama TIMEOUT 600)
+endif()

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Does llama.cpp compute what tandem computes, from the same GGUF files?
+
+    check_llama.py TANDEM GGUF_LOGITS LIBRARIES [--tokenizers FOLDER]
+
+LIBRARIES is a folder with llama.cpp's shared libraries (libllama*.so, libggml*.so), as the npm package
+@node-llama-cpp/linux-x64 has in bins/linux-x64. Random models of several geometries are written by `tandem model random`,
+converted by `tandem model convert`, and loaded by both programs: greedy tokens have to be equal, and logits as close as
+the format's arithmetic allows (llama.cpp quantises activations to 8 bits for products of quantised weights). With --tokenizers, the
+texts of tests/tokenizers are tokenized by both from converted files. Prints a line for each case; exit code 1 if one fails.
+"""
+
+import array
+import ctypes
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROMPT = [1, 84, 104, 101, 32, 113, 117, 105, 99, 107, 32, 98, 114, 111, 119, 110]
+TOKENS = 24
+
+# The largest difference of logits, relative to their standard deviation. Tokens are compared by feeding llama.cpp those of
+# tandem, so that one tie does not change all that follows; where the best differ, tandem's has to be within the bound.
+BOUNDS = {"f32": 1e-4, "f16": 2e-2, "bf16": 5e-2, "q8_0": 1e-1, "q4_0": 1e-1}
+
+LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 320, "vocab_size": 320,
+         "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "bos_token_id": 1, "eos_token_id": 2}
+CASES = {
+    "llama": LLAMA,
+    "llama, tied, as many key heads": {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 4},
+    "llama, heads wider than hidden": {**LLAMA, "head_dim": 64, "rope_theta": 500000.0},
+    "llama, linear scaling": {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+    "llama, Llama 3.1's scaling": {**LLAMA, "rope_theta": 500000.0, "rope_scaling": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64}},
+    "gpt2": {"model_type": "gpt2", "n_layer": 3, "n_embd": 128, "n_head": 4, "vocab_size": 320, "n_positions": 128,
+             "bos_token_id": 1, "eos_token_id": 2},
+}
+
+
+class Params(ctypes.Structure):
+    """llama.cpp's parameters by value: larger than any version's, whose fields the defaults fill."""
+    _fields_ = [("bytes", ctypes.c_uint8 * 512)]
+
+
+class Batch(ctypes.Structure):
+    _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p), ("embd", ctypes.c_void_p),
+                ("pos", ctypes.c_void_p), ("n_seq_id", ctypes.c_void_p), ("seq_id", ctypes.c_void_p),
+                ("logits", ctypes.c_void_p)]
+
+
+class Llama:
+    def __init__(self, folder):
+        def load(pattern):
+            found = sorted(folder.glob(pattern))
+            if not found:
+                sys.exit(f"{folder}: no {pattern}, expected llama.cpp's shared libraries")
+            return ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
+        load("libggml-base*.so*")
+        ggml = load("libggml.*so*")
+        self.lib = load("libllama.*so*")
+        ggml.ggml_backend_load_all_from_path(str(folder).encode())
+        log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+        self.messages = []
+        self.log = log(lambda level, text, _: self.messages.append(text.decode(errors="replace")))
+        self.lib.llama_log_set(self.log, None)
+        self.lib.llama_backend_init()
+        for name, result in (("llama_model_default_params", Params), ("llama_context_default_params", Params),
+                             ("llama_model_load_from_file", ctypes.c_void_p), ("llama_init_from_model", ctypes.c_void_p),
+                             ("llama_model_get_vocab", ctypes.c_void_p), ("llama_get_logits_ith", ctypes.c_void_p),
+                             ("llama_batch_get_one", Batch)):
+            getattr(self.lib, name).restype = result
+        self.lib.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Params]
+        self.lib.llama_init_from_model.argtypes = [ctypes.c_void_p, Params]
+        self.lib.llama_decode.argtypes = [ctypes.c_void_p, Batch]
+        self.lib.llama_batch_get_one.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        self.lib.llama_get_logits_ith.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+
+    def model(self, path):
+        self.messages.clear()
+        model = self.lib.llama_model_load_from_file(str(path).encode(), self.lib.llama_model_default_params())
+        if not model:
+            raise RuntimeError("llama.cpp refuses it: " + "".join(self.messages)[-400:].strip())
+        return model
+
+    def logits(self, path, prompt, fed, vocab):
+        model = self.model(path)
+        params = self.lib.llama_context_default_params()
+        # The cache's types are the only two neighbours that are 1 (F16) by default: F32 is 0.
+        words = (ctypes.c_int32 * 128).from_buffer(params)
+        words[0] = 256
+        pairs = [i for i in range(16, 60) if words[i] == 1 and words[i + 1] == 1]
+        if len(pairs) != 1:
+            raise RuntimeError("the parameters of this version of llama.cpp are not known")
+        words[pairs[0]] = words[pairs[0] + 1] = 0
+        context = self.lib.llama_init_from_model(model, params)
+        rows = []
+        for ids in [prompt] + [[token] for token in fed]:
+            tokens = (ctypes.c_int32 * len(ids))(*ids)
+            if self.lib.llama_decode(context, self.lib.llama_batch_get_one(tokens, len(ids))) != 0:
+                raise RuntimeError("llama_decode fails")
+            row = ctypes.cast(self.lib.llama_get_logits_ith(context, -1), ctypes.POINTER(ctypes.c_float))
+            rows.append(row[:vocab])
+        self.lib.llama_free(ctypes.c_void_p(context))
+        self.lib.llama_model_free(ctypes.c_void_p(model))
+        return rows
+
+    def tokenize(self, vocab, text):
+        self.lib.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p,
+                                            ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
+        data = text.encode()
+        room = len(data) + 16
+        ids = (ctypes.c_int32 * room)()
+        count = self.lib.llama_tokenize(vocab, data, len(data), ids, room, True, True)
+        return list(ids[:max(count, 0)])
+
+
+def best(row):
+    return max(range(len(row)), key=row.__getitem__)
+
+
+def deviation(row):
+    mean = sum(row) / len(row)
+    return math.sqrt(sum((x - mean) ** 2 for x in row) / len(row))
+
+
+def check_model(llama, programs, folder, name, config, dtype):
+    tandem, gguf_logits = programs
+    home = folder / "model"
+    shutil.rmtree(home, ignore_errors=True)
+    (folder / "model.json").write_text(json.dumps(config))
+    run = lambda *words: subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    run(tandem, "model", "random", "--config", folder / "model.json", "--out", home, "--seed", "5", "--quiet")
+    path = folder / "model.gguf"
+    run(tandem, "model", "convert", "--weights", home, "--out", path, "--dtype", dtype, "--quiet")
+    ours = [int(x) for x in run(gguf_logits, path, str(TOKENS), folder / "logits.f32", *map(str, PROMPT)).split()]
+    values = array.array("f")
+    values.frombytes((folder / "logits.f32").read_bytes())
+    vocab = config["vocab_size"]
+    theirs = llama.logits(path, PROMPT, ours[:-1], vocab)
+    worst = 0.0
+    different = 0
+    off = 0
+    for step, row in enumerate(theirs):
+        mine = values[step * vocab:(step + 1) * vocab]
+        scale = deviation(mine)
+        worst = max(worst, max(abs(a - b) for a, b in zip(mine, row)) / scale)
+        if best(row) != ours[step]:
+            different += 1
+            off += row[best(row)] - row[ours[step]] > 2 * BOUNDS[dtype] * scale
+    good = worst <= BOUNDS[dtype] and off == 0
+    print(f"{'ok ' if good else 'BAD'} {name}, {dtype}: {TOKENS - different} of {TOKENS} tokens equal, logits differ by at most "
+          f"{worst:.1e} of their deviation (bound {BOUNDS[dtype]:.0e})", flush=True)
+    return good
+
+
+def check_tokenizer(llama, programs, folder, source):
+    cases = json.loads((source / "vectors.json").read_text())
+    home = folder / "words"
+    shutil.rmtree(home, ignore_errors=True)
+    config = {**LLAMA, "num_hidden_layers": 1, "vocab_size": cases["vocab"]}
+    (folder / "words.json").write_text(json.dumps(config))
+    subprocess.run([programs[0], "model", "random", "--config", folder / "words.json", "--out", home, "--quiet"], check=True)
+    for file in source.iterdir():
+        if file.name != "vectors.json":
+            shutil.copy(file, home)
+    # What GGUF cannot say of added tokens is said of none.
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if (home / name).exists():
+            text = (home / name).read_text()
+            for key in ("lstrip", "rstrip", "single_word"):
+                text = text.replace(f'"{key}":true', f'"{key}":false').replace(f'"{key}": true', f'"{key}": false')
+            (home / name).write_text(text)
+    path = folder / "words.gguf"
+    done = subprocess.run([programs[0], "model", "convert", "--weights", home, "--out", path, "--quiet"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"--  {source.name}: not converted ({done.stderr.strip()[-160:]})")
+        return True
+    model = llama.model(path)
+    vocab = llama.lib.llama_model_get_vocab(ctypes.c_void_p(model))
+    wrong = []
+    special = [token["content"] for token in json.loads((home / "tokenizer_config.json").read_text()).get(
+        "added_tokens_decoder", {}).values()] if (home / "tokenizer_config.json").exists() else []
+    count = 0
+    for case in cases["encode"]:
+        if any(token in case["text"] for token in special) or "\0" in case["text"]:
+            continue
+        count += 1
+        if llama.tokenize(vocab, case["text"]) != case["ids"]:
+            wrong.append(case["text"])
+    print(f"{'ok ' if not wrong else 'BAD'} tokenizer {source.name}: {count - len(wrong)} of {count} texts alike {wrong[:3]}", flush=True)
+    return not wrong
+
+
+def main():
+    words = sys.argv[1:]
+    tokenizers = None
+    if "--tokenizers" in words:
+        at = words.index("--tokenizers")
+        tokenizers = pathlib.Path(words[at + 1])
+        del words[at:at + 2]
+    if len(words) != 3:
+        sys.exit(__doc__)
+    programs, llama = words[:2], Llama(pathlib.Path(words[2]).resolve())
+    good = True
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for case, config in CASES.items():
+            for dtype in BOUNDS:
+                good = check_model(llama, programs, folder, case, config, dtype) and good
+        if tokenizers:
+            for kind in ("sp-bpe", "bpe-gpt2", "bpe-llama3", "bpe-files-gpt2"):
+                good = check_tokenizer(llama, programs, folder, tokenizers / kind) and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
