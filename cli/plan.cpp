@@ -17,6 +17,7 @@
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/bound_view.hpp"
+#include "cli/terminal/plan_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
@@ -33,6 +34,7 @@
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy_search.hpp"
 #include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
@@ -102,64 +104,6 @@ planner::WindowRequest window_request(const Options& options,
   return window;
 }
 
-std::string window_text(planner::Window window) {
-  if (!window.streams()) return "all";
-  std::string text = std::to_string(window.blocks);
-  if (window.retain > 0) text += ", FFN 1 in " + std::to_string(window.retain);
-  return text;
-}
-
-std::string share_text(model::Range range) {
-  if (range.empty()) return "-";
-  return std::to_string(range.size()) + " [" + std::to_string(range.begin) + ", " +
-         std::to_string(range.end) + ")";
-}
-
-std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
-  if (allreduce.prompt.empty()) return "";
-  if (allreduce.prompt == allreduce.decode) return ", all-reduce " + allreduce.prompt;
-  return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
-}
-
-// `path`: where the plan is; nowhere if empty.
-void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out) {
-  out << path << (path.empty() ? "" : ": ") << plan.model.name << " on " << plan.cluster.name()
-      << ", strategy " << plan.strategy
-      << (plan.partition.empty() ? "" : ", partition " + plan.partition)
-      << allreduce_text(plan.allreduce) << ", master "
-      << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
-      << to_text(plan.workload);
-  if (plan.model.formats != model::WeightFormats())
-    out << ", weights in " << plan.model.formats.text();
-  out << "\n\n";
-  if (plan.capacity.sequences > 1) {
-    out << "memory for " << plan.capacity.sequences << " sequences at once, of "
-        << plan.capacity.positions << " positions together, in steps of at most "
-        << plan.capacity.rows << " rows"
-        << (plan.capacity.steps > 1 ? ", " + std::to_string(plan.capacity.steps) + " in flight"
-                                    : "")
-        << "; lengths are those of a typical request\n\n";
-  }
-  model::Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
-                      "activations", "buffers", "program", "total", "budget"});
-  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
-    const model::Share& share = plan.devices[i].share;
-    const model::MemoryUse& memory = plan.devices[i].memory;
-    const model::Device& device = plan.cluster.devices()[i];
-    table.add({device.name, share_text(share.layers), share_text(share.heads),
-               share_text(share.columns), window_text(plan.devices[i].window),
-               to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
-               to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
-               to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
-               to_text(device.memory)});
-  }
-  table.print(out);
-  if (const std::string varies = variation(plan.cluster); !varies.empty()) {
-    out << "\nplanned as if constant, which is not: " << varies
-        << " (simulate on SimGrid knows of it)\n";
-  }
-}
-
 // Whether requests go round the stages of `plan`.
 bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
   return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
@@ -169,34 +113,6 @@ bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) 
 std::optional<planner::RequestBound> bound_of(const planner::Plan& plan,
                                               const std::optional<Served>& served) {
   return served ? std::nullopt : planner::request_bound(plan);
-}
-
-Json summary_json(const planner::Plan& plan, const std::string& path) {
-  Json json{{"plan", path},
-            {"sha256", planner::plan_sha256(plan)},
-            {"strategy", plan.strategy},
-            {"partition", plan.partition},
-            {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
-            {"dtype", plan.model.formats.text()},
-            {"devices", Json::array()}};
-  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
-    const model::Share& share = plan.devices[i].share;
-    const model::MemoryUse& memory = plan.devices[i].memory;
-    json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
-                               {"layers", {share.layers.begin, share.layers.end}},
-                               {"heads", share.heads.size()},
-                               {"columns", share.columns.size()},
-                               {"window_blocks", plan.devices[i].window.blocks},
-                               {"retain", plan.devices[i].window.retain},
-                               {"weights_bytes", memory.weights},
-                               {"kv_cache_bytes", memory.kv_cache},
-                               {"activations_bytes", memory.activations},
-                               {"buffers_bytes", memory.buffers},
-                               {"program_bytes", memory.program},
-                               {"total_bytes", memory.total()},
-                               {"budget_bytes", plan.cluster.devices()[i].memory.value()}});
-  }
-  return json;
 }
 
 Syntax syntax() {
@@ -216,7 +132,8 @@ Syntax syntax() {
           {"dtype", "TYPE",
            "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32; as a GGUF file has it]"},
           {"strategy", "S",
-           "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local [tensor]"},
+           "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local, auto "
+           "[tensor]"},
           {"partition", "HOW",
            "auto (by --objective), galaxy, exact, equal, or proportions A:B:C [auto]"},
           {"objective", "O",
@@ -341,6 +258,25 @@ void check_files(const Options& options, const std::string& platform, const std:
   files.check();
 }
 
+// What the search for a strategy decides itself, or does not know of.
+void refuse_with_any(const Options& options) {
+  options.refuse({"partition", "allreduce", "tiles"},
+                 "with strategy 'auto', which chooses it; name a strategy");
+  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "objective"},
+                 "with strategy 'auto', which is for one request; name a strategy");
+}
+
+// The soonest of all strategies, or why none has a plan.
+std::variant<planner::Plan, planner::Infeasible> answer_of_any(
+    const planner::Request& request, std::optional<planner::StrategyChoice>& choice) {
+  choice = planner::choose_strategy(request);
+  if (!choice->contenders.empty()) return choice->contenders.front().plan;
+  planner::Infeasible none{"no strategy has a plan\n"};
+  for (const auto& [strategy, reason] : choice->without)
+    none.reason += "not " + strategy + ": " + reason + '\n';
+  return none;
+}
+
 }  // namespace
 
 int plan_command(const Arguments& arguments, std::ostream& out) {
@@ -351,8 +287,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
 
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
+  known.push_back(planner::kAutoStrategy);
   const std::string strategy = options.choice_or("strategy", "tensor", known);
-  const planner::Strategy& chosen = planner::find_strategy(strategy);
+  const bool any = strategy == planner::kAutoStrategy;
+  if (any) refuse_with_any(options);
+  const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const std::string undivided = "with strategy '" + strategy + "'";
   if (!chosen.splits && !chosen.splits_layers)
     options.refuse({"partition"}, undivided + ", which does not split the model");
@@ -407,7 +346,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
-  const auto answer = answer_to(request, served);
+  std::optional<planner::StrategyChoice> choice;
+  const auto answer = any ? answer_of_any(request, choice) : answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -422,6 +362,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (round && plan.model.architecture().generates()) ring = planner::typical_ring(plan);
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
+    summary["choice"] = choice ? choice_json(*choice) : Json();
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     const std::optional<planner::RequestBound> bound =
@@ -431,6 +372,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
+    if (choice) print_choice(*choice, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);
     if (const auto bound = round ? std::nullopt : bound_of(plan, served)) print_bound(*bound, out);
@@ -440,6 +382,12 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                                       std::to_string(served->chunk) + ")"
                                 : "whole (without --chunk)")
           << '\n';
+    }
+    if (choice) {
+      request.strategy = plan.strategy;
+      request.allreduce.reset();
+      if (!plan.allreduce.prompt.empty())
+        request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
     }
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;

@@ -427,3 +427,39 @@ TEST_CASE("cli/plan: the exact partition has the least equation 5") {
     CHECK(exact <= seconds(other) * (1 + 1e-9));
   }
 }
+
+TEST_CASE("cli/plan: strategy auto takes the soonest, and tells of the others and why") {
+  const Kitchen bench;
+  const Words words{"plan", "--model", "bert-l", "--platform", "home4", "--out", "m.json"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const Json plan = Json::parse(bench.good(with({"--strategy", "auto", "--json"})));
+  const Json& contenders = plan.at("choice").at("contenders");
+  REQUIRE(contenders.size() == 5);
+  CHECK(contenders[0].at("strategy") == plan.at("strategy"));
+  CHECK(!plan.at("choice").at("reason").get<std::string>().empty());
+  for (std::size_t i = 1; i < contenders.size(); ++i)
+    CHECK(contenders[i - 1].at("request_s") <= contenders[i].at("request_s"));
+  CHECK(contains(bench.good(with({"--strategy", "auto"})), "% longer)"));
+  CHECK(Json::parse(bench.good(with({"--strategy", "tensor", "--json"}))).at("choice").is_null());
+  for (const Words& more : {Words{"--tiles", "1"}, Words{"--partition", "equal"},
+                            Words{"--allreduce", "ring"}, Words{"--samples", "4"}}) {
+    CAPTURE(more.front());
+    Words all = with({"--strategy", "auto"});
+    all.insert(all.end(), more.begin(), more.end());
+    CHECK(bench.run(all).code == 2);
+  }
+  // Nothing fits anywhere.
+  CHECK(bench.run(with({"--strategy", "auto", "--memory-limit", "1MiB", "--window", "all"})).code ==
+        3);
+}
+
+TEST_CASE("cli/plan: strategy auto of weights that stream") {
+  const Kitchen bench;
+  const Outcome made = bench.run({"plan", "--model", "gpt2-l", "--platform", "shelf4", "--strategy",
+                                  "auto", "--new-tokens", "2", "--out", "m.json"});
+  CHECK(made.code == 0);
+  CHECK(made.err.empty());
+}

@@ -35,7 +35,8 @@ Json json_of(const std::string& objective, double planned_s, double bound_s) {
 }  // namespace
 
 void print_bound(const planner::RequestBound& bound, std::ostream& out) {
-  out << "\npredicted request " << to_text(model::Seconds{bound.planned_s}) << ", "
+  out << "\npredicted request, if no messages share a link: "
+      << to_text(model::Seconds{bound.planned_s}) << ", "
       << gap_text(bound.planned_s, bound.lower_bound_s)
       << " of the best possible split (no plan of this strategy is below "
       << to_text(model::Seconds{bound.lower_bound_s}) << ")\n";

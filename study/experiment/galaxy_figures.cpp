@@ -15,7 +15,7 @@ constexpr double kAnyMemory = 1e15;
 
 // Least and most, beside what the paper says of `figure` in words.
 void add_range(ExperimentReport& report, const Scenarios& scenarios, const std::string& figure,
-               std::vector<std::string> keys) {
+               const std::vector<std::string>& keys) {
   double least = std::numeric_limits<double>::infinity();
   double most = 0.0;
   for (const ExperimentRow& row : report.rows) {

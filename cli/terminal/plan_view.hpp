@@ -1,0 +1,25 @@
+#pragma once
+
+// What `tandem plan` says of a plan, and of how its strategy was chosen.
+
+#include <iosfwd>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "planner/plan.hpp"
+#include "planner/strategy_search.hpp"
+
+namespace tandem::cli {
+
+// Prints who holds what. `path`: where the plan is; nowhere if empty.
+void print_plan(const planner::Plan& plan, const std::string& path, std::ostream& out);
+// The same as `--json`.
+[[nodiscard]] nlohmann::ordered_json summary_json(const planner::Plan& plan,
+                                                  const std::string& path);
+
+// Prints the strategy that was chosen, the others' times, and why; which has a contender.
+void print_choice(const planner::StrategyChoice& choice, std::ostream& out);
+// The same as the field `choice` of `--json`.
+[[nodiscard]] nlohmann::ordered_json choice_json(const planner::StrategyChoice& choice);
+
+}  // namespace tandem::cli
