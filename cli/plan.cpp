@@ -273,7 +273,7 @@ std::variant<planner::Plan, planner::Infeasible> answer_of_any(
   if (!choice->contenders.empty()) return choice->contenders.front().plan;
   planner::Infeasible none{"no strategy has a plan\n"};
   for (const auto& [strategy, reason] : choice->without)
-    none.reason += "not " + strategy + ": " + reason + '\n';
+    none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
   return none;
 }
 
