@@ -32,6 +32,8 @@ constexpr std::array kCommands{
     Command{"run", "run a plan for real, on emulated or real devices", run_command},
     Command{"worker", "be a device for 'tandem run --hosts'", worker_command},
     Command{"eval", "score a model, or a plan of it, on held-out text and recall", eval_command},
+    Command{"whatif", "tell which one change of devices or links helps a plan most",
+            whatif_command},
     Command{"compare", "hold a prediction against a measurement", compare_command},
     Command{"propositions", "hold TPI-LLM's Propositions 3 to 6 against their recurrence",
             propositions_command},

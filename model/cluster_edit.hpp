@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 
 #include "model/cluster.hpp"
 
@@ -15,5 +16,12 @@ namespace tandem::model {
 [[nodiscard]] Cluster with_links(const Cluster& cluster, const std::function<void(Link&)>& change);
 // The cluster's first `count` devices.
 [[nodiscard]] Cluster first_devices(const Cluster& cluster, std::size_t count);
+// The cluster without the device of that name. Throws Error as the constructor does, where others
+// reach each other through it only.
+[[nodiscard]] Cluster without_device(const Cluster& cluster, const std::string& name);
+// The cluster with a last device like that of the name, called "NAME-2" (or the next number that is
+// free): links that it alone uses are there twice, but media that are shared in any case (Wi-Fi).
+// Throws Error as the constructor does, where routes go from device to device without a router.
+[[nodiscard]] Cluster with_copy(const Cluster& cluster, const std::string& name);
 
 }  // namespace tandem::model

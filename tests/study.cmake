@@ -12,4 +12,5 @@ tandem_tests(
     study_steady_state_schedule_graph_test.cpp
     study_steady_state_simgrid_test.cpp
     study_swap_test.cpp
+    study_whatif_test.cpp
   LIBRARIES tandem::study)

@@ -1,0 +1,251 @@
+#include "study/whatif.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "model/cluster_edit.hpp"
+#include "model/error.hpp"
+#include "model/variation.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "sim/replay.hpp"
+
+namespace tandem::study {
+namespace {
+
+using model::Cluster;
+using model::Device;
+using Kind = WhatIfChange::Kind;
+
+// The plan's request, with another cluster and profiles, by DeviceIndex of that cluster.
+struct Scene {
+  Cluster cluster;
+  std::vector<model::DeviceProfile> profiles;
+  std::string master;
+  std::string strategy;
+};
+
+class Changes {
+ public:
+  Changes(const planner::Plan& plan, EvaluatorKind evaluator)
+      : plan_(&plan),
+        evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
+                                                       : planner::Evaluator(sim::replay_extended)),
+        streams_(std::ranges::any_of(plan.devices, [](const planner::DevicePlan& device) {
+          return device.window.streams();
+        })) {}
+
+  [[nodiscard]] Scene scene() const {
+    return {.cluster = plan_->cluster,
+            .profiles = plan_->profiles,
+            .master = device(plan_->master).name,
+            .strategy = plan_->strategy};
+  }
+  [[nodiscard]] const Device& device(model::DeviceIndex d) const {
+    return plan_->cluster.devices()[static_cast<std::size_t>(d)];
+  }
+  [[nodiscard]] double request_s(const planner::Plan& plan) const {
+    return planner::request_time(plan, evaluate_);
+  }
+
+  // Of the best plan for `scene`. Throws Error, with the reason, if there is none.
+  [[nodiscard]] double planned(const Scene& scene) const {
+    const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
+    planner::Request request{.model = plan_->model,
+                             .cluster = scene.cluster,
+                             .strategy = scene.strategy,
+                             .master = scene.master,
+                             .workload = plan_->workload,
+                             .capacity = plan_->capacity,
+                             .profiles = scene.profiles,
+                             .release = plan_->release};
+    if (!strategy.splits_layers)
+      request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
+    if (strategy.joins() && scene.strategy == plan_->strategy) {
+      const planner::AllreduceChoice& sums = plan_->allreduce;
+      request.allreduce = strategy.replicates || sums.prompt == sums.decode
+                              ? sums.prompt
+                              : sums.prompt + "," + sums.decode;
+    }
+    if (strategy.tiles) request.tiles = plan_->tiles;
+    if (streams_ && strategy.streams) request.window.blocks.reset();
+    const auto answer = planner::make_plan(request);
+    if (const auto* no = std::get_if<planner::Infeasible>(&answer))
+      throw Error(no->reason.substr(0, no->reason.find('\n')));
+    return request_s(std::get<planner::Plan>(answer));
+  }
+
+  [[nodiscard]] Scene without(model::DeviceIndex gone) const {
+    Scene made = scene();
+    made.cluster = without_device(plan_->cluster, device(gone).name);
+    made.profiles.erase(made.profiles.begin() + gone);
+    return made;
+  }
+
+  [[nodiscard]] Scene alone(model::DeviceIndex kept) const {
+    Scene made{.cluster = plan_->cluster,
+               .profiles = {plan_->profiles[static_cast<std::size_t>(kept)]},
+               .master = device(kept).name,
+               .strategy = "local"};
+    for (const Device& other : plan_->cluster.devices()) {
+      if (other.name != made.master) made.cluster = without_device(made.cluster, other.name);
+    }
+    return made;
+  }
+
+  [[nodiscard]] Scene with_another(model::DeviceIndex like) const {
+    Scene made = scene();
+    made.cluster = with_copy(plan_->cluster, device(like).name);
+    made.profiles.push_back(plan_->profiles[static_cast<std::size_t>(like)]);
+    return made;
+  }
+
+ private:
+  const planner::Plan* plan_;
+  planner::Evaluator evaluate_;
+  bool streams_;
+};
+
+using Edit = std::function<Scene()>;
+
+// A change, and the scene that it makes.
+struct Task {
+  WhatIfChange change;
+  Edit edit;
+};
+
+void add_device_changes(const Changes& changes, const planner::Plan& plan,
+                        std::vector<Task>& tasks) {
+  const bool several = plan.cluster.size() > 1;
+  for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    const std::string& name = changes.device(d).name;
+    const auto edited = [&changes, name](auto set) {
+      return [&changes, name, set] {
+        Scene scene = changes.scene();
+        scene.cluster = with_devices(scene.cluster, [&](Device& device) {
+          if (device.name == name) set(device);
+        });
+        return scene;
+      };
+    };
+    if (several && d != plan.master)
+      tasks.push_back({{Kind::drop, name}, [&changes, d] { return changes.without(d); }});
+    if (several) tasks.push_back({{Kind::alone, name}, [&changes, d] { return changes.alone(d); }});
+    const bool local = planner::find_strategy(plan.strategy).name == "local";
+    if (!local)
+      tasks.push_back({{Kind::add, name}, [&changes, d] { return changes.with_another(d); }});
+    if (several && d != plan.master) {
+      tasks.push_back({{Kind::master, name}, [&changes, name] {
+                         Scene scene = changes.scene();
+                         scene.master = name;
+                         return scene;
+                       }});
+    }
+    tasks.push_back({{Kind::speed, name}, [&changes, d] {
+                       Scene scene = changes.scene();
+                       model::DeviceProfile& profile = scene.profiles[static_cast<std::size_t>(d)];
+                       profile = model::slowed(profile, 0.5);
+                       return scene;
+                     }});
+    tasks.push_back({{Kind::memory, name}, edited([](Device& device) {
+                       device.memory = model::Bytes{2.0 * device.memory.value()};
+                     })});
+    if (changes.device(d).disk_bandwidth.value() > 0.0) {
+      tasks.push_back({{Kind::disk, name}, edited([](Device& device) {
+                         device.disk_bandwidth =
+                             model::BytesPerSecond{2.0 * device.disk_bandwidth.value()};
+                       })});
+    }
+  }
+}
+
+void add_link_changes(const Changes& changes, const planner::Plan& plan, std::vector<Task>& tasks) {
+  const auto edited = [&changes](const std::string& name, auto set) {
+    return [&changes, name, set] {
+      Scene scene = changes.scene();
+      scene.cluster = with_links(scene.cluster, [&](model::Link& link) {
+        if (name.empty() || link.name == name) set(link);
+      });
+      return scene;
+    };
+  };
+  const auto wider = [](model::Link& link) {
+    link.bandwidth = model::BytesPerSecond{2.0 * link.bandwidth.value()};
+  };
+  const auto nearer = [](model::Link& link) {
+    link.latency = model::Seconds{0.5 * link.latency.value()};
+  };
+  std::vector<std::string> names;
+  for (const model::Link& link : plan.cluster.links()) names.push_back(link.name);
+  if (names.size() > 1) names.emplace_back();  // all of them
+  for (const std::string& name : names) {
+    tasks.push_back({{Kind::bandwidth, name}, edited(name, wider)});
+    tasks.push_back({{Kind::latency, name}, edited(name, nearer)});
+  }
+}
+
+}  // namespace
+
+std::string to_text(const WhatIfChange& change) {
+  const std::string subject = "'" + change.subject + "'";
+  const std::string link = change.subject.empty() ? "all links" : "link " + subject;
+  switch (change.kind) {
+    case Kind::none:
+      break;
+    case Kind::drop:
+      return "without " + subject;
+    case Kind::alone:
+      return subject + " alone";
+    case Kind::add:
+      return "another " + subject;
+    case Kind::master:
+      return "the prompt at " + subject;
+    case Kind::speed:
+      return subject + " twice as fast";
+    case Kind::memory:
+      return subject + " with twice the memory";
+    case Kind::disk:
+      return subject + " with a disk twice as fast";
+    case Kind::bandwidth:
+      return link + " of twice the bandwidth";
+    case Kind::latency:
+      return link + " of half the latency";
+  }
+  return "as it is";
+}
+
+double WhatIf::gain(const WhatIfChange& change) const {
+  require(change.request_s.has_value(), "WhatIf::gain: of a change that is possible");
+  return 1.0 - *change.request_s / unchanged_s;
+}
+
+WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress) {
+  if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
+  const Changes changes(plan, evaluator);
+  WhatIf answer{.planned_s = changes.request_s(plan)};
+  answer.unchanged_s = std::min(answer.planned_s, changes.planned(changes.scene()));
+  std::vector<Task> tasks;
+  add_device_changes(changes, plan, tasks);
+  add_link_changes(changes, plan, tasks);
+  progress.expect(tasks.size());
+  for (Task& task : tasks) {
+    WhatIfChange& change = task.change;
+    try {
+      change.request_s = changes.planned(task.edit());
+    } catch (const Error& error) {
+      change.obstacle = error.what();
+    }
+    answer.changes.push_back(std::move(change));
+    progress.advance(1);
+  }
+  std::ranges::stable_sort(answer.changes, [](const WhatIfChange& a, const WhatIfChange& b) {
+    if (a.request_s && b.request_s) return *a.request_s < *b.request_s;
+    return a.request_s.has_value() && !b.request_s.has_value();
+  });
+  return answer;
+}
+
+}  // namespace tandem::study
