@@ -59,7 +59,8 @@ TEST_CASE(
   t.formats.set(WeightMatrix::down, 2, WeightFormat::f16);
   CHECK_NOTHROW(t.validate());
   const std::int64_t more_value =
-      4 * 64 * (row_bytes(WeightFormat::q8_0, 2048) - row_bytes(WeightFormat::q4_0, 2048));
+      std::int64_t{4} * 64 *
+      (row_bytes(WeightFormat::q8_0, 2048) - row_bytes(WeightFormat::q4_0, 2048));
   const std::int64_t more_down =
       2048 * (row_bytes(WeightFormat::f16, 5632) - row_bytes(WeightFormat::q4_0, 5632));
   CHECK(t.attention_bytes(1, heads) - t.attention_bytes(0, heads) == more_value);
@@ -88,7 +89,8 @@ TEST_CASE(
                               work_of(q8, batch, task).streamed_bytes;
   CHECK(a_byte_of_q8 > 1.5 * a_byte);
   task.layer = 1;
-  const double value = static_cast<double>(4 * 64 * row_bytes(WeightFormat::q8_0, 2048));
+  const double value =
+      static_cast<double>(std::int64_t{4} * 64 * row_bytes(WeightFormat::q8_0, 2048));
   CHECK(costs.compute_time(batch, task).value() ==
         doctest::Approx(a_byte * (mixed.streamed_bytes - value) + a_byte_of_q8 * value));
   // Beyond its layers a model has none.

@@ -79,7 +79,7 @@ void multiply(const IntegerProduct& p) {
 
 std::vector<IntegerKernels> runnable() {
   std::vector<IntegerKernels> kernels;
-  for (const IntegerKernels* one : {vnni_kernels(), avx2_kernels()}) {
+  for (const IntegerKernels* one : {amx_kernels(), vnni_kernels(), avx2_kernels()}) {
     if (one != nullptr) kernels.push_back(*one);
   }
   kernels.push_back(plain_kernels());
@@ -89,7 +89,7 @@ std::vector<IntegerKernels> runnable() {
 }  // namespace
 
 IntegerInputs IntegerInputs::at(std::byte* memory, std::int64_t tokens, std::int64_t blocks) {
-  const std::int64_t stride = padded_blocks(blocks);
+  const std::int64_t stride = stride_of(blocks);
   const auto line = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
   std::byte* const scales = memory + tokens * stride * kInputBlock;  // a multiple of 128
   return {.q = reinterpret_cast<std::int8_t*>(memory),

@@ -35,11 +35,15 @@ struct IntegerInputs {
   std::int8_t* q = nullptr;  // 32 a block
   float* scales = nullptr;
   std::int32_t* sums = nullptr;  // of a block's q
-  std::int64_t stride = 0;       // blocks of a token, padded
+  std::int64_t stride = 0;       // blocks from a token to the next
 
+  // Tokens an odd number of steps apart: a tile's rows then lie in different sets of a cache.
+  [[nodiscard]] static constexpr std::int64_t stride_of(std::int64_t blocks) {
+    return (padded_blocks(blocks) / kChains | 1) * kChains;
+  }
   // Bytes that `tokens` of `blocks` take, and how they lie there.
   [[nodiscard]] static constexpr std::int64_t bytes(std::int64_t tokens, std::int64_t blocks) {
-    return tokens * padded_blocks(blocks) * (kInputBlock + 8) + 128;
+    return tokens * stride_of(blocks) * (kInputBlock + 8) + 128;
   }
   [[nodiscard]] static IntegerInputs at(std::byte* memory, std::int64_t tokens,
                                         std::int64_t blocks);
@@ -73,6 +77,7 @@ struct IntegerKernels {
 
 // The parts, for machines that have them: null where this was built for another architecture or
 // the processor lacks the instructions.
+[[nodiscard]] const IntegerKernels* amx_kernels();
 [[nodiscard]] const IntegerKernels* vnni_kernels();
 [[nodiscard]] const IntegerKernels* avx2_kernels();
 [[nodiscard]] const IntegerKernels& plain_kernels();

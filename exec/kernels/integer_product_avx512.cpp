@@ -390,9 +390,6 @@ void pack_panel(const IntegerProduct& p, bool as_signed, const WeightPanel& to) 
 
 namespace {
 
-// Blocks of a panel's scratch: rows of 32,768 numbers.
-constexpr std::int64_t kMostBlocks = 1024;
-
 void few_at_a_time(const IntegerProduct& p) {
   for (std::int64_t t = 0; t < p.tokens; t += kFewTokens) {
     IntegerProduct some = p;
@@ -408,8 +405,8 @@ void few_at_a_time(const IntegerProduct& p) {
 }
 
 void multiply(const IntegerProduct& p) {
-  if (p.tokens <= kFewTokens || p.blocks > kMostBlocks) return few_at_a_time(p);
-  alignas(64) std::byte memory[WeightPanel::bytes(kMostBlocks)];  // written before it is read
+  if (p.tokens <= kFewTokens || p.blocks > kMostPanelBlocks) return few_at_a_time(p);
+  alignas(64) std::byte memory[WeightPanel::bytes(kMostPanelBlocks)];  // written before it is read
   const WeightPanel panel{
       .q = memory,
       .scales = reinterpret_cast<float*>(memory + p.blocks * WeightPanel::kBlockBytes)};

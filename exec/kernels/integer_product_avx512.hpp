@@ -28,6 +28,9 @@ struct WeightPanel {
   }
 };
 
+// The longest rows that are packed into panels: 32,768 numbers.
+inline constexpr std::int64_t kMostPanelBlocks = 1024;
+
 // Packs up to 16 outputs of `p` from its first; those that there are not are copies of the last.
 // Integers have what makes them unsigned added (`offset_of`) unless `as_signed`.
 void pack_panel(const IntegerProduct& p, bool as_signed, const WeightPanel& to);
