@@ -34,8 +34,8 @@ double whole_bytes(const model::Transformer& t) {
 
 double layer_bytes(const model::Transformer& t) {
   return static_cast<double>(t.layers) *
-         static_cast<double>(t.attention_bytes({0, static_cast<std::int32_t>(t.heads)}) +
-                             t.ffn_bytes({0, static_cast<std::int32_t>(t.intermediate)}));
+         static_cast<double>(t.attention_bytes(0, {0, static_cast<std::int32_t>(t.heads)}) +
+                             t.ffn_bytes(0, {0, static_cast<std::int32_t>(t.intermediate)}));
 }
 
 model::Device nano(const Scenarios& scenarios, const std::string& kind, std::size_t place,
