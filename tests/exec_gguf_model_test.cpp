@@ -10,8 +10,10 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_geometry.hpp"
 #include "exec/gguf/model_conversion.hpp"
+#include "exec/weights/convert.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
+#include "exec/weights/safetensors.hpp"
 #include "exec/weights/weight_source.hpp"
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
@@ -133,6 +135,60 @@ TEST_CASE(
       }
     }
   }
+}
+
+TEST_CASE("exec/gguf: a layer whose matrix is stored otherwise keeps it so, in both forms") {
+  const TemporaryFolder home;
+  const Transformer t = llama();
+  write_random_weights(t, 3, model::DType::f32, home.path() / "plain");
+  const SafetensorsFolder plain(home.path() / "plain");
+  std::vector<TensorToWrite> tensors;
+  for (const std::string& name : plain.names()) {
+    const bool is_norm = plain.shape_of(name).size() == 1;
+    const bool other = name == "model.layers.1.mlp.down_proj.weight";
+    tensors.push_back({.name = name,
+                       .shape = plain.shape_of(name),
+                       .dtype = is_norm ? model::DType::f32
+                                : other ? model::DType::bf16
+                                        : model::DType::f16});
+  }
+  const fs::path mixed = home.path() / "mixed";
+  fs::create_directory(mixed);
+  fs::copy(home.path() / "plain" / "config.json", mixed / "config.json");
+  SafetensorsWriter writer(mixed, model::DType::f32, tensors);
+  for (const TensorToWrite& tensor : tensors) {
+    const auto rows = tensor.shape.size() == 1 ? 1 : static_cast<std::int32_t>(tensor.shape[0]);
+    const auto columns = static_cast<std::int32_t>(tensor.shape.back());
+    std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
+    plain.read(tensor.name, tensor.shape, {0, rows}, {0, columns}, values);
+    std::vector<std::byte> stored(values.size() *
+                                  static_cast<std::size_t>(model::size_of(*tensor.dtype)));
+    from_f32(*tensor.dtype, values, stored);
+    writer.append(stored);
+  }
+  writer.commit("model.safetensors");
+  const fs::path file = home.path() / "mixed.gguf";
+  CHECK(convert_model({.weights = mixed, .out = file}).empty());
+  Transformer read = read_geometry(file);
+  model::WeightFormats expected(WeightFormat::f16);
+  expected.set(model::WeightMatrix::down, 1, WeightFormat::bf16);
+  CHECK(read.formats == expected);
+  CHECK(stored_formats(SafetensorsFolder(mixed), t) == expected);
+  CHECK(rounding_remark(*open_weights(file, read), read).empty());
+  read.formats = model::WeightFormats(WeightFormat::f16);
+  CHECK(has(rounding_remark(*open_weights(file, read), read), "layer 1's down (bf16 to f16)"));
+  read.formats = expected;
+  const auto share = testing::whole_share(t);
+  CHECK(contents_of(Shard::slice(file, read, share)) ==
+        contents_of(Shard::slice(mixed, read, share)));
+  CHECK(convert_model({.weights = file, .out = home.path() / "again"}).empty());
+  const SafetensorsFolder before(mixed);
+  const SafetensorsFolder after(home.path() / "again");
+  CHECK(after.names() == before.names());
+  for (const std::string& name : before.names())
+    CHECK(after.dtype_of(name) == before.dtype_of(name));
+  CHECK(contents_of(Shard::slice(home.path() / "again", read, share)) ==
+        contents_of(Shard::slice(mixed, read, share)));
 }
 
 // Blocks that no encoder writes: their scale is not the largest number's.

@@ -92,21 +92,31 @@ model::WeightFormats stored_formats(const WeightSource& weights,
                          {0, static_cast<std::int32_t>(plain.intermediate)},
                          true,
                          true};
-  std::map<model::WeightMatrix, std::set<model::WeightFormat>> types;
+  std::map<model::WeightMatrix, std::map<std::int32_t, model::WeightFormat>> types;
   for (const LayoutBlock& block : layout_of(plain, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
       const std::string stored = weights.place_of(slice, block.layer).tensor;
       weights.need_readable(stored);
       if (const auto matrix = weight_matrix(slice.weight))
-        types[*matrix].insert(*weights.format_of(stored));
+        types[*matrix][block.layer] = *weights.format_of(stored);
     }
   }
   model::WeightFormats formats;
-  for (const auto& [matrix, stored] : types) {
-    if (stored.size() != 1) continue;
-    formats.set(matrix, *stored.begin());
-    plain.formats = formats;
-    if (!in_whole_blocks(plain)) formats.set(matrix, model::WeightFormat::f32);
+  for (const auto& [matrix, by_layer] : types) {
+    const auto fitting = [&, of = matrix](model::WeightFormat format) {
+      model::Transformer one = plain;
+      one.formats.set(of, format);
+      return in_whole_blocks(one) ? format : model::WeightFormat::f32;
+    };
+    std::map<model::WeightFormat, std::size_t> counts;
+    for (const auto& [layer, format] : by_layer) ++counts[format];
+    const auto most =
+        std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    formats.set(matrix, fitting(most->first));
+    if (!model::is_of_layer(matrix)) continue;
+    for (const auto& [layer, format] : by_layer) {
+      if (format != most->first) formats.set(matrix, layer, fitting(format));
+    }
   }
   return formats;
 }
@@ -133,9 +143,14 @@ std::string rounding_remark(const WeightSource& weights, const model::Transforme
     for (const model::WeightMatrix matrix : group.matrices)
       add(to_string(matrix), stored.of(matrix), transformer.formats.of(matrix));
   }
-  for (const auto& [place, format] : transformer.formats.exceptions()) {
-    add("layer " + std::to_string(place.first) + "'s " + std::string(to_string(place.second)),
-        stored.of(place.second, place.first), format);
+  // Single layers that differ, in the plan or in the files.
+  std::set<model::WeightFormats::Place> single;
+  for (const model::WeightFormats* formats : {&transformer.formats, &stored}) {
+    for (const auto& [place, ignored] : formats->exceptions()) single.insert(place);
+  }
+  for (const auto& [layer, matrix] : single) {
+    add("layer " + std::to_string(layer) + "'s " + std::string(to_string(matrix)),
+        stored.of(matrix, layer), transformer.formats.of(matrix, layer));
   }
   if (rounded.empty()) return "";
   return "weights are rounded to the plan's formats as they are sliced, which changes results: " +

@@ -26,9 +26,9 @@ void check_config(const std::filesystem::path& weights, const model::Transformer
 [[nodiscard]] std::unique_ptr<const WeightSource> open_weights(
     const std::filesystem::path& weights, const model::Transformer& transformer);
 
-// The formats in which `weights`, those of `transformer`, are stored: of each matrix the one that
-// all its tensors have, if its rows and devices' parts of them are whole blocks; else f32, to which
-// every stored type widens exactly.
+// The formats in which `weights`, those of `transformer`, are stored: of each matrix, layer by
+// layer, the one that its tensor has, if its rows and devices' parts of them are whole blocks; else
+// f32, to which every stored type widens exactly.
 [[nodiscard]] model::WeightFormats stored_formats(const WeightSource& weights,
                                                   const model::Transformer& transformer);
 
