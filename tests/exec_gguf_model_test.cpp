@@ -102,7 +102,7 @@ TEST_CASE(
                                                              : dtype == model::DType::f16 ? "f16"
                                                                                           : "bf16");
       for (const model::WeightMatrix matrix : model::kWeightMatrices)
-        CHECK(read.format_of(matrix) == stored);
+        CHECK(read.format_of(matrix, 0) == stored);
       read.formats = t.formats;
       CHECK(read == t);
       CHECK(testing::names_in(home.path()).size() == 5);
@@ -126,7 +126,7 @@ TEST_CASE(
       CHECK(remark.empty() == (format == WeightFormat::f32));
       const Transformer read = read_geometry(file);
       for (const model::WeightMatrix matrix : model::kWeightMatrices)
-        CHECK(read.format_of(matrix) == format);
+        CHECK(read.format_of(matrix, 0) == format);
       CHECK(rounding_remark(*open_weights(file, t), t).empty());
       for (const model::Share& share : shares_of(t)) {
         const std::string expected = contents_of(Shard::slice(folder, t, share));
@@ -216,14 +216,14 @@ TEST_CASE("exec/gguf: stored blocks stay what they are, and widen to what they m
     CHECK(std::string(reinterpret_cast<const char*>(down.data), stored.bytes) ==
           bytes.substr(stored.offset, stored.bytes));
     // Rows of queries are in order again: row i + s d / 2 of a head is the file's 2 i + s.
-    const MatrixView qkv = shard.tensors().layers[1].qkv;
+    const MatrixView own = shard.tensors().layers[1].query;
     const GgufTensor& query = file.tensors().at("blk.1.attn_q.weight").tensor;
-    const auto row = static_cast<std::size_t>(qkv.row_bytes());
+    const auto row = static_cast<std::size_t>(own.row_bytes());
     for (std::int64_t r = 0; r < t.heads * t.head_dim; ++r) {
       const std::int64_t within = r % t.head_dim;
       const std::int64_t from =
           r - within + 2 * (within % (t.head_dim / 2)) + within / (t.head_dim / 2);
-      CHECK(std::string(reinterpret_cast<const char*>(qkv.row(r)), row) ==
+      CHECK(std::string(reinterpret_cast<const char*>(own.row(r)), row) ==
             bytes.substr(query.offset + static_cast<std::size_t>(from) * row, row));
     }
     // A part of f32 may begin within a block.
