@@ -118,6 +118,11 @@ model::WeightFormats stored_formats(const WeightSource& weights,
       if (format != most->first) formats.set(matrix, layer, fitting(format));
     }
   }
+  // What a model has not, or has elsewhere, is as what it goes with.
+  if (!types.contains(model::WeightMatrix::gate))
+    formats.set(model::WeightMatrix::gate, formats.of(model::WeightMatrix::up));
+  if (!types.contains(model::WeightMatrix::head))
+    formats.set(model::WeightMatrix::head, formats.of(model::WeightMatrix::embedding));
   return formats;
 }
 
