@@ -39,31 +39,31 @@ class Timer {
 
   double attention(DeviceIndex device, Range heads) const {
     return request(
-        [&](DeviceTasks& tasks, Range rows) {
-          tasks.first_product(WeightBlock::attention, 0, rows, heads);
-          tasks.attend(0, rows, heads);
-          tasks.second_product(WeightBlock::attention, 0, rows, heads);
+        [&](DeviceTasks& tasks, std::int32_t layer, Range rows) {
+          tasks.first_product(WeightBlock::attention, layer, rows, heads);
+          tasks.attend(layer, rows, heads);
+          tasks.second_product(WeightBlock::attention, layer, rows, heads);
         },
         device);
   }
   double ffn(DeviceIndex device, std::int64_t columns) const {
     const Range range{0, static_cast<std::int32_t>(columns)};
     return request(
-        [&](DeviceTasks& tasks, Range rows) {
-          tasks.first_product(WeightBlock::ffn, 0, rows, range);
-          tasks.second_product(WeightBlock::ffn, 0, rows, range);
+        [&](DeviceTasks& tasks, std::int32_t layer, Range rows) {
+          tasks.first_product(WeightBlock::ffn, layer, rows, range);
+          tasks.second_product(WeightBlock::ffn, layer, rows, range);
         },
         device);
   }
   // Of `prompt` rows of a prompt that is parted, else of all.
   double connective(DeviceIndex device, std::int32_t prompt) const {
     return request(
-        [&](DeviceTasks& tasks, Range rows) {
+        [&](DeviceTasks& tasks, std::int32_t layer, Range rows) {
           if (parts(rows)) rows = {0, prompt};
           if (rows.empty()) return;
           for (const WeightBlock block : {WeightBlock::attention, WeightBlock::ffn}) {
-            tasks.norm_rows(block, 0, rows);
-            tasks.add_rows(0, rows, {});
+            tasks.norm_rows(block, layer, rows);
+            tasks.add_rows(layer, rows, {});
           }
         },
         device);
@@ -74,16 +74,21 @@ class Timer {
   [[nodiscard]] bool parts(Range rows) const {
     return find_strategy(plan_->strategy).parts_rows && rows.size() > 1;
   }
-  double request(const std::function<void(DeviceTasks&, Range)>& layer, DeviceIndex device) const {
+  // Where no layer has formats of its own, all are like the first.
+  double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,
+                 DeviceIndex device) const {
+    const auto layers = static_cast<std::int32_t>(plan_->model.layers);
+    const bool alike = plan_->model.formats.exceptions().empty();
     double seconds = 0.0;
     for (const Phase& phase : phases_) {
       model::TaskGraph graph(phase.batch);
       DeviceTasks tasks(graph, plan_->model, device);
-      layer(tasks, {0, phase.batch.rows()});
+      for (std::int32_t layer = 0; layer < (alike ? 1 : layers); ++layer)
+        tasks_of(tasks, layer, {0, phase.batch.rows()});
       for (const model::Task& task : graph.tasks())
         seconds += phase.times * costs_.compute_time(graph.batch(), task).value();
     }
-    return seconds * static_cast<double>(plan_->model.layers);
+    return alike ? seconds * layers : seconds;
   }
 
   const Plan* plan_;
