@@ -21,11 +21,13 @@ import sys
 import tempfile
 
 PROMPT = [1, 84, 104, 101, 32, 113, 117, 105, 99, 107, 32, 98, 114, 111, 119, 110]
-TOKENS = 24
+TOKENS = 12
 
 # The largest difference of logits, relative to their standard deviation. Tokens are compared by feeding llama.cpp those of
 # tandem, so that one tie does not change all that follows; where the best differ, tandem's has to be within the bound.
-BOUNDS = {"f32": 1e-4, "f16": 2e-2, "bf16": 5e-2, "q8_0": 1e-1, "q4_0": 1e-1}
+# It rounds inputs of products to bf16, or to 8 bits in blocks, where weights are in such formats, and has a table of F16 for GELU.
+BOUNDS = {"f32": 1e-4, "f16": 1e-4, "bf16": 1e-1, "q8_0": 3e-1, "q4_0": 3e-1}
+GELU_BOUND = 5e-3
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 320, "vocab_size": 320,
@@ -147,6 +149,7 @@ def check_model(llama, programs, folder, name, config, dtype):
     values = array.array("f")
     values.frombytes((folder / "logits.f32").read_bytes())
     vocab = config["vocab_size"]
+    bound = max(BOUNDS[dtype], GELU_BOUND if name == "gpt2" else 0)
     theirs = llama.logits(path, PROMPT, ours[:-1], vocab)
     worst = 0.0
     different = 0
@@ -157,10 +160,10 @@ def check_model(llama, programs, folder, name, config, dtype):
         worst = max(worst, max(abs(a - b) for a, b in zip(mine, row)) / scale)
         if best(row) != ours[step]:
             different += 1
-            off += row[best(row)] - row[ours[step]] > 2 * BOUNDS[dtype] * scale
-    good = worst <= BOUNDS[dtype] and off == 0
+            off += row[best(row)] - row[ours[step]] > 2 * bound * scale
+    good = worst <= bound and off == 0
     print(f"{'ok ' if good else 'BAD'} {name}, {dtype}: {TOKENS - different} of {TOKENS} tokens equal, logits differ by at most "
-          f"{worst:.1e} of their deviation (bound {BOUNDS[dtype]:.0e})", flush=True)
+          f"{worst:.1e} of their deviation (bound {bound:.0e})", flush=True)
     return good
 
 
@@ -192,6 +195,9 @@ def check_tokenizer(llama, programs, folder, source):
     wrong = []
     special = [token["content"] for token in json.loads((home / "tokenizer_config.json").read_text()).get(
         "added_tokens_decoder", {}).values()] if (home / "tokenizer_config.json").exists() else []
+    # The vectors were made with what was cleared above.
+    if (home / "tokenizer.json").exists():
+        special += [token["content"] for token in json.loads((home / "tokenizer.json").read_text()).get("added_tokens", [])]
     count = 0
     for case in cases["encode"]:
         if "text" not in case or any(token in case["text"] for token in special) or "\0" in case["text"]:
