@@ -246,7 +246,7 @@ class Reader {
 // Names and what they mean: llama.cpp's src/llama-vocab.cpp; patterns as in the tokenizer.json of
 // the models that they stand for.
 const std::vector<GgufWords>& known_gguf_words() {
-  static const std::vector<GgufWords> kKnown{
+  static const std::vector<GgufWords> known{
       {.names = {"gpt-2", "phi-2", "mpt", "olmo", "jais", "exaone4", "trillion"},
        .patterns = {kGpt2}},
       {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3"},
@@ -259,7 +259,7 @@ const std::vector<GgufWords>& known_gguf_words() {
       {.names = {"tekken"}, .patterns = {kTekken}, .ignore_merges = true, .adds_bos = true},
       {.names = {"default"},
        .patterns = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}}};
-  return kKnown;
+  return known;
 }
 
 Vocabulary gguf_vocabulary(const GgufFile& file) { return Reader(file).read(); }
