@@ -61,7 +61,7 @@ def strategies(rows):
             axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colours(shade), edgecolor="white"))
             text = f"{ratio:.2f}" + ("\nshared" if way == "batched" else "")
             if row["measured_tensor_tokens_per_s"]:
-                text += f"\nmeasured {best(row, 'measured_')[0]:.2f}"
+                text += f"\n({best(row, 'measured_')[0]:.2f})"
             axes.text(x, y, text, ha="center", va="center", fontsize=7, color=INK)
         axes.set_xlim(-0.5, len(latencies) - 0.5)
         axes.set_ylim(-0.5, len(samples) - 0.5)

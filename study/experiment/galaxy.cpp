@@ -33,9 +33,9 @@ double whole_bytes(const model::Transformer& t) {
 }
 
 double layer_bytes(const model::Transformer& t) {
-  return static_cast<double>(t.layers) *
-         static_cast<double>(t.attention_bytes(0, {0, static_cast<std::int32_t>(t.heads)}) +
-                             t.ffn_bytes(0, {0, static_cast<std::int32_t>(t.intermediate)}));
+  return model::weight_bytes(t, {.layers = {0, static_cast<std::int32_t>(t.layers)},
+                                 .heads = {0, static_cast<std::int32_t>(t.heads)},
+                                 .columns = {0, static_cast<std::int32_t>(t.intermediate)}});
 }
 
 model::Device nano(const Scenarios& scenarios, const std::string& kind, std::size_t place,
