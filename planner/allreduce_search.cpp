@@ -239,7 +239,7 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
   return best;
 }
 
-double request_time(const Plan& plan, const Evaluator& evaluate) {
+double trial_request_time(const Plan& plan, const Evaluator& evaluate) {
   const Plan constant = trial_of(plan);
   const auto decodes = static_cast<double>(plan.workload.new_tokens - 1);
   const double prompt = prompt_time(constant, evaluate);

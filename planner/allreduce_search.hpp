@@ -43,8 +43,8 @@ struct Sums {
 [[nodiscard]] Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted,
                                 const Evaluator& evaluate);
 
-// Seconds of the prompt's step and, new_tokens - 1 times, of decoding's, timed as above, for plans
-// of one model to be compared.
-[[nodiscard]] double request_time(const Plan& plan, const Evaluator& evaluate);
+// Seconds of the prompt's step and, new_tokens - 1 times, of decoding's, timed as above, of a few
+// layers: for plans of one model to be compared, no prediction (predicted_request_time is one).
+[[nodiscard]] double trial_request_time(const Plan& plan, const Evaluator& evaluate);
 
 }  // namespace tandem::planner

@@ -384,8 +384,8 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
     if (std::holds_alternative<Infeasible>(next)) continue;
     Plan& made = std::get<Plan>(next);
     if (made == best) continue;
-    if (least < 0.0) least = request_time(best, request.evaluate);
-    const double time = request_time(made, request.evaluate);
+    if (least < 0.0) least = trial_request_time(best, request.evaluate);
+    const double time = trial_request_time(made, request.evaluate);
     if (time >= least * (1.0 - kEqualTimes)) continue;
     least = time;
     best = std::move(made);
@@ -421,7 +421,7 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
     const std::vector<model::MemoryUse> memory = predicted_memory(plan);
     for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
     if (!fits(plan)) continue;
-    const double time = request_time(plan, evaluate);
+    const double time = trial_request_time(plan, evaluate);
     if (time >= least * (1.0 - kEqualTimes)) continue;
     least = time;
     best = plan;

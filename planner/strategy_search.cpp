@@ -7,17 +7,6 @@
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
-namespace {
-
-double seconds_of(const Plan& plan, const Evaluator& evaluate) {
-  GenerationSteps steps(plan);
-  model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
-  evaluate(plan.cluster, plan.cost_model(), steps, recorder);
-  const model::Metrics metrics = recorder.metrics();
-  return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();
-}
-
-}  // namespace
 
 StrategyChoice choose_strategy(Request request) {
   StrategyChoice choice;
@@ -37,7 +26,7 @@ StrategyChoice choose_strategy(Request request) {
       continue;
     }
     Plan& plan = std::get<Plan>(answer);
-    const double seconds = seconds_of(plan, request.evaluate);
+    const double seconds = predicted_request_time(plan, request.evaluate);
     choice.contenders.push_back({.plan = std::move(plan), .seconds = seconds});
   }
   std::stable_sort(choice.contenders.begin(), choice.contenders.end(),

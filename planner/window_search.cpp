@@ -87,9 +87,13 @@ std::vector<Window> window_choices(const Budget& budget, std::size_t device,
 }
 
 double predicted_request_time(const Plan& plan) {
+  return predicted_request_time(plan, model::extend_analytic);
+}
+
+double predicted_request_time(const Plan& plan, const Evaluator& evaluate) {
   GenerationSteps steps(plan);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  evaluate(plan.cluster, plan.cost_model(), steps, recorder);
   const model::Metrics metrics = recorder.metrics();
   // An encoder's pass samples nothing.
   return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "planner/allreduce_search.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/plan.hpp"
 
@@ -28,8 +29,10 @@ struct WindowRequest {
                                                  const model::Share& share,
                                                  const WindowRequest& request);
 
-// Seconds until the last token of the plan's workload is sampled, by the analytic evaluator.
+// Seconds until the last token of the plan's workload is sampled (an encoder's pass is done), by
+// the analytic evaluator or by `evaluate`.
 [[nodiscard]] double predicted_request_time(const Plan& plan);
+[[nodiscard]] double predicted_request_time(const Plan& plan, const Evaluator& evaluate);
 
 // Gives each device of `plan` one of its choices (one list a device, none empty), by the predicted
 // time of the request: the best of all combinations where these are few, or one device alone has a

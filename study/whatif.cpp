@@ -48,7 +48,7 @@ class Changes {
     return plan_->cluster.devices()[static_cast<std::size_t>(d)];
   }
   [[nodiscard]] double request_s(const planner::Plan& plan) const {
-    return planner::request_time(plan, evaluate_);
+    return planner::predicted_request_time(plan, evaluate_);
   }
 
   // Of the best plan for `scene`. Throws Error, with the reason, if there is none.

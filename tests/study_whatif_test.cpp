@@ -63,7 +63,7 @@ WhatIf asked(const planner::Plan& plan, EvaluatorKind evaluator = EvaluatorKind:
 }
 
 double request_s(const planner::Plan& plan) {
-  return planner::request_time(plan, model::evaluate_analytic);
+  return predict(plan, {.evaluator = EvaluatorKind::analytic}).result.metrics.token_times_s.back();
 }
 
 }  // namespace
