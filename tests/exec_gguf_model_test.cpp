@@ -55,6 +55,14 @@ Transformer with_rule(double factor, double low, double high, std::int64_t origi
   return t;
 }
 
+// No pair of such a head turns slowly enough to be scaled by all of the factor.
+Transformer narrow() {
+  Transformer t = with_rule(32.0, 1.0, 4.0, 8192);
+  t.head_dim = 8;
+  t.rope_theta = 10000.0;
+  return t;
+}
+
 Transformer linear() {
   Transformer t = llama();
   t.rope_scaling = model::RopeScaling{.factor = 4.0};
@@ -83,7 +91,7 @@ std::vector<model::Share> shares_of(const Transformer& t) {
 TEST_CASE(
     "exec/gguf: a folder that became a GGUF file becomes the same folder again, bit for bit") {
   for (const Transformer& t : {llama(), with_rule(32.0, 1.0, 4.0, 8192),
-                               with_rule(8.0, 2.0, 3.0, 100), linear(), gpt2()}) {
+                               with_rule(8.0, 2.0, 3.0, 100), narrow(), linear(), gpt2()}) {
     for (const auto dtype : {model::DType::f32, model::DType::f16, model::DType::bf16}) {
       CAPTURE(model::to_string(t.family));
       CAPTURE(model::to_string(dtype));
@@ -325,6 +333,11 @@ TEST_CASE("exec/gguf: what would change the model and is not computed is refused
       {entry("llama.attention.head_count_kv", 9,
              testing::u32(4) + testing::u64(2) + testing::u32(1) + testing::u32(2)),
        "llama.attention.head_count_kv is an array of 2, expected one number"},
+      {entry("llama.attention.head_count_kv", 9,
+             testing::u32(4) + testing::u64(2) + testing::u32(1) + testing::u32(1)),
+       "head_count_kv is an array of 2, expected one number of at least 1, or 1"},
+      {entry("llama.vocab_size", 9, testing::u32(4) + testing::u64(1) + testing::u32(5)),
+       "llama.vocab_size is an array of 1, expected a whole number"},
       {entry("llama.attention.head_count_kv", 3U), "key/value heads"}};
   for (const Bad& bad : all) {
     CAPTURE(bad.part);
@@ -333,7 +346,7 @@ TEST_CASE("exec/gguf: what would change the model and is not computed is refused
     if (has(bad.part, "value_length")) continue;  // the defaults of both are tested below
     const std::string error = error_of([&] { (void)geometry(parts); });
     CAPTURE(error);
-    if (!has(bad.part, "heads")) CHECK(has(error, bad.part));
+    if (!has(bad.part, "key/value heads")) CHECK(has(error, bad.part));
   }
   for (std::size_t i = 0; i < keys().size(); ++i) {
     GgufParts parts = small();
@@ -371,6 +384,11 @@ TEST_CASE("exec/gguf: rotation's factors that Llama 3.1's rule does not give are
   CHECK(has(change(15, 33.0F), "rope_freqs.weight: number"));
   CHECK(has(change(0, NAN), "rope_freqs.weight"));
   CHECK(has(change(2, -1.0F), "rope_freqs.weight: number 2 is -1"));
+  // Without the factors the model would be another, silently.
+  GgufParts parts = small();
+  parts.entries.push_back(real_entry("tandem.rope.factor", 32.0F));
+  CHECK(has(error_of([&] { (void)geometry(parts); }),
+            "tandem.rope.factor is 32.0, expected tensor rope_freqs.weight"));
 }
 
 TEST_CASE("exec/gguf: a tensor that is missing, left over or unreadable is refused by name") {

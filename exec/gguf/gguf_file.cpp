@@ -83,6 +83,8 @@ std::vector<fs::path> gguf_parts(const fs::path& path) {
   return parts;
 }
 
+bool is_gguf_part(const fs::path& path) { return split_name(path).has_value(); }
+
 GgufFile::GgufFile(const fs::path& path) {
   const auto name = split_name(path);
   if (name && name->number != 1)

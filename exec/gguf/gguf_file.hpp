@@ -26,6 +26,9 @@ namespace tandem::exec {
 // exist; else itself.
 [[nodiscard]] std::vector<std::filesystem::path> gguf_parts(const std::filesystem::path& path);
 
+// Whether the name is that of a part, of whatever number, of a split.
+[[nodiscard]] bool is_gguf_part(const std::filesystem::path& path);
+
 // Headers are read at once, tensors when asked for. Const functions may be called by several
 // threads at once, but those of values, which note what was asked for.
 class GgufFile {

@@ -92,22 +92,27 @@ class Reader {
     t_.name = model::one_line(std::string_view(name).substr(0, kLongest));
   }
 
-  // One number, or the same one for every layer.
   std::optional<std::int64_t> optional_size(std::string_view name) {
+    return file_.integer(key(name), 1, kMaxSize);
+  }
+  std::int64_t needed(std::string_view name, std::optional<std::int64_t> value) {
+    if (!value) file_.fail(key(name), "a whole number from 1; convert the model anew");
+    return *value;
+  }
+  std::int64_t size(std::string_view name) { return needed(name, optional_size(name)); }
+  // One number, or a list of the same one for every layer.
+  std::optional<std::int64_t> optional_size_of_layers(std::string_view name) {
     const std::string full = key(name);
     const GgufValue* value = file_.find(full);
     if (value == nullptr) return std::nullopt;
     const auto* list = std::get_if<GgufValue::Numbers>(&value->value);
-    if (list == nullptr) return file_.integer(full, 1, kMaxSize);
-    if (list->empty() || list->front() < 1 || list->front() > kMaxSize ||
+    if (list == nullptr) return optional_size(name);
+    if (static_cast<std::int64_t>(list->size()) != t_.layers || list->front() < 1 ||
+        list->front() > kMaxSize ||
         std::ranges::any_of(*list, [&](std::int64_t one) { return one != list->front(); }))
-      file_.fail(full, "one number of at least 1, the same in all layers");
+      file_.fail(full, "one number of at least 1, or " + std::to_string(t_.layers) +
+                           ", the same in all layers");
     return list->front();
-  }
-  std::int64_t size(std::string_view name) {
-    const auto value = optional_size(name);
-    if (!value) file_.fail(key(name), "a whole number from 1; convert the model anew");
-    return *value;
   }
   double positive(std::string_view name) {
     const auto value = file_.real(key(name));
@@ -130,9 +135,9 @@ class Reader {
   void read_sizes() {
     t_.layers = size("block_count");
     t_.hidden = size("embedding_length");
-    t_.heads = size("attention.head_count");
-    t_.kv_heads = optional_size("attention.head_count_kv").value_or(t_.heads);
-    t_.intermediate = size("feed_forward_length");
+    t_.heads = needed("attention.head_count", optional_size_of_layers("attention.head_count"));
+    t_.kv_heads = optional_size_of_layers("attention.head_count_kv").value_or(t_.heads);
+    t_.intermediate = needed("feed_forward_length", optional_size_of_layers("feed_forward_length"));
     t_.max_context = size("context_length");
     if (const auto length = optional_size("attention.key_length")) {
       t_.head_dim = *length;
@@ -209,11 +214,19 @@ class Reader {
         optional_size("rope.scaling.original_context_length").value_or(rule.original_context);
     const std::string low = "tandem.rope.low_frequency_factor";
     const std::string high = "tandem.rope.high_frequency_factor";
+    const std::string factor = "tandem.rope.factor";
     rule.low_frequency_factor = decimal(file_.real(low).value_or(rule.low_frequency_factor));
     rule.high_frequency_factor = decimal(file_.real(high).value_or(rule.high_frequency_factor));
     const std::string name(kRopeFactorsTensor);
     const auto found = file_.tensors().find(name);
-    if (found == file_.tensors().end()) return;
+    if (found == file_.tensors().end()) {
+      // Nothing but the factors goes with these keys.
+      for (const std::string& rope : {factor, low, high}) {
+        if (file_.find(rope) != nullptr)
+          file_.fail(rope, "tensor " + name + " as well, which is missing; convert the model anew");
+      }
+      return;
+    }
     const std::string subject = file_.path().string() + ": " + name;
     const GgufTensor& tensor = found->second.tensor;
     const auto pairs = static_cast<std::size_t>(t_.head_dim / 2);
@@ -226,7 +239,8 @@ class Reader {
     std::vector<float> stored(pairs);
     file_.files()[found->second.file]->read_at(tensor.offset,
                                                std::as_writable_bytes(std::span(stored)));
-    rule.factor = decimal(static_cast<double>(*std::ranges::max_element(stored)));
+    // Narrow heads need not have a pair that turns slowly enough to be scaled by all of it.
+    rule.factor = decimal(file_.real(factor).value_or(*std::ranges::max_element(stored)));
     const bool sensible = std::isfinite(rule.factor) && rule.factor >= 1.0 &&
                           rule.low_frequency_factor > 0.0 &&
                           rule.high_frequency_factor > rule.low_frequency_factor;

@@ -275,6 +275,7 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   }
   // The factors are a tensor; by these they are found again.
   add(arch + ".rope.scaling.original_context_length", u32(scaling.original_context));
+  add("tandem.rope.factor", static_cast<float>(scaling.factor));
   add("tandem.rope.low_frequency_factor", static_cast<float>(scaling.low_frequency_factor));
   add("tandem.rope.high_frequency_factor", static_cast<float>(scaling.high_frequency_factor));
   return entries;

@@ -124,9 +124,9 @@ class Converter {
 
  private:
   [[nodiscard]] WeightFormat stored_format(const Target& target) const {
-    const std::string stored = source_->place_of(target.slices.front(), target.layer).tensor;
+    const StoredPlace stored = source_->place_of(target.slices.front(), target.layer);
     source_->need_readable(stored);
-    return *source_->format_of(stored);
+    return *source_->format_of(stored.tensor);
   }
 
   void note(WeightFormat from, WeightFormat to) {
@@ -158,6 +158,9 @@ class Converter {
   }
 
   void write_gguf() {
+    if (is_gguf_part(conversion_.out))
+      throw Error(conversion_.out.string() +
+                  ": is named as a part of a split model, expected another name for a whole one");
     std::vector<GgufTensorToWrite> tensors;
     std::set<WeightFormat> used;
     for (Target& target : targets_) {

@@ -55,7 +55,10 @@ model::Transformer read_geometry(const fs::path& weights) {
   if (is_gguf(weights)) {
     const GgufFile file(weights);
     model::Transformer transformer = gguf_geometry(file);
-    transformer.formats = stored_formats(GgufWeights(file, transformer), transformer);
+    const GgufWeights tensors(file, transformer);
+    transformer.formats = stored_formats(tensors, transformer);
+    // A plan of sizes that are not those of the weights could never run.
+    tensors.check_tensors(transformer);
     return transformer;
   }
   if (!fs::is_directory(weights, ignored))
@@ -95,10 +98,10 @@ model::WeightFormats stored_formats(const WeightSource& weights,
   std::map<model::WeightMatrix, std::map<std::int32_t, model::WeightFormat>> types;
   for (const LayoutBlock& block : layout_of(plain, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
-      const std::string stored = weights.place_of(slice, block.layer).tensor;
+      const StoredPlace stored = weights.place_of(slice, block.layer);
       weights.need_readable(stored);
       if (const auto matrix = weight_matrix(slice.weight))
-        types[*matrix][block.layer] = *weights.format_of(stored);
+        types[*matrix][block.layer] = *weights.format_of(stored.tensor);
     }
   }
   model::WeightFormats formats;

@@ -65,9 +65,8 @@ void WeightSource::need(const std::string& tensor) const {
               std::to_string(tensors_.size()) + "; " + remedy_);
 }
 
-void WeightSource::need_readable(const std::string& tensor) const {
-  need(tensor);
-  static_cast<void>(find(tensor, shape_of(tensor)));
+void WeightSource::need_readable(const StoredPlace& place) const {
+  static_cast<void>(find(place.tensor, place.shape));
 }
 
 std::vector<std::string> WeightSource::names() const {

@@ -52,8 +52,8 @@ class WeightSource {
   [[nodiscard]] bool contains(const std::string& tensor) const { return tensors_.contains(tensor); }
   // Throws Error if `tensor` is missing.
   void need(const std::string& tensor) const;
-  // Throws Error if `tensor` is missing, or of a type that cannot be read.
-  void need_readable(const std::string& tensor) const;
+  // Throws Error if the tensor is missing, of another shape, or of a type that cannot be read.
+  void need_readable(const StoredPlace& place) const;
   // Of all tensors, in order.
   [[nodiscard]] std::vector<std::string> names() const;
   // What `tensor`, which is there, is stored as: "F32", "BF16", "Q8_0", or what cannot be read.
