@@ -1,6 +1,7 @@
 #include "planner/strategy_search.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "model/error.hpp"
@@ -18,16 +19,29 @@ StrategyChoice choose_strategy(Request request) {
       continue;
     }
     request.strategy = strategy.name;
-    request.allreduce.reset();
-    if (strategy.joins()) request.allreduce = std::string(kAutoAllreduce);
-    auto answer = make_plan(request);
-    if (const auto* const no = std::get_if<Infeasible>(&answer)) {
-      choice.without.emplace_back(strategy.name, no->reason.substr(0, no->reason.find('\n')));
-      continue;
+    // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
+    // may still be faster.
+    std::vector<std::optional<std::string>> sums{std::nullopt};
+    if (strategy.joins()) sums.emplace_back(kAutoAllreduce);
+    std::optional<Contender> best;
+    std::string reason;
+    for (const std::optional<std::string>& one : sums) {
+      request.allreduce = one;
+      auto answer = make_plan(request);
+      if (const auto* const no = std::get_if<Infeasible>(&answer)) {
+        reason = no->reason.substr(0, no->reason.find('\n'));
+        continue;
+      }
+      Plan& plan = std::get<Plan>(answer);
+      if (best && plan == best->plan) continue;
+      const double seconds = predicted_request_time(plan, request.evaluate);
+      if (!best || seconds < best->seconds) best = {.plan = std::move(plan), .seconds = seconds};
     }
-    Plan& plan = std::get<Plan>(answer);
-    const double seconds = predicted_request_time(plan, request.evaluate);
-    choice.contenders.push_back({.plan = std::move(plan), .seconds = seconds});
+    if (best) {
+      choice.contenders.push_back(*std::move(best));
+    } else {
+      choice.without.emplace_back(strategy.name, reason);
+    }
   }
   std::stable_sort(choice.contenders.begin(), choice.contenders.end(),
                    [](const Contender& a, const Contender& b) { return a.seconds < b.seconds; });

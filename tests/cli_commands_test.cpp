@@ -456,6 +456,24 @@ TEST_CASE("cli/plan: strategy auto takes the soonest, and tells of the others an
         3);
 }
 
+// Ring and tiles together beat the sums that trials without tiles would choose.
+TEST_CASE("cli/plan: strategy auto is no later than any strategy with the sums it has by itself") {
+  const Kitchen bench;
+  const auto planned = [&](const std::string& strategy) {
+    return Json::parse(
+        bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy", strategy,
+                    "--prompt-tokens", "40", "--new-tokens", "6", "--out", "m.json", "--json"}));
+  };
+  const auto chosen = planned("auto").at("choice").at("contenders").at(0).at("request_s");
+  for (const char* const strategy : {"tensor", "galaxy", "pipeline", "local"}) {
+    CAPTURE(strategy);
+    planned(strategy);
+    const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+    CHECK(chosen.get<double>() <=
+          result.at("metrics").at("token_times_s").back().get<double>() * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("cli/plan: strategy auto of weights that stream") {
   const Kitchen bench;
   const Outcome made = bench.run({"plan", "--model", "gpt2-l", "--platform", "shelf4", "--strategy",

@@ -12,6 +12,7 @@
 #include "model/quantity_text.hpp"
 #include "planner/search.hpp"
 #include "sim/platform.hpp"
+#include "study/prediction.hpp"
 #include "study/whatif.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/planner_fixture.hpp"
@@ -63,7 +64,9 @@ WhatIf asked(const planner::Plan& plan, EvaluatorKind evaluator = EvaluatorKind:
 }
 
 double request_s(const planner::Plan& plan) {
-  return predict(plan, {.evaluator = EvaluatorKind::analytic}).result.metrics.token_times_s.back();
+  const model::Metrics metrics =
+      predict(plan, {.evaluator = EvaluatorKind::analytic}).result.metrics;
+  return metrics.token_times_s.back();
 }
 
 }  // namespace
@@ -99,6 +102,7 @@ TEST_CASE("study/whatif: each change takes what a plan for the changed cluster t
   changed.strategy = "local";
   changed.cluster = first_devices(request.cluster, 1);
   check(Kind::alone, request.cluster.devices()[0].name, changed);
+  CHECK(std::abs(answer.planned_s / request_s(plan) - 1.0) < 1e-9);
   CHECK(answer.unchanged_s <= answer.planned_s);
   const auto possible = [](const WhatIfChange& change) { return change.request_s.has_value(); };
   CHECK(std::ranges::is_partitioned(answer.changes, possible));
