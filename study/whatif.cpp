@@ -51,31 +51,23 @@ class Changes {
     return planner::predicted_request_time(plan, evaluate_);
   }
 
-  // Of the best plan for `scene`. Throws Error, with the reason, if there is none.
-  [[nodiscard]] double planned(const Scene& scene) const {
-    const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
-    planner::Request request{.model = plan_->model,
-                             .cluster = scene.cluster,
-                             .strategy = scene.strategy,
-                             .master = scene.master,
-                             .workload = plan_->workload,
-                             .capacity = plan_->capacity,
-                             .profiles = scene.profiles,
-                             .release = plan_->release};
-    if (!strategy.splits_layers)
-      request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
-    if (strategy.joins() && scene.strategy == plan_->strategy) {
-      const planner::AllreduceChoice& sums = plan_->allreduce;
-      request.allreduce = strategy.replicates || sums.prompt == sums.decode
-                              ? sums.prompt
-                              : sums.prompt + "," + sums.decode;
-    }
-    if (strategy.tiles) request.tiles = plan_->tiles;
-    if (streams_ && strategy.streams) request.window.blocks.reset();
-    const auto answer = planner::make_plan(request);
-    if (const auto* no = std::get_if<planner::Infeasible>(&answer))
-      throw Error(no->reason.substr(0, no->reason.find('\n')));
-    return request_s(std::get<planner::Plan>(answer));
+  // Of the best plan for `scene`: one that is made anew or, with the same devices, the plan as it
+  // is. Throws Error, with the reason, if there is none.
+  [[nodiscard]] double best(const Scene& scene) const {
+    const double anew = planned(scene);
+    const auto names = [](const Cluster& cluster) {
+      std::vector<std::string> all;
+      for (const Device& device : cluster.devices()) all.push_back(device.name);
+      return all;
+    };
+    const bool same = names(scene.cluster) == names(plan_->cluster) &&
+                      scene.strategy == plan_->strategy &&
+                      scene.master == device(plan_->master).name;
+    if (!same) return anew;
+    planner::Plan kept = *plan_;
+    kept.cluster = scene.cluster;
+    kept.profiles = scene.profiles;
+    return std::min(anew, request_s(kept));
   }
 
   [[nodiscard]] Scene without(model::DeviceIndex gone) const {
@@ -104,6 +96,32 @@ class Changes {
   }
 
  private:
+  [[nodiscard]] double planned(const Scene& scene) const {
+    const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
+    planner::Request request{.model = plan_->model,
+                             .cluster = scene.cluster,
+                             .strategy = scene.strategy,
+                             .master = scene.master,
+                             .workload = plan_->workload,
+                             .capacity = plan_->capacity,
+                             .profiles = scene.profiles,
+                             .release = plan_->release};
+    if (!strategy.splits_layers)
+      request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
+    if (strategy.joins() && scene.strategy == plan_->strategy) {
+      const planner::AllreduceChoice& sums = plan_->allreduce;
+      request.allreduce = strategy.replicates || sums.prompt == sums.decode
+                              ? sums.prompt
+                              : sums.prompt + "," + sums.decode;
+    }
+    if (strategy.tiles) request.tiles = plan_->tiles;
+    if (streams_ && strategy.streams) request.window.blocks.reset();
+    const auto answer = planner::make_plan(request);
+    if (const auto* no = std::get_if<planner::Infeasible>(&answer))
+      throw Error(no->reason.substr(0, no->reason.find('\n')));
+    return request_s(std::get<planner::Plan>(answer));
+  }
+
   const planner::Plan* plan_;
   planner::Evaluator evaluate_;
   bool streams_;
@@ -135,7 +153,7 @@ void add_device_changes(const Changes& changes, const planner::Plan& plan,
       tasks.push_back({{Kind::drop, name}, [&changes, d] { return changes.without(d); }});
     if (several) tasks.push_back({{Kind::alone, name}, [&changes, d] { return changes.alone(d); }});
     const bool local = planner::find_strategy(plan.strategy).name == "local";
-    if (!local)
+    if (!local && several)
       tasks.push_back({{Kind::add, name}, [&changes, d] { return changes.with_another(d); }});
     if (several && d != plan.master) {
       tasks.push_back({{Kind::master, name}, [&changes, name] {
@@ -226,7 +244,7 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
   const Changes changes(plan, evaluator);
   WhatIf answer{.planned_s = changes.request_s(plan)};
-  answer.unchanged_s = std::min(answer.planned_s, changes.planned(changes.scene()));
+  answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));
   std::vector<Task> tasks;
   add_device_changes(changes, plan, tasks);
   add_link_changes(changes, plan, tasks);
@@ -234,7 +252,7 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
   for (Task& task : tasks) {
     WhatIfChange& change = task.change;
     try {
-      change.request_s = changes.planned(task.edit());
+      change.request_s = changes.best(task.edit());
     } catch (const Error& error) {
       change.obstacle = error.what();
     }

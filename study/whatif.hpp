@@ -37,7 +37,8 @@ struct WhatIf {
 // like it, on links of its own where it has such; the prompt given to another one; a device that
 // computes twice as fast, has twice the memory, a disk twice as fast; a link of twice the
 // bandwidth, of half the latency; all links so. Strategy, collectives and tiles stay the plan's,
-// shares and windows (if the plan streams weights) are made anew by the analytic evaluator.
+// shares and windows (if the plan streams weights) are made anew by the analytic evaluator, or stay
+// the plan's, too, where that is faster.
 // Tells `progress` of each that is done. Throws Error as the evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator,
                              Progress& progress);
