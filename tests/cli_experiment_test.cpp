@@ -111,7 +111,6 @@ TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make 
     return 0.0;
   };
   for (const auto& [nodes, least, twice] : {std::array{"2", "2", "4"}, std::array{"3", "3", "6"}}) {
-    CAPTURE(nodes);
     const double still = value(nodes, least, "0", "tokens_per_s");
     CHECK(value(nodes, least, "10", "tokens_per_s") < 0.85 * still);
     CHECK(value(nodes, twice, "10", "tokens_per_s") > 0.97 * still);

@@ -145,7 +145,6 @@ TEST_CASE("cli/rows: flags that change nothing with sp are refused") {
         std::array{"--retain", "1", "keeps all weights in memory"},
         std::array{"--allreduce", "ring,star", "expected one collective"},
         std::array{"--tiles", "2", "which has none"}}) {
-    CAPTURE(flag);
     Words words = sp;
     words.insert(words.end(), {flag, value});
     tandem::test::check_refused(bench, words, 2, reason);

@@ -24,8 +24,8 @@ struct Tokens {
   double interval_sd_s = 0.0;  // from token to token of all samples together
 };
 
-Tokens simulated(const MdiTestbed& testbed, const model::Transformer& transformer, MdiRun run,
-                 double jitter_s) {
+Tokens simulated(const MdiTestbed& testbed, const model::Transformer& transformer,
+                 const MdiRun& run, double jitter_s) {
   const model::Cluster boards = with_links(
       testbed.boards, [&](model::Link& link) { link.jitter = model::Seconds{jitter_s}; });
   const planner::Plan plan = mdi_plan(boards, testbed.board, transformer, run);
