@@ -125,7 +125,7 @@ void memory(benchmark::State& state, WeightFormat format) {
   std::vector<float> y(static_cast<std::size_t>(tokens * kMatrix));
   std::vector<double> products;
   std::vector<double> reads;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     reads.push_back(static_cast<double>(kBytes) * 1e-9 / read(pool, plain));
     products.push_back(static_cast<double>(weights.bytes()) * 1e-9 /
                        seconds_of([&] { weights.multiply(pool, x, tokens, y); }));
@@ -145,7 +145,7 @@ void cached(benchmark::State& state, WeightFormat format) {
   std::vector<float> y(static_cast<std::size_t>(weights.rows()));
   std::vector<double> products;
   std::vector<double> reads;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     double best = 1e9;
     for (int i = 0; i < kTimes; ++i) best = std::min(best, read(pool, plain));
     reads.push_back(static_cast<double>(kBytes) / sizeof(float) * 1e-9 / best);
@@ -170,7 +170,7 @@ void prompt(benchmark::State& state, WeightFormat format) {
   const double gflop = 2e-9 * static_cast<double>(kRows * kDepth * tokens);
   std::vector<double> products;
   std::vector<double> of_f32;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     products.push_back(gflop / seconds_of([&] { weights.multiply(pool, x, tokens, y); }));
     of_f32.push_back(gflop / seconds_of([&] { floats.multiply(pool, x, tokens, y); }));
   }
