@@ -143,7 +143,8 @@ TEST_CASE(
     "cli/experiment: every cell of Galaxy's Tables I and IV that is out of memory is so here") {
   for (const char* name : {"galaxy-table1", "galaxy-table4"}) {
     CAPTURE(name);
-    for (const Json& row : report(name).at("rows")) {
+    const Json json = report(name);
+    for (const Json& row : json.at("rows")) {
       CAPTURE(row.dump());
       CHECK((row.at("paper") == "OOM") == (row.at("tandem") == "OOM"));
     }
