@@ -1,5 +1,6 @@
 """What the benchmarks of the whole program share: a small model, platforms, plans, runs."""
 
+import csv
 import json
 import pathlib
 import subprocess
@@ -13,6 +14,7 @@ PLATFORM = """<?xml version='1.0'?>
   </zone>
 </platform>
 """
+SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios" / "models"
 PROMPT = " ".join(str(token) for token in range(1, 9)) + "\n"
 
 
@@ -56,6 +58,43 @@ def llama(hidden, intermediate, layers):
         "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 32, "max_position_embeddings": 256,
         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
     }
+
+
+class Geometries:
+    """Models of scenarios/models with random weights in `folder`, their profiles, each made once, and tables."""
+
+    def __init__(self, tandem, folder, seconds):
+        self.tandem, self.folder, self.seconds = str(pathlib.Path(tandem).resolve()), pathlib.Path(folder), seconds
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def call(self, *words):
+        done = subprocess.run([self.tandem, *map(str, words)], text=True, capture_output=True)
+        if done.returncode != 0:
+            sys.exit(f"tandem {words[0]}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
+
+    def weights(self, model):
+        folder = self.folder / model
+        if not (folder / "config.json").exists():
+            self.call("model", "random", "--config", SCENARIOS / f"{model}.json", "--out", folder, "--quiet")
+        return folder
+
+    def profile(self, model):
+        path = self.folder / f"{model}.profile.json"
+        if not path.exists():
+            self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--disk", "none", "--out", path,
+                      "--quiet")
+        return path
+
+    def prompt_ids(self, tokens):
+        path = self.folder / f"prompt-{tokens}.ids"
+        path.write_text(" ".join(str(1 + i) for i in range(tokens)))
+        return path
+
+    def write(self, name, rows):
+        with open(self.folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 class Bench:

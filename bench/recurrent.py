@@ -12,16 +12,12 @@ draws the first two. Measured runs want a quiet machine. Models have random weig
 """
 
 import argparse
-import csv
 import json
-import pathlib
 import statistics
-import subprocess
-import sys
 
+from emulated import SCENARIOS, Geometries
 from emulation_fidelity import NETWORKS, platform
 
-SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios" / "models"
 # Every device's share is beyond what caches of the machine that emulates them hold from step to step: what they do hold is read
 # faster than a profile of the whole model says.
 MODEL = "gpt2"
@@ -36,29 +32,7 @@ WAYS = {"recurrent": ("pipeline", []), "batched": ("pipeline", ["--policy", "con
 THESIS = {"gpt2": [[12], [5, 7], [2, 5, 5]], "nanollama-304m": [[12], [5, 7], [2, 5, 5]]}  # blocks by device
 
 
-class Recurrent:
-    def __init__(self, tandem, folder, seconds):
-        self.tandem, self.folder, self.seconds = str(pathlib.Path(tandem).resolve()), pathlib.Path(folder), seconds
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def call(self, *words):
-        done = subprocess.run([self.tandem, *map(str, words)], text=True, capture_output=True)
-        if done.returncode != 0:
-            sys.exit(f"tandem {words[0]}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
-
-    def weights(self, model):
-        folder = self.folder / model
-        if not (folder / "config.json").exists():
-            self.call("model", "random", "--config", SCENARIOS / f"{model}.json", "--out", folder, "--quiet")
-        return folder
-
-    def profile(self, model):
-        path = self.folder / f"{model}.profile.json"
-        if not path.exists():
-            self.call("profile", "--model", self.weights(model), "--seconds", self.seconds, "--disk", "none", "--out", path,
-                      "--quiet")
-        return path
-
+class Recurrent(Geometries):
     def predict(self, name, xml, model, samples, *more):
         """The prediction of a plan that is made here, and the plan."""
         plan, out = self.folder / f"{name}.plan.json", self.folder / f"{name}.predicted.json"
@@ -84,15 +58,7 @@ class Recurrent:
         return {key: statistics.median(one[key] for one in measured) for key in measured[0]}
 
     def prompt(self):
-        path = self.folder / "prompt.ids"
-        path.write_text(" ".join(str(1 + i) for i in range(PROMPT)))
-        return path
-
-    def write(self, name, rows):
-        with open(self.folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        return self.prompt_ids(PROMPT)
 
 
 def figures(result):

@@ -43,24 +43,25 @@ Syntax syntax() {
           "known number of tokens before (recall), computed as a plan's prompts are. Without a\n"
           "plan, this machine computes alone.",
       .positionals = {},
-      .flags = {
-          {"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
-          {"dtype", "TYPE",
-           "without a plan: weights in f32, f16, bf16, q8_0 or q4_0 [f32; as a GGUF file has it]"},
-          {"plan", "FILE", "the plan whose execution is scored"},
-          {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
-          {"emulate", "", "start its devices as processes on this machine, not paced"},
-          {"text", "FILE", "lines {\"text\": ...} [DIR/eval/heldout.jsonl]"},
-          {"recall", "FILE",
-           "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
-          {"limit", "N", "the first N documents, and N questions of each distance"},
-          {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
-          {"key", "FILE", "shared key of the devices (with --hosts)"},
-          {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
-          kCacheSizeFlag,
-          {"out", "FILE", "scores as JSON; - prints them instead of the table"},
-          {"json", "", "print the scores as JSON"},
-          {"quiet", "", "print nothing"}}};
+      .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+                {"dtype", "TYPE",
+                 "without a plan: weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
+                 "q6_k, or a "
+                 "mix, q4_k_m or q5_k_m [f32; as a GGUF file has it]"},
+                {"plan", "FILE", "the plan whose execution is scored"},
+                {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
+                {"emulate", "", "start its devices as processes on this machine, not paced"},
+                {"text", "FILE", "lines {\"text\": ...} [DIR/eval/heldout.jsonl]"},
+                {"recall", "FILE",
+                 "lines {\"distance\", \"prompt\", \"answer\"} [DIR/eval/recall.jsonl]"},
+                {"limit", "N", "the first N documents, and N questions of each distance"},
+                {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
+                {"key", "FILE", "shared key of the devices (with --hosts)"},
+                {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
+                kCacheSizeFlag,
+                {"out", "FILE", "scores as JSON; - prints them instead of the table"},
+                {"json", "", "print the scores as JSON"},
+                {"quiet", "", "print nothing"}}};
 }
 
 // A file of the command line, or of the model's folder if it is there.
@@ -93,7 +94,7 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
   if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!path) {
     model::Transformer transformer = load_model(weights.string());
-    if (const auto formats = dtype_of(options)) transformer.formats = *formats;
+    if (const auto formats = dtype_of(options, transformer)) transformer.formats = *formats;
     return unlimited_plan(transformer);
   }
   options.refuse({"dtype"}, "with '--plan', which says it");

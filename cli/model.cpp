@@ -20,6 +20,7 @@
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
 #include "model/error.hpp"
+#include "model/format_choice.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
@@ -78,9 +79,12 @@ double kv_bytes_per_token(const Transformer& transformer) {
          model::kCacheBlock;
 }
 
-// What the weights take in memory in `format`; nothing if rows of them are not whole blocks.
-std::optional<double> bytes_in(Transformer transformer, model::WeightFormat format) {
-  transformer.formats = model::WeightFormats(format);
+// What the weights take in memory in what `--dtype` calls `format`; nothing if rows of them are not
+// whole blocks.
+std::optional<double> bytes_in(Transformer transformer, std::string_view format) {
+  const auto formats = model::chosen_formats(format, transformer);
+  require(formats.has_value(), "a format that was chosen among names");
+  transformer.formats = *formats;
   try {
     transformer.validate();
   } catch (const Error&) {
@@ -191,9 +195,9 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
-    for (const model::WeightFormat format : model::kWeightFormats) {
+    for (const std::string_view format : model::format_choices()) {
       const auto bytes = bytes_in(t, format);
-      json["memory_bytes"][std::string(to_string(format))] = bytes ? Json(*bytes) : Json(nullptr);
+      json["memory_bytes"][std::string(format)] = bytes ? Json(*bytes) : Json(nullptr);
     }
     json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
     json["prompt_tokens"] = prompt;
@@ -215,9 +219,9 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   }
   table.print(out);
   out << "\nin memory        ";
-  for (const model::WeightFormat format : model::kWeightFormats) {
+  for (const std::string_view format : model::format_choices()) {
     const auto bytes = bytes_in(t, format);
-    out << (format == model::WeightFormat::f32 ? "" : ", ") << to_string(format) << ' '
+    out << (format == "f32" ? "" : ", ") << format << ' '
         << (bytes ? to_text(model::Bytes{*bytes}) : "impossible (rows are not whole blocks)");
   }
   out << '\n';
@@ -278,15 +282,18 @@ int convert_model(const Arguments& arguments, std::ostream& out) {
                   "folder, its\n"
                   "tokenizer included, in another format if one is given.",
        .positionals = {},
-       .flags = {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
-                 {"out", "FILE", "GGUF file or folder to write (required)"},
-                 {"dtype", "TYPE",
-                  "matrices in f32, f16, bf16, and in GGUF q8_0 or q4_0 [as stored]"},
-                 {"quiet", "", "print nothing"}}},
+       .flags =
+           {{"weights", "M", "Hugging Face folder, GGUF file, or known name (required)"},
+            {"out", "FILE", "GGUF file or folder to write (required)"},
+            {"dtype", "TYPE",
+             "matrices in f32, f16, bf16, and in GGUF q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k "
+             "or a mix, q4_k_m or q5_k_m [as stored]"},
+            {"quiet", "", "print nothing"}}},
       arguments);
   const std::filesystem::path weights = find_weights(options.required("weights"));
   const std::filesystem::path path = options.required("out");
-  const auto formats = dtype_of(options);
+  const auto formats =
+      options.has("dtype") ? dtype_of(options, load_model(weights.string())) : std::nullopt;
   const bool quiet = options.has("quiet");
   const bool is_file = path.filename().string().ends_with(".gguf");
   FileRoles files;
@@ -300,8 +307,7 @@ int convert_model(const Arguments& arguments, std::ostream& out) {
   files.check();
   options.settle();
   GenerationView view(out, quiet);
-  exec::Conversion conversion{.weights = weights, .out = path};
-  if (formats) conversion.format = formats->of(model::WeightMatrix::embedding);
+  exec::Conversion conversion{.weights = weights, .out = path, .formats = formats};
   conversion.progress = [&](std::uint64_t done, std::uint64_t total) {
     view.stage("converting: " + std::to_string(done * 100 / total) + "%");
   };

@@ -34,13 +34,15 @@
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/strategy_search.hpp"
 #include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
+#include "study/choice.hpp"
 
 namespace tandem::cli {
 namespace {
+
+constexpr std::string_view kAutoStrategy = "auto";
 
 using Json = nlohmann::ordered_json;
 using model::Bytes;
@@ -109,10 +111,14 @@ bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) 
   return served && served->policy->alone && planner::find_strategy(plan.strategy).splits_layers;
 }
 
-// Of the one request that `plan` is for; many share steps, which no bound knows of.
-std::optional<planner::RequestBound> bound_of(const planner::Plan& plan,
+// Of the one request that `plan` is for, or of its first token; many share steps, which no bound
+// knows of, nor is there one of new tokens alone.
+std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objective objective,
                                               const std::optional<Served>& served) {
-  return served ? std::nullopt : planner::request_bound(plan);
+  if (served || objective == planner::Objective::latency) return std::nullopt;
+  if (objective == planner::Objective::ttft)
+    plan.workload.new_tokens = std::min<std::int64_t>(1, plan.workload.new_tokens);
+  return planner::request_bound(plan);
 }
 
 Syntax syntax() {
@@ -130,15 +136,24 @@ Syntax syntax() {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
           {"model", "M", "model folder, config.json, or known name (required)"},
           {"dtype", "TYPE",
-           "weights kept in f32, f16, bf16, q8_0 or q4_0 [f32; as a GGUF file has it]"},
+           "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
+           "q4_k_m "
+           "or q5_k_m [f32; as a GGUF file has it]"},
           {"strategy", "S",
            "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local, auto "
            "[tensor]"},
           {"partition", "HOW",
-           "auto (by --objective), galaxy, exact, equal, or proportions A:B:C [auto]"},
+           "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "
+           "halda (prima.cpp's objective) [auto]"},
+          {"rounds", "K",
+           "pipeline: times that a step goes round the devices, each with so many runs of layers: "
+           "a number, auto [1]"},
+          {"groups", "A,B/C,D",
+           "pipeline: devices that compute the layers of a stage together, as tensor does: names, "
+           "or auto (those near one another)"},
           {"objective", "O",
-           "of partition auto: request (the shortest), or throughput of a pipeline [request; "
-           "throughput with policy recurrent]"},
+           "what is to be short: request, ttft, latency (of new tokens); of many requests "
+           "throughput [request; throughput with policy recurrent, or strategy auto]"},
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
@@ -158,7 +173,7 @@ Syntax syntax() {
           {"json", "", "print JSON: what the table shows; without --out the plan"},
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
   const std::vector<Flag> more = workload_flags();
-  syntax.flags.insert(syntax.flags.begin() + 9, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 11, more.begin(), more.end());
   return syntax;
 }
 
@@ -208,17 +223,38 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
           .new_tokens = new_tokens(options, transformer, 32)};
 }
 
-// `rings`: requests go round stages; `stages`: many requests are served by them.
-planner::Objective objective_of(const Options& options, bool rings, bool stages) {
-  if (options.text_or("partition", std::string(planner::kAutoPartition)) != planner::kAutoPartition)
-    options.refuse({"objective"}, "with a partition other than auto, which is not searched");
-  if (!stages)
-    options.refuse({"objective"}, "without many requests on the stages of strategy " +
-                                      with_stages() +
-                                      ", where request and throughput ask for other splits");
-  const std::string objective =
-      options.choice_or("objective", rings ? "throughput" : "request", {"request", "throughput"});
-  return objective == "throughput" ? planner::Objective::throughput : planner::Objective::request;
+// Of many requests throughput, of one the request, unless said otherwise. `any`: the strategy is to
+// be chosen, too.
+planner::Objective objective_of(const Options& options, const planner::Strategy& strategy, bool any,
+                                const std::optional<Served>& served) {
+  using planner::Objective;
+  if (!any) {
+    if (options.text_or("partition", std::string(planner::kAutoPartition)) !=
+        planner::kAutoPartition)
+      options.refuse({"objective"}, "with a partition other than auto, which is not searched");
+    if (served && !strategy.splits_layers)
+      options.refuse({"objective"}, "with many requests, but on the stages of strategy " +
+                                        with_stages() + ", or with strategy 'auto'");
+    if (!served && !strategy.splits && !strategy.splits_layers && !strategy.joins())
+      options.refuse({"objective"},
+                     "with strategy '" + strategy.name + "', where there is nothing to choose");
+  }
+  std::vector<Objective> known{Objective::request, Objective::ttft, Objective::latency};
+  if (served) {
+    if (!any) known = {Objective::request};
+    known.push_back(Objective::throughput);
+  }
+  const bool rings = served && served->policy->alone && strategy.splits_layers;
+  std::string_view usual = to_string(Objective::request);
+  if (served && (any || rings)) usual = to_string(Objective::throughput);
+  if (!served && options.text_or("objective", "") == "throughput")
+    throw Usage(
+        "flag '--objective': 'throughput' is of many requests; give '--workload' or '--samples'");
+  std::vector<std::string_view> names;
+  names.reserve(known.size());
+  for (const Objective one : known) names.push_back(to_string(one));
+  const std::string objective = options.choice_or("objective", std::string(usual), names);
+  return *std::ranges::find(known, objective, [](Objective one) { return to_string(one); });
 }
 
 // The plan, and in `served` the chunk that was found for it.
@@ -235,6 +271,11 @@ std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Reques
   auto& made = std::get<planner::ChunkedPlan>(answer);
   served->chunk = made.chunk;
   return std::move(made.plan);
+}
+
+std::optional<std::int32_t> rounds(const Options& options) {
+  if (options.text_or("rounds", "1") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
 }
 
 std::optional<std::int32_t> tiles(const Options& options) {
@@ -258,19 +299,37 @@ void check_files(const Options& options, const std::string& platform, const std:
   files.check();
 }
 
-// What the search for a strategy decides itself, or does not know of.
+// What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
-  options.refuse({"partition", "allreduce", "tiles"},
+  options.refuse({"partition", "allreduce", "tiles", "rounds", "groups"},
                  "with strategy 'auto', which chooses it; name a strategy");
-  options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "objective"},
-                 "with strategy 'auto', which is for one request; name a strategy");
 }
 
-// The soonest of all strategies, or why none has a plan.
+// The best of all strategies, or why none has a plan. In `served` policy and chunk are set to what
+// is best.
 std::variant<planner::Plan, planner::Infeasible> answer_of_any(
-    const planner::Request& request, std::optional<planner::StrategyChoice>& choice) {
-  choice = planner::choose_strategy(request);
-  if (!choice->contenders.empty()) return choice->contenders.front().plan;
+    const Options& options, const planner::Request& request,
+    std::vector<model::WeightFormats> formats, std::optional<Served>& served,
+    std::optional<study::Choice>& choice) {
+  study::Question question{.request = request, .formats = std::move(formats)};
+  if (served) {
+    question.served =
+        study::ServedWorkload{.requests = served->requests,
+                              .policy = options.has("policy") ? served->policy : nullptr,
+                              .chunk = served->chunk,
+                              .steps = served->steps,
+                              .schedule = {}};
+    question.best_chunk = served->best_chunk;
+  }
+  choice = study::choose(question);
+  if (!choice->contenders.empty()) {
+    const study::Contender& first = choice->contenders.front();
+    if (served) {
+      served->policy = first.policy;
+      served->chunk = first.chunk;
+    }
+    return first.plan;
+  }
   planner::Infeasible none{"no strategy has a plan\n"};
   for (const auto& [strategy, reason] : choice->without)
     none.reason.append("not ").append(strategy).append(": ").append(reason).append("\n");
@@ -287,15 +346,19 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
 
   std::vector<std::string_view> known;
   for (const planner::Strategy& strategy : planner::strategies()) known.push_back(strategy.name);
-  known.push_back(planner::kAutoStrategy);
+  known.push_back(kAutoStrategy);
   const std::string strategy = options.choice_or("strategy", "tensor", known);
-  const bool any = strategy == planner::kAutoStrategy;
+  const bool any = strategy == kAutoStrategy;
   if (any) refuse_with_any(options);
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const std::string undivided = "with strategy '" + strategy + "'";
   if (!chosen.splits && !chosen.splits_layers)
     options.refuse({"partition"}, undivided + ", which does not split the model");
-  if (!chosen.joins()) options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  const std::string groups = options.text_or("groups", "");
+  if (!chosen.joins() && groups.empty())
+    options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  if (!chosen.splits_layers)
+    options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
   if (!chosen.tiles) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -305,7 +368,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 ", of which new tokens exchange nothing; expected one collective");
   check_files(options, platform, model_name, show);
   model::Transformer transformer = load_model(model_name);
-  if (const auto formats = dtype_of(options)) transformer.formats = *formats;
+  const std::vector<model::WeightFormats> formats =
+      any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
+  if (!any) {
+    if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
+  }
   std::optional<Served> served =
       served_workload(options, transformer, tokenizer_folder(model_name),
                       "give prompt_tokens, or '--model' a folder with a tokenizer", [&] {
@@ -314,11 +381,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                             .prompt_tokens = prompt_tokens(options, model_name, transformer),
                             .new_tokens = new_tokens(options, transformer, 32)};
                       });
-  if (served && served->steps > 1 && !chosen.splits_layers)
+  if (served && served->steps > 1 && !any && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
-  const bool rings = served && served->policy->alone && chosen.splits_layers;
-  const planner::Objective objective = objective_of(options, rings, served && chosen.splits_layers);
+  const planner::Objective objective = objective_of(options, chosen, any, served);
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,
@@ -334,11 +400,17 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"
                      ? model::ReleaseRule::late
                      : model::ReleaseRule::early,
-      .objective = objective};
+      .objective = objective,
+      .rounds = rounds(options),
+      .groups = groups};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
         "expected '--in-flight 1', or '--window all'");
+  if (served && served->steps > 1 && request.rounds != 1)
+    throw Usage(
+        "flag '--in-flight': with '--rounds' each step goes round several times; expected "
+        "'--in-flight 1', or '--rounds 1'");
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
   request.profiles = device_profiles(request.cluster, options.all("profile"));
@@ -346,8 +418,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
   options.settle();
 
-  std::optional<planner::StrategyChoice> choice;
-  const auto answer = any ? answer_of_any(request, choice) : answer_to(request, served);
+  std::optional<study::Choice> choice;
+  const auto answer =
+      any ? answer_of_any(options, request, formats, served, choice) : answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -366,8 +439,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     const std::optional<planner::RequestBound> bound =
-        round ? std::nullopt : bound_of(plan, served);
-    summary["bound"] = round ? rate_bound_json(plan) : bound ? bound_json(*bound) : Json();
+        round ? std::nullopt : bound_of(plan, objective, served);
+    summary["bound"] = round   ? rate_bound_json(plan)
+                       : bound ? bound_json(*bound, objective)
+                               : Json();
     summary["equation5"] = bound ? equation5_json(*bound) : Json();
     out << (show.file ? summary.dump(2) + '\n' : json);
   } else if (show.table()) {
@@ -375,7 +450,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     if (choice) print_choice(*choice, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);
-    if (const auto bound = round ? std::nullopt : bound_of(plan, served)) print_bound(*bound, out);
+    if (const auto bound = round ? std::nullopt : bound_of(plan, objective, served))
+      print_bound(*bound, objective, out);
     if (served && served->best_chunk) {
       out << "\nfirst tokens are predicted to be earliest with prompts read "
           << (served->chunk > 0 ? "in chunks of " + std::to_string(served->chunk) + " (--chunk " +
@@ -385,6 +461,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     }
     if (choice) {
       request.strategy = plan.strategy;
+      request.model = plan.model;
+      request.cluster = plan.cluster;
+      request.profiles = plan.profiles;
+      request.master = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name;
       request.allreduce.reset();
       if (!plan.allreduce.prompt.empty())
         request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;

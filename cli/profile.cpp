@@ -64,16 +64,38 @@ std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions
          to_text(disk.slowest) + " to " + to_text(disk.fastest);
 }
 
-// Of `--dtype`, besides f32.
-std::vector<model::WeightFormat> measured_formats(const Options& options) {
+std::string names_of_formats() {
+  std::string names;
+  for (const model::WeightFormat format : model::kWeightFormats) {
+    if (format == model::WeightFormat::f32) continue;
+    names += (names.empty() ? "" : ", ") + std::string(to_string(format));
+  }
+  return names;
+}
+
+// Whether rows of the model are whole blocks.
+bool fits(model::Transformer& transformer, model::WeightFormat format) {
+  transformer.formats = model::WeightFormats(format);
+  try {
+    transformer.validate();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Of `--dtype`, besides f32; all: those that the model can be in.
+std::vector<model::WeightFormat> measured_formats(const Options& options,
+                                                  model::Transformer transformer) {
   std::vector<model::WeightFormat> formats;
   for (const std::string& name : options.all("dtype")) {
     const auto format = model::find_weight_format(name);
     if (name != "all" && (!format || *format == model::WeightFormat::f32))
-      throw Usage("flag '--dtype': '" + name +
-                  "', expected f16, bf16, q8_0, q4_0 or all; f32 is measured in any case");
+      throw Usage("flag '--dtype': '" + name + "', expected " + names_of_formats() +
+                  " or all; f32 is measured in any case");
     for (const model::WeightFormat known : model::kWeightFormats) {
-      const bool wanted = known != model::WeightFormat::f32 && (name == "all" || known == format);
+      const bool wanted = known != model::WeightFormat::f32 &&
+                          (known == format || (name == "all" && fits(transformer, known)));
       if (!wanted) continue;
       if (std::ranges::find(formats, known) != formats.end())
         throw Usage("flag '--dtype': " + std::string(to_string(known)) +
@@ -122,7 +144,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
        .positionals = {},
        .flags = {{"model", "M", "matrices of this model's sizes [tinyllama-1.1b]"},
                  {"dtype", "TYPE",
-                  "measure weights in this format, too: f16, bf16, q8_0, q4_0, or all", true},
+                  "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all",
+                  true},
                  {"threads", "N", "threads of a task [1]"},
                  {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
@@ -137,7 +160,6 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   exec::ProfileOptions measure;
   const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   measure.threads = static_cast<int>(options.integer_or("threads", 1, 1, cores));
-  measure.formats = measured_formats(options);
   measure.seconds = options.number_or("seconds", measure.seconds, 0.1, 3600.0);
   const std::string model_name = options.text_or("model", "tinyllama-1.1b");
   FileRoles files;
@@ -145,6 +167,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   if (show.file) files.writes("flag '--out'", *show.file);
   files.check();
   const model::Transformer transformer = load_model(model_name);
+  measure.formats = measured_formats(options, transformer);
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
   options.settle();
 

@@ -74,7 +74,9 @@ Syntax syntax() {
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
-           "without a plan: keep weights in f32, f16, bf16, q8_0 or q4_0 [as stored]"},
+           "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
+           "q6_k, or "
+           "a mix, q4_k_m or q5_k_m [as stored]"},
           {"memory-limit", "BYTES",
            "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
@@ -244,7 +246,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
                 "'tandem model random' makes one");
   model::Transformer transformer = load_model(weights.string());
-  const auto formats = dtype_of(options);
+  const auto formats = dtype_of(options, transformer);
   transformer.formats =
       formats ? *formats
               : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
@@ -432,6 +434,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);
+    result.communication = model::communication_of(done.trace);
   }
   if (hidden_path)
     write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));

@@ -93,8 +93,14 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
   require(query.width == share.heads.size() * transformer.head_dim &&
               activation.width == share.columns.size(),
           "the buffers that are declared are those of the shard's share");
-  if (const Buffer angles = named(BufferKind::angles); angles.width > 0)
-    rope.emplace(transformer, limits.max_rows, angles.data);
+  if (const Buffer angles = named(BufferKind::angles); angles.width > 0) {
+    require(angles.width == transformer.angle_floats(), "angles of every rotation");
+    rope.emplace(transformer, RopeLayers::all, limits.cache_positions, limits.max_rows,
+                 angles.data);
+    if (transformer.window_rope_theta > 0.0)
+      window_rope.emplace(transformer, RopeLayers::windowed, limits.cache_positions,
+                          limits.max_rows, angles.data + limits.max_rows * transformer.rotated());
+  }
 }
 
 void Compute::State::place(const model::BufferDeclaration& one, const model::Extents& extents,

@@ -32,7 +32,15 @@ void Compute::State::embed(const model::Batch& batch, const Task& task) {
     decode(table.format, {table.row(id), static_cast<std::size_t>(table.row_bytes())},
            {y.at(row), static_cast<std::size_t>(table.columns)});
   }
+  scale_embedding(task, y);
   add_positions(batch, task, y);
+}
+
+void Compute::State::scale_embedding(const Task& task, const Buffer& y) const {
+  if (transformer.embedding_scale == 1.0) return;
+  const auto scale = static_cast<float>(transformer.embedding_scale);
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row)
+    scale_by(scale, y.width, y.at(row));
 }
 
 void Compute::State::fetch(const model::Batch& batch, const Task& task) {
@@ -43,6 +51,7 @@ void Compute::State::fetch(const model::Batch& batch, const Task& task) {
     embedding_rows->read_row(tokens[static_cast<std::size_t>(row)],
                              {y.at(row), static_cast<std::size_t>(transformer.hidden)});
   }
+  scale_embedding(task, y);
   add_positions(batch, task, y);
 }
 
@@ -101,6 +110,17 @@ void Compute::State::lm_head(const model::Batch& batch, const Task& task) {
   multiply({x.at(task.rows.begin), x.width, w.row(task.columns.begin - first_row), w.row_bytes(),
             w.format, logit_rows.at(first, task.columns.begin), logit_rows.width, task.rows.size(),
             task.columns.size(), w.columns});
+  if (transformer.logit_divisor == 1.0 && transformer.logit_cap == 0.0) return;
+  const auto scale = static_cast<float>(1.0 / transformer.logit_divisor);
+  const auto cap = static_cast<float>(transformer.logit_cap);
+  pool.parallel_for(task.columns.size(), kOutputGranule,
+                    [&](std::int64_t begin, std::int64_t end, int) {
+                      for (std::int64_t row = first; row <= last_logits; ++row) {
+                        float* const some = logit_rows.at(row, task.columns.begin + begin);
+                        if (scale != 1.0F) scale_by(scale, end - begin, some);
+                        if (cap > 0.0F) soft_cap(cap, end - begin, some);
+                      }
+                    });
 }
 
 }  // namespace tandem::exec

@@ -99,6 +99,14 @@ struct Compute::State {
   // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the partial sums
   // of all devices and tasks together add it once.
   void add_bias(const model::Task& task, std::span<const float> bias, const Buffer& y);
+  // That of `layer`; null: it does not rotate.
+  [[nodiscard]] RopeTable* rope_of(std::int32_t layer);
+  void grow_queries(const model::Batch& batch, const model::Task& task, const Buffer& q,
+                    std::int64_t column) const;
+  // Of rows that are an embedding's, positions apart.
+  void scale_embedding(const model::Task& task, const Buffer& y) const;
+  // The norm that a norm task means. Throws as execute does.
+  [[nodiscard]] NormView norm_of(const model::Task& task) const;
   // Keys and values of the task's rows into the cache, from their columns of the attention buffer
   // (from `column`), which stages them; `bias`: of the first key/value head, or null. Values that
   // are not staged are in the cache already, without their bias.
@@ -122,6 +130,7 @@ struct Compute::State {
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
   Buffer query, attention, activation, gated, logit_rows;    // of these, those that kernels name
   std::optional<RopeTable> rope;                             // if positions are rotary
+  std::optional<RopeTable> window_rope;  // of windowed layers, if their base is another
   std::span<std::int32_t> tokens;
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`

@@ -172,7 +172,7 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
   const BufferRef activation{BufferKind::activation};
   const BufferRef partial{BufferKind::partial};
   const BufferRef normed = transformer_.architecture().post_norm() ? kHidden : kNormed;
-  for (std::int32_t layer = 0; layer < share_.layers.end; ++layer) {
+  for (const std::int32_t layer : share_.layers) {
     const auto task = [&](TaskKind kind, Range columns, BufferRef input, BufferRef output,
                           WeightBlock block = WeightBlock::none) {
       run(batch,

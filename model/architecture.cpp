@@ -38,6 +38,11 @@ constexpr Architecture kBert{.norm = Norm::layer,
                              .outcome = Outcome::hidden};
 
 constexpr Architecture kGlm{.qkv_bias = true};
+constexpr Architecture kQwen2{.qkv_bias = true};
+constexpr Architecture kQwen3{.head_norms = true};
+// Gemma Team 2024 and 2025.
+constexpr Architecture kGemma2{.sum_norms = true, .scaled_embedding = true};
+constexpr Architecture kGemma3{.head_norms = true, .sum_norms = true, .scaled_embedding = true};
 
 // The first name of an activation is the one that is written.
 constexpr std::pair<std::string_view, Activation> kActivations[] = {
@@ -55,8 +60,19 @@ constexpr std::pair<std::string_view, Activation> kActivations[] = {
 
 const Architecture& architecture_of(Family family) {
   switch (family) {
-    case Family::llama:
+    case Family::llama:  // what else these are is in their config.json
+    case Family::phi3:
+    case Family::granite:
+    case Family::smollm3:
       return kLlama;
+    case Family::qwen2:
+      return kQwen2;
+    case Family::qwen3:
+      return kQwen3;
+    case Family::gemma2:
+      return kGemma2;
+    case Family::gemma3:
+      return kGemma3;
     case Family::gpt2:
       return kGpt2;
     case Family::opt:
@@ -98,6 +114,20 @@ std::string_view to_string(Family family) {
       return "distilbert";
     case Family::glm:
       return "glm";
+    case Family::qwen2:
+      return "qwen2";
+    case Family::qwen3:
+      return "qwen3";
+    case Family::gemma2:
+      return "gemma2";
+    case Family::gemma3:
+      return "gemma3";
+    case Family::phi3:
+      return "phi3";
+    case Family::granite:
+      return "granite";
+    case Family::smollm3:
+      return "smollm3";
   }
   throw std::logic_error("family out of range");
 }

@@ -9,9 +9,23 @@
 
 namespace tandem::model {
 
-// `llama` covers Llama 1 to 3.1, Yi, TinyLlama, Mistral and InternLM. GLM can be planned and
+// `llama` covers Llama 1 to 3.3, Yi, TinyLlama, Mistral and InternLM. GLM can be planned and
 // simulated, but not executed.
-enum class Family : std::uint8_t { llama, gpt2, opt, bert, distilbert, glm };
+enum class Family : std::uint8_t {
+  llama,
+  gpt2,
+  opt,
+  bert,
+  distilbert,
+  glm,
+  qwen2,
+  qwen3,
+  gemma2,
+  gemma3,
+  phi3,
+  granite,
+  smollm3
+};
 
 // rms: x / sqrt(mean(x^2) + epsilon) * weight. layer: (x - mean) / sqrt(variance + epsilon) *
 // weight + bias.
@@ -42,6 +56,13 @@ struct Architecture {
   bool qkv_bias = false;  // one a row of Wq, Wk, Wv
   bool out_bias = false;  // of Wo, which sums over heads: the device of head 0 adds it
   bool ffn_bias = false;  // of Wup, and of Wdown, which the device of column 0 adds
+  // Each head's query and key are normalised before they are rotated: one weight [head_dim] each.
+  bool head_norms = false;
+  // x + norm(f(norm(x))): what attention and FFN add up to is normalised where it is added, which
+  // every device does that goes on with the residual stream.
+  bool sum_norms = false;
+  // The embedding is multiplied by sqrt(hidden).
+  bool scaled_embedding = false;
   Positions positions = Positions::rotary;
   std::int64_t position_offset = 0;  // learned: position p is row p + offset of the table
   Mask mask = Mask::causal;
@@ -50,6 +71,8 @@ struct Architecture {
   // How many vectors a norm has: a weight, and for LayerNorm a bias.
   [[nodiscard]] std::int64_t norm_vectors() const { return norm == Norm::layer ? 2 : 1; }
   [[nodiscard]] bool post_norm() const { return norm_place == NormPlace::after; }
+  // Whether blocks have norms that devices need which have no share in them.
+  [[nodiscard]] bool norms_everywhere() const { return post_norm() || sum_norms; }
   [[nodiscard]] bool learned() const { return positions == Positions::learned; }
   // False for an encoder: it has no LM head and samples nothing.
   [[nodiscard]] bool generates() const { return outcome == Outcome::token; }

@@ -126,6 +126,17 @@ void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Devi
                   measured.throughput_tokens_per_s});
 }
 
+// Of results that have timelines.
+void add_communication(const Result& predicted, const Result& measured,
+                       std::vector<Deviation>& rows) {
+  if (!predicted.communication && !measured.communication) return;
+  const auto hidden = [](const Result& result) {
+    return result.communication ? std::optional(result.communication->hidden_fraction())
+                                : std::nullopt;
+  };
+  rows.push_back({"run", "", "communication_hidden", "1", hidden(predicted), hidden(measured)});
+}
+
 void add_requests(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {
   using R = RequestResult;
   if (predicted.requests.size() < 2 && measured.requests.size() < 2) return;  // rows of the run
@@ -234,6 +245,7 @@ Comparison compare(const Result& predicted, const Result& measured) {
   check_comparable(predicted, measured);
   Comparison comparison;
   add_run(predicted.metrics, measured.metrics, comparison.rows);
+  add_communication(predicted, measured, comparison.rows);
   add_requests(predicted, measured, comparison.rows);
   add_devices(predicted, measured, comparison.rows);
   add_rows<LinkMetrics>(

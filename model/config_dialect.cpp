@@ -31,10 +31,60 @@ constexpr Dialect llama_dialect(std::string_view model_type, Family family,
           0};
 }
 
+// Of Qwen's classes.
+constexpr Dialect qwen_dialect(std::string_view model_type, Family family,
+                               std::string_view architectures, std::int64_t head_dim) {
+  Dialect dialect = llama_dialect(model_type, family, architectures);
+  dialect.default_head_dim = head_dim;
+  dialect.default_kv_heads = 32;
+  return dialect;
+}
+
+constexpr Dialect gemma_dialect(std::string_view model_type, Family family,
+                                std::string_view architectures, double theta) {
+  Dialect dialect = llama_dialect(model_type, family, architectures);
+  dialect.tied_by_default = true;
+  dialect.default_activation = Activation::gelu_tanh;
+  dialect.activation = "hidden_activation";
+  dialect.default_theta = theta;
+  dialect.default_head_dim = 256;
+  dialect.default_kv_heads = 4;
+  return dialect;
+}
+
+// The text's part of models that also see says little.
+constexpr Dialect gemma3_dialect() {
+  Dialect dialect = gemma_dialect("gemma3_text", Family::gemma3, "Gemma3ForCausalLM", 1e6);
+  dialect.default_heads = 8;
+  dialect.default_vocab = 262208;
+  dialect.default_context = 131072;
+  return dialect;
+}
+
+constexpr Dialect phi3_dialect() {
+  Dialect dialect = llama_dialect("phi3", Family::phi3, "Phi3ForCausalLM");
+  dialect.default_epsilon = 1e-5;
+  return dialect;
+}
+
+constexpr Dialect smollm3_dialect() {
+  Dialect dialect = llama_dialect("smollm3", Family::smollm3, "SmolLM3ForCausalLM");
+  dialect.tied_by_default = true;
+  dialect.default_theta = 2e6;
+  dialect.default_kv_heads = 4;
+  return dialect;
+}
+
+constexpr Dialect with_kv_heads(Dialect dialect, std::int64_t kv_heads, std::int64_t head_dim = 0) {
+  dialect.default_kv_heads = kv_heads;
+  dialect.default_head_dim = head_dim;
+  return dialect;
+}
+
 // As the configuration classes of Hugging Face transformers name them, chatglm as in THUDM's.
 constexpr Dialect kDialects[] = {
     llama_dialect("llama", Family::llama, "LlamaForCausalLM LLaMAForCausalLM"),
-    llama_dialect("mistral", Family::llama, "MistralForCausalLM"),
+    with_kv_heads(llama_dialect("mistral", Family::llama, "MistralForCausalLM"), 8),
     llama_dialect("internlm2", Family::llama, "InternLM2ForCausalLM"),
     {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", "vocab_size", "n_positions",
      "layer_norm_epsilon", 1e-5, Family::gpt2, true, Activation::gelu_tanh, "GPT2LMHeadModel",
@@ -53,7 +103,15 @@ constexpr Dialect kDialects[] = {
      "kv_channels", "ffn_hidden_size", "padded_vocab_size", "seq_length", "layernorm_epsilon", 1e-5,
      Family::glm, false, Activation::silu, "ChatGLMModel ChatGLMForConditionalGeneration", "", "",
      0},
-    llama_dialect("glm", Family::glm, "GlmForCausalLM"),
+    with_kv_heads(llama_dialect("glm", Family::glm, "GlmForCausalLM"), 2, 128),
+    qwen_dialect("qwen2", Family::qwen2, "Qwen2ForCausalLM", 0),
+    qwen_dialect("qwen3", Family::qwen3, "Qwen3ForCausalLM", 128),
+    gemma_dialect("gemma2", Family::gemma2, "Gemma2ForCausalLM", 10000.0),
+    gemma3_dialect(),
+    with_kv_heads(llama_dialect("ministral3", Family::llama, "Ministral3ForCausalLM"), 8),
+    phi3_dialect(),
+    llama_dialect("granite", Family::granite, "GraniteForCausalLM"),
+    smollm3_dialect(),
 };
 
 }  // namespace
@@ -70,7 +128,7 @@ const Dialect& find_dialect(std::string_view model_type, const JsonValue& field)
 
 const Dialect& written_dialect(Family family) {
   const std::string_view model_type =
-      family == Family::glm ? std::string_view("glm") : to_string(family);
+      family == Family::gemma3 ? std::string_view("gemma3_text") : to_string(family);
   return *std::find_if(std::begin(kDialects), std::end(kDialects),
                        [&](const Dialect& d) { return d.model_type == model_type; });
 }

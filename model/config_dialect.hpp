@@ -30,6 +30,13 @@ struct Dialect {
   std::string_view activation;     // the field
   std::string_view token_types;
   std::int64_t default_token_types;
+  // What Hugging Face's class has for fields that are absent; 0: what others imply.
+  double default_theta = 10000.0;
+  std::int64_t default_head_dim = 0;
+  std::int64_t default_kv_heads = 0;
+  std::int64_t default_heads = 0;
+  std::int64_t default_vocab = 0;
+  std::int64_t default_context = 0;
 };
 
 // Throws Error at `field` for a model type that has none.

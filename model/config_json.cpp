@@ -8,6 +8,8 @@
 
 #include "model/config_dialect.hpp"
 #include "model/config_keys.hpp"
+#include "model/config_rope.hpp"
+#include "model/config_traits.hpp"
 #include "model/json_value.hpp"
 #include "model/plain_text.hpp"
 #include "model/transformer.hpp"
@@ -19,7 +21,6 @@ namespace {
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 constexpr std::size_t kMaxStops = 256;
-constexpr double kPlainRopeTheta = 10000.0;
 
 std::string name_from(std::string_view source) {
   constexpr std::string_view kExtension = ".json";
@@ -37,6 +38,11 @@ std::string name_from(std::string_view source) {
 
 std::int64_t size_field(const JsonValue& root, std::string_view key) {
   return root.at(key).integer(1, kMaxSize);
+}
+
+// `absent`: what the class has where the field is absent; 0: it must be there.
+std::int64_t size_or(const JsonValue& root, std::string_view key, std::int64_t absent) {
+  return absent > 0 && !root.json().contains(key) ? absent : size_field(root, key);
 }
 
 std::optional<std::int64_t> optional_size(const JsonValue& root, std::string_view key) {
@@ -59,9 +65,7 @@ double positive(const JsonValue& field, double max = kMaxNumber) {
 // Where Hugging Face's class has a default of its own for a field that is absent (null is none).
 std::int64_t kv_heads_if_absent(const JsonValue& root, const Dialect& dialect, std::int64_t heads) {
   if (dialect.kv_heads.empty() || root.json().contains(dialect.kv_heads)) return heads;
-  if (dialect.model_type == "mistral") return 8;
-  if (dialect.model_type == "glm") return 2;
-  return heads;
+  return dialect.default_kv_heads > 0 ? dialect.default_kv_heads : heads;
 }
 
 std::int64_t heads_that_hold_keys(const JsonValue& root, const Dialect& dialect,
@@ -74,8 +78,8 @@ std::int64_t heads_that_hold_keys(const JsonValue& root, const Dialect& dialect,
 void read_head_dim(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   if (const auto head_dim = optional_size(root, dialect.head_dim)) {
     t.head_dim = *head_dim;
-  } else if (dialect.model_type == "glm") {
-    t.head_dim = 128;
+  } else if (dialect.default_head_dim > 0 && !root.json().contains(dialect.head_dim)) {
+    t.head_dim = dialect.default_head_dim;
   } else {
     if (t.hidden % t.heads != 0) {
       root.at(dialect.hidden).fail("a multiple of " + std::to_string(t.heads) + " heads");
@@ -88,16 +92,22 @@ void read_head_dim(const JsonValue& root, const Dialect& dialect, Transformer& t
   }
 }
 
+// Where all layers have one window, or none.
+bool caps_context(Family family) { return family == Family::llama || family == Family::phi3; }
+
+// Those whose config.json says how positions are rotated.
+bool is_rotary(Family family) { return !architecture_of(family).learned(); }
+
 // Attention within a window is full attention up to there.
 void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   // Llama 1's oldest files have the second name only.
   const auto context_key = !root.find(dialect.context) && root.find("max_sequence_length")
                                ? "max_sequence_length"
                                : dialect.context;
-  t.max_context = size_field(root, context_key);
+  t.max_context = size_or(root, context_key, dialect.default_context);
   if (const auto shorter = optional_size(root, "max_sequence_length"))
     t.max_context = std::min(t.max_context, *shorter);
-  if (dialect.family != Family::llama) return;
+  if (!caps_context(dialect.family)) return;
   // Mistral's class does not ask use_sliding_window.
   if (!flag(root, "use_sliding_window", true) && dialect.model_type != "mistral") return;
   constexpr std::int64_t kWindowOfMistral = 4096;  // where its files say nothing
@@ -111,7 +121,7 @@ void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t)
 void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   t.layers = size_field(root, dialect.layers);
   t.hidden = size_field(root, dialect.hidden);
-  t.heads = size_field(root, dialect.heads);
+  t.heads = size_or(root, dialect.heads, dialect.default_heads);
   t.kv_heads = heads_that_hold_keys(root, dialect, t.heads);
   if (t.heads % t.kv_heads != 0) {
     const auto key = root.find(dialect.kv_heads) ? dialect.kv_heads : dialect.heads;
@@ -125,7 +135,7 @@ void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   } else {
     t.intermediate = size_field(root, dialect.intermediate);
   }
-  t.vocab = size_field(root, dialect.vocab);
+  t.vocab = size_or(root, dialect.vocab, dialect.default_vocab);
   read_context(root, dialect, t);
 }
 
@@ -142,6 +152,7 @@ void read_second_names(const JsonValue& root, const Dialect& dialect, const Tran
 
 // What each layer attends to: all before it, or a window, of which the context is no longer.
 void read_layer_types(const JsonValue& root, const Transformer& t) {
+  if (!caps_context(t.family)) return;  // by layer: read_traits
   const auto types = root.find("layer_types");
   if (!types) return;
   const std::size_t count = types->size(static_cast<std::size_t>(kMaxSize));
@@ -171,73 +182,6 @@ void read_architectures(const JsonValue& root, const Dialect& dialect) {
   }
 }
 
-std::optional<RopeScaling> read_scaling(const JsonValue& scaling) {
-  const auto newer = scaling.find("rope_type");
-  const auto older = scaling.find("type");
-  const auto kind_field = newer ? *newer : scaling.at("type");
-  const std::string kind = kind_field.text();
-  if (newer && older && older->text() != kind) older->fail("\"" + kind + "\", as rope_type has it");
-  if (kind == "default") {
-    scaling.expect_keys({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
-    return std::nullopt;
-  }
-  if (kind == "dynamic") {
-    scaling.expect_keys({"rope_type", "type", "factor", "rope_theta", "partial_rotary_factor"});
-    (void)scaling.at("factor").number(1.0, kMaxNumber);
-    return std::nullopt;
-  }
-  RopeScaling result;
-  if (kind != "linear" && kind != "llama3") {
-    kind_field.fail("one of default, linear, llama3, dynamic");
-  }
-  result.factor = scaling.at("factor").number(1.0, kMaxNumber);
-  if (kind == "linear") {
-    scaling.expect_keys({"rope_type", "type", "factor", "rope_theta", "partial_rotary_factor"});
-    return result;
-  }
-  scaling.expect_keys({"rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
-                       "original_max_position_embeddings", "rope_theta", "partial_rotary_factor"});
-  result.kind = RopeScaling::Kind::llama3;
-  result.low_frequency_factor = positive(scaling.at("low_freq_factor"));
-  const JsonValue high = scaling.at("high_freq_factor");
-  result.high_frequency_factor = positive(high);
-  if (result.high_frequency_factor <= result.low_frequency_factor) {
-    high.fail("a number above low_freq_factor");
-  }
-  result.original_context = scaling.at("original_max_position_embeddings").integer(1, kMaxSize);
-  return result;
-}
-
-void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
-  if (dialect.model_type == "chatglm") {
-    if (const auto ratio = root.find("rope_ratio")) {
-      t.rope_theta = kPlainRopeTheta * positive(*ratio, 1e12);
-    }
-    return;
-  }
-  const auto theta = root.find("rope_theta");
-  if (theta) t.rope_theta = positive(*theta);
-  const std::optional<JsonValue> older = root.find("rope_scaling");
-  // Newer files keep all of it in one object.
-  const std::optional<JsonValue> newer = root.find("rope_parameters");
-  if (older && newer) newer->fail("none beside rope_scaling");
-  const std::optional<JsonValue> scaling = newer ? newer : older;
-  if (!scaling) return;
-  if (const auto inner = scaling->find("rope_theta")) {
-    const double value = positive(*inner);
-    if (theta && value != t.rope_theta) inner->fail("the same as rope_theta of the file");
-    t.rope_theta = value;
-  }
-  const auto part = scaling->find("partial_rotary_factor");
-  if (part && dialect.family == Family::llama && part->number(0.0, kMaxNumber) != 1.0)
-    part->fail("1: all of a head is rotated");
-  if (older || scaling->find("rope_type") || scaling->find("type")) {
-    t.rope_scaling = read_scaling(*scaling);
-  } else {
-    scaling->expect_keys({"rope_theta", "partial_rotary_factor"});
-  }
-}
-
 // What the functions of this file read: no other field may pass unseen.
 std::vector<std::string_view> keys_read(const Dialect& d) {
   std::vector<std::string_view> keys{"tandem_name",         "model_type",   "architectures",
@@ -252,15 +196,17 @@ std::vector<std::string_view> keys_read(const Dialect& d) {
     keys.insert(keys.end(), more);
   };
   if (d.epsilon.empty()) add({"tandem_norm_epsilon"});
-  if (d.family == Family::llama) {
+  if (caps_context(d.family))
     add({"max_sequence_length", "sliding_window", "use_sliding_window", "layer_types"});
-  }
+  for (const std::string_view key : trait_keys(d.family)) keys.push_back(key);
   if (d.family == Family::gpt2) add({"n_ctx"});
   if (d.family == Family::opt) add({"word_embed_proj_dim"});
   if (d.model_type == "chatglm") {
     add({"multi_query_attention", "rope_ratio", "num_hidden_layers", "vocab_size"});
-  } else if (d.family == Family::llama || d.family == Family::glm) {
+  } else if (is_rotary(d.family)) {
     add({"rope_theta", "rope_scaling", "rope_parameters"});
+    if (d.family == Family::phi3)
+      add({"partial_rotary_factor", "original_max_position_embeddings"});
   }
   return keys;
 }
@@ -300,10 +246,60 @@ void read_tokens(const JsonValue& root, Transformer& t) {
 
 }  // namespace
 
+namespace {
+
+// Models that also see, of which the text's part is run: the file's model_type, the class, and
+// those that the text's part may have.
+struct Seeing {
+  std::string_view model_type;
+  std::string_view architecture;
+  std::string_view text_types;  // by spaces
+};
+constexpr Seeing kSeeing[] = {
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral ministral3"},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text"},
+};
+
+// The part of the file that is of texts: all of it, or text_config. What is beside it says where
+// images go and how they are read, or repeats the text's.
+JsonValue text_part(const JsonValue& file) {
+  const std::string type = file.at("model_type").text();
+  const auto* const seeing = std::ranges::find(kSeeing, type, &Seeing::model_type);
+  if (seeing == std::end(kSeeing)) return file;
+  constexpr std::string_view kBeside[] = {
+      "architectures",        "model_type",          "text_config",
+      "vision_config",        "image_token_index",   "image_token_id",
+      "boi_token_index",      "eoi_token_index",     "boi_token_id",
+      "eoi_token_id",         "mm_tokens_per_image", "multimodal_projector_bias",
+      "projector_hidden_act", "spatial_merge_size",  "vision_feature_layer",
+      "initializer_range",    "torch_dtype",         "dtype",
+      "transformers_version", "eos_token_id",        "bos_token_id",
+      "pad_token_id",         "tie_word_embeddings", "_name_or_path"};
+  for (const auto& [key, value] : file.json().items()) {
+    if (!value.is_null() && std::ranges::find(kBeside, key) == std::end(kBeside))
+      file.fail_key(key, "only fields that tandem knows, as it may change what the model computes");
+  }
+  if (const auto architectures = file.find("architectures")) {
+    for (std::size_t i = 0; i < architectures->size(1); ++i) {
+      if (architectures->at(i).text() != seeing->architecture)
+        architectures->at(i).fail("\"" + std::string(seeing->architecture) + "\"");
+    }
+  }
+  JsonValue text = file.at("text_config");
+  const JsonValue inner = text.at("model_type");
+  if ((" " + std::string(seeing->text_types) + " ").find(" " + inner.text() + " ") ==
+      std::string::npos)
+    inner.fail("one of " + std::string(seeing->text_types));
+  return text;
+}
+
+}  // namespace
+
 Transformer parse_config_json(std::string_view text, std::string_view source) {
   const JsonDocument document(text, source, "correct the file or use another model",
                               {.bytes = std::size_t{1} << 20U, .depth = 32});
-  const JsonValue root = document.root();
+  const JsonValue file = document.root();
+  const JsonValue root = text_part(file);
   const JsonValue type_field = root.at("model_type");
   const Dialect& dialect = find_dialect(type_field.text(), type_field);
 
@@ -328,10 +324,19 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
     const auto types = root.find(dialect.token_types);
     t.token_types = types ? types->integer(0, kMaxSize) : dialect.default_token_types;
   }
-  if (dialect.family == Family::llama || dialect.family == Family::glm) {
-    read_rope(root, dialect, t);
-  }
+  if (is_rotary(dialect.family)) read_rope(root, dialect, t);
+  read_traits(root, dialect, t);
   read_tokens(root, t);
+  if (&file.json() != &root.json()) {
+    const Transformer inner = t;
+    read_tokens(file, t);
+    if (t.eos_tokens.size() > inner.eos_tokens.size() && !inner.eos_tokens.empty())
+      t.eos_tokens = inner.eos_tokens;
+    if (const auto tied = file.find("tie_word_embeddings");
+        tied && root.find("tie_word_embeddings") && tied->boolean() != t.tied_embeddings)
+      tied->fail(t.tied_embeddings ? "true, as text_config has it"
+                                   : "false, as text_config has it");
+  }
   check_config_keys(root, dialect.family, keys_read(dialect));
   t.validate();
   return t;
@@ -344,7 +349,8 @@ std::string to_config_json(const Transformer& t) {
     if (!key.empty()) json[std::string(key)] = value;
   };
   put("tandem_name", t.name);
-  put("model_type", std::string(dialect.model_type));
+  // Only Ministral's class has queries that grow.
+  put("model_type", std::string(t.query_growth > 0.0 ? "ministral3" : dialect.model_type));
   put(dialect.layers, t.layers);
   put(dialect.hidden, t.hidden);
   put(dialect.heads, t.heads);
@@ -357,23 +363,9 @@ std::string to_config_json(const Transformer& t) {
   put("tie_word_embeddings", t.tied_embeddings);
   if (!t.architecture().gated) put(dialect.activation, std::string(to_string(t.activation)));
   put(dialect.token_types, t.token_types);
-  if (t.family == Family::llama || t.family == Family::glm) {
-    put("rope_theta", t.rope_theta);
-    nlohmann::ordered_json scaling;  // null: none
-    if (t.rope_scaling) {
-      const RopeScaling& s = *t.rope_scaling;
-      const bool linear = s.kind == RopeScaling::Kind::linear;
-      scaling["rope_type"] = linear ? "linear" : "llama3";
-      scaling["factor"] = s.factor;
-      if (!linear) {
-        scaling["low_freq_factor"] = s.low_frequency_factor;
-        scaling["high_freq_factor"] = s.high_frequency_factor;
-        scaling["original_max_position_embeddings"] = s.original_context;
-      }
-    }
-    put("rope_scaling", scaling);
-  }
+  if (is_rotary(t.family)) write_rope(t, json);
   if (t.family == Family::glm) put("attention_bias", true);
+  write_traits(t, json);
   if (t.bos_token >= 0) put("bos_token_id", t.bos_token);
   if (!t.eos_tokens.empty()) put("eos_token_id", t.eos_tokens);
   return to_text(json);

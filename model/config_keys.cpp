@@ -17,7 +17,8 @@ constexpr std::string_view kHarmless[] = {
     "_name_or_path", "name_or_path", "transformers_version", "auto_map", "custom_pipelines",
     "tokenizer_class", "processor_class", "finetuning_task", "task_specific_params", "problem_type",
     "id2label", "label2id", "num_labels", "_num_labels", "unsloth_version", "unsloth_fixed",
-    "model_name", "is_llama_config", "transformers.js_config", "_commit_hash", "license",
+    "model_name", "is_llama_config", "transformers.js_config", "cache_implementation",
+    "_commit_hash", "license",
     // How weights are stored: the weights' files say it themselves.
     "torch_dtype", "dtype", "use_bfloat16", "fp16", "bf16",
     // How the library computes what comes out the same.
@@ -56,7 +57,15 @@ constexpr unsigned kGpt2 = bit(Family::gpt2);
 constexpr unsigned kOpt = bit(Family::opt);
 constexpr unsigned kBert = bit(Family::bert) | bit(Family::distilbert);
 constexpr unsigned kGlm = bit(Family::glm);
-constexpr unsigned kAll = kLlama | kGpt2 | kOpt | kBert | kGlm;
+constexpr unsigned kQwen2 = bit(Family::qwen2);
+constexpr unsigned kGemma = bit(Family::gemma2) | bit(Family::gemma3);
+constexpr unsigned kPhi3 = bit(Family::phi3);
+// Llama, and those of its successors that have its settings.
+constexpr unsigned kLlamas =
+    kLlama | bit(Family::qwen3) | kPhi3 | bit(Family::granite) | bit(Family::smollm3);
+constexpr unsigned kSilu = kLlamas | kQwen2;
+constexpr unsigned kDecoders = kLlamas | kQwen2 | kGemma;
+constexpr unsigned kAll = kDecoders | kGpt2 | kOpt | kBert | kGlm;
 
 // A setting of which tandem knows some values only; `values` is a JSON array of them.
 struct Setting {
@@ -79,22 +88,35 @@ constexpr Setting kSettings[] = {
     {"tie_encoder_decoder", kAll, "[false]", "false"},
     {"cross_attention_hidden_size", kAll, "[]", "none: no attention to another model"},
     {"is_decoder", kAll & ~kBert, "[true, false]", "true or false"},  // decoders are, said or not
-    // Llama: no biases, SiLU, every dimension of a head rotated, full or sliding attention.
-    {"attention_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
-    {"mlp_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
-    {"bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
-    {"qkv_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
-    {"use_bias", kLlama, "[false]", "false: biases are not supported in the Llama family"},
-    {"hidden_act", kLlama, R"(["silu", "swish"])", "\"silu\""},
-    {"partial_rotary_factor", kLlama, "[1]", "1: all of a head is rotated"},
-    {"rope_interleaved", kLlama, "[false]", "false: halves of a head are rotated"},
-    {"use_parallel_residual", kLlama, "[false]", "false: attention comes before the FFN"},
-    {"use_qk_norm", kLlama, "[false]", "false: queries and keys are not normalised"},
-    {"qk_layernorm", kLlama, "[false]", "false: queries and keys are not normalised"},
-    {"num_experts", kLlama, "[]", "none: mixtures of experts are not supported"},
-    {"num_local_experts", kLlama, "[]", "none: mixtures of experts are not supported"},
-    {"final_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
-    {"attn_logit_softcapping", kLlama, "[]", "none: capped logits are not supported"},
+    // Llama and its successors: no biases, SiLU, every dimension of a head rotated, full or sliding
+    // attention.
+    {"attention_bias", kLlamas | kGemma, "[false]", "false: this family's matrices have no biases"},
+    {"mlp_bias", kDecoders, "[false]", "false: this family's matrices have no biases"},
+    {"bias", kDecoders, "[false]", "false: this family's matrices have no biases"},
+    {"qkv_bias", kLlamas | kGemma, "[false]", "false: this family's matrices have no biases"},
+    {"use_bias", kDecoders, "[false]", "false: this family's matrices have no biases"},
+    {"lm_head_bias", kDecoders, "[false]", "false: this family's matrices have no biases"},
+    {"hidden_act", kSilu, R"(["silu", "swish"])", "\"silu\""},
+    {"partial_rotary_factor", kDecoders & ~kPhi3, "[1]", "1: all of a head is rotated"},
+    {"rope_interleaved", kDecoders, "[false]", "false: halves of a head are rotated"},
+    {"use_parallel_residual", kDecoders, "[false]", "false: attention comes before the FFN"},
+    {"use_qk_norm", kLlama | kQwen2, "[false]", "false: queries and keys are not normalised"},
+    {"qk_layernorm", kLlama | kQwen2, "[false]", "false: queries and keys are not normalised"},
+    {"num_experts", kDecoders, "[]", "none: mixtures of experts are not supported"},
+    {"num_local_experts", kDecoders, "[]", "none: mixtures of experts are not supported"},
+    {"final_logit_softcapping", kSilu, "[]", "none: capped logits are Gemma's"},
+    {"attn_logit_softcapping", kSilu, "[]", "none: capped scores are Gemma's"},
+    // Qwen 2: biases of queries, keys and values, which its class does not ask for.
+    {"attention_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
+    {"qkv_bias", kQwen2, "[true]", "true: biases on queries, keys and values"},
+    {"use_mrope", kQwen2, "[false]", "false: one position a token"},
+    // Gemma: GELU by tanh, attention to what came before.
+    {"hidden_act", kGemma, R"(["gelu_pytorch_tanh"])", "\"gelu_pytorch_tanh\""},
+    {"hidden_activation", kGemma, R"(["gelu_pytorch_tanh"])", "\"gelu_pytorch_tanh\""},
+    {"use_bidirectional_attention", kGemma, "[false]", "false: each token sees those before it"},
+    // Phi 3: what its files say of variants that were not published.
+    {"full_attn_mod", kPhi3, "[1]", "1: all layers attend alike"},
+    {"interpolate_factor", kPhi3, "[1]", "1: positions are as they are"},
     // GPT-2: scores are divided by the square root of the head's size, in every layer alike.
     {"scale_attn_weights", kGpt2, "[true]", "true: scores are scaled"},
     {"scale_attn_by_inverse_layer_idx", kGpt2, "[false]", "false: scaled in every layer alike"},

@@ -294,8 +294,7 @@ std::vector<std::string> undeclared(const TaskGraph& graph) {
           continue;
         const BufferDeclaration* const known = find_buffer(graph.declared(device), access.buffer);
         const bool layer =
-            access.layer < 0 || (known != nullptr && known->layers.begin <= access.layer &&
-                                 access.layer < known->layers.end);
+            access.layer < 0 || (known != nullptr && known->layers.contains(access.layer));
         const bool columns = known != nullptr && (access.area.columns == kEverything ||
                                                   access.area.columns.end <= known->columns);
         if (known != nullptr && layer && columns) continue;

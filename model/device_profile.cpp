@@ -98,7 +98,8 @@ std::vector<FormatRates> read_formats(const JsonValue& json) {
         of.rate[static_cast<std::size_t>(k)] = read_rate(rates->at(to_string(kind)));
     }
   }
-  if (json.json().size() != formats.size()) json.fail("formats f16, bf16, q8_0 and q4_0 only");
+  if (json.json().size() != formats.size())
+    json.fail("formats of weights only, as f16, q8_0 and q4_k");
   return formats;
 }
 

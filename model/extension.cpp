@@ -28,7 +28,7 @@ bool affine_costs(const TaskGraph& graph, std::int32_t steps) {
     const auto within = [&](std::int64_t limit) { return limit > first && limit <= last; };
     for (const Task& task : graph.tasks()) {
       if (task.kind != TaskKind::attend) continue;
-      if (within(task.keys.begin) || within(task.keys.end)) return false;
+      if (within(task.keys.begin) || within(task.keys.end) || within(task.window)) return false;
     }
   }
   return true;

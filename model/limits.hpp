@@ -13,6 +13,7 @@ inline constexpr std::size_t kDevices = 4096;
 inline constexpr std::size_t kNetwork = 100000;   // routers, links, routes
 inline constexpr std::size_t kHops = 1000;        // links of one route
 inline constexpr std::size_t kChanges = 10000;    // of one device or link, during a run
+inline constexpr std::size_t kLayerRuns = 1000;   // of a device
 inline constexpr std::int64_t kCores = 65536;     // of a device
 inline constexpr std::size_t kRatePoints = 1000;  // of a task kind in a profile
 inline constexpr std::size_t kPlanBytes = std::size_t{16} << 20U;  // of its JSON

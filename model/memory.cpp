@@ -22,7 +22,7 @@ std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
 // where a tied matrix is held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
   std::int64_t bytes = 0;
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer)
+  for (const std::int32_t layer : share.layers)
     bytes += t.attention_bytes(layer, share.heads) + t.ffn_bytes(layer, share.columns);
   if (share.embedding) bytes += t.embedding_bytes();
   if (share.head) {
@@ -61,7 +61,7 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
     add(BufferKind::activation, RowCount::rows, columns);
     add(BufferKind::gated, RowCount::rows, architecture.gated ? columns : 0);
     add(BufferKind::partial, RowCount::rows, t.hidden);
-    add(BufferKind::angles, RowCount::rows, heads > 0 && !architecture.learned() ? t.head_dim : 0);
+    add(BufferKind::angles, RowCount::rows, heads > 0 ? t.angle_floats() : 0);
     if (heads > 0) {
       buffers.push_back(
           {.name = {BufferKind::key_value},

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "model/layer_runs.hpp"
 #include "model/storage.hpp"
 #include "model/task_graph.hpp"
 #include "model/transformer.hpp"
@@ -13,7 +14,7 @@ namespace tandem::model {
 
 // What one device holds of the model. Layers it has no share in cost nothing.
 struct Share {
-  Range layers{};          // the layers it takes part in
+  LayerRuns layers{};      // the layers it takes part in
   Range heads{};           // query heads, in each of those layers
   Range columns{};         // FFN columns, in each of those layers
   bool embedding = false;  // holds the embedding matrix

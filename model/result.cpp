@@ -12,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.result/4";
+constexpr std::string_view kSchema = "tandem.result/5";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
@@ -281,6 +281,12 @@ std::string to_json(const Result& result) {
                      {"count", kind.metrics.count},
                      {"total_s", kind.metrics.total_s}});
   }
+  json["communication"] = nullptr;
+  if (result.communication) {
+    json["communication"] = {{"total_s", result.communication->total_s},
+                             {"hidden_s", result.communication->hidden_s},
+                             {"hidden_fraction", result.communication->hidden_fraction()}};
+  }
   json["trace"] = or_null(result.trace);
   return to_text(json);
 }
@@ -292,7 +298,7 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   expect_schema(root, kSchema);
   root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
                     "tokens", "requests", "schedule", "steady", "devices", "links", "task_kinds",
-                    "trace"});
+                    "communication", "trace"});
   Result result;
   result.kind = one_of(root.at("kind"), {"predicted", "measured"});
   result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
@@ -328,6 +334,12 @@ Result parse_result_json(std::string_view text, std::string_view source) {
     return LinkMetrics{.name = link.at("name").text(), .bytes = amount(link, "bytes")};
   });
   result.task_kinds = read_list(root, "task_kinds", read_kind);
+  if (const JsonValue way = root.at("communication"); !way.is_null()) {
+    way.expect_keys({"total_s", "hidden_s", "hidden_fraction"});
+    result.communication =
+        Communication{.total_s = amount(way, "total_s"), .hidden_s = amount(way, "hidden_s")};
+    (void)amount(way, "hidden_fraction");
+  }
   if (const JsonValue trace = root.at("trace"); !trace.is_null()) result.trace = trace.text();
   return result;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The result file, schema "tandem.result/4": the same for predictions and measurements.
+// The result file, schema "tandem.result/5": the same for predictions and measurements.
 
 #include <map>
 #include <optional>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/communication.hpp"
 #include "model/trace.hpp"
 
 namespace tandem::model {
@@ -52,7 +53,8 @@ struct Result {
   std::vector<DeviceMetrics> devices{};
   std::vector<LinkMetrics> links{};
   std::vector<KindResult> task_kinds{};
-  std::optional<std::string> trace{};  // file of the run's trace, beside the result
+  std::optional<Communication> communication{};  // absent without a timeline
+  std::optional<std::string> trace{};            // file of the run's trace, beside the result
 };
 
 // Sets requests and throughput of a run that has only one request, which arrives when its first

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/range.hpp"
+#include "model/layer_runs.hpp"
 
 namespace tandem::model {
 
@@ -28,7 +28,7 @@ enum class BufferKind : std::uint8_t {
   // What tasks use beside their operands; no task names these.
   tokens,  // [rows]                      token ids
   gated,   // [rows, ffn columns]         second operand of a gated FFN
-  angles,  // [rows, head_dim]            cosines and sines of rotary positions
+  angles,  // [rows, angle_floats]        cosines and sines of rotary positions
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 
@@ -70,7 +70,7 @@ struct BufferDeclaration {
   BufferRef name{};
   RowCount rows = RowCount::rows;
   std::int64_t columns = 0;
-  Range layers{0, 1};
+  LayerRuns layers{0, 1};
   ElementFormat format = ElementFormat::f32;
   Lifetime lifetime = Lifetime::step;
   // How many elements it has in one layer.

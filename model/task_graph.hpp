@@ -55,14 +55,16 @@ using TaskIndex = std::int32_t;  // position in TaskGraph::tasks(); with the ste
 enum class TaskKind : std::uint8_t {
   embed,        // y[r] = E[token of r] (+ rows of learned positions, token types)   y: hidden
   fetch,        // as embed, with each row read from the disk: E is not in memory
-  norm,         // y[r] = norm(x[r]); the weight is that of `block`; y may be x
+  norm,         // y[r] = norm(x[r]); the weight is that of `block`; y may be x. Of partial: that of
+                // what the block adds up to (Architecture::sum_norms)
   project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions;
                 // without rope where positions are learned; biases are the architecture's
-  attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`, by the mask
+  attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`, by the mask and
+                // `window`; scale and cap of the scores are the model's
   project_out,  // y[r] = x[r, heads] Wo[heads]               a partial sum over heads
-  ffn_up,       // y[r, columns] = silu(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
+  ffn_up,       // y[r, columns] = act(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
   ffn_down,     // y[r] = x[r, columns] Wdown[columns]        a partial sum over columns
-  add,          // y[r, columns] += x[r, columns]
+  add,          // y[r, columns] += x[r, columns]; of partial to hidden: times residual_scale
   lm_head,      // y[r, columns] = x[r] Whead[columns]; columns: of the vocabulary
   sample,       // the next token of the sequence of row r, from x[r]
   load,         // weight `block` of `layer`, disk to memory (disk lane)
@@ -131,7 +133,8 @@ struct Task {
   // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
   // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
   Range columns{};
-  Range keys = kCausal;  // attend: positions of the keys, in their sequence
+  Range keys = kCausal;     // attend: positions of the keys, in their sequence
+  std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
   BufferRef input{};
   BufferRef output{};
 };

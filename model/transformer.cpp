@@ -1,7 +1,10 @@
 #include "model/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
@@ -58,6 +61,44 @@ std::int64_t norm_parameters(const Transformer& t) {
   return t.architecture().norm_vectors() * t.hidden;
 }
 
+void check_layers(const Transformer& t, const std::vector<bool>& by_layer,
+                  const std::string& field) {
+  check(by_layer.empty() || std::ssize(by_layer) == t.layers, t, field,
+        static_cast<double>(by_layer.size()), "one entry for each of the layers");
+}
+
+// What families of decoders differ in.
+void check_traits(const Transformer& t) {
+  check_layers(t, t.windowed, "the list of windowed layers");
+  check_layers(t, t.unrotated, "the list of layers without positions");
+  check(t.query_growth == 0.0 ||
+            (t.rope_scaling && t.rope_scaling->kind != RopeScaling::Kind::linear),
+        t, "the growth of queries", t.query_growth, "0 without an original context");
+  const bool any = std::ranges::find(t.windowed, true) != t.windowed.end();
+  check(t.window >= (any ? 1 : 0) && t.window <= kMaxSize, t, "the window of attention",
+        static_cast<double>(t.window), "an integer from 1 to 2147483647");
+  check(t.rotary_dims >= 0 && t.rotary_dims <= t.head_dim && t.rotary_dims % 2 == 0, t,
+        "the number of rotated dimensions", static_cast<double>(t.rotary_dims),
+        "an even number up to head_dim");
+  const struct {
+    const char* name;
+    double value;
+    bool may_be_zero;
+  } numbers[] = {{"the windowed layers' rope_theta", t.window_rope_theta, true},
+                 {"the scale of scores", t.attention_scale, true},
+                 {"the scale of the embedding", t.embedding_scale, false},
+                 {"the scale of residuals", t.residual_scale, false},
+                 {"the divisor of logits", t.logit_divisor, false},
+                 {"the cap of scores", t.score_cap, true},
+                 {"the cap of logits", t.logit_cap, true},
+                 {"the growth of queries", t.query_growth, true}};
+  for (const auto& number : numbers) {
+    check(std::isfinite(number.value) &&
+              (number.value > 0.0 || (number.may_be_zero && number.value == 0.0)),
+          t, number.name, number.value, "a positive number");
+  }
+}
+
 void check_rope(const Transformer& t) {
   check(std::isfinite(t.rope_theta) && t.rope_theta > 0.0, t, "rope_theta", t.rope_theta,
         "a positive number");
@@ -66,15 +107,35 @@ void check_rope(const Transformer& t) {
   check(std::isfinite(scaling.factor) && scaling.factor >= 1.0, t, "rope_scaling.factor",
         scaling.factor, "a number of at least 1");
   if (scaling.kind == RopeScaling::Kind::linear) return;
+  check(scaling.original_context >= 1 && scaling.original_context <= kMaxSize, t,
+        "rope_scaling.original_max_position_embeddings",
+        static_cast<double>(scaling.original_context), "an integer from 1 to 2147483647");
+  check(std::isfinite(scaling.attention_factor) && scaling.attention_factor > 0.0F, t,
+        "rope_scaling.attention_factor", scaling.attention_factor, "a positive number");
+  if (scaling.kind == RopeScaling::Kind::yarn) {
+    check(std::isfinite(scaling.slow_turns) && scaling.slow_turns > 0.0 &&
+              std::isfinite(scaling.fast_turns) && scaling.fast_turns >= scaling.slow_turns,
+          t, "rope_scaling.beta_slow", scaling.slow_turns,
+          "a positive number, and beta_fast one at least as large");
+    return;
+  }
+  if (scaling.kind == RopeScaling::Kind::longrope) {
+    for (const auto* factors : {&scaling.short_factors, &scaling.long_factors}) {
+      const char* const field = factors == &scaling.short_factors ? "rope_scaling.short_factor"
+                                                                  : "rope_scaling.long_factor";
+      check(std::ssize(*factors) == t.rotated() / 2, t, field, static_cast<double>(factors->size()),
+            std::to_string(t.rotated() / 2) + " numbers, one for each pair that is rotated");
+      for (const float factor : *factors)
+        check(std::isfinite(factor) && factor > 0.0F, t, field, factor, "positive numbers");
+    }
+    return;
+  }
   check(std::isfinite(scaling.low_frequency_factor) && scaling.low_frequency_factor > 0.0, t,
         "rope_scaling.low_freq_factor", scaling.low_frequency_factor, "a positive number");
   check(std::isfinite(scaling.high_frequency_factor) &&
             scaling.high_frequency_factor > scaling.low_frequency_factor,
         t, "rope_scaling.high_freq_factor", scaling.high_frequency_factor,
         "a number above low_freq_factor");
-  check(scaling.original_context >= 1 && scaling.original_context <= kMaxSize, t,
-        "rope_scaling.original_max_position_embeddings",
-        static_cast<double>(scaling.original_context), "an integer from 1 to 2147483647");
 }
 
 // `rows`: what rows of the matrix are as long as.
@@ -90,8 +151,8 @@ void check_format(const Transformer& t, WeightFormat format, const std::string& 
 
 void check_formats(const Transformer& t) {
   const auto check_one = [&](WeightMatrix matrix, WeightFormat format) {
-    // A device's part of these is of whole heads, or of whole blocks of columns.
-    if (matrix == WeightMatrix::out) return check_format(t, format, "head_dim", t.head_dim);
+    if (matrix == WeightMatrix::out)
+      return check_format(t, format, "heads * head_dim", t.heads * t.head_dim);
     if (matrix == WeightMatrix::down)
       return check_format(t, format, "the intermediate size", t.intermediate);
     check_format(t, format, "the hidden size", t.hidden);
@@ -148,6 +209,7 @@ void Transformer::validate() const {
   check(std::isfinite(norm_epsilon) && norm_epsilon > 0.0 && norm_epsilon < 1.0, *this,
         "norm_epsilon", norm_epsilon, "a number between 0 and 1");
   check_rope(*this);
+  check_traits(*this);
   check(bos_token >= -1 && bos_token <= kMaxSize, *this, "bos_token_id",
         static_cast<double>(bos_token), "a token id, or none");
   for (const std::int64_t token : eos_tokens) {
@@ -177,22 +239,25 @@ Range Transformer::kv_heads_for(Range query_heads) const {
 
 std::int64_t Transformer::attention_parameters(Range query_heads) const {
   const Architecture& a = architecture();
-  if (query_heads.empty()) return a.post_norm() ? norm_parameters(*this) : 0;
+  const std::int64_t sum_norm = a.sum_norms ? norm_parameters(*this) : 0;
+  if (query_heads.empty()) return sum_norm + (a.post_norm() ? norm_parameters(*this) : 0);
   const std::int64_t q = query_heads.size() * head_dim;
   const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
   std::int64_t biases = 0;
   if (a.qkv_bias) biases += q + 2 * kv;
   if (a.out_bias && query_heads.begin == 0) biases += hidden;
-  return 2 * hidden * (q + kv) + biases + norm_parameters(*this);
+  const std::int64_t head_norms = a.head_norms ? 2 * head_dim : 0;
+  return 2 * hidden * (q + kv) + biases + head_norms + sum_norm + norm_parameters(*this);
 }
 
 std::int64_t Transformer::ffn_parameters(Range columns) const {
   const Architecture& a = architecture();
-  if (columns.empty()) return a.post_norm() ? norm_parameters(*this) : 0;
+  const std::int64_t sum_norm = a.sum_norms ? norm_parameters(*this) : 0;
+  if (columns.empty()) return sum_norm + (a.post_norm() ? norm_parameters(*this) : 0);
   std::int64_t biases = 0;
   if (a.ffn_bias) biases = (ffn_matrices() - 1) * columns.size();
   if (a.ffn_bias && columns.begin == 0) biases += hidden;
-  return ffn_matrices() * hidden * columns.size() + biases + norm_parameters(*this);
+  return ffn_matrices() * hidden * columns.size() + biases + sum_norm + norm_parameters(*this);
 }
 
 std::int64_t Transformer::embedding_parameters() const {
@@ -213,11 +278,18 @@ std::int64_t Transformer::parameters() const {
 Transformer Transformer::first_layers(std::int64_t count) const {
   Transformer first = *this;
   first.layers = count;
+  for (std::vector<bool>* const by_layer : {&first.windowed, &first.unrotated}) {
+    if (!by_layer->empty()) by_layer->resize(static_cast<std::size_t>(count));
+  }
   for (const auto& [place, format] : formats.exceptions()) {
     if (place.first >= count)
       first.formats.set(place.second, place.first, formats.of(place.second));
   }
   return first;
+}
+
+bool Transformer::layers_alike() const {
+  return formats.exceptions().empty() && std::ranges::find(windowed, true) == windowed.end();
 }
 
 std::vector<WeightFormat> Transformer::formats_used() const {
@@ -230,12 +302,34 @@ std::vector<WeightFormat> Transformer::formats_used() const {
   return used;
 }
 
-std::int64_t Transformer::column_block() const {
-  std::int64_t longest = block_of(formats.of(WeightMatrix::down)).elements;
+namespace {
+
+// Of `matrix`, in any layer.
+std::int64_t longest_block(const WeightFormats& formats, WeightMatrix matrix) {
+  std::int64_t longest = block_of(formats.of(matrix)).elements;
   for (const auto& [place, format] : formats.exceptions()) {
-    if (place.second == WeightMatrix::down) longest = std::max(longest, block_of(format).elements);
+    if (place.second == matrix) longest = std::max(longest, block_of(format).elements);
   }
   return longest;
+}
+
+}  // namespace
+
+std::int64_t Transformer::column_block() const {
+  return longest_block(formats, WeightMatrix::down);
+}
+
+Range Transformer::out_columns(std::int32_t layer, Range query_heads) const {
+  const std::int64_t block = block_of(format_of(WeightMatrix::out, layer)).elements;
+  const std::int64_t begin = query_heads.begin * head_dim;
+  const std::int64_t end = query_heads.end * head_dim;
+  if (query_heads.empty()) return {0, 0};
+  return {static_cast<std::int32_t>(begin / block * block),
+          static_cast<std::int32_t>((end + block - 1) / block * block)};
+}
+
+std::int64_t Transformer::head_unit() const {
+  return std::lcm(head_dim, longest_block(formats, WeightMatrix::out)) / head_dim;
 }
 
 // Norms and biases are what parameters there are beside the matrices, f32.
@@ -246,7 +340,8 @@ std::int64_t Transformer::attention_bytes(std::int32_t layer, Range query_heads)
   const std::int64_t kv = kv_heads_for(query_heads).size() * head_dim;
   const auto row = [&](WeightMatrix matrix) { return row_bytes(format_of(matrix, layer), hidden); };
   return q * row(WeightMatrix::query) + kv * (row(WeightMatrix::key) + row(WeightMatrix::value)) +
-         hidden * row_bytes(format_of(WeightMatrix::out, layer), q) +
+         hidden * row_bytes(format_of(WeightMatrix::out, layer),
+                            out_columns(layer, query_heads).size()) +
          row_bytes(WeightFormat::f32, all - 2 * hidden * (q + kv));
 }
 

@@ -22,14 +22,26 @@ enum class DType { f32, f16, bf16 };
 [[nodiscard]] std::int64_t size_of(DType dtype);        // bytes an element
 
 // Position scaling of RoPE. `linear` divides positions by `factor` (Chen et al. 2023); `llama3`
-// is Llama 3.1's frequency-dependent rule (low/high frequency factors, original context).
+// is Llama 3.1's frequency-dependent rule (low/high frequency factors, original context); `yarn`
+// (Peng et al. 2023) divides slow frequencies by `factor`, those that turn less than `slow_turns`
+// times in the original context, keeps those that turn more than `fast_turns` times, and goes
+// linearly, by pairs, between; `longrope` (Ding et al. 2024) divides each frequency by a factor of
+// its own, of two lists: long_factors for runs that reserve more positions than the original
+// context, else short_factors.
 struct RopeScaling {
-  enum class Kind { linear, llama3 };
+  enum class Kind { linear, llama3, yarn, longrope };
   Kind kind = Kind::linear;
   double factor = 1.0;
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   std::int64_t original_context = 8192;
+  double fast_turns = 32.0;
+  double slow_turns = 1.0;
+  bool whole_pairs = true;  // yarn goes from pair to pair, its bounds rounded
+  // Of 32 bits, as files have them. Cosines and sines are multiplied by attention_factor.
+  float attention_factor = 1.0F;
+  std::vector<float> short_factors{};  // [rotated / 2]
+  std::vector<float> long_factors{};
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -50,6 +62,20 @@ struct Transformer {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling{};
+  std::int64_t rotary_dims = 0;  // of a head, its first, that are rotated; 0: all
+  // Attention of some layers sees the last `window` positions alone, a row's own among them.
+  std::int64_t window = 0;         // 0: of no layer
+  std::vector<bool> windowed{};    // by layer; empty: none is
+  double window_rope_theta = 0.0;  // windowed layers have this base and no scaling; 0: the others'
+  std::vector<bool> unrotated{};   // by layer: those without positions; empty: none is
+  double attention_scale = 0.0;    // by which scores are multiplied; 0: 1 / sqrt(head_dim)
+  double embedding_scale = 1.0;    // embedding times this
+  double residual_scale = 1.0;     // what a block adds to the residual stream, times this
+  double logit_divisor = 1.0;      // logits divided by this
+  double score_cap = 0.0;          // c tanh(x / c) of scores; 0: as they are
+  // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / original context)).
+  double query_growth = 0.0;
+  double logit_cap = 0.0;                  // the same of logits, after the division
   std::int64_t bos_token = -1;             // -1: none
   std::vector<std::int64_t> eos_tokens{};  // empty: none
   // How the weights are kept in memory, on disk and on the wire: a choice, which no config.json
@@ -65,6 +91,33 @@ struct Transformer {
 
   // How many query heads share one key/value head.
   [[nodiscard]] std::int64_t group() const { return heads / kv_heads; }
+  // How many positions before and with its own a row of `layer` sees; 0: all.
+  [[nodiscard]] std::int64_t window_of(std::int32_t layer) const {
+    return layer >= 0 && static_cast<std::size_t>(layer) < windowed.size() &&
+                   windowed[static_cast<std::size_t>(layer)]
+               ? window
+               : 0;
+  }
+  // Whether queries and keys of `layer` are rotated.
+  [[nodiscard]] bool rotates(std::int32_t layer) const {
+    return !architecture().learned() &&
+           !(layer >= 0 && static_cast<std::size_t>(layer) < unrotated.size() &&
+             unrotated[static_cast<std::size_t>(layer)]);
+  }
+  // Whether every layer takes as long as the first.
+  [[nodiscard]] bool layers_alike() const;
+  // The dimensions of a head that are rotated.
+  [[nodiscard]] std::int64_t rotated() const { return rotary_dims > 0 ? rotary_dims : head_dim; }
+  // Whether a run that reserves `positions` in all rotates by long_factors.
+  [[nodiscard]] bool rotates_long(std::int64_t positions) const {
+    return rope_scaling && rope_scaling->kind == RopeScaling::Kind::longrope &&
+           positions > rope_scaling->original_context;
+  }
+  // Floats of cosines and sines that a row needs: twice those of a head if windowed layers have
+  // their own base.
+  [[nodiscard]] std::int64_t angle_floats() const {
+    return architecture().learned() ? 0 : rotated() * (window_rope_theta > 0.0 ? 2 : 1);
+  }
   // How many matrices the FFN has: 3 with a gate (SwiGLU), 2 without.
   [[nodiscard]] std::int64_t ffn_matrices() const;
   // The key/value heads that query heads `heads` attend to. With a range that is not a multiple of
@@ -100,6 +153,12 @@ struct Transformer {
   [[nodiscard]] std::vector<WeightFormat> formats_used() const;
   // What a device's FFN columns are multiples of, but for the last: the longest block of `down`.
   [[nodiscard]] std::int64_t column_block() const;
+  // The columns of `out` that a device with these heads stores in `layer`: theirs, and what whole
+  // blocks of the format have besides.
+  [[nodiscard]] Range out_columns(std::int32_t layer, Range query_heads) const;
+  // Shares of so many heads, from a multiple of it on, store nothing besides:
+  // lcm(head_dim, block) / head_dim.
+  [[nodiscard]] std::int64_t head_unit() const;
   // The bytes of one layer's attention and FFN, as above, in their formats; columns that end within
   // a block take all of it.
   [[nodiscard]] std::int64_t attention_bytes(std::int32_t layer, Range query_heads) const;

@@ -6,7 +6,9 @@
 //   a
 //     format of its own;
 //   - norms, biases, learned positions and token types are f32, as are activations and the cache;
-//   - a row of a block format is whole blocks, and so is every device's part of a row.
+//   - a row of a block format is whole blocks, and so is every device's part of a row as it is
+//     stored: heads whose part of `out` begins or ends within a block have that block whole
+//     (Transformer::out_columns), and what lies outside is multiplied with zeros.
 
 #include <array>
 #include <cstdint>
@@ -19,13 +21,39 @@
 
 namespace tandem::model {
 
-// q8_0: blocks of 32 weights, an f16 scale and 32 signed bytes; q4_0: blocks of 32, an f16 scale
-// and 16 bytes, the first 16 weights in the low halves, the others in the high ones, each less 8;
-// both as ggml has them (ggml-common.h, block_q8_0 and block_q4_0).
-enum class WeightFormat : std::uint8_t { f32, f16, bf16, q8_0, q4_0 };
+// Block formats are ggml's (ggml-common.h, block_q8_0 and so on). Of 32 weights:
+//   q8_0    an f16 scale and 32 signed bytes
+//   q4_0    an f16 scale and 16 bytes, the first 16 weights in the low halves, the others in the
+//           high ones, each less 8
+//   q4_1    a scale, a least number and 16 bytes; q5_0, q5_1 as q4_0 and q4_1 with a fifth bit a
+//           weight, 4 bytes; iq4_nl: as q4_0, but halves are indices of 16 uneven numbers
+// Of 256, which share f16 scales of their parts' integer scales:
+//   q2_k, q4_k, q5_k   16, 8 and 8 parts with scale and least number; 2, 4 and 5 bits a weight
+//   q3_k, q6_k         16 parts with a scale; 3 and 6 bits a weight
+//   iq4_xs             8 parts as of iq4_nl, with integer scales
+enum class WeightFormat : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs
+};
 
-inline constexpr std::array kWeightFormats{WeightFormat::f32, WeightFormat::f16, WeightFormat::bf16,
-                                           WeightFormat::q8_0, WeightFormat::q4_0};
+inline constexpr std::array kWeightFormats{
+    WeightFormat::f32,  WeightFormat::f16,    WeightFormat::bf16,  WeightFormat::q8_0,
+    WeightFormat::q4_0, WeightFormat::q4_1,   WeightFormat::q5_0,  WeightFormat::q5_1,
+    WeightFormat::q2_k, WeightFormat::q3_k,   WeightFormat::q4_k,  WeightFormat::q5_k,
+    WeightFormat::q6_k, WeightFormat::iq4_nl, WeightFormat::iq4_xs};
 
 struct FormatBlock {
   std::int64_t elements = 1;
@@ -42,7 +70,26 @@ struct FormatBlock {
     case WeightFormat::q8_0:
       return {32, 34};
     case WeightFormat::q4_0:
+    case WeightFormat::iq4_nl:
       return {32, 18};
+    case WeightFormat::q4_1:
+      return {32, 20};
+    case WeightFormat::q5_0:
+      return {32, 22};
+    case WeightFormat::q5_1:
+      return {32, 24};
+    case WeightFormat::q2_k:
+      return {256, 84};
+    case WeightFormat::q3_k:
+      return {256, 110};
+    case WeightFormat::q4_k:
+      return {256, 144};
+    case WeightFormat::q5_k:
+      return {256, 176};
+    case WeightFormat::q6_k:
+      return {256, 210};
+    case WeightFormat::iq4_xs:
+      return {256, 136};
   }
   return {1, 4};
 }
@@ -56,10 +103,36 @@ struct FormatBlock {
 // Whether products read inputs in 8 bits, and sum integers: part of what a product with such
 // weights is, on every machine (exec/kernels/integer_product.hpp). Others read f32.
 [[nodiscard]] constexpr bool multiplies_integers(WeightFormat format) {
-  return format == WeightFormat::q8_0 || format == WeightFormat::q4_0;
+  return format == WeightFormat::q8_0 || format == WeightFormat::q4_0 ||
+         format == WeightFormat::q4_k || format == WeightFormat::q5_k ||
+         format == WeightFormat::q6_k;
 }
 
-// "f32", "f16", "bf16", "q8_0", "q4_0": names of flags and files.
+// Whether models are put into the format. Others are read where files have them.
+[[nodiscard]] constexpr bool is_for_writing(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::f32:
+    case WeightFormat::f16:
+    case WeightFormat::bf16:
+    case WeightFormat::q8_0:
+    case WeightFormat::q4_0:
+    case WeightFormat::q5_0:
+    case WeightFormat::q5_1:
+    case WeightFormat::q4_k:
+    case WeightFormat::q5_k:
+    case WeightFormat::q6_k:
+      return true;
+    case WeightFormat::q4_1:
+    case WeightFormat::q2_k:
+    case WeightFormat::q3_k:
+    case WeightFormat::iq4_nl:
+    case WeightFormat::iq4_xs:
+      return false;
+  }
+  return false;
+}
+
+// "f32", "f16", "q8_0", "q4_k": names of flags and files, as of the enumerators.
 [[nodiscard]] std::string_view to_string(WeightFormat format);
 // Nothing if `name` is none of them.
 [[nodiscard]] std::optional<WeightFormat> find_weight_format(std::string_view name);

@@ -12,7 +12,8 @@ namespace tandem::model {
 // of the task, C FFN columns, V vocabulary rows, c columns; e = 4 bytes an element, or
 // what the format of a matrix has. A matrix [a, b] applied to r rows is 2 r a b flops and streams
 // e a b bytes, each reused by r rows.
-// Softmax, RoPE, activations and biases are ignored: at most a percent of the matrices they follow.
+// Softmax, RoPE, activations, biases and the norms, scales and caps of heads, scores and logits are
+// ignored: at most a percent of the matrices they follow.
 namespace {
 
 constexpr double kE = kElementBytes;
@@ -94,6 +95,13 @@ double visible_keys(std::int64_t past, std::int64_t first, std::int64_t last, Ra
          static_cast<double>(full_rows) * static_cast<double>(end - begin);
 }
 
+// Of these, those in the last `window` positions up to each row's own: 0, all of them.
+double visible_keys(std::int64_t past, Range rows, Range keys, std::int64_t window) {
+  const double before = visible_keys(past, rows.begin, rows.end, keys);
+  if (window == 0) return before;
+  return before - visible_keys(past - window, rows.begin, rows.end, keys);
+}
+
 // Keys of a segment that each of its rows sees without a causal mask.
 double all_keys(const Segment& segment, Range keys) {
   return keys.intersect({0, segment.past + segment.rows}).size();
@@ -103,6 +111,7 @@ double all_keys(const Segment& segment, Range keys) {
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context
 //   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
+// A window bounds n_i, not what the cache keeps.
 // so that flops = streamed * intensity / 2, as for matrices. Rows share keys within a segment only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   const double d = static_cast<double>(t.head_dim);
@@ -117,9 +126,12 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
         std::min<std::int64_t>(task.rows.end - segment_begin, std::int64_t{segment.rows});
     segment_begin += segment.rows;
     if (first >= last) continue;
-    const double keys = t.architecture().mask == Mask::causal
-                            ? visible_keys(segment.past, first, last, task.keys)
-                            : static_cast<double>(last - first) * all_keys(segment, task.keys);
+    const double keys =
+        t.architecture().mask == Mask::causal
+            ? visible_keys(segment.past,
+                           {static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)},
+                           task.keys, task.window)
+            : static_cast<double>(last - first) * all_keys(segment, task.keys);
     keys_total += keys;
     keys_streamed += keys / static_cast<double>(last - first);
   }
@@ -184,8 +196,9 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
     }
     case TaskKind::attend:
       return attention(t, batch, task);
-    case TaskKind::project_out:  // [H d, h]
-      return matrix(r, c * d, h, format(WeightMatrix::out));
+    case TaskKind::project_out:  // [H d, h], and zeros up to whole blocks
+      return matrix(r, t.out_columns(task.layer, task.columns).size(), h,
+                    format(WeightMatrix::out));
     case TaskKind::ffn_up:  // [h, C] for gate and for up
       if (!t.architecture().gated) return matrix(r, h, c, format(WeightMatrix::up));
       return matrices(r, h,

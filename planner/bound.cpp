@@ -11,6 +11,7 @@
 #include "planner/partition/division.hpp"
 #include "planner/partition/equation5.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/stages.hpp"
 #include "planner/window_search.hpp"
 
 namespace tandem::planner {
@@ -227,8 +228,10 @@ double step_bound(const Plan& plan, const model::Batch& batch) {
 std::optional<RequestBound> request_bound(const Plan& plan) {
   const Strategy& strategy = find_strategy(plan.strategy);
   if (!strategy.splits && !strategy.splits_layers) return std::nullopt;
+  // Groups divide layers, which the bound of pipelines takes to be whole.
+  if (strategy.splits_layers && has_groups(plan)) return std::nullopt;
   // The bound takes all layers to be alike.
-  if (!plan.model.formats.exceptions().empty()) return std::nullopt;
+  if (!plan.model.layers_alike()) return std::nullopt;
   RequestBound bound{.planned_s = predicted_request_time(plan)};
   bound.lower_bound_s = step_bound(plan, prompt_batch(plan.workload));
   // A step grows with its context as the straggler of some split does, convex: all of them take at

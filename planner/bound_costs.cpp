@@ -54,7 +54,8 @@ double LeastCosts::ffn(DeviceIndex device, std::int64_t columns) const {
 }
 
 double LeastCosts::add(DeviceIndex device) const {
-  return tasks(device, [&](DeviceTasks& t) { t.add_rows(0, whole_range(rows()), {}); });
+  return tasks(device,
+               [&](DeviceTasks& t) { t.add_rows(WeightBlock::ffn, 0, whole_range(rows()), {}); });
 }
 
 double LeastCosts::ends(DeviceIndex device) const {

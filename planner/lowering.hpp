@@ -20,7 +20,8 @@ struct Strategy {
   // Whether heads and FFN columns are split over all devices, which an all-reduce joins. If not,
   // the master holds everything, and a plan's partition and allreduce are empty.
   bool splits = false;
-  // Whether whole layers are split over the devices: then a plan has a partition, but no allreduce.
+  // Whether runs of layers are split over the devices, in stages (strategy/stages.hpp): then a plan
+  // has a partition, and an allreduce only where a stage is of several devices.
   bool splits_layers = false;
   // Whether every device holds all heads and columns of all layers. A plan then has no partition,
   // but an allreduce, by which devices tell each other what they computed.
@@ -38,7 +39,7 @@ struct Strategy {
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
 
-  // Whether a plan has an allreduce and a layout.
+  // Whether every plan has an allreduce and a layout.
   [[nodiscard]] bool joins() const { return splits || replicates; }
 
   // The graph of one step: its tasks, and the announcements that devices must wait for which would

@@ -4,6 +4,7 @@
 #include "model/limits.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -84,6 +85,11 @@ void check_steps(const Plan& plan) {
     throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
                 " steps in flight with strategy '" + plan.strategy +
                 "', whose devices all work on one step: expected 1" + kRemedy);
+  }
+  if (has_rounds(plan)) {
+    throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
+                " steps in flight, but a step goes round several times: expected 1; plan with "
+                "'--in-flight 1' or '--rounds 1'");
   }
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (!plan.devices[d].window.streams()) continue;
@@ -197,13 +203,14 @@ void Plan::validate() const {
     throw Error("plan: partition '" + partition + "': expected " + (divides ? "a name" : "none") +
                 " with strategy '" + strategy + "'" + kRemedy);
   }
-  check_allreduce(*this, lowering.joins());
-  check_layout(*this, lowering.joins());
+  check_allreduce(*this, joins(*this));
+  check_layout(*this, joins(*this));
   check_tiles(*this, lowering);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;
-    check_within(share.layers, model.layers, subject + ": layers");
+    for (std::size_t run = 0; run < share.layers.run_count(); ++run)
+      check_within(share.layers.run(run), model.layers, subject + ": layers");
     check_within(share.heads, model.heads, subject + ": heads");
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
     check_blocks(*this, share.columns, subject);

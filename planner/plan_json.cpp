@@ -63,6 +63,14 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, N>& names, const 
 
 Json to_json(Range range) { return Json::array({range.begin, range.end}); }
 
+// One run as a range, several as a list of them.
+Json to_json(const model::LayerRuns& layers) {
+  if (layers.run_count() == 1) return to_json(layers.run(0));
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < layers.run_count(); ++i) runs.push_back(to_json(layers.run(i)));
+  return runs;
+}
+
 Json to_json(const model::MemoryUse& memory) {
   return {{"weights", memory.weights},
           {"kv_cache", memory.kv_cache},
@@ -189,6 +197,18 @@ Range read_range(const JsonValue& value) {
   return range;
 }
 
+model::LayerRuns read_layers(const JsonValue& value) {
+  if (value.size(limits::kLayerRuns) == 0 || !value.at(0).is_array()) return read_range(value);
+  std::vector<Range> runs;
+  for (std::size_t i = 0; i < value.size(limits::kLayerRuns); ++i) {
+    const Range run = read_range(value.at(i));
+    if (run.empty() || (!runs.empty() && runs.back().end >= run.begin))
+      value.at(i).fail("runs of layers that ascend and do not touch");
+    runs.push_back(run);
+  }
+  return model::LayerRuns(runs);
+}
+
 model::MemoryUse read_memory(const JsonValue& value) {
   value.expect_keys({"weights", "kv_cache", "activations", "buffers", "program"});
   const auto bytes = [&](std::string_view key) {
@@ -301,7 +321,10 @@ model::Cluster read_cluster(const JsonValue& value) {
 
 model::WeightFormat read_format(const JsonValue& name) {
   const auto format = model::find_weight_format(name.text());
-  if (!format) name.fail("f32, f16, bf16, q8_0 or q4_0");
+  std::string known;
+  for (const model::WeightFormat one : model::kWeightFormats)
+    known += (known.empty() ? "one of " : ", ") + std::string(to_string(one));
+  if (!format) name.fail(known);
   return *format;
 }
 
@@ -371,7 +394,7 @@ void read_device_plan(const JsonValue& value, const std::string& subject, Plan& 
   if (value.at("name").text() != expected) {
     value.at("name").fail("\"" + expected + "\", as cluster.devices has it");
   }
-  plan.devices.push_back({.share = {.layers = read_range(value.at("layers")),
+  plan.devices.push_back({.share = {.layers = read_layers(value.at("layers")),
                                     .heads = read_range(value.at("heads")),
                                     .columns = read_range(value.at("columns")),
                                     .embedding = value.at("embedding").boolean(),

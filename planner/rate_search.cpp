@@ -5,6 +5,7 @@
 #include "planner/partition/layers.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -27,15 +28,6 @@ void add(model::Ring& sum, const model::Ring& ring, double times) {
 // Steps of a request after its prompt's.
 double later_steps(const Plan& plan) { return static_cast<double>(plan.workload.steps() - 1); }
 
-// What a typical request takes in all, with those that share its steps.
-model::Ring request_ring(const Plan& plan) {
-  model::Ring sum;
-  const auto sequences = static_cast<double>(std::max<std::int64_t>(1, in_a_step(plan.reserved())));
-  add(sum, ring_of(plan, 0, plan.workload.prompt_tokens), sequences);
-  if (later_steps(plan) > 0.0) add(sum, typical_ring(plan), later_steps(plan));
-  return sum;
-}
-
 // A plan like that of `budget`, whose model has so many layers for every device.
 Plan probe(const Plan& outline, std::int64_t layers) {
   Plan plan = outline;
@@ -48,8 +40,18 @@ Plan probe(const Plan& outline, std::int64_t layers) {
   return plan;
 }
 
+}  // namespace
+
+model::Ring request_ring(const Plan& plan) {
+  model::Ring sum;
+  const auto sequences = static_cast<double>(std::max<std::int64_t>(1, in_a_step(plan.reserved())));
+  add(sum, ring_of(plan, 0, plan.workload.prompt_tokens), sequences);
+  if (later_steps(plan) > 0.0) add(sum, typical_ring(plan), later_steps(plan));
+  return sum;
+}
+
 // All layers are alike, so devices with one and with two layers tell what any number takes.
-ChainProblem chain_of(const Budget& budget) {
+ChainProblem chain_problem(const Budget& budget) {
   const Plan& plan = budget.plan();
   const Plan one = probe(plan, 1);
   const std::vector<model::DeviceIndex> order = stage_order(one);
@@ -78,14 +80,12 @@ ChainProblem chain_of(const Budget& budget) {
   return problem;
 }
 
-}  // namespace
-
 double request_period(const Plan& plan) {
   return model::token_period(request_ring(plan), samples_in_flight(plan));
 }
 
 std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
-  const std::optional<ChainSplit> split = fastest_chain(chain_of(budget));
+  const std::optional<ChainSplit> split = fastest_chain(chain_problem(budget));
   if (!split) return std::nullopt;
   Plan plan = budget.plan();
   plan.devices.clear();
@@ -99,13 +99,14 @@ std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
   return layer_shares(plan.model, order, plan.master, layers);
 }
 
-RateBound rate_bound(const Plan& plan) {
+std::optional<RateBound> rate_bound(const Plan& plan) {
+  if (has_groups(plan)) return std::nullopt;
   Plan outline = plan;
   outline.devices.clear();
   std::vector<double> exchange;
   for (const DevicePlan& device : plan.devices) exchange.push_back(device.memory.buffers);
   RateBound bound{.planned_s = request_period(plan)};
-  const std::optional<ChainSplit> split = fastest_chain(chain_of(Budget(outline, exchange)));
+  const std::optional<ChainSplit> split = fastest_chain(chain_problem(Budget(outline, exchange)));
   bound.lower_bound_s = split ? std::min(bound.planned_s, split->bound_s) : bound.planned_s;
   bound.exact = split && split->exact;
   return bound;

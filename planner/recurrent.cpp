@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -50,6 +52,59 @@ model::RingBottleneck most_loaded(const model::Cluster& cluster,
   return most;
 }
 
+// Of stages that are groups: each one's time is that from the message that its root gets to the one
+// that it sends, as its devices wait for each other. What they send one another is within it, and
+// is told as what loads a link or a channel.
+model::Ring group_ring(const Plan& plan, const model::TaskGraph& graph,
+                       const std::vector<Span>& spans) {
+  model::Ring ring;
+  std::vector<model::DeviceIndex> roots;
+  const std::vector<Stage> made = stages(plan);
+  if (made.front().root != plan.master) {
+    ring.stages.push_back(
+        {.name = plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name});
+    roots.push_back(plan.master);
+  }
+  for (const Stage& stage : made) {
+    std::string name;
+    for (const model::DeviceIndex device : stage.devices)
+      name +=
+          (name.empty() ? "" : "+") + plan.cluster.devices()[static_cast<std::size_t>(device)].name;
+    ring.stages.push_back({.name = name});
+    roots.push_back(stage.root);
+  }
+  std::vector<Span> messages;
+  std::vector<Span> between;  // stages, in order
+  double end = 0.0;
+  for (const Span& span : spans) {
+    end = std::max(end, span.end);
+    if (span.lane == model::LaneKind::channel) messages.push_back(span);
+  }
+  std::ranges::sort(messages, {}, &Span::task);
+  for (const Span& span : messages) {
+    const model::Task& task = graph.tasks()[static_cast<std::size_t>(span.task)];
+    const std::size_t next = between.size() + 1;
+    if (next > roots.size() || is_announcement(task) ||
+        task.input.kind != model::BufferKind::hidden)
+      continue;
+    if (task.device == roots[next - 1] && task.peer == roots[next % roots.size()])
+      between.push_back(span);
+  }
+  double begin = 0.0;
+  for (std::size_t i = 0; i < between.size(); ++i) {
+    const model::Route& route = plan.cluster.route(between[i].device, between[i].peer);
+    model::RingStage& stage = ring.stages[i];
+    stage.compute_s += between[i].start - begin;
+    stage.latency_s = route.latency.value();
+    stage.wire_s = between[i].bytes / route.bandwidth.value();
+    stage.overhead_s =
+        std::max(0.0, between[i].end - between[i].start - stage.wire_s - stage.latency_s);
+    begin = between[i].end;
+  }
+  ring.stages[between.size() % ring.stages.size()].compute_s += end - begin;
+  return ring;
+}
+
 }  // namespace
 
 model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
@@ -73,6 +128,23 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   model::RunRecorder recorder(plan.cluster, plan.master, true);
   evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);
 
+  if (has_groups(plan)) {
+    // What a stage takes does not depend on when it is told of the step.
+    const model::TaskGraph untold = strategy.tasks(plan, batch);
+    model::OneStep alone(untold);
+    model::RunRecorder stages_alone(plan.cluster, plan.master, true);
+    evaluate_analytic(plan.cluster, plan.cost_model(), alone, stages_alone);
+    model::Ring ring = group_ring(plan, untold, stages_alone.trace().spans);
+    double end = 0.0;
+    std::vector<Span> messages;
+    for (const Span& span : recorder.trace().spans) {
+      end = std::max(end, span.lane == model::LaneKind::cpu ? span.end : 0.0);
+      if (span.lane == model::LaneKind::channel) messages.push_back(span);
+    }
+    ring.other = most_loaded(plan.cluster, messages);
+    ring.delay_s = end - round_time(ring);
+    return ring;
+  }
   model::Ring ring;
   std::vector<std::size_t> place(plan.devices.size(), plan.devices.size());
   for (const model::DeviceIndex device : stage_order(plan)) {

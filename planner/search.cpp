@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/error.hpp"
+#include "planner/group_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/galaxy.hpp"
@@ -11,8 +12,10 @@
 #include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
+#include "planner/phase_search.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/share_candidates.hpp"
+#include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
 
@@ -51,10 +54,6 @@ void check_window(const Request& request) {
     throw Error("retain " + std::to_string(*retain) +
                 ": expected none with window all, which keeps every block; leave it out");
   }
-}
-
-model::DeviceIndex master_of(const Request& request) {
-  return request.master.empty() ? 0 : request.cluster.find(request.master);
 }
 
 // The plan without shares.
@@ -138,9 +137,8 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
   return lines;
 }
 
-using Answer = std::variant<Plan, Infeasible>;
-
-std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& strategy) {
+std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& strategy,
+                                           const Groups& groups) {
   // Devices beyond the heads get FFN columns alone.
   const std::int64_t parts = std::max(plan.model.heads, plan.model.intermediate);
   const std::string platform =
@@ -151,7 +149,9 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
                       " attention heads and " + std::to_string(plan.model.intermediate) +
                       " FFN columns in " + plan.model.name + remedy};
   }
-  if (strategy.splits_layers && plan.cluster.size() > plan.model.layers) {
+  const auto stages = groups.empty() ? static_cast<std::int64_t>(plan.cluster.size())
+                                     : static_cast<std::int64_t>(groups.size());
+  if (strategy.splits_layers && stages > plan.model.layers) {
     return Infeasible{platform + " but only " + std::to_string(plan.model.layers) + " layers in " +
                       plan.model.name + remedy};
   }
@@ -168,13 +168,15 @@ double beyond_shares(const Plan& plan, std::size_t d, const model::MemoryUse& us
 
 // That, by device, if every device takes part in everything: about what any shares need. Shares are
 // sought within it, before their own graphs can tell.
-std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
+std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int32_t rounds,
+                                   const Groups& groups) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
-      strategy.replicates ? whole_shares(plan)
+      !groups.empty()       ? even_group_shares(plan, groups)
+      : strategy.replicates ? whole_shares(plan)
       : strategy.splits_layers
           ? layer_shares(plan.model, stage_order(plan), plan.master,
-                         proportional_shares(alike, plan.model.layers))
+                         proportional_shares(alike, plan.model.layers), rounds)
           : to_shares(plan.model, plan.master,
                       strategy.splits ? proportional_split(plan.model, alike) : master_alone(plan));
   plan.devices.clear();
@@ -190,12 +192,15 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy) {
 class Search {
  public:
   Search(const Request& request, const Strategy& strategy, const Sums& sums)
-      : request_(&request), strategy_(&strategy), outline_(outline(request, strategy, sums)) {}
+      : request_(&request), strategy_(&strategy), outline_(outline(request, strategy, sums)) {
+    if (!request.groups.empty())
+      groups_ = parse_groups(request.groups, outline_.cluster, outline_.master);
+  }
 
   Answer run() && {
-    if (std::optional<Infeasible> no = too_many_devices(outline_, *strategy_))
+    if (std::optional<Infeasible> no = too_many_devices(outline_, *strategy_, groups_))
       return std::move(*no);
-    exchange_ = exchange_bytes(outline_, *strategy_);
+    exchange_ = exchange_bytes(outline_, *strategy_, request_->rounds.value_or(1), groups_);
     const std::optional<std::int32_t> blocks = request_->window.blocks;
     bool streams = blocks.value_or(0) > 0;
     if (streams && !strategy_->streams) {
@@ -234,8 +239,7 @@ class Search {
                                 : std::numeric_limits<double>::infinity();
       };
     }
-    const ShareCandidates found =
-        find_shares(outline_, *strategy_, budget, streamed, request_->objective);
+    const ShareCandidates found = candidates(budget, streamed);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
       std::string no = budget.shortage(shares);
@@ -260,6 +264,14 @@ class Search {
       }
     }
     return best_ ? found.memory_binds : lacks;
+  }
+
+  [[nodiscard]] ShareCandidates candidates(const Budget& budget, const SplitTime& streamed) const {
+    if (groups_.empty()) return find_shares(outline_, *strategy_, budget, streamed, *request_);
+    GroupCandidates found = group_candidates(outline_, groups_, budget, *request_);
+    ShareCandidates all{.shares = std::move(found.shares), .memory_binds = true};
+    if (all.shares.empty()) all.shares.push_back(std::move(found.first));
+    return all;
   }
 
   using Choices = std::vector<std::vector<Window>>;
@@ -330,15 +342,24 @@ class Search {
   const Request* request_;
   const Strategy* strategy_;
   Plan outline_;                  // without shares
+  Groups groups_{};               // of the request
   std::vector<double> exchange_;  // by device
   std::optional<Plan> best_;
   double best_time_ = -1.0;  // of best_; negative: not known
   Infeasible refusal_;
 };
 
+}  // namespace
+
+Plan plan_outline(const Request& request, const Strategy& strategy, const Sums& sums) {
+  return outline(request, strategy, sums);
+}
+
 Answer make_plan(const Request& request, const Strategy& strategy, const Sums& sums) {
   return Search(request, strategy, sums).run();
 }
+
+namespace {
 
 // Shares that are about those that will be found, to choose sums for.
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
@@ -432,8 +453,17 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
 }  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const Request& request) {
+  if (request.objective == Objective::ttft || request.objective == Objective::latency)
+    return make_phase_plan(request);
   const Strategy& strategy = find_strategy(request.strategy);
   check_tiles(request, strategy);
+  check_rounds(request, strategy);
+  if (request.partition == kHaldaPartition && !strategy.splits_layers) {
+    throw Error("partition 'halda': of layers, which strategy '" + strategy.name +
+                "' does not split; use strategy 'pipeline'");
+  }
+  if (!request.groups.empty()) return make_group_plan(request, strategy);
+  if (!request.rounds) return with_fastest_rounds(request, strategy);
   if (!strategy.joins()) return make_plan(request, strategy, {});
   const AllreduceChoice wanted =
       parse_allreduce_choice(request.allreduce.value_or(strategy.allreduce));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/allreduce_search.hpp"
+#include "planner/objective.hpp"
 #include "planner/plan.hpp"
 #include "planner/window_search.hpp"
 
@@ -20,15 +21,17 @@ inline constexpr std::string_view kAutoPartition = "auto";
 // The shares of the least equation 5 (partition/equation5.hpp); of layers, see fastest_layers.
 inline constexpr std::string_view kExactPartition = "exact";
 
-// What a plan is to make short. `throughput`: the time from request to request where several steps
-// are in flight (rate_search.hpp); where only one is, or weights stream, as `request`.
-enum class Objective : std::uint8_t { request, throughput };
+// Of layers: those of Halda's objective (partition/streamed_layers.hpp).
+inline constexpr std::string_view kHaldaPartition = "halda";
+
+// Of a pipeline's rounds.
+inline constexpr std::int32_t kMostRounds = 64;
 
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
   std::string strategy = "tensor";
-  // auto | galaxy | exact | equal | proportions "A:B:C", one a device.
+  // auto | galaxy | exact | halda | equal | proportions "A:B:C", one a device.
   std::string partition{kAutoPartition};
   // A collective, or auto: the fastest by `evaluate`; "PROMPT,DECODE" for one of each. None
   // given: the strategy's own.
@@ -46,7 +49,16 @@ struct Request {
   model::ReleaseRule release = model::ReleaseRule::early;
   // No device may use more, whatever the platform says; the plan's cluster has what is left.
   std::optional<model::Bytes> memory_limit{};
+  // `throughput` where several steps are in flight (rate_search.hpp): the time from request to
+  // request; where only one is, or weights stream, as `request`.
   Objective objective = Objective::request;
+  // Of a strategy with stages: how often a step goes round the devices, each of which has as many
+  // runs of layers; none given: as often as makes the request fastest, more than once only where
+  // weights stream.
+  std::optional<std::int32_t> rounds = 1;
+  // Of a strategy with stages: which devices share the layers of one, as group_search.hpp reads it.
+  // Empty: each has layers of its own.
+  std::string groups{};
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.
@@ -57,13 +69,14 @@ struct Infeasible {
 // A validated plan, or why there is none. With partition auto, of all shares that were tried the
 // fastest by the analytic evaluator; with `throughput` the
 // one with the highest rate by the law of recurrent pipelines, devices in the order that is best
-// for it. With an all-reduce to choose, that is done for shares by
-// speed, and for those found with the star (or what else fits); shares are made again for either,
-// and the fastest of the three plans is taken. With a window to choose, weights are streamed where
-// no split keeps them all in memory or, with partition auto, where that is predicted to be faster;
-// then, and with a given window, shares go by speed and disk as far as what must be in memory
-// allows, and every device keeps as much as it can. Throws Error for a request that makes no sense
-// (unknown names, proportions of the wrong number, more tokens than the context).
+// for it; with `ttft` and `latency` as make_phase_plan (phase_search.hpp) says. With an all-reduce
+// to choose, that is done for shares by speed, and for those found with the star (or what else
+// fits); shares are made again for either, and the fastest of the three plans is taken. With a
+// window to choose, weights are streamed where no split keeps them all in memory or, with partition
+// auto, where that is predicted to be faster; then, and with a given window, shares go by speed and
+// disk as far as what must be in memory allows, and every device keeps as much as it can. Throws
+// Error for a request that makes no sense (unknown names, proportions of the wrong number, more
+// tokens than the context).
 [[nodiscard]] std::variant<Plan, Infeasible> make_plan(const Request& request);
 
 }  // namespace tandem::planner

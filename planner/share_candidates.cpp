@@ -11,6 +11,7 @@
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
 #include "planner/partition/proportions.hpp"
+#include "planner/partition/streamed_layers.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -36,14 +37,43 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
   return candidates;
 }
 
-ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, Objective objective) {
+// What the layers of a whole request take of each device whose weights may stream, by device.
+std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& budget) {
+  const ChainProblem chain = chain_problem(budget);
+  const std::vector<model::DeviceIndex> order = stage_order(plan);
+  const model::Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
+  const model::Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};
+  double bytes = 0.0;  // of a layer, on average
+  for (std::int32_t layer = 0; layer < plan.model.layers; ++layer)
+    bytes += static_cast<double>(plan.model.attention_bytes(layer, heads) +
+                                 plan.model.ffn_bytes(layer, columns));
+  bytes /= static_cast<double>(plan.model.layers);
+  std::vector<StreamingDevice> devices(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto d = static_cast<std::size_t>(order[i]);
+    const double disk = plan.cluster.devices()[d].disk_bandwidth.value();
+    const std::int64_t kept = most_layers(budget, d, Window{});
+    devices[d] = {
+        .layer_s = chain.devices[i].layer_s,
+        .load_s = disk > 0.0 ? static_cast<double>(plan.workload.steps()) * bytes / disk : 0.0,
+        .resident = kept,
+        .most = disk > 0.0 ? std::max(kept, chain.devices[i].most) : kept};
+  }
+  return devices;
+}
+
+ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const Request& request) {
+  const Objective objective = request.objective;
+  const std::int32_t rounds = request.rounds.value_or(1);
   ShareCandidates candidates;
   const auto add = [&](const std::vector<std::int64_t>& layers) {
-    candidates.shares.push_back(layer_shares(plan.model, stage_order(plan), plan.master, layers));
+    candidates.shares.push_back(
+        layer_shares(plan.model, stage_order(plan), plan.master, layers, rounds));
   };
   const bool chooses = plan.partition == kAutoPartition;
   const bool exact = plan.partition == kExactPartition;
-  const bool balances = chooses || exact || plan.partition == "galaxy";
+  const bool halda = plan.partition == kHaldaPartition;
+  const bool balances = chooses || exact || halda || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
@@ -52,6 +82,17 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, Objecti
     if (auto shares = rate ? shares_by_rate(budget) : std::nullopt)
       return {.shares = {std::move(*shares)}};
     if (const auto fastest = fastest_layers(budget, weights); fastest && !rate) first = *fastest;
+  }
+  if (halda) {
+    if (plan.model.layers % rounds != 0) {
+      throw Error("partition 'halda' with " + std::to_string(rounds) +
+                  " rounds: expected a divisor "
+                  "of the " +
+                  std::to_string(plan.model.layers) + " layers of " + plan.model.name +
+                  ", as each round has as many; give other '--rounds', or --partition auto");
+    }
+    const auto layers = halda_layers(streaming_devices(plan, budget), plan.model.layers, rounds);
+    if (layers) first = *layers;
   }
   // Layers that do not fit anywhere are split as well, so that the shortage can be told.
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
@@ -64,6 +105,14 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, Objecti
     add(proportional_shares(std::vector<double>(weights.size(), 1.0), plan.model.layers));
     const auto fastest = fastest_layers(budget, weights);
     if (fastest) add(*fastest);
+    const auto streams = [&](std::size_t d) { return budget.window(d).streams(); };
+    bool streamed = false;
+    for (std::size_t d = 0; d < budget.devices(); ++d) streamed = streamed || streams(d);
+    if (streamed) {
+      const std::vector<StreamingDevice> devices = streaming_devices(plan, budget);
+      if (const auto layers = overlapped_layers(devices, plan.model.layers)) add(*layers);
+      if (const auto layers = halda_layers(devices, plan.model.layers, 1)) add(*layers);
+    }
     const std::int64_t others = static_cast<std::int64_t>(weights.size()) - 1;
     candidates.memory_binds = !fastest || *std::max_element(fastest->begin(), fastest->end()) <
                                               plan.model.layers - others;
@@ -100,9 +149,9 @@ Shares whole_shares(const Plan& plan) {
 std::vector<double> given_proportions(const Plan& plan) {
   if (plan.partition == "equal") return std::vector<double>(plan.profiles.size(), 1.0);
   if (plan.partition.find_first_of("0123456789") == std::string::npos) {
-    throw Error(
-        "partition '" + plan.partition +
-        "': unknown, expected auto, galaxy, exact, equal or proportions A:B:C, one a device");
+    throw Error("partition '" + plan.partition +
+                "': unknown, expected auto, galaxy, exact, halda (of layers), equal or proportions "
+                "A:B:C, one a device");
   }
   return parse_proportions(plan.partition, plan.cluster);
 }
@@ -113,9 +162,9 @@ bool by_rate(const Plan& plan, Objective objective) {
 }
 
 ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget,
-                            const SplitTime& streamed, Objective objective) {
+                            const SplitTime& streamed, const Request& request) {
   if (strategy.splits) return split_shares(plan, budget, streamed);
-  if (strategy.splits_layers) return layer_candidates(plan, budget, objective);
+  if (strategy.splits_layers) return layer_candidates(plan, budget, request);
   if (strategy.replicates) return {.shares = {whole_shares(plan)}};
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }

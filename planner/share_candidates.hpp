@@ -25,7 +25,7 @@ struct ShareCandidates {
 // split. Throws Error if the partition is unknown.
 [[nodiscard]] ShareCandidates find_shares(const Plan& plan, const Strategy& strategy,
                                           const Budget& budget, const SplitTime& streamed,
-                                          Objective objective);
+                                          const Request& request);
 
 // Returns the split that gives the master everything.
 [[nodiscard]] Split master_alone(const Plan& plan);

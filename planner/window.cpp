@@ -23,7 +23,7 @@ double head_row_bytes(const Transformer& t) { return static_cast<double>(t.head_
 
 std::int32_t tile_rows(const Transformer& t, const Share& share) {
   double largest = 0.0;
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+  for (const std::int32_t layer : share.layers) {
     largest = std::max(
         {largest, attention_bytes(t, layer, share.heads), ffn_bytes(t, layer, share.columns)});
   }
@@ -55,7 +55,7 @@ std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& sh
                                            Window window) {
   std::vector<StreamedBlock> blocks;
   if (!window.streams()) return blocks;
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+  for (const std::int32_t layer : share.layers) {
     if (!share.heads.empty()) {
       blocks.push_back(
           {WeightBlock::attention, layer, share.heads, attention_bytes(t, layer, share.heads)});
@@ -90,7 +90,7 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
     memory.resident = model::weight_bytes(t, share);
     return memory;
   }
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+  for (const std::int32_t layer : share.layers) {
     if (share.heads.empty()) memory.resident += attention_bytes(t, layer, share.heads);
     if (share.columns.empty() || window.retains(layer))
       memory.resident += ffn_bytes(t, layer, share.columns);
@@ -124,16 +124,16 @@ double weight_bytes(const Transformer& t, const Share& share, Window window) {
 
 double page_padding(const Transformer& t, const Share& share, Window window) {
   const Window own = normalized(t, share, window);
-  const bool post_norm = t.architecture().post_norm();
+  const bool norms_everywhere = t.architecture().norms_everywhere();
   double padding = 0.0;
   const auto add = [&](std::int64_t of_block) {
     const auto bytes = static_cast<double>(of_block);
     padding += whole_pages(bytes) - bytes;
   };
   const auto add_layer = [&](std::int64_t bytes, bool has, bool streams) {
-    if ((has || post_norm) && !streams) add(bytes);
+    if ((has || norms_everywhere) && !streams) add(bytes);
   };
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+  for (const std::int32_t layer : share.layers) {
     const bool heads = !share.heads.empty();
     const bool columns = !share.columns.empty();
     add_layer(t.attention_bytes(layer, share.heads), heads, own.streams() && heads);

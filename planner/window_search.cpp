@@ -91,12 +91,7 @@ double predicted_request_time(const Plan& plan) {
 }
 
 double predicted_request_time(const Plan& plan, const Evaluator& evaluate) {
-  GenerationSteps steps(plan);
-  model::RunRecorder recorder(plan.cluster, plan.master, false);
-  evaluate(plan.cluster, plan.cost_model(), steps, recorder);
-  const model::Metrics metrics = recorder.metrics();
-  // An encoder's pass samples nothing.
-  return metrics.token_times_s.empty() ? metrics.ttft_s : metrics.token_times_s.back();
+  return predicted_time(plan, Objective::request, evaluate);
 }
 
 namespace {

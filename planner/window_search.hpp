@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/allreduce_search.hpp"
+#include "planner/objective.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/plan.hpp"
 

@@ -73,7 +73,10 @@ void WindowTasks::computed(DeviceIndex device, TaskIndex last) {
   Device& state = at(device);
   if (state.releases.size() == state.loads) return;  // resident
   const bool summed = state.blocks[state.releases.size()].block != WeightBlock::head;
-  if (summed && plan_->release == model::ReleaseRule::late) {
+  // What a block adds up to may still be normalised by a weight of it.
+  const bool late =
+      plan_->release == model::ReleaseRule::late || plan_->model.architecture().sum_norms;
+  if (summed && late) {
     state.computed = last;
   } else {
     release(device, {&last, 1});

@@ -16,7 +16,8 @@ namespace tandem::planner {
 //   a block's first compute task waits for its load
 //   release, early    waits for the block's last compute task
 //   release, late     waits for the sum of the block's partial results at the device, where it gets
-//                     that sum; else as early
+//                     that sum; else as early. So does every release where the block has the norm
+//                     of that sum (Architecture::sum_norms): it waits for the norm.
 // Blocks are those that streamed_blocks lists, in its order. Nothing is appended for a device that
 // does not stream.
 class WindowTasks {

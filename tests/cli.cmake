@@ -5,6 +5,7 @@ tandem_tests(
     cli_bad_run_test.cpp
     cli_bad_weights_test.cpp
     cli_commands_test.cpp
+    cli_choice_test.cpp
     cli_city_test.cpp
     cli_comparison_test.cpp
     cli_experiment_test.cpp

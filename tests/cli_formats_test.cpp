@@ -48,9 +48,9 @@ TEST_CASE("cli/formats: '--dtype' plans less memory for a model that is not ther
   bench.must(plan_words("tinyllama-1.1b", "f32.json", {"--dtype", "f32"}));
   bench.must(plan_words("tinyllama-1.1b", "none.json", {}));
   CHECK(bench.read("f32.json") == bench.read("none.json"));
-  const Outcome unknown = bench.run(plan_words("tinyllama-1.1b", "no.json", {"--dtype", "q5_k"}));
+  const Outcome unknown = bench.run(plan_words("tinyllama-1.1b", "no.json", {"--dtype", "q5_z"}));
   CHECK(unknown.code != 0);
-  CHECK(has(unknown.err, "q5_k"));
+  CHECK(has(unknown.err, "q5_z"));
   CHECK(!bench.has("no.json"));
   const Json inspected = Json::parse(bench.good({"model", "inspect", "tinyllama-1.1b", "--json"}));
   CHECK(inspected["memory_bytes"]["q4_0"].get<double>() <= before);  // both devices have norms
@@ -59,7 +59,10 @@ TEST_CASE("cli/formats: '--dtype' plans less memory for a model that is not ther
 
 TEST_CASE("cli/formats: rows that are no whole blocks, and unknown rates, are refused by name") {
   const Kitchen bench;
-  const Outcome odd = bench.run(plan_words("tiny.json", "no.json", {"--dtype", "q8_0"}));
+  bench.write("odd.json", R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 48,
+      "num_attention_heads": 4, "head_dim": 12, "intermediate_size": 64, "vocab_size": 300,
+      "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": false})");
+  const Outcome odd = bench.run(plan_words("odd.json", "no.json", {"--dtype", "q8_0"}));
   CHECK(odd.code == 1);
   CHECK(has(odd.err, "expected a multiple of 32 for weights in q8_0"));
   const Outcome rates = bench.run(
@@ -108,6 +111,49 @@ TEST_CASE("cli/formats: a run keeps the plan's formats on all devices, and says 
     CHECK(alone.out == outcome.out);
   }
   CHECK(texts[0] == texts[1]);
+}
+
+TEST_CASE(
+    "cli/formats: mixes and K formats are planned, written and run, the same on any devices") {
+  const Kitchen bench;
+  bench.write("long.json", R"({"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 256,
+      "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32, "intermediate_size": 768,
+      "vocab_size": 300, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+      "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2})");
+  bench.write("ids.txt", "1 17 5 9 30 2");
+  bench.must({"model", "random", "--config", "long.json", "--out", "long", "--quiet"});
+  for (const char* const format : {"q4_k", "q6_k", "q4_k_m", "q5_k_m"}) {
+    CAPTURE(format);
+    bench.must({"model", "convert", "--weights", "long", "--out", "long.gguf", "--dtype", format,
+                "--quiet"});
+    const Words prompt{"--prompt-ids", "ids.txt", "--cache", "cache", "--new-tokens", "4"};
+    const auto run = [&](Words words) {
+      words.insert(words.end(), prompt.begin(), prompt.end());
+      const Outcome outcome = bench.run(words);
+      CAPTURE(outcome.err);
+      REQUIRE(outcome.code == 0);
+      return outcome.out;
+    };
+    const std::string alone = run({"run", "--weights", "long.gguf"});
+    CHECK(run({"run", "--weights", "long", "--dtype", format}) == alone);
+    bench.must({"plan", "--platform", "pair.xml", "--model", "long.gguf", "--partition", "equal",
+                "--prompt-tokens", "6", "--new-tokens", "4", "--out", "plan.json", "--quiet"});
+    const Outcome both =
+        bench.run({"run", "plan.json", "--weights", "long.gguf", "--emulate", "--prompt-ids",
+                   "ids.txt", "--cache", "cache", "--allow-drift", "--out", "run.json"});
+    CAPTURE(both.err);
+    REQUIRE(both.code == 0);
+    CHECK(both.out == alone);
+    // Half of the heads is half of a block: both devices store it whole, and the plan says so.
+    const Json measured = Json::parse(bench.read("run.json"));
+    const Json plan = Json::parse(bench.read("plan.json"));
+    for (std::size_t d = 0; d < plan["devices"].size(); ++d) {
+      const double wanted = plan["devices"][d]["memory_bytes"]["weights"].get<double>();
+      const double got = measured["devices"][d]["peak_memory_bytes"]["weights"].get<double>();
+      CHECK(got >= wanted);
+      CHECK(got <= wanted + 4096.0 * 20);
+    }
+  }
 }
 
 TEST_CASE("cli/formats: eval tells what rounding costs") {

@@ -170,7 +170,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   check_refused(bench, simulate(served), 1, "give prompt_tokens, or '--tokenizer'");
   check_refused(bench, simulate({"--policy", "static"}), 2, "without '--workload'");
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
-  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/4");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/5");
   check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
                 "with '--schedule'");
   check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");
@@ -258,7 +258,7 @@ TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
   check_refused(bench, words, 2, "partition other than auto");
   check_refused(bench,
                 {"plan", "--platform", "pair.xml", "--model", "tiny", "--objective", "throughput"},
-                2, "strategy pipeline");
+                2, "is of many requests");
   CHECK(told["recurrent"]["least_samples"] >= 2);
   CHECK(told["recurrent"]["throughput_tokens_per_s"] <= told["recurrent"]["most_tokens_per_s"]);
   bench.must(simulate({"--samples", "3", "--quiet", "--out", "predicted.json"}));

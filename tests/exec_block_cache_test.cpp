@@ -84,7 +84,7 @@ class Twins {
   template <class Body>
   void for_heads(std::int32_t sequence, const Body& body) const {
     const auto blocks = cache_.table().blocks(sequence);
-    for (std::int32_t layer = layers_.begin; layer < layers_.end; ++layer) {
+    for (const std::int32_t layer : layers_) {
       for (std::int32_t head = heads_.begin; head < heads_.end; ++head)
         body(cache_.head(blocks, layer, head));
     }
@@ -117,7 +117,7 @@ class Twins {
   }
 
   std::int64_t head_dim_;
-  Range layers_;
+  model::LayerRuns layers_;
   Range heads_;
   std::vector<model::BufferDeclaration> declared_;
   BlockCache cache_;

@@ -35,14 +35,19 @@ using testing::real_entry;
 using testing::TemporaryFolder;
 using testing::tensor_entry;
 
-Transformer llama() {
-  Transformer t = testing::in_blocks(testing::small_llama(), WeightFormat::f32);
+// `longer`: rows of whole blocks of 256.
+Transformer llama(bool longer = false) {
+  Transformer t =
+      testing::in_blocks(testing::small_llama(), longer ? WeightFormat::q4_k : WeightFormat::f32);
+  t.formats = {};
   t.bos_token = 1;
   t.eos_tokens = {2, 5};
   t.rope_theta = 500000.0;
   t.norm_epsilon = 1e-6;
   return t;
 }
+
+model::WeightFormats in(WeightFormat format) { return model::WeightFormats(format); }
 
 Transformer with_rule(double factor, double low, double high, std::int64_t original) {
   Transformer t = llama();
@@ -69,8 +74,8 @@ Transformer linear() {
   return t;
 }
 
-Transformer gpt2() {
-  Transformer t = llama();
+Transformer gpt2(bool longer = false) {
+  Transformer t = llama(longer);
   t.family = model::Family::gpt2;
   t.activation = model::Activation::gelu_tanh;
   t.hidden = t.heads * t.head_dim;
@@ -83,9 +88,10 @@ Transformer gpt2() {
 
 std::vector<model::Share> shares_of(const Transformer& t) {
   const model::Range layers{0, static_cast<std::int32_t>(t.layers)};
+  const auto fifth = static_cast<std::int32_t>(t.intermediate / 5);
   return {testing::whole_share(t),
-          {layers, {1, 4}, {32, 96}, false, false},
-          {{1, 2}, {5, 6}, {128, 160}, false, true}};
+          {layers, {1, 4}, {fifth, 3 * fifth}, false, false},
+          {{1, 2}, {5, 6}, {4 * fifth, 5 * fifth}, false, true}};
 }
 
 TEST_CASE(
@@ -120,17 +126,19 @@ TEST_CASE(
 
 TEST_CASE(
     "exec/gguf: shares of a folder and of its GGUF file have the same bytes in every format") {
-  for (const Transformer& model : {llama(), gpt2()}) {
+  for (const Transformer& model : {llama(), gpt2(), llama(true), gpt2(true)}) {
     const TemporaryFolder home;
     const fs::path folder = home.path() / "a";
     write_random_weights(model, 5, model::DType::f32, folder);
     CHECK(convert_model({.weights = folder, .out = home.path() / "plain.gguf"}).empty());
     for (const WeightFormat format : model::kWeightFormats) {
       CAPTURE(model::to_string(format));
+      if ((model::block_of(format).elements == 256) != (model.intermediate == 1280)) continue;
       Transformer t = model;
       t.formats = model::WeightFormats(format);
       const fs::path file = home.path() / "same.gguf";
-      const std::string remark = convert_model({.weights = folder, .out = file, .format = format});
+      const std::string remark =
+          convert_model({.weights = folder, .out = file, .formats = in(format)});
       CHECK(remark.empty() == (format == WeightFormat::f32));
       const Transformer read = read_geometry(file);
       for (const model::WeightMatrix matrix : model::kWeightMatrices)
@@ -206,7 +214,7 @@ TEST_CASE("exec/gguf: stored blocks stay what they are, and widen to what they m
     Transformer t = llama();
     write_random_weights(t, 5, model::DType::f32, home.path() / "a");
     const fs::path path = home.path() / "b.gguf";
-    (void)convert_model({.weights = home.path() / "a", .out = path, .format = format});
+    (void)convert_model({.weights = home.path() / "a", .out = path, .formats = in(format)});
     std::string bytes = read_all(path);
     const GgufFile file(path);
     const auto block = static_cast<std::size_t>(model::block_of(format).bytes);
@@ -317,7 +325,7 @@ TEST_CASE("exec/gguf: what would change the model and is not computed is refused
       {entry("llama.novel", 1U), "llama.novel is 1, expected only keys that tandem knows"},
       {entry("llama.expert_count", 8U), "llama.expert_count is 8, expected 0"},
       {entry("llama.rope.dimension_count", 2U), "llama.rope.dimension_count is 2, expected 4"},
-      {entry("llama.rope.scaling.type", "yarn"), "llama.rope.scaling.type is 'yarn'"},
+      {entry("llama.rope.scaling.type", "longrope"), "llama.rope.scaling.type is 'longrope'"},
       {real_entry("llama.rope.scaling.factor", 2.0F), "llama.rope.scaling.factor is 2.0"},
       {real_entry("llama.rope.scaling.attn_factor", 2.0F), "attn_factor is 2.0"},
       {real_entry("llama.logit_scale", 0.5F), "llama.logit_scale is 0.5"},
@@ -354,11 +362,11 @@ TEST_CASE("exec/gguf: what would change the model and is not computed is refused
     CAPTURE(i);
     CHECK(has(error_of([&] { (void)geometry(parts); }), "is missing, expected"));
   }
-  for (const char* other : {"qwen2", "gemma3", "phi3", "bert", "llama4"}) {
+  for (const char* other : {"qwen2moe", "gemma3n", "phimoe", "bert", "llama4"}) {
     GgufParts parts = small();
     parts.entries.front() = entry("general.architecture", other);
     CHECK(has(error_of([&] { (void)geometry(parts); }),
-              std::string("general.architecture is '") + other + "', expected llama"));
+              std::string("general.architecture is '") + other + "', expected one of llama"));
   }
   GgufParts bare = small();
   bare.tensors.clear();

@@ -185,7 +185,7 @@ TEST_CASE("kernels/rope: angles are position times frequency, with every scaling
       t.rope_scaling = scaling;
       CAPTURE(head_dim);
       std::vector<float> table(static_cast<std::size_t>(3 * head_dim));
-      RopeTable rope(t, 3, table.data());
+      RopeTable rope(t, RopeLayers::all, 1, 3, table.data());
       const std::int32_t positions[] = {0, 1, 4095};
       for (std::int32_t row = 0; row < 3; ++row) rope.set(row, positions[row]);
       for (std::int32_t row = 0; row < 3; ++row) {
@@ -206,9 +206,11 @@ TEST_CASE("kernels/rope: llama3 keeps high frequencies and divides low ones by 8
   model::Transformer t;
   t.head_dim = 128;
   t.rope_theta = 500000.0;
-  t.rope_scaling = model::RopeScaling{model::RopeScaling::Kind::llama3, 8.0, 1.0, 4.0, 8192};
+  t.rope_scaling.emplace();
+  t.rope_scaling->kind = model::RopeScaling::Kind::llama3;
+  t.rope_scaling->factor = 8.0;
   std::vector<float> table(128);
-  const RopeTable rope(t, 1, table.data());
+  const RopeTable rope(t, RopeLayers::all, 1, 1, table.data());
   CHECK(rope.frequencies().front() == doctest::Approx(1.0));
   CHECK(rope.frequencies().back() == doctest::Approx(std::pow(500000.0, -126.0 / 128.0) / 8.0));
 }

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -113,7 +114,9 @@ void for_all(const Body& body) {
     const bool blocks = model::block_of(format).elements > 1;
     const std::span<const Case> cases =
         blocks ? std::span<const Case>(kBlocks) : std::span<const Case>(kHalves);
-    for (const Case c : cases) {
+    const std::int64_t block = model::block_of(format).elements;
+    for (Case c : cases) {
+      c.depth = (c.depth + block - 1) / block * block;
       CAPTURE(c.tokens);
       CAPTURE(c.outputs);
       CAPTURE(c.depth);
@@ -184,6 +187,36 @@ TEST_CASE("kernels/weight product: rows that are no whole blocks are a mistake o
   Operands o({1, 3, 64}, WeightFormat::q8_0);
   o.product.depth = 48;
   CHECK_THROWS_AS(product(o.product), std::logic_error);
+}
+
+// Scratch on the stack was up to 1.1 MiB: `ulimit -s 1024` ended a run with SIGSEGV.
+TEST_CASE("kernels/weight product: any format and number of tokens within 128 KiB of stack") {
+  pthread_attr_t small;
+  REQUIRE(pthread_attr_init(&small) == 0);
+  REQUIRE(pthread_attr_setstacksize(&small, std::size_t{128} * 1024) == 0);
+  pthread_t thread{};
+  const auto run = [](void*) -> void* {
+    for (const model::WeightFormat format : model::kWeightFormats) {
+      constexpr std::int64_t kDepth = 2048;
+      constexpr std::int64_t kOutputs = 33;
+      const std::vector<float> values = testing::random_floats(kDepth * kOutputs, 1);
+      const std::int64_t row = model::row_bytes(format, kDepth);
+      std::vector<std::byte> w(static_cast<std::size_t>(row * kOutputs));
+      encode(format, values, w);
+      for (const std::int64_t tokens : {1, 7, 40}) {
+        const std::vector<float> x = testing::random_floats(kDepth * tokens, 2);
+        std::vector<float> y(static_cast<std::size_t>(kOutputs * tokens));
+        const WeightProduct p{x.data(), kDepth,   w.data(), row,      format,
+                              y.data(), kOutputs, tokens,   kOutputs, kDepth};
+        product(p);
+        if (tokens <= kGatedRows) gated_product(p, w.data());
+      }
+    }
+    return nullptr;
+  };
+  REQUIRE(pthread_create(&thread, &small, run, nullptr) == 0);
+  CHECK(pthread_join(thread, nullptr) == 0);
+  CHECK(pthread_attr_destroy(&small) == 0);
 }
 
 }  // namespace tandem::exec

@@ -149,6 +149,10 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
   for (const Split& split : {Split{1, "equal", model::WeightFormat::bf16},
                              {3, "equal", model::WeightFormat::q8_0},
                              {4, "4:2:1:1", model::WeightFormat::q4_0},
+                             {1, "equal", model::WeightFormat::q4_k},
+                             {2, "5:3", model::WeightFormat::q5_k},
+                             {3, "equal", model::WeightFormat::q6_k},
+                             {3, "1:2:1", model::WeightFormat::q3_k},
                              {1, "equal"},
                              {2, "equal"},
                              {2, "7:1"},
@@ -215,6 +219,53 @@ TEST_CASE("exec/runtime: any window, retention and release rule leaves every bit
           CHECK(generation.logits == logits);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("exec/runtime: rounds and groups of a pipeline give one device's tokens") {
+  model::Transformer t = testing::eight_heads();
+  t.layers = 11;
+  const TemporaryFolder folder;
+  write_random_weights(t, 23, model::DType::f16, folder.path());
+  const planner::Workload workload{.prompt_tokens = static_cast<std::int64_t>(kPrompt.size()),
+                                   .new_tokens = kTokens};
+  const planner::Plan one = plan_of(t, 1, "equal");
+  testing::SerialExecutor serial(one, folder.path());
+  std::vector<std::vector<float>> logits;
+  const std::vector<std::int32_t> tokens = serial.generate(kPrompt, kTokens, logits);
+  std::uint64_t seed = 300;
+  const auto check = [&](const planner::Plan& plan, bool every_bit) {
+    const Generation generation = generate(
+        plan, folder.path(), {.sends_inline = true, .receives_inline = true, .seed = ++seed});
+    for (const std::string& error : generation.errors) CHECK(error == "");
+    CHECK(generation.tokens == tokens);
+    if (every_bit) CHECK(generation.logits == logits);
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+      const model::MemoryUse& got = generation.accounts[d].report.peak_memory;
+      CHECK(got.kv_cache == plan.devices[d].memory.kv_cache);
+      CHECK(got.activations == plan.devices[d].memory.activations);
+      CHECK(got.buffers == plan.devices[d].memory.buffers);
+    }
+  };
+  for (const int devices : {1, 2, 3, 5}) {
+    for (const std::int32_t rounds : {1, 2, 3}) {
+      for (const std::int32_t window : {0, 1, 3}) {
+        CAPTURE(devices);
+        CAPTURE(rounds);
+        CAPTURE(window);
+        check(testing::stages_for(t, devices, workload, rounds, "", window), true);
+      }
+    }
+  }
+  for (const auto& [devices, groups] : std::vector<std::pair<int, std::string>>{
+           {4, "device-0,device-1/device-2,device-3"},
+           {5, "device-0/device-1,device-2/device-3,device-4"},
+           {6, "device-0,device-3/device-1,device-4/device-2,device-5"}}) {
+    for (const std::int32_t window : {0, 2}) {
+      CAPTURE(groups);
+      CAPTURE(window);
+      check(testing::stages_for(t, devices, workload, 1, groups, window), false);
     }
   }
 }

@@ -25,7 +25,7 @@ using namespace testing;
 
 namespace fs = std::filesystem;
 
-constexpr Share kShare{{0, 3}, {1, 4}, {5, 18}, false, false};
+const Share kShare{{0, 3}, {1, 4}, {5, 18}, false, false};
 
 struct Home {
   Home() { write_random_weights(t, 7, model::DType::f16, weights, 20000); }

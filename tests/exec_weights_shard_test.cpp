@@ -69,7 +69,7 @@ void check_contents(const Shard& shard, const std::filesystem::path& folder) {
   for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
     const LayerTensors& layer = tensors.layers[i];
     const std::string prefix =
-        "model.layers." + std::to_string(share.layers.begin + static_cast<int>(i)) + ".";
+        "model.layers." + std::to_string(share.layers.first() + static_cast<int>(i)) + ".";
     CAPTURE(prefix);
     if (!share.heads.empty()) {
       REQUIRE(layer.query.rows == q.size());
@@ -219,18 +219,19 @@ TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a de
       CHECK(layer.down.format == model::WeightFormat::q4_0);
       const std::string prefix = "model.layers.2.";
       const Range h = all(t.hidden);
+      const auto d = static_cast<std::int32_t>(t.head_dim);
       check_encoded(layer.query, 0,
                     slice_of(weights, prefix + "self_attn.q_proj.weight",
-                             {t.heads * t.head_dim, t.hidden}, {32, 160}, h));
+                             {t.heads * t.head_dim, t.hidden}, {d, 5 * d}, h));
       check_encoded(layer.key, 0,
                     slice_of(weights, prefix + "self_attn.k_proj.weight",
-                             {t.kv_heads * t.head_dim, t.hidden}, {0, 96}, h));
+                             {t.kv_heads * t.head_dim, t.hidden}, {0, 3 * d}, h));
       check_encoded(layer.value, 0,
                     slice_of(weights, prefix + "self_attn.v_proj.weight",
-                             {t.kv_heads * t.head_dim, t.hidden}, {0, 96}, h));
+                             {t.kv_heads * t.head_dim, t.hidden}, {0, 3 * d}, h));
       check_encoded(layer.out, 0,
                     slice_of(weights, prefix + "self_attn.o_proj.weight",
-                             {t.hidden, t.heads * t.head_dim}, h, {32, 160}));
+                             {t.hidden, t.heads * t.head_dim}, h, t.out_columns(2, {1, 5})));
       check_encoded(layer.up, 0,
                     slice_of(weights, prefix + "mlp.up_proj.weight", {t.intermediate, t.hidden},
                              {32, 128}, h));
@@ -289,11 +290,14 @@ TEST_CASE("exec/shard: columns within a block and numbers beyond a format are re
     TemporaryFolder folder;
   };
   const Huge huge(t);
+  const Huge long_rows(testing::in_blocks(t, model::WeightFormat::q4_k));
   for (const model::WeightFormat format : model::kWeightFormats) {
     CAPTURE(to_string(format));
-    Transformer in = t;
-    in.formats = model::WeightFormats(format);
-    const auto slice = [&] { (void)Shard::slice(huge.folder.path(), in, whole_share(in)); };
+    Transformer in = testing::in_blocks(t, format);
+    const auto slice = [&] {
+      (void)Shard::slice((in.hidden == t.hidden ? huge : long_rows).folder.path(), in,
+                         whole_share(in));
+    };
     if (format == model::WeightFormat::f32 || format == model::WeightFormat::bf16) {
       CHECK_NOTHROW(slice());
       continue;

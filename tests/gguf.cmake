@@ -2,6 +2,7 @@ tandem_tests(
   gguf
   SOURCES
     exec_gguf_header_test.cpp
+    exec_gguf_families_test.cpp
     exec_gguf_model_test.cpp
     exec_gguf_tokenizer_test.cpp
   LIBRARIES tandem::exec nlohmann_json::nlohmann_json)

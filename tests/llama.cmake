@@ -12,4 +12,8 @@ if(TANDEM_LLAMA)
                    --tokenizers ${CMAKE_CURRENT_SOURCE_DIR}/tokenizers)
   set_tests_properties("exec/gguf: llama.cpp computes the same of converted files"
                        PROPERTIES LABELS llama TIMEOUT 600)
+  add_test(NAME "exec/block codec: golden files are what llama.cpp decodes"
+           COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/llama/make_goldens.py ${TANDEM_LLAMA})
+  set_tests_properties("exec/block codec: golden files are what llama.cpp decodes"
+                       PROPERTIES LABELS llama TIMEOUT 60)
 endif()

@@ -6,6 +6,8 @@ tandem_tests(
     model_channel_slots_test.cpp
     model_child_process_test.cpp
     model_cluster_test.cpp
+    model_communication_test.cpp
+    model_config_families_test.cpp
     model_config_json_test.cpp
     model_cost_model_test.cpp
     model_csv_test.cpp
@@ -20,6 +22,7 @@ tandem_tests(
     model_statistics_test.cpp
     model_task_graph_test.cpp
     model_trace_test.cpp
+    model_format_choice_test.cpp
     model_weight_format_test.cpp
     model_work_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)

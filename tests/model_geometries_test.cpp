@@ -14,8 +14,9 @@ struct Row {
   const char* name;
   Family family;
   std::int64_t layers, hidden, heads, kv_heads, intermediate, vocab, context;
-  std::int64_t parameters;  // of the published model of this geometry
-  double tolerance;         // 0: exact
+  std::int64_t parameters;    // of the published model of this geometry
+  double tolerance;           // 0: exact
+  std::int64_t head_dim = 0;  // 0: hidden / heads
 };
 
 constexpr Family kLlama = Family::llama;
@@ -39,6 +40,17 @@ constexpr Row kTable[] = {
     {"opt-xl", Family::opt, 32, 2560, 32, 32, 10240, 50272, 2048, 2651596800, 0},
     {"glm-4-9b-1m", Family::glm, 40, 4096, 32, 2, 13696, 151552, 1048576, 9399951360, 0.01},
     {"internlm2.5-7b-1m", kLlama, 32, 4096, 32, 8, 14336, 92544, 1048576, 7737708544, 0},
+    {"qwen2.5-7b", Family::qwen2, 28, 3584, 28, 4, 18944, 152064, 32768, 7615616512, 0},
+    {"qwen3-8b", Family::qwen3, 36, 4096, 32, 8, 12288, 151936, 40960, 8190735360, 0},
+    {"gemma-2-9b", Family::gemma2, 42, 3584, 16, 8, 14336, 256000, 8192, 9241705984, 0, 256},
+    {"gemma-3-1b", Family::gemma3, 26, 1152, 4, 1, 6912, 262144, 32768, 999885952, 0, 256},
+    // Of the published 12187325040 those of images left out.
+    {"gemma-3-12b", Family::gemma3, 48, 3840, 16, 8, 15360, 262208, 131072, 11766034176, 0, 256},
+    // Attention within 2047 positions is full attention up to there.
+    {"phi-3-mini-4k", Family::phi3, 32, 3072, 32, 32, 8192, 32064, 2047, 3821079552, 0},
+    {"phi-3-medium-4k", Family::phi3, 40, 5120, 40, 10, 17920, 32064, 2047, 13960238080, 0},
+    {"granite-3.1-8b", Family::granite, 40, 4096, 32, 8, 12800, 49155, 131072, 8170848256, 0},
+    {"smollm3-3b", Family::smollm3, 36, 2048, 16, 4, 11008, 128256, 65536, 3075098624, 0},
     {"nanogpt-7", kGpt2, 7, 384, 6, 6, 1536, 65, 128, 12438977, 0.01},
     {"nanogpt-9", kGpt2, 9, 384, 6, 6, 1536, 65, 128, 15985601, 0.01},
     {"nanogpt-12", kGpt2, 12, 384, 6, 6, 1536, 65, 128, 21305537, 0.01},
@@ -63,7 +75,7 @@ TEST_CASE("model/geometries: every named model has the sizes and parameters of i
     CHECK(t.hidden == row.hidden);
     CHECK(t.heads == row.heads);
     CHECK(t.kv_heads == row.kv_heads);
-    CHECK(t.head_dim == row.hidden / row.heads);
+    CHECK(t.head_dim == (row.head_dim > 0 ? row.head_dim : row.hidden / row.heads));
     CHECK(t.intermediate == row.intermediate);
     CHECK(t.vocab == row.vocab);
     CHECK(t.max_context == row.context);
@@ -96,15 +108,19 @@ TEST_CASE("model/geometries: parameters of the shares sum to the whole, norms as
     const std::int32_t cut = heads / group / 2 * group;
     // The norm is in every share.
     const std::int64_t norm = t.architecture().norm_vectors() * t.hidden;
+    // So are that of the sum and those of heads.
+    const std::int64_t sum_norm = t.architecture().sum_norms ? norm : 0;
+    const std::int64_t head_norms = t.architecture().head_norms ? 2 * t.head_dim : 0;
     if (cut > 0 && cut < heads) {
-      CHECK(t.attention_parameters({0, cut}) + t.attention_parameters({cut, heads}) - norm ==
+      CHECK(t.attention_parameters({0, cut}) + t.attention_parameters({cut, heads}) - norm -
+                sum_norm - head_norms ==
             t.attention_parameters({0, heads}));
     }
     const auto columns = static_cast<std::int32_t>(t.intermediate);
-    CHECK(t.ffn_parameters({0, 7}) + t.ffn_parameters({7, columns}) - norm ==
+    CHECK(t.ffn_parameters({0, 7}) + t.ffn_parameters({7, columns}) - norm - sum_norm ==
           t.ffn_parameters({0, columns}));
     // A residual stream that continues from the norms needs them without any share.
-    const std::int64_t without_share = t.architecture().post_norm() ? norm : 0;
+    const std::int64_t without_share = sum_norm + (t.architecture().post_norm() ? norm : 0);
     CHECK(t.attention_parameters({3, 3}) == without_share);
     CHECK(t.ffn_parameters({3, 3}) == without_share);
   }

@@ -35,6 +35,7 @@ Result measured() {
   r.links = {{.name = "wifi", .bytes = 12}};
   r.task_kinds = {
       {.device = "a", .kind = TaskKind::ffn_up, .metrics = {.count = 13, .total_s = 1.4}}};
+  r.communication = Communication{.total_s = 2.0, .hidden_s = 0.5};
   r.trace = "trace.json";
   return r;
 }
@@ -50,7 +51,7 @@ std::string message(Change change) {
 
 TEST_CASE("model/result: the keys of the result file, in their places") {
   const json j = json::parse(to_json(measured()));
-  CHECK(j["schema"] == "tandem.result/4");
+  CHECK(j["schema"] == "tandem.result/5");
   CHECK(j["kind"] == "measured");
   CHECK(j["pace"] == "measured");
   CHECK(j["metrics"]["ready_s"] == 1.25);
@@ -65,6 +66,7 @@ TEST_CASE("model/result: the keys of the result file, in their places") {
   CHECK(j["devices"][0]["busy_s"]["channel"] == 10.0);
   CHECK(j["links"][0] == json({{"name", "wifi"}, {"bytes", 12.0}}));
   CHECK(j["task_kinds"][0]["kind"] == "ffn_up");
+  CHECK(j["communication"]["hidden_fraction"] == 0.25);
   CHECK(j["trace"] == "trace.json");
 }
 
@@ -75,14 +77,16 @@ TEST_CASE("model/result: what does not apply is null, never absent") {
   r.metrics.ttft_s = std::nan("");
   r.metrics.token_times_s = {1.0};
   const json j = json::parse(to_json(r));
-  for (const char* key : {"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
-                          "tokens", "steady", "devices", "links", "task_kinds", "trace"}) {
+  for (const char* key :
+       {"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics", "tokens", "steady",
+        "devices", "links", "task_kinds", "communication", "trace"}) {
     CAPTURE(key);
     CHECK(j.contains(key));
   }
   CHECK(j["pace"].is_null());
   CHECK(j["tokens"].is_null());
   CHECK(j["steady"].is_null());
+  CHECK(j["communication"].is_null());
   CHECK(j["trace"].is_null());
   CHECK(j["metrics"]["ttft_s"].is_null());
   CHECK(j["metrics"]["ready_s"].is_null());

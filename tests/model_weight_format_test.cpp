@@ -29,7 +29,7 @@ Share whole(const Transformer& t) {
 TEST_CASE("model/weight_format: names come back, and nothing else is one") {
   for (const WeightFormat format : kWeightFormats)
     CHECK(find_weight_format(to_string(format)) == format);
-  for (const char* const name : {"", "F32", "q8", "q4_k", "f32 "})
+  for (const char* const name : {"", "F32", "q8", "q4_k_m", "f32 "})
     CHECK(!find_weight_format(name).has_value());
   WeightFormats mixed(WeightFormat::q4_0);
   CHECK(mixed.text() == "q4_0");
@@ -152,9 +152,9 @@ TEST_CASE("model/weight_format: rows that are no whole blocks are refused by nam
   CHECK(test::contains(error, "the intermediate size is 5608, expected a multiple of 32"));
   CHECK(test::contains(error, "q8_0"));
   Transformer heads = in(t, WeightFormat::f32);
-  heads.head_dim = 48;
-  heads.formats.set(WeightMatrix::out, WeightFormat::q4_0);
-  CHECK(test::contains(test::error_of([&] { heads.validate(); }), "head_dim is 48"));
+  heads.head_dim = 46;
+  heads.formats.set(WeightMatrix::out, WeightFormat::q4_k);
+  CHECK(test::contains(test::error_of([&] { heads.validate(); }), "heads * head_dim is 1472"));
 }
 
 TEST_CASE("model/weight_format: tasks stream what their matrix's format has, at its rate") {
@@ -183,7 +183,7 @@ TEST_CASE("model/weight_format: tasks stream what their matrix's format has, at 
       const CostModel costs(in(f32, format), {nominal_profile(device)});
       for (const std::int32_t rows : {1, 2, 5, 40}) {
         const Batch step{{{.past = 5, .rows = rows}}};
-        const Task task{.kind = TaskKind::ffn_down, .rows = {0, rows}, .columns = {0, 64}};
+        const Task task{.kind = TaskKind::ffn_down, .rows = {0, rows}, .columns = {0, 256}};
         const Work work = work_of(in(f32, format), step, task);
         CHECK(costs.compute_time(step, task).value() ==
               doctest::Approx(std::max(work.streamed_bytes / 20e9, work.flops / 50e9))

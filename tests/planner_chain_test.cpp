@@ -190,7 +190,7 @@ TEST_CASE("planner/rate: many samples ask for even stages, a lone one for the fa
       CHECK(planner::request_period(planned(by_hand, 12)) >= period * (1.0 - 1e-12));
     }
   }
-  const planner::RateBound bound = planner::rate_bound(many);
+  const planner::RateBound bound = planner::rate_bound(many).value();
   CHECK(bound.planned_s == doctest::Approx(period).epsilon(1e-12));
   CHECK(bound.lower_bound_s <= period);
   CHECK(bound.lower_bound_s > 0.8 * period);

@@ -137,12 +137,12 @@ TEST_CASE("planner/plan: each fault in the JSON is one clear error that names fi
       {"layout without the master first",
        [](json& j) { std::swap(j["layout"]["order"][0], j["layout"]["order"][1]); },
        "expected the master, 'd2'"},
-      {"layout of nothing summed",
+      {"sums of a group without a name",
        [](json& j) {
          j["strategy"] = "pipeline";
          j["allreduce"] = {{"prompt", ""}, {"decode", ""}};
        },
-       "layout's order: 3: expected none"},
+       "allreduce '': unknown"},
       {"master", [](json& j) { j["master"] = "nobody"; }, "nobody"},
       {"layers", [](json& j) { j["model"]["config"]["num_hidden_layers"] = 1001; }, "1001"},
       {"no heads", [](json& j) { j["model"]["config"]["num_attention_heads"] = 0; }, "heads"},

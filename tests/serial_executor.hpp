@@ -61,6 +61,28 @@ inline planner::Plan plan_for(const model::Transformer& transformer, const std::
   return std::get<planner::Plan>(std::move(plan));
 }
 
+// A pipeline of so many rounds, or of groups, through windows of so many blocks (0: none).
+inline planner::Plan stages_for(const model::Transformer& transformer, int count,
+                                const planner::Workload& workload, std::int32_t rounds,
+                                const std::string& groups = "", std::int32_t window = 0) {
+  const model::Cluster star = star_of(count);
+  std::vector<model::Device> devices = star.devices();
+  for (model::Device& device : devices) device.disk_bandwidth = model::BytesPerSecond{1e9};
+  const planner::Request request{
+      .model = transformer,
+      .cluster = {"star", devices, {"router"}, star.links(), star.edges()},
+      .strategy = "pipeline",
+      .partition = "equal",
+      .workload = workload,
+      .window = {.blocks = window, .retain = 0},
+      .rounds = rounds,
+      .groups = groups};
+  auto plan = planner::make_plan(request);
+  if (const auto* infeasible = std::get_if<planner::Infeasible>(&plan))
+    throw Error(infeasible->reason);
+  return std::get<planner::Plan>(std::move(plan));
+}
+
 class SerialExecutor {
  public:
   // Slices every device's shard out of the folder `weights`. `plan` must outlive this.

@@ -116,9 +116,11 @@ inline model::Transformer eight_heads() {
 
 // `t` with sizes that every format's blocks divide, its weights in `format`.
 inline model::Transformer in_blocks(model::Transformer t, model::WeightFormat format) {
-  t.hidden = 64;
-  t.head_dim = 32;
-  t.intermediate = 160;
+  // Heads of 128 share blocks of 256.
+  const bool longer = model::block_of(format).elements > 32;
+  t.hidden = longer ? 256 : 64;
+  t.head_dim = longer ? 128 : 32;
+  t.intermediate = longer ? 1280 : 160;
   t.formats = model::WeightFormats(format);
   return t;
 }

@@ -1,20 +1,35 @@
 #include "cli/flags/dtype.hpp"
 
+#include <algorithm>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/error.hpp"
+#include "model/format_choice.hpp"
 
 namespace tandem::cli {
-
-std::optional<model::WeightFormats> dtype_of(const Options& options) {
+std::optional<model::WeightFormats> dtype_of(const Options& options,
+                                             const model::Transformer& transformer) {
   if (!options.has("dtype")) return std::nullopt;
-  std::vector<std::string_view> names;
-  names.reserve(model::kWeightFormats.size());
-  for (const model::WeightFormat format : model::kWeightFormats) names.push_back(to_string(format));
-  const auto format = model::find_weight_format(options.choice_or("dtype", "f32", names));
-  require(format.has_value(), "a format that was chosen among names");
-  return model::WeightFormats(*format);
+  const std::vector<std::string_view> names = model::format_choices();
+  return model::chosen_formats(options.choice_or("dtype", "f32", names), transformer);
+}
+
+std::vector<model::WeightFormats> dtypes_of(const Options& options,
+                                            const model::Transformer& transformer) {
+  std::vector<model::WeightFormats> all;
+  std::istringstream text(options.text_or("dtype", ""));
+  for (std::string name; std::getline(text, name, ',');) {
+    const auto format = model::chosen_formats(name, transformer);
+    if (!format)
+      throw Usage("flag '--dtype': '" + name + "', expected " + model::format_choices_text() +
+                  ", or several of them separated by commas");
+    if (std::ranges::find(all, *format) != all.end())
+      throw Usage("flag '--dtype': '" + name + "' is given twice; expected it once");
+    all.push_back(*format);
+  }
+  return all;
 }
 
 }  // namespace tandem::cli

@@ -3,13 +3,20 @@
 // `--dtype`: the format of weights.
 
 #include <optional>
+#include <vector>
 
 #include "cli/flags/options.hpp"
+#include "model/transformer.hpp"
 #include "model/weight_format.hpp"
 
 namespace tandem::cli {
 
 // What `--dtype` says; nothing if it is not given. Throws Usage for a format that there is not.
-[[nodiscard]] std::optional<model::WeightFormats> dtype_of(const Options& options);
+[[nodiscard]] std::optional<model::WeightFormats> dtype_of(const Options& options,
+                                                           const model::Transformer& transformer);
+
+// Several, separated by commas, each once; none if it is not given. Throws Usage likewise.
+[[nodiscard]] std::vector<model::WeightFormats> dtypes_of(const Options& options,
+                                                          const model::Transformer& transformer);
 
 }  // namespace tandem::cli

@@ -34,9 +34,10 @@ Json json_of(const std::string& objective, double planned_s, double bound_s) {
 
 }  // namespace
 
-void print_bound(const planner::RequestBound& bound, std::ostream& out) {
-  out << "\npredicted request, if no messages share a link: "
-      << to_text(model::Seconds{bound.planned_s}) << ", "
+void print_bound(const planner::RequestBound& bound, planner::Objective objective,
+                 std::ostream& out) {
+  out << "\npredicted " << (objective == planner::Objective::ttft ? "first token" : "request")
+      << ", if no messages share a link: " << to_text(model::Seconds{bound.planned_s}) << ", "
       << gap_text(bound.planned_s, bound.lower_bound_s)
       << " of the best possible split (no plan of this strategy is below "
       << to_text(model::Seconds{bound.lower_bound_s}) << ")\n";
@@ -46,8 +47,8 @@ void print_bound(const planner::RequestBound& bound, std::ostream& out) {
       << gap_text(*bound.equation5_s, *bound.equation5_bound_s) << " of the best\n";
 }
 
-Json bound_json(const planner::RequestBound& bound) {
-  return json_of("request", bound.planned_s, bound.lower_bound_s);
+Json bound_json(const planner::RequestBound& bound, planner::Objective objective) {
+  return json_of(std::string(to_string(objective)), bound.planned_s, bound.lower_bound_s);
 }
 
 Json equation5_json(const planner::RequestBound& bound) {

@@ -6,14 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/bound.hpp"
+#include "planner/objective.hpp"
 
 namespace tandem::cli {
 
-// Prints the predicted request, how far it is from the best possible, and the same of equation 5.
-void print_bound(const planner::RequestBound& bound, std::ostream& out);
+// Prints the predicted request (or first token, by the objective that `bound` is of), how far it is
+// from the best possible, and the same of equation 5.
+void print_bound(const planner::RequestBound& bound, planner::Objective objective,
+                 std::ostream& out);
 
 // The same as the field `bound` of `--json`, and as `equation5`; null where there is none.
-[[nodiscard]] nlohmann::ordered_json bound_json(const planner::RequestBound& bound);
+[[nodiscard]] nlohmann::ordered_json bound_json(const planner::RequestBound& bound,
+                                                planner::Objective objective);
 [[nodiscard]] nlohmann::ordered_json equation5_json(const planner::RequestBound& bound);
 
 }  // namespace tandem::cli

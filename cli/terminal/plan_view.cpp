@@ -1,8 +1,12 @@
 #include "cli/terminal/plan_view.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <ostream>
+#include <utility>
 
 #include "cli/flags/outcome.hpp"
+#include "model/format_choice.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 
@@ -25,6 +29,24 @@ std::string share_text(model::Range range) {
          std::to_string(range.end) + ")";
 }
 
+// Of many runs the first two.
+std::string share_text(const model::LayerRuns& layers) {
+  if (layers.run_count() == 1) return share_text(layers.run(0));
+  const auto text = [](model::Range run) {
+    return " [" + std::to_string(run.begin) + ", " + std::to_string(run.end) + ")";
+  };
+  return std::to_string(layers.size()) + text(layers.run(0)) + text(layers.run(1)) +
+         (layers.run_count() > 2 ? " .. in " + std::to_string(layers.run_count()) + " runs" : "");
+}
+
+// A pair, or a list of pairs.
+Json layers_json(const model::LayerRuns& layers) {
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < layers.run_count(); ++i)
+    runs.push_back({layers.run(i).begin, layers.run(i).end});
+  return layers.run_count() == 1 ? runs[0] : runs;
+}
+
 std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
   if (allreduce.prompt.empty()) return "";
   if (allreduce.prompt == allreduce.decode) return ", all-reduce " + allreduce.prompt;
@@ -41,7 +63,7 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << plan.cluster.devices()[static_cast<std::size_t>(plan.master)].name << ", "
       << to_text(plan.workload);
   if (plan.model.formats != model::WeightFormats())
-    out << ", weights in " << plan.model.formats.text();
+    out << ", weights in " << model::format_name(plan.model);
   out << "\n\n";
   if (plan.capacity.sequences > 1) {
     out << "memory for " << plan.capacity.sequences << " sequences at once, of "
@@ -77,13 +99,13 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"strategy", plan.strategy},
             {"partition", plan.partition},
             {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
-            {"dtype", plan.model.formats.text()},
+            {"dtype", model::format_name(plan.model)},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
-                               {"layers", {share.layers.begin, share.layers.end}},
+                               {"layers", layers_json(share.layers)},
                                {"heads", share.heads.size()},
                                {"columns", share.columns.size()},
                                {"window_blocks", plan.devices[i].window.blocks},
@@ -99,28 +121,116 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
   return json;
 }
 
-void print_choice(const planner::StrategyChoice& choice, std::ostream& out) {
-  const planner::Contender& first = choice.contenders.front();
-  out << "\nstrategy " << first.plan.strategy << ": predicted request "
-      << to_text(model::Seconds{first.seconds});
+namespace {
+
+// What the seconds of a contender are.
+std::string value_text(planner::Objective objective, bool many, double seconds) {
+  if (objective == planner::Objective::throughput)
+    return model::fixed(1.0 / seconds, 2) + " a second";
+  return (many ? "in the mean " : "") + to_text(model::Seconds{seconds});
+}
+
+std::string value_name(planner::Objective objective, const study::Contender& of) {
+  switch (objective) {
+    case planner::Objective::request:
+      return "request";
+    case planner::Objective::throughput:
+      return of.plan.model.architecture().generates() ? "tokens" : "passes";
+    case planner::Objective::ttft:
+      return "first token";
+    case planner::Objective::latency:
+      return "new token";
+  }
+  return "";
+}
+
+std::string device_names(const planner::Plan& plan) {
+  std::string names;
+  for (const model::Device& device : plan.cluster.devices())
+    names += (names.empty() ? "" : ", ") + device.name;
+  return names;
+}
+
+}  // namespace
+
+void print_choice(const study::Choice& choice, std::ostream& out) {
+  const study::Contender& first = choice.contenders.front();
+  const bool many = first.policy != nullptr;
+  const auto value = [&](const study::Contender& one) {
+    return value_text(choice.objective, many, one.seconds);
+  };
+  const auto longer = [&](double seconds) {
+    const bool rate = choice.objective == planner::Objective::throughput;
+    const double percent =
+        std::max(0.0, rate ? 1.0 - first.seconds / seconds : seconds / first.seconds - 1.0) * 100.0;
+    return model::fixed(percent, percent < 10.0 ? 1 : 0) + (rate ? "% less" : "% longer");
+  };
+  out << "\nstrategy " << first.plan.strategy << " on " << device_names(first.plan);
+  if (first.plan.cluster.size() > 1)
+    out << ", master "
+        << first.plan.cluster.devices()[static_cast<std::size_t>(first.plan.master)].name;
+  out << ", weights in " << model::format_name(first.plan.model);
+  if (many) out << ", served with --policy " << first.policy->name;
+  if (first.chunk > 0) out << " --chunk " << first.chunk;
+  out << ": predicted " << value_name(choice.objective, first) << ' ' << value(first);
   for (std::size_t i = 1; i < choice.contenders.size(); ++i) {
-    const planner::Contender& other = choice.contenders[i];
-    const double longer = (other.seconds / first.seconds - 1.0) * 100.0;
-    out << (i == 1 ? "; next " : ", ") << other.plan.strategy << " "
-        << to_text(model::Seconds{other.seconds}) << " (" << model::fixed(longer, 0) << "% longer)";
+    const study::Contender& other = choice.contenders[i];
+    out << (i == 1 ? "; next " : ", ") << other.plan.strategy << ' ' << value(other) << " ("
+        << longer(other.seconds) << ')';
   }
   out << '\n';
-  if (choice.contenders.size() > 1) out << planner::why_first(choice) << '\n';
+  if (choice.contenders.size() > 1) out << why_first(choice) << '\n';
+  for (std::size_t i = 0; i < choice.left_out.size(); ++i) {
+    const study::LeftOut& one = choice.left_out[i];
+    out << (i == 0 ? "without " : ", ") << one.device << " (with it "
+        << (one.seconds ? longer(*one.seconds) : "there is no plan") << ')'
+        << (i + 1 == choice.left_out.size() ? "\n" : "");
+  }
   for (const auto& [strategy, reason] : choice.without)
     out << "not " << strategy << ": " << reason << '\n';
 }
 
-Json choice_json(const planner::StrategyChoice& choice) {
-  Json json{{"contenders", Json::array()},
+Json choice_json(const study::Choice& choice) {
+  Json json{{"objective", to_string(choice.objective)},
+            {"contenders", Json::array()},
+            {"left_out", Json::array()},
             {"without", Json::array()},
-            {"reason", choice.contenders.size() > 1 ? Json(planner::why_first(choice)) : Json()}};
-  for (const planner::Contender& one : choice.contenders)
-    json["contenders"].push_back({{"strategy", one.plan.strategy}, {"request_s", one.seconds}});
+            {"reason", choice.contenders.size() > 1 ? Json(why_first(choice)) : Json()}};
+  const auto put = [&](Json& of, std::optional<double> seconds) {
+    const Json value = seconds ? Json(*seconds) : Json();
+    switch (choice.objective) {
+      case planner::Objective::request:
+        of["request_s"] = value;
+        break;
+      case planner::Objective::throughput:
+        of["throughput_per_s"] = seconds ? Json(1.0 / *seconds) : Json();
+        break;
+      case planner::Objective::ttft:
+        of["ttft_s"] = value;
+        break;
+      case planner::Objective::latency:
+        of["token_latency_s"] = value;
+        break;
+    }
+  };
+  for (const study::Contender& one : choice.contenders) {
+    Json contender{{"strategy", one.plan.strategy}};
+    put(contender, one.seconds);
+    contender["devices"] = Json::array();
+    for (const model::Device& device : one.plan.cluster.devices())
+      contender["devices"].push_back(device.name);
+    contender["master"] =
+        one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name;
+    contender["dtype"] = model::format_name(one.plan.model);
+    contender["policy"] = one.policy != nullptr ? Json(one.policy->name) : Json();
+    contender["chunk"] = one.chunk > 0 ? Json(one.chunk) : Json();
+    json["contenders"].push_back(std::move(contender));
+  }
+  for (const study::LeftOut& one : choice.left_out) {
+    Json device{{"device", one.device}};
+    put(device, one.seconds);
+    json["left_out"].push_back(std::move(device));
+  }
   for (const auto& [strategy, reason] : choice.without)
     json["without"].push_back({{"strategy", strategy}, {"reason", reason}});
   return json;

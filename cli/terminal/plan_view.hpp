@@ -7,7 +7,7 @@
 #include <string>
 
 #include "planner/plan.hpp"
-#include "planner/strategy_search.hpp"
+#include "study/choice.hpp"
 
 namespace tandem::cli {
 
@@ -17,9 +17,9 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
 [[nodiscard]] nlohmann::ordered_json summary_json(const planner::Plan& plan,
                                                   const std::string& path);
 
-// Prints the strategy that was chosen, the others' times, and why; which has a contender.
-void print_choice(const planner::StrategyChoice& choice, std::ostream& out);
+// Prints what was chosen, the others' times, and why; which has a contender.
+void print_choice(const study::Choice& choice, std::ostream& out);
 // The same as the field `choice` of `--json`.
-[[nodiscard]] nlohmann::ordered_json choice_json(const planner::StrategyChoice& choice);
+[[nodiscard]] nlohmann::ordered_json choice_json(const study::Choice& choice);
 
 }  // namespace tandem::cli

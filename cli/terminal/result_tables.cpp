@@ -35,6 +35,12 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
   if (!result.metrics.token_times_s.empty())
     table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
+  if (result.communication) {
+    table.add({"communication", model::fixed(100.0 * result.communication->hidden_fraction(), 1) +
+                                    "% hidden by computing, of " +
+                                    to_text(Seconds{result.communication->total_s}) +
+                                    ", summed over devices"});
+  }
   if (result.steady) {
     const model::Steady& steady = *result.steady;
     table.add({"memory scheduler",

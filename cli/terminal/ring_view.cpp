@@ -1,5 +1,6 @@
 #include "cli/terminal/ring_view.hpp"
 
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -36,19 +37,21 @@ void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream
 }
 
 void print_rate_bound(const planner::Plan& plan, std::ostream& out) {
-  const planner::RateBound bound = planner::rate_bound(plan);
-  out << "a request every " << to_text(model::Seconds{bound.planned_s}) << ", "
-      << model::fixed(gap_percent(bound), 1) << "% more than the lower bound "
-      << to_text(model::Seconds{bound.lower_bound_s}) << " of any split of the layers\n";
+  const std::optional<planner::RateBound> bound = planner::rate_bound(plan);
+  if (!bound) return;
+  out << "a request every " << to_text(model::Seconds{bound->planned_s}) << ", "
+      << model::fixed(gap_percent(*bound), 1) << "% more than the lower bound "
+      << to_text(model::Seconds{bound->lower_bound_s}) << " of any split of the layers\n";
 }
 
 Json rate_bound_json(const planner::Plan& plan) {
-  const planner::RateBound bound = planner::rate_bound(plan);
+  const std::optional<planner::RateBound> bound = planner::rate_bound(plan);
+  if (!bound) return {};
   return {{"objective", "throughput"},
-          {"planned_s", bound.planned_s},
-          {"lower_bound_s", bound.lower_bound_s},
-          {"gap_percent", gap_percent(bound)},
-          {"exact_order", bound.exact}};
+          {"planned_s", bound->planned_s},
+          {"lower_bound_s", bound->lower_bound_s},
+          {"gap_percent", gap_percent(*bound)},
+          {"exact_order", bound->exact}};
 }
 
 Json ring_json(const planner::Plan& plan, const model::Ring& ring) {

@@ -45,7 +45,7 @@ double BlockCache::append(std::int32_t sequence, model::Range positions) {
 
 std::int64_t BlockCache::offset(std::int32_t layer, std::int32_t kv_head) const {
   const std::int64_t head =
-      std::int64_t{layer - layers_.begin} * kv_heads_.size() + (kv_head - kv_heads_.begin);
+      std::int64_t{layers_.place(layer)} * kv_heads_.size() + (kv_head - kv_heads_.begin);
   return head * table_.size() * block_floats(model::kCacheBlock, head_dim_);
 }
 
@@ -68,7 +68,7 @@ std::int64_t BlockCache::copy(const model::BlockTable::Copy& copy) {
   const std::int64_t values = copy.positions * head_dim_;
   const std::int64_t block = block_floats(model::kCacheBlock, head_dim_);
   const std::int64_t to_values = key_floats(model::kCacheBlock, head_dim_);
-  for (std::int32_t layer = layers_.begin; layer < layers_.end; ++layer) {
+  for (const std::int32_t layer : layers_) {
     for (std::int32_t head = kv_heads_.begin; head < kv_heads_.end; ++head) {
       float* memory = memory_.floats().data() + offset(layer, head);
       const float* from = memory + copy.from * block;

@@ -49,7 +49,7 @@ class BlockCache {
   [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;
   std::int64_t copy(const model::BlockTable::Copy& copy);  // returns floats
 
-  model::Range layers_;
+  model::LayerRuns layers_;
   model::Range kv_heads_;
   std::int64_t head_dim_;
   model::BlockTable table_;

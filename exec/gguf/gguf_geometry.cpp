@@ -23,8 +23,17 @@ using model::Transformer;
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMostStops = 256;
 
-constexpr std::array<std::pair<Family, std::string_view>, 2> kFamilies{
-    {{Family::llama, "llama"}, {Family::gpt2, "gpt2"}}};
+constexpr std::array<std::pair<Family, std::string_view>, 10> kFamilies{
+    {{Family::llama, "llama"},
+     {Family::gpt2, "gpt2"},
+     {Family::qwen2, "qwen2"},
+     {Family::qwen3, "qwen3"},
+     {Family::gemma2, "gemma2"},
+     {Family::gemma3, "gemma3"},
+     {Family::phi3, "phi3"},
+     {Family::granite, "granite"},
+     {Family::smollm3, "smollm3"},
+     {Family::llama, kMistral3}}};
 
 // Files store numbers in 32 bits that a config.json writes in decimal: the shortest decimal number
 // that they can mean.
@@ -45,10 +54,11 @@ class Reader {
   Transformer read() {
     check_general();
     read_sizes();
-    if (t_.family == Family::llama) {
+    if (!t_.architecture().learned()) {
+      check_decoder();
+      read_family();
       read_rope();
       read_factors();
-      check_llama();
     } else {
       t_.norm_epsilon = positive("attention.layer_norm_epsilon");
       t_.activation = model::Activation::gelu_tanh;
@@ -73,8 +83,9 @@ class Reader {
         kFamilies, arch_, [](const auto& entry) { return std::string(entry.second); });
     if (found == kFamilies.end())
       file_.fail("general.architecture",
-                 "llama (of Llama's and Mistral's models) or gpt2: of other families this program "
-                 "lacks norms, rotations or tensors; convert another model");
+                 "one of " + known_architectures() +
+                     ": of other families this program lacks norms, rotations or tensors; convert "
+                     "another model");
     t_.family = found->first;
     if (const auto type = file_.text("general.type"); type && *type != "model")
       file_.fail("general.type", "'model'; give the file of a whole model");
@@ -161,33 +172,99 @@ class Reader {
     t_.tied_embeddings = !file_.tensors().contains("output.weight");
   }
 
-  void check_llama() {
+  static std::string known_architectures() {
+    std::string known;
+    for (const auto& [family, name] : kFamilies)
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    return known;
+  }
+
+  // What is the same in all families of decoders.
+  void check_decoder() {
     t_.norm_epsilon = positive("attention.layer_norm_rms_epsilon");
-    // Attention within a window is full attention up to there.
-    if (const auto window = file_.integer(key("attention.sliding_window"), 0, kMaxSize);
-        window.value_or(0) > 0)
-      t_.max_context = std::min(t_.max_context, *window);
-    expect("rope.dimension_count", static_cast<double>(t_.head_dim),
-           std::to_string(t_.head_dim) + ": all of a head is rotated");
+    if (t_.family == Family::phi3) {
+      const auto dims = optional_size("rope.dimension_count").value_or(t_.head_dim);
+      if (dims != t_.head_dim) t_.rotary_dims = dims;
+    }
+    expect("rope.dimension_count", static_cast<double>(t_.rotated()),
+           std::to_string(t_.rotated()) + ": all of a head is rotated");
     expect("expert_count", 0, "0: mixtures of experts are not supported");
     expect("expert_used_count", 0, "0: mixtures of experts are not supported");
     expect("use_parallel_residual", 0, "false: attention comes before the FFN");
     expect("attention.causal", 1, "true: each token sees those before it");
-    expect("logit_scale", 1, "1: scaled logits are not supported");
-    expect("embedding_scale", 1, "1: scaled embeddings are not supported");
-    expect("residual_scale", 1, "1: scaled residuals are not supported");
-    expect("final_logit_softcapping", 0, "0: capped logits are not supported");
-    expect("attn_logit_softcapping", 0, "0: capped scores are not supported");
     // Of the file that the model was converted from; Q and K are in pairs in all of them.
     if (const auto layout = file_.text(key("tensor_data_layout"));
         layout && *layout != "Meta AI original pth")
       file_.fail(key("tensor_data_layout"), "'Meta AI original pth': queries and keys in pairs");
   }
 
+  double positive_or(std::string_view name, double absent) {
+    return file_.find(key(name)) != nullptr ? positive(name) : absent;
+  }
+
+  void read_family() {
+    const bool gemma = t_.family == Family::gemma2 || t_.family == Family::gemma3;
+    if (t_.family == Family::granite) {
+      t_.logit_divisor = positive("logit_scale");
+      t_.residual_scale = positive_or("residual_scale", 1.0);
+      t_.embedding_scale = positive_or("embedding_scale", 1.0);
+      t_.attention_scale =
+          positive_or("attention.scale", 1.0 / std::sqrt(static_cast<double>(t_.head_dim)));
+    }
+    for (const char* const scale :
+         {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}) {
+      if (t_.family != Family::granite) expect(scale, 1, "1: scales are granite's");
+    }
+    if (t_.family == Family::gemma2) {  // what llama.cpp takes for granted
+      constexpr double kScoreCap = 50.0;
+      constexpr double kLogitCap = 30.0;
+      t_.score_cap = positive_or("attn_logit_softcapping", kScoreCap);
+      t_.logit_cap = positive_or("final_logit_softcapping", kLogitCap);
+    } else {
+      expect("final_logit_softcapping", 0, "0: capped logits are gemma2's");
+      expect("attn_logit_softcapping", 0, "0: capped scores are gemma2's");
+    }
+    if (gemma) {
+      t_.activation = model::Activation::gelu_tanh;
+      t_.embedding_scale = std::sqrt(static_cast<double>(t_.hidden));
+      t_.attention_scale = gguf_attention_scale(t_);
+      return read_windows();
+    }
+    if (t_.family == Family::smollm3) {
+      t_.unrotated = gguf_unrotated(t_.layers);
+      if (std::ranges::find(t_.unrotated, true) == t_.unrotated.end()) t_.unrotated.clear();
+    }
+    // Attention within a window is full attention up to there.
+    const auto window = file_.integer(key("attention.sliding_window"), 0, kMaxSize);
+    if (window.value_or(0) == 0) return;
+    if (t_.family != Family::llama && t_.family != Family::phi3)
+      file_.fail(key("attention.sliding_window"),
+                 "none: which layers have it is not said by files of this family");
+    t_.max_context = std::min(t_.max_context, *window);
+  }
+
+  // Gemma's: every so-many-th layer attends to everything, the others within a window.
+  void read_windows() {
+    constexpr std::int64_t kWindow = 4096;
+    t_.window = optional_size("attention.sliding_window").value_or(kWindow);
+    const std::int64_t every =
+        optional_size("attention.sliding_window_pattern").value_or(gguf_window_period(t_.family));
+    t_.windowed = gguf_windowed(t_.layers, every);
+    const bool any = std::ranges::find(t_.windowed, true) != t_.windowed.end();
+    if (!any) {
+      t_.windowed.clear();
+      t_.window = 0;
+    }
+    constexpr double kLocalTheta = 10000.0;
+    if (t_.family == Family::gemma3 && any)
+      t_.window_rope_theta = positive_or("rope.freq_base_swa", kLocalTheta);
+  }
+
   void read_rope() {
-    t_.rope_theta =
-        file_.find(key("rope.freq_base")) != nullptr ? positive("rope.freq_base") : 10000.0;
+    t_.rope_theta = positive_or("rope.freq_base", 10000.0);
     static_cast<void>(file_.find(key("rope.scaling.finetuned")));
+    if (t_.family == Family::phi3) return read_long_factors();
+    if (file_.text(key("rope.scaling.type")).value_or("") == "yarn") return read_yarn();
     expect("rope.scaling.attn_factor", 1, "1: scaled scores are not supported");
     const std::string type = file_.text(key("rope.scaling.type")).value_or("");
     const bool older = file_.find(key("rope.scale_linear")) != nullptr;
@@ -200,15 +277,82 @@ class Reader {
       if (factor != 1.0) t_.rope_scaling = RopeScaling{.factor = factor};
     } else if (!type.empty() && type != "none") {
       file_.fail(key("rope.scaling.type"),
-                 "none or linear: rotations of other kinds are not supported");
+                 "none, linear or yarn: rotations of other kinds are not supported");
     } else {
       expect("rope.scaling.factor", 1, "1, as rope.scaling.type is not linear");
       expect("rope.scale_linear", 1, "1, as rope.scaling.type is not linear");
     }
   }
 
+  // As llama.cpp computes it: cosines grow with the factor, times what the file says.
+  void read_yarn() {
+    RopeScaling scaling{.kind = RopeScaling::Kind::yarn};
+    scaling.factor = positive("rope.scaling.factor");
+    if (scaling.factor < 1.0) file_.fail(key("rope.scaling.factor"), "a number of at least 1");
+    scaling.original_context =
+        optional_size("rope.scaling.original_context_length").value_or(t_.max_context);
+    if (arch_ == kMistral3) {
+      scaling.fast_turns = positive_or("rope.scaling.yarn_beta_fast", scaling.fast_turns);
+      scaling.slow_turns = positive_or("rope.scaling.yarn_beta_slow", scaling.slow_turns);
+      expect("rope.scaling.yarn_log_multiplier", 1, "1: other growths are not supported");
+      expect("rope.scaling.attn_factor", 1, "1: other growths are not supported");
+      if (file_.find(key("attention.temperature_scale")) != nullptr)
+        t_.query_growth = positive("attention.temperature_scale");
+      t_.rope_scaling = std::move(scaling);
+      return;
+    }
+    expect("rope.scaling.yarn_beta_fast", scaling.fast_turns, "32: other bounds are not supported");
+    expect("rope.scaling.yarn_beta_slow", scaling.slow_turns, "1: other bounds are not supported");
+    scaling.attention_factor = static_cast<float>(positive_or("rope.scaling.attn_factor", 1.0) *
+                                                  gguf_yarn_growth(scaling.factor));
+    t_.rope_scaling = std::move(scaling);
+  }
+
+  // LongRoPE's two lists, which files of Phi 3 have both or none of.
+  void read_long_factors() {
+    const auto& tensors = file_.tensors();
+    if (!tensors.contains(std::string(kLongFactorsTensor)) &&
+        !tensors.contains(std::string(kShortFactorsTensor))) {
+      expect("rope.scaling.attn_factor", 1, "1 without factors of rotation");
+      expect("rope.scaling.factor", 1, "1: rotations of other kinds are not supported");
+      static_cast<void>(optional_size("rope.scaling.original_context_length"));
+      if (const auto type = file_.text(key("rope.scaling.type")); type.value_or("none") != "none")
+        file_.fail(key("rope.scaling.type"), "none without factors of rotation");
+      return;
+    }
+    RopeScaling scaling{.kind = RopeScaling::Kind::longrope};
+    scaling.original_context = size("rope.scaling.original_context_length");
+    scaling.attention_factor =
+        static_cast<float>(file_.real(key("rope.scaling.attn_factor")).value_or(1.0));
+    if (const auto type = file_.text(key("rope.scaling.type"));
+        type.value_or("longrope") != "longrope")
+      file_.fail(key("rope.scaling.type"), "longrope, as there are its factors");
+    scaling.short_factors = factors_of(kShortFactorsTensor);
+    scaling.long_factors = factors_of(kLongFactorsTensor);
+    t_.rope_scaling = std::move(scaling);
+  }
+
+  std::vector<float> factors_of(std::string_view name) {
+    const auto found = file_.tensors().find(std::string(name));
+    const std::string subject = file_.path().string() + ": " + std::string(name);
+    if (found == file_.tensors().end())
+      throw Error(subject +
+                  ": is missing, expected beside the other list of factors; convert the "
+                  "model anew");
+    const GgufTensor& tensor = found->second.tensor;
+    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.rotated() / 2})
+      throw Error(subject + ": " + std::string(tensor.type.name) + " of " +
+                  std::to_string(tensor.shape.front()) + ", expected F32 of " +
+                  std::to_string(t_.rotated() / 2) + ", one number for each rotated pair");
+    std::vector<float> stored(static_cast<std::size_t>(t_.rotated() / 2));
+    file_.files()[found->second.file]->read_at(tensor.offset,
+                                               std::as_writable_bytes(std::span(stored)));
+    return stored;
+  }
+
   // Which of Llama 3.1's rules gives the factors that are stored.
   void read_factors() {
+    if (t_.family == Family::phi3) return;
     RopeScaling rule{.kind = RopeScaling::Kind::llama3};
     rule.original_context =
         optional_size("rope.scaling.original_context_length").value_or(rule.original_context);
@@ -229,8 +373,8 @@ class Reader {
     }
     const std::string subject = file_.path().string() + ": " + name;
     const GgufTensor& tensor = found->second.tensor;
-    const auto pairs = static_cast<std::size_t>(t_.head_dim / 2);
-    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.head_dim / 2} ||
+    const auto pairs = static_cast<std::size_t>(t_.rotated() / 2);
+    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.rotated() / 2} ||
         t_.rope_scaling)
       throw Error(subject + ": " + std::string(tensor.type.name) + " of " +
                   std::to_string(tensor.shape.front()) + ", expected F32 of " +
@@ -296,17 +440,5 @@ std::string_view gguf_name(Family family) {
 }
 
 Transformer gguf_geometry(const GgufFile& file) { return Reader(file).read(); }
-
-std::vector<float> rope_factors(const Transformer& transformer) {
-  std::vector<float> factors;
-  if (!transformer.rope_scaling || transformer.rope_scaling->kind != RopeScaling::Kind::llama3)
-    return factors;
-  Transformer plain = transformer;
-  plain.rope_scaling.reset();
-  for (std::int64_t i = 0; i < transformer.head_dim / 2; ++i)
-    factors.push_back(
-        static_cast<float>(rope_frequency(plain, i) / rope_frequency(transformer, i)));
-  return factors;
-}
 
 }  // namespace tandem::exec

@@ -34,6 +34,26 @@ std::uint32_t file_type(model::WeightFormat format) {
       return 7;
     case model::WeightFormat::q4_0:
       return 2;
+    case model::WeightFormat::q4_1:
+      return 3;
+    case model::WeightFormat::q5_0:
+      return 8;
+    case model::WeightFormat::q5_1:
+      return 9;
+    case model::WeightFormat::q2_k:
+      return 10;
+    case model::WeightFormat::q3_k:
+      return 11;
+    case model::WeightFormat::q4_k:
+      return 14;
+    case model::WeightFormat::q5_k:
+      return 16;
+    case model::WeightFormat::q6_k:
+      return 18;
+    case model::WeightFormat::iq4_nl:
+      return 25;
+    case model::WeightFormat::iq4_xs:
+      return 30;
   }
   throw std::logic_error("weight format out of range");
 }
@@ -231,11 +251,63 @@ class Writer {
 
 }  // namespace
 
+namespace {
+
+[[noreturn]] void cannot_say(const Transformer& t, const std::string& what) {
+  throw Error("model " + t.name + ": " + what +
+              ", which a GGUF file of its family cannot say; give a folder for --out");
+}
+
+// Every how-many-th layer has no window.
+std::int64_t window_period(const Transformer& t) {
+  for (std::int64_t every = 1; every <= t.layers + 1; ++every) {
+    if (t.windowed == gguf_windowed(t.layers, every)) return every;
+  }
+  cannot_say(t, "windowed layers in no period");
+}
+
+// What the family's files say beside sizes and rotation. What they take for granted has to be so.
+void add_family(const Transformer& t, const std::string& arch, GgufEntries& entries) {
+  using model::Family;
+  const auto real = [&](const char* key, double value) {
+    entries.emplace_back(arch + key, static_cast<float>(value));
+  };
+  const bool gemma = t.family == Family::gemma2 || t.family == Family::gemma3;
+  if (t.family == Family::granite) {
+    real(".attention.scale", t.attention_scale);
+    real(".embedding_scale", t.embedding_scale);
+    real(".residual_scale", t.residual_scale);
+    real(".logit_scale", t.logit_divisor);
+    return;
+  }
+  if (t.family == Family::smollm3 && t.unrotated != gguf_unrotated(t.layers))
+    cannot_say(t, "layers without positions that are not every fourth");
+  if (!gemma) {
+    if (t.window > 0) cannot_say(t, "layers that attend within a window");
+    return;
+  }
+  if (t.attention_scale != gguf_attention_scale(t)) cannot_say(t, "another query_pre_attn_scalar");
+  if (t.window == 0) cannot_say(t, "no layer that attends within a window");
+  entries.emplace_back(arch + ".attention.sliding_window", u32(t.window));
+  if (const std::int64_t every = window_period(t); every != gguf_window_period(t.family))
+    entries.emplace_back(arch + ".attention.sliding_window_pattern", u32(every));
+  if (t.family == Family::gemma2) {
+    if (t.score_cap == 0.0 || t.logit_cap == 0.0) cannot_say(t, "scores or logits without a cap");
+    real(".attn_logit_softcapping", t.score_cap);
+    real(".final_logit_softcapping", t.logit_cap);
+    return;
+  }
+  if (t.score_cap != 0.0 || t.logit_cap != 0.0) cannot_say(t, "caps of scores or logits");
+  real(".rope.freq_base_swa", t.window_rope_theta);
+}
+
+}  // namespace
+
 GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFormat> format) {
-  const std::string arch(gguf_name(t.family));
+  const std::string arch(t.query_growth > 0.0 ? kMistral3 : gguf_name(t.family));
   if (arch.empty())
     throw Error("model " + t.name + ": family " + std::string(model::to_string(t.family)) +
-                ", expected llama or gpt2 for a GGUF file; give a folder for --out");
+                ", expected one that GGUF has; give a folder for --out");
   GgufEntries entries;
   const auto add = [&](const std::string& key, GgufEntry value) {
     entries.emplace_back(key, std::move(value));
@@ -252,7 +324,7 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   add(arch + ".attention.head_count", u32(t.heads));
   add(arch + ".vocab_size", u32(t.vocab));
   const auto epsilon = static_cast<float>(t.norm_epsilon);
-  if (t.family != model::Family::llama) {
+  if (t.architecture().learned()) {
     if (t.activation != model::Activation::gelu_tanh)
       throw Error("model " + t.name + ": activation " +
                   std::string(model::to_string(t.activation)) +
@@ -264,13 +336,42 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   add(arch + ".attention.key_length", u32(t.head_dim));
   add(arch + ".attention.value_length", u32(t.head_dim));
   add(arch + ".attention.layer_norm_rms_epsilon", epsilon);
-  add(arch + ".rope.dimension_count", u32(t.head_dim));
+  add(arch + ".rope.dimension_count", u32(t.rotated()));
+  add_family(t, arch, entries);
   add(arch + ".rope.freq_base", static_cast<float>(t.rope_theta));
   if (!t.rope_scaling) return entries;
   const model::RopeScaling& scaling = *t.rope_scaling;
   if (scaling.kind == model::RopeScaling::Kind::linear) {
     add(arch + ".rope.scaling.type", std::string("linear"));
     add(arch + ".rope.scaling.factor", static_cast<float>(scaling.factor));
+    return entries;
+  }
+  if (scaling.kind == model::RopeScaling::Kind::yarn) {
+    add(arch + ".rope.scaling.type", std::string("yarn"));
+    add(arch + ".rope.scaling.factor", static_cast<float>(scaling.factor));
+    add(arch + ".rope.scaling.original_context_length", u32(scaling.original_context));
+    if (t.query_growth > 0.0) {
+      if (scaling.attention_factor != 1.0F || !scaling.whole_pairs)
+        cannot_say(t, "YaRN with growth of its own");
+      add(arch + ".rope.scaling.yarn_beta_fast", static_cast<float>(scaling.fast_turns));
+      add(arch + ".rope.scaling.yarn_beta_slow", static_cast<float>(scaling.slow_turns));
+      add(arch + ".rope.scaling.yarn_log_multiplier", 1.0F);
+      add(arch + ".attention.temperature_scale", static_cast<float>(t.query_growth));
+      return entries;
+    }
+    const model::RopeScaling usual;
+    if (scaling.fast_turns != usual.fast_turns || scaling.slow_turns != usual.slow_turns ||
+        !scaling.whole_pairs)
+      cannot_say(t, "YaRN with bounds of its own");
+    const double growth = gguf_yarn_growth(scaling.factor);
+    if (scaling.attention_factor != static_cast<float>(growth))
+      add(arch + ".rope.scaling.attn_factor",
+          static_cast<float>(static_cast<double>(scaling.attention_factor) / growth));
+    return entries;
+  }
+  if (scaling.kind == model::RopeScaling::Kind::longrope) {  // its lists are tensors
+    add(arch + ".rope.scaling.original_context_length", u32(scaling.original_context));
+    add(arch + ".rope.scaling.attn_factor", scaling.attention_factor);
     return entries;
   }
   // The factors are a tensor; by these they are found again.

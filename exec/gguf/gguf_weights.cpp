@@ -24,7 +24,7 @@ struct Name {
   bool bias = false;
 };
 
-Name name_of(WeightName weight, bool fused) {
+Name name_of(WeightName weight, bool fused, bool fused_ffn) {
   switch (weight) {
     case WeightName::embedding:
       return {"token_embd", false};
@@ -63,7 +63,7 @@ Name name_of(WeightName weight, bool fused) {
     case WeightName::ffn_norm_bias:
       return {"ffn_norm", true, true};
     case WeightName::gate:
-      return {"ffn_gate"};
+      return {fused_ffn ? "ffn_up" : "ffn_gate"};
     case WeightName::gate_bias:
       return {"ffn_gate", true, true};
     case WeightName::up:
@@ -74,6 +74,14 @@ Name name_of(WeightName weight, bool fused) {
       return {"ffn_down"};
     case WeightName::down_bias:
       return {"ffn_down", true, true};
+    case WeightName::query_norm:
+      return {"attn_q_norm"};
+    case WeightName::key_norm:
+      return {"attn_k_norm"};
+    case WeightName::attention_sum_norm:
+      return {"post_attention_norm"};
+    case WeightName::ffn_sum_norm:
+      return {"post_ffw_norm"};
   }
   throw std::logic_error("weight name out of range");
 }
@@ -90,13 +98,14 @@ std::optional<model::WeightFormat> format_named(std::string_view type) {
 
 std::string gguf_tensor(const model::Transformer& transformer, WeightName weight,
                         std::int32_t layer) {
-  const Name name = name_of(weight, transformer.family == Family::gpt2);
+  const bool phi3 = transformer.family == Family::phi3;
+  const Name name = name_of(weight, transformer.family == Family::gpt2 || phi3, phi3);
   std::string tensor = name.in_layer ? "blk." + std::to_string(layer) + "." : "";
   return tensor.append(name.stem).append(name.bias ? ".bias" : ".weight");
 }
 
 bool in_pairs(const model::Transformer& transformer, WeightName weight) {
-  return transformer.family == Family::llama &&
+  return gguf_in_pairs(transformer.family) &&
          (weight == WeightName::query || weight == WeightName::key);
 }
 
@@ -128,8 +137,12 @@ void GgufWeights::check_tensors(const model::Transformer& transformer) const {
                          true,
                          true};
   std::set<std::string, std::less<>> used;
-  if (transformer.family == Family::llama)  // the geometry has been made of it
+  if (!transformer.architecture().learned())  // the geometry has been made of it
     used.insert(std::string(kRopeFactorsTensor));
+  if (transformer.family == Family::phi3) {
+    used.insert(std::string(kLongFactorsTensor));
+    used.insert(std::string(kShortFactorsTensor));
+  }
   for (const LayoutBlock& block : layout_of(transformer, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
       std::string stored = place_of(slice, block.layer).tensor;

@@ -129,9 +129,20 @@ class Converter {
     return *source_->format_of(stored.tensor);
   }
 
+  [[nodiscard]] std::optional<WeightFormat> wanted_format(const Target& target) const {
+    const auto matrix = weight_matrix(target.slices.front().weight);
+    if (!conversion_.formats || !matrix) return std::nullopt;
+    return conversion_.formats->of(*matrix, target.layer);
+  }
+
   void note(WeightFormat from, WeightFormat to) {
     if (from == to || to == WeightFormat::f32) return;
     changed_.insert(name_of(from) + " to " + name_of(to));
+  }
+
+  // A folder's numbers are the model's less 1.
+  [[nodiscard]] bool writes_less_one(const TensorSlice& slice) const {
+    return slice.less_one && to_folder_;
   }
 
   // Rows of the target, all slices after one another, in its format.
@@ -139,7 +150,16 @@ class Converter {
     TensorSlice wanted = slice;
     wanted.format = target.format;
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows.size()) * wanted.row_bytes());
-    read_slice_rows(*source_, wanted, target.layer, rows, values_, bytes);
+    if (!writes_less_one(slice)) {
+      read_slice_rows(*source_, wanted, target.layer, rows, values_, bytes);
+      return bytes;
+    }
+    std::vector<float> values(static_cast<std::size_t>(rows.size()) *
+                              static_cast<std::size_t>(slice.columns.size()));
+    read_slice_rows(*source_, slice, target.layer, rows, values_,
+                    std::as_writable_bytes(std::span(values)));
+    for (float& value : values) value -= 1.0F;
+    encode(target.format, values, bytes);
     return bytes;
   }
 
@@ -157,6 +177,18 @@ class Converter {
     if (conversion_.progress) conversion_.progress(done, targets_.size());
   }
 
+  // Of the rotation, where GGUF has them as tensors.
+  [[nodiscard]] std::vector<std::pair<std::string_view, std::vector<float>>> factor_tensors()
+      const {
+    if (!transformer_.rope_scaling) return {};
+    const model::RopeScaling& scaling = *transformer_.rope_scaling;
+    if (scaling.kind == model::RopeScaling::Kind::longrope)
+      return {{kLongFactorsTensor, scaling.long_factors},
+              {kShortFactorsTensor, scaling.short_factors}};
+    if (scaling.kind != model::RopeScaling::Kind::llama3) return {};
+    return {{kRopeFactorsTensor, rope_factors(transformer_)}};
+  }
+
   void write_gguf() {
     if (is_gguf_part(conversion_.out))
       throw Error(conversion_.out.string() +
@@ -166,7 +198,7 @@ class Converter {
     for (Target& target : targets_) {
       if (target.is_matrix) {
         const WeightFormat stored = stored_format(target);
-        target.format = conversion_.format.value_or(stored);
+        target.format = wanted_format(target).value_or(stored);
         note(stored, target.format);
         used.insert(target.format);
       }
@@ -180,10 +212,10 @@ class Converter {
                     "; give another --dtype");
       tensors.push_back({.name = name, .shape = target.shape(), .format = target.format});
     }
-    const std::vector<float> factors = rope_factors(transformer_);
-    if (!factors.empty())
-      tensors.push_back({.name = std::string(kRopeFactorsTensor),
-                         .shape = {static_cast<std::int64_t>(factors.size())}});
+    const auto factors = factor_tensors();
+    for (const auto& [name, values] : factors)
+      tensors.push_back(
+          {.name = std::string(name), .shape = {static_cast<std::int64_t>(values.size())}});
     GgufEntries entries = geometry_entries(
         transformer_, used.size() == 1 ? std::optional(*used.begin()) : std::nullopt);
     for (auto& entry : vocabulary_entries(vocabulary_, transformer_, chat_template_))
@@ -203,7 +235,7 @@ class Converter {
       }
       tell(i + 1);
     }
-    writer.append(std::as_bytes(std::span(factors)));
+    for (const auto& [name, values] : factors) writer.append(std::as_bytes(std::span(values)));
     source_->check_unchanged();
     writer.commit(conversion_.out.filename().string());
   }
@@ -215,8 +247,11 @@ class Converter {
       const std::size_t before = all.size();
       all.resize(before + slice.elements());
       std::vector<float> unused;
+      const auto values = std::span(all).subspan(before);
       read_slice_rows(*source_, slice, target.layer, slice.rows, unused,
-                      std::as_writable_bytes(std::span(all).subspan(before)));
+                      std::as_writable_bytes(values));
+      if (!writes_less_one(slice)) continue;
+      for (float& value : values) value -= 1.0F;
     }
     return all;
   }
@@ -237,7 +272,7 @@ class Converter {
       if (!target.is_matrix) continue;
       const WeightFormat stored = stored_format(target);
       target.format =
-          conversion_.format.value_or(fits_a_folder(stored) ? stored : WeightFormat::f32);
+          wanted_format(target).value_or(fits_a_folder(stored) ? stored : WeightFormat::f32);
       note(stored, target.format);
       used.insert(target.format);
     }
@@ -249,9 +284,13 @@ class Converter {
   }
 
   void write_folder() {
-    if (conversion_.format && !fits_a_folder(*conversion_.format))
-      throw Error("flag '--dtype': " + name_of(*conversion_.format) +
-                  ", expected f32, f16 or bf16 in a folder; give a file that ends in .gguf");
+    to_folder_ = true;
+    for (const Target& target : targets_) {
+      const auto format = wanted_format(target);
+      if (format && !fits_a_folder(*format))
+        throw Error("flag '--dtype': " + conversion_.formats->text() +
+                    ", expected f32, f16 or bf16 in a folder; give a file that ends in .gguf");
+    }
     choose_for_folder();
     std::vector<TensorToWrite> tensors;
     for (const Target& target : targets_)
@@ -317,6 +356,7 @@ class Converter {
   std::vector<Target> targets_;
   Vocabulary vocabulary_;
   std::string chat_template_;
+  bool to_folder_ = false;
   std::vector<float> values_;
   std::set<std::string> changed_;
 };

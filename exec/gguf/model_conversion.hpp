@@ -13,8 +13,8 @@ struct Conversion {
   std::filesystem::path weights;  // a Hugging Face folder or a GGUF file
   std::filesystem::path out;      // a GGUF file if it ends in ".gguf", else a folder
   // Of the matrices; nothing: each stays as it is stored, but what a folder cannot hold, block
-  // formats, is widened to f32.
-  std::optional<model::WeightFormat> format{};
+  // formats, is widened to f32. Matrices that a file fuses have that of the first.
+  std::optional<model::WeightFormats> formats{};
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};  // tensors
 };
 

@@ -30,7 +30,8 @@ constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 struct Query {
   const float* q;
   float* out;          // accumulates probabilities times values, rescaled as the maximum grows
-  std::int64_t limit;  // keys below this one are seen
+  std::int64_t first;  // keys from this one on are seen,
+  std::int64_t limit;  // and below this one
   float maximum;
   float sum;
 };
@@ -40,10 +41,17 @@ struct Positions {
   std::int64_t end;
 };
 
-// scores[j][p] = q_j . k_p * scale for `positions` from `first` of a block, a multiple of kPanel.
+// By what scores are multiplied, and what bounds them after that (0: nothing).
+struct Scores {
+  float scale;
+  float cap;
+};
+
+// scores[j][p] = cap(q_j . k_p * scale) for `positions` from `first` of a block, a multiple of
+// kPanel.
 template <int Q>
 HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std::int64_t first,
-                      std::int64_t positions, std::int64_t head_dim, float scale,
+                      std::int64_t positions, std::int64_t head_dim, Scores made,
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -68,7 +76,19 @@ HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std:
         for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
       }
     }
-    const V factor = hn::Set(d, scale);
+    const V factor = hn::Set(d, made.cap > 0.0F ? made.scale / made.cap : made.scale);
+    if (made.cap > 0.0F) {
+      const V cap = hn::Set(d, made.cap);
+      for (int j = 0; j < Q; ++j) {
+        for (int v = 0; v < kVectors; ++v) {
+          if (p + v * lanes < kBlockGranule) {
+            hn::StoreU(hn::Mul(cap, hn::Tanh(d, hn::Mul(acc[j][v], factor))), d,
+                       scores[j] + p + v * lanes);
+          }
+        }
+      }
+      continue;
+    }
     for (int j = 0; j < Q; ++j) {
       for (int v = 0; v < kVectors; ++v) {
         if (p + v * lanes < kBlockGranule) {
@@ -157,10 +177,11 @@ HWY_INLINE void prefetch_starts(const float* keys, const float* values, std::int
   for (std::int64_t line = 0; line < kValueLines; ++line) __builtin_prefetch(values + line * kLine);
 }
 
-// Queries that share a pass over a block; `end`: of the positions that any of them sees.
+// Queries that share a pass over a block; of the positions that any of them sees.
 struct Pass {
   Query queries[kQueries];
   int count;
+  std::int64_t first;  // the same
   std::int64_t end;
 };
 
@@ -169,16 +190,19 @@ template <int Q>
 void attend_block(const Attention& a, Query* queries, std::int64_t first, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
+  const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
+                    a.cap};
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
   const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
   score<Q>(queries, a.cache.block(first, a.head_dim), first % a.cache.block_positions, positions,
-           a.head_dim, scale, scores);
-  const std::int64_t from = HWY_MAX(std::int64_t{0}, a.first_key - first);
+           a.head_dim, made, scores);
+  std::int64_t from = kBlockGranule;
   for (int j = 0; j < Q; ++j) {
+    const std::int64_t seen = HWY_MAX(std::int64_t{0}, queries[j].first - first);
     rescale[j] =
-        weigh(queries[j], scores[j], from, HWY_MIN(kBlockGranule, queries[j].limit - first));
+        weigh(queries[j], scores[j], seen, HWY_MIN(kBlockGranule, queries[j].limit - first));
+    from = HWY_MIN(from, seen);
   }
   const float* values = a.cache.value(first, a.head_dim);
   std::int64_t column = 0;
@@ -210,15 +234,23 @@ void attend_block(const Attention& a, Pass& pass, std::int64_t first) {
 Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
   Pass pass;
   pass.count = static_cast<int>(end - begin);
+  pass.first = a.end_key;
   pass.end = 0;
   for (int j = 0; j < pass.count; ++j) {
     const std::int64_t row = (begin + j) / a.group;
     const std::int64_t head = (begin + j) % a.group;
     Query& query = pass.queries[j];
+    const std::int64_t limit = HWY_MIN(a.end_key, a.past + row + 1);
+    const std::int64_t first =
+        a.window > 0 ? HWY_MAX(a.first_key, a.past + row + 1 - a.window) : a.first_key;
     query = {a.queries + row * a.query_stride + head * a.head_dim,
              a.output + row * a.output_stride + head * a.head_dim,
-             HWY_MIN(a.end_key, a.past + row + 1), -std::numeric_limits<float>::infinity(), 0.0F};
+             first,
+             limit,
+             -std::numeric_limits<float>::infinity(),
+             0.0F};
     for (std::int64_t i = 0; i < a.head_dim; ++i) query.out[i] = 0.0F;
+    pass.first = HWY_MIN(pass.first, query.first);
     pass.end = HWY_MAX(pass.end, query.limit);
   }
   return pass;
@@ -233,12 +265,14 @@ void attend(const Attention& a) {
   for (std::int64_t done = 0; done < passes; done += kTogether) {
     const std::int64_t count = HWY_MIN(kTogether, passes - done);
     Pass together[kTogether];
+    std::int64_t begin = a.end_key;
     std::int64_t end = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       together[i] = pass_of(a, all * (done + i) / passes, all * (done + i + 1) / passes);
+      begin = HWY_MIN(begin, together[i].first);
       end = HWY_MAX(end, together[i].end);
     }
-    for (std::int64_t first = a.first_key / kBlockGranule * kBlockGranule; first < end;
+    for (std::int64_t first = begin / kBlockGranule * kBlockGranule; first < end;
          first += kBlockGranule) {
       const std::int64_t next = first + kBlockGranule;
       if (next < end) {
@@ -247,7 +281,8 @@ void attend(const Attention& a) {
             a.cache.value(first, a.head_dim), a.head_dim);
       }
       for (std::int64_t i = 0; i < count; ++i) {
-        if (first < together[i].end) attend_block(a, together[i], first);
+        if (first < together[i].end && together[i].first < first + kBlockGranule)
+          attend_block(a, together[i], first);
       }
     }
     for (std::int64_t i = 0; i < count; ++i) {

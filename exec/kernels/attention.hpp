@@ -75,10 +75,13 @@ struct Attention {
   std::int64_t head_dim = 0;   // at most kMaxHeadDim
   std::int64_t first_key = 0;  // keys [first_key, min(end_key, past + row + 1)) are seen by `row`
   std::int64_t end_key = 0;
-  std::int64_t past = 0;  // with a full mask: past all keys
+  std::int64_t past = 0;    // with a full mask: past all keys
+  std::int64_t window = 0;  // of these a row sees its last so many positions; 0: all
+  float scale = 0.0F;       // of scores; 0: 1 / sqrt(head_dim)
+  float cap = 0.0F;         // of scaled scores: cap tanh(score / cap); 0: none
 };
 
-// output = softmax(query . keys / sqrt(head_dim)) values; zero where a row sees no key.
+// output = softmax(cap(query . keys * scale)) values; zero where a row sees no key.
 void attend(const Attention& a);
 
 }  // namespace tandem::exec

@@ -5,20 +5,25 @@
 // bits, as do all devices of a plan, however outputs and tokens are split.
 //
 //   y[t, o] = (c[0] + c[2]) + (c[1] + c[3])
-//   c[j] = sum over blocks b = j, j + 4, ... in this order, each added by one fused multiply-add,
-//   of
+//   c[j] = sum over blocks b of 32, b = j, j + 4, ... in this order, each added by one fused
+//   multiply-add, of
 //          (s[o, b] d[t, b]) * float(sum over i in b of w[o, i] q[t, i])
+//   and, of formats with least numbers (q4_k, q5_k), then by another one
+//         -(m[o, b] d[t, b]) * float(sum over i in b of q[t, i])
 //   q, d    inputs in blocks of 32: d = max |x| / 127, q = x * (127 / max |x|) to the nearest
 //           integer, ties to even; 0 where max |x| < 2^-100; all d of a block with an infinity or a
 //           NaN are NaN
-//   w, s    the format's integers and scale: s w is what exec/weights/block_codec decodes
-// The sum over a block is exact; s d is rounded once.
+//   w, s    the format's integers and scale: s w - m is what exec/weights/block_codec decodes.
+//           q4_k, q5_k: w as stored, s and m the halves of the 256 times the part's integers,
+//           rounded once; q6_k: w with the part's integer scale, s the half of the 256
+// The sum over a block is exact, as a float, too; s d and m d are rounded once.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "exec/kernels/weight_product.hpp"
 #include "model/weight_format.hpp"
 
 namespace tandem::exec {
@@ -34,7 +39,7 @@ inline constexpr std::int64_t padded_blocks(std::int64_t blocks) {
 struct IntegerInputs {
   std::int8_t* q = nullptr;  // 32 a block
   float* scales = nullptr;
-  std::int32_t* sums = nullptr;  // of a block's q
+  std::int16_t* sums = nullptr;  // of a block's first 16 q, and of the others: two a block
   std::int64_t stride = 0;       // blocks from a token to the next
 
   // Tokens an odd number of steps apart: a tile's rows then lie in different sets of a cache.
@@ -48,20 +53,36 @@ struct IntegerInputs {
   [[nodiscard]] static IntegerInputs at(std::byte* memory, std::int64_t tokens,
                                         std::int64_t blocks);
   [[nodiscard]] IntegerInputs token(std::int64_t t) const {
-    return {q + t * stride * kInputBlock, scales + t * stride, sums + t * stride, stride};
+    return {q + t * stride * kInputBlock, scales + t * stride, sums + 2 * t * stride, stride};
+  }
+  // Of all q of a block.
+  [[nodiscard]] std::int32_t sum(std::int64_t block) const {
+    return sums[2 * block] + sums[2 * block + 1];
   }
 };
 
-struct IntegerProduct {
-  IntegerInputs x;
-  const std::byte* w = nullptr;  // [outputs, blocks], blocks of 32 as stored
-  std::int64_t w_stride = 0;     // bytes
-  model::WeightFormat format = model::WeightFormat::q8_0;
-  float* y = nullptr;  // [tokens, outputs]
-  std::int64_t y_stride = 0;
-  std::int64_t tokens = 0;
-  std::int64_t outputs = 0;
-  std::int64_t blocks = 0;
+// Whether blocks have numbers m.
+constexpr bool has_leasts(model::WeightFormat format) {
+  return format == model::WeightFormat::q4_k || format == model::WeightFormat::q5_k;
+}
+
+// A product of weights whose inputs are these: its own, in f32, are not read.
+struct IntegerProduct : WeightProduct {
+  IntegerInputs in;
+  std::int64_t blocks = 0;  // of a row, of 32
+
+  // Its outputs [begin, end).
+  [[nodiscard]] IntegerProduct slice(std::int64_t begin, std::int64_t end) const {
+    return {WeightProduct::slice(begin, end), in, blocks};
+  }
+  // Its tokens [begin, end).
+  [[nodiscard]] IntegerProduct some(std::int64_t begin, std::int64_t end) const {
+    IntegerProduct p = *this;
+    p.in = in.token(begin);
+    p.y += begin * y_stride;
+    p.tokens = end - begin;
+    return p;
+  }
 };
 
 // One instruction set's way of doing it.

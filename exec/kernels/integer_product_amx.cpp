@@ -17,39 +17,61 @@ namespace {
 
 constexpr int kTokens = 16;
 
-// What LDTILECFG reads: rows and bytes a row of each tile. 0: sums of a block. 1: inputs, a token a
-// row. 2: weights, four numbers of 16 outputs a row.
+// What LDTILECFG reads: rows and bytes a row of each tile. 0 and 5: sums of a block. 1: inputs, a
+// token a row. 2: weights, four numbers of 16 outputs a row. 3, 4: the same of half a block.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
   std::uint8_t reserved[14] = {};
-  std::uint16_t bytes[16] = {64, kInputBlock, 64};
-  std::uint8_t rows[16] = {kTokens, kTokens, kInputBlock / 4};
+  std::uint16_t bytes[16] = {64, kInputBlock, 64, kInputBlock / 2, 64, 64};
+  std::uint8_t rows[16] = {kTokens, kTokens, kInputBlock / 4, kTokens, kInputBlock / 8, kTokens};
 };
 static_assert(sizeof(TileConfig) == 64);
 
 // 16 tokens and a panel of signed integers; chain after chain, so that
 // its sums stay in registers.
+template <model::WeightFormat kFormat>
 TANDEM_AMX void tile_product(const IntegerProduct& p, const WeightPanel& w, const IntegerInputs& x,
                              float* y) {
+  constexpr bool kHalves = kFormat == model::WeightFormat::q6_k;
   alignas(64) std::int32_t dots[kTokens * 16];
+  alignas(64) std::int32_t more[kHalves ? kTokens * 16 : 16];  // of the blocks' second halves
   alignas(64) float chains[kChains][kTokens * 16];
   for (std::int64_t chain = 0; chain < kChains; ++chain) {
     __m512 acc[kTokens];
 #pragma GCC unroll 16
     for (int t = 0; t < kTokens; ++t) acc[t] = _mm512_setzero_ps();
     for (std::int64_t b = chain; b < p.blocks; b += kChains) {
-      _tile_zero(0);
-      _tile_loadd(1, x.q + b * kInputBlock, x.stride * kInputBlock);
-      _tile_loadd(2, w.q + b * WeightPanel::kBlockBytes, 64);
-      _tile_dpbssd(0, 1, 2);
-      _tile_stored(0, dots, 64);
+      const std::int8_t* const q = x.q + b * kInputBlock;
+      const std::byte* const weights = w.q + b * WeightPanel::kBlockBytes;
       const __m512 scales = _mm512_load_ps(w.scales + 16 * b);
+      if constexpr (kHalves) {
+        _tile_zero(0);
+        _tile_loadd(3, q, x.stride * kInputBlock);
+        _tile_loadd(4, weights, 64);
+        _tile_dpbssd(0, 3, 4);
+        _tile_stored(0, dots, 64);
+        _tile_zero(5);
+        _tile_loadd(3, q + kInputBlock / 2, x.stride * kInputBlock);
+        _tile_loadd(4, weights + WeightPanel::kBlockBytes / 2, 64);
+        _tile_dpbssd(5, 3, 4);
+        _tile_stored(5, more, 64);
+      } else {
+        _tile_zero(0);
+        _tile_loadd(1, q, x.stride * kInputBlock);
+        _tile_loadd(2, weights, 64);
+        _tile_dpbssd(0, 1, 2);
+        _tile_stored(0, dots, 64);
+      }
 #pragma GCC unroll 16
       for (std::int64_t t = 0; t < kTokens; ++t) {
-        const __m512 both = _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[t * x.stride + b]));
-        acc[t] =
-            _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(dots + 16 * t)), both, acc[t]);
+        __m512i sum = _mm512_load_si512(dots + 16 * t);
+        if constexpr (kHalves) {
+          sum = _mm512_add_epi32(_mm512_mullo_epi32(sum, _mm512_load_si512(w.parts + 32 * b)),
+                                 _mm512_mullo_epi32(_mm512_load_si512(more + 16 * t),
+                                                    _mm512_load_si512(w.parts + 32 * b + 16)));
+        }
+        add_panel_block<has_leasts(kFormat)>(w, scales, x.token(t), b, sum, acc[t]);
       }
     }
 #pragma GCC unroll 16
@@ -65,21 +87,17 @@ TANDEM_AMX void tile_product(const IntegerProduct& p, const WeightPanel& w, cons
   }
 }
 
+template <model::WeightFormat kFormat>
 TANDEM_AMX void multiply_tiles(const IntegerProduct& p) {
-  alignas(64) std::byte memory[WeightPanel::bytes(kMostPanelBlocks)];  // written before it is read
-  const WeightPanel panel{
-      .q = memory,
-      .scales = reinterpret_cast<float*>(memory + p.blocks * WeightPanel::kBlockBytes)};
+  const WeightPanel panel = WeightPanel::at(kernel_scratch().panel, p.blocks);
   const TileConfig config;
   _tile_loadconfig(&config);
   for (std::int64_t o = 0; o < p.outputs; o += WeightPanel::kOutputs) {
-    IntegerProduct some = p;
-    some.w += o * p.w_stride;
-    some.y += o;
-    some.outputs = p.outputs - o < WeightPanel::kOutputs ? p.outputs - o : WeightPanel::kOutputs;
+    const std::int64_t end = o + WeightPanel::kOutputs;
+    const IntegerProduct some = p.slice(o, end < p.outputs ? end : p.outputs);
     pack_panel(some, true, panel);
     for (std::int64_t t = 0; t < p.tokens; t += kTokens)
-      tile_product(some, panel, p.x.token(t), some.y + t * p.y_stride);
+      tile_product<kFormat>(some, panel, p.in.token(t), some.y + t * p.y_stride);
   }
   _tile_release();
 }
@@ -88,16 +106,9 @@ TANDEM_AMX void multiply_tiles(const IntegerProduct& p) {
 void multiply(const IntegerProduct& p) {
   const std::int64_t whole = p.blocks > kMostPanelBlocks ? 0 : p.tokens / kTokens * kTokens;
   if (whole > 0) {
-    IntegerProduct some = p;
-    some.tokens = whole;
-    multiply_tiles(some);
+    with_format(p.format, [&]<model::WeightFormat F>() { multiply_tiles<F>(p.some(0, whole)); });
   }
-  if (whole == p.tokens) return;
-  IntegerProduct rest = p;
-  rest.x = p.x.token(whole);
-  rest.y += whole * p.y_stride;
-  rest.tokens = p.tokens - whole;
-  vnni_kernels()->multiply(rest);
+  if (whole < p.tokens) vnni_kernels()->multiply(p.some(whole, p.tokens));
 }
 
 // The kernel gives a process the tiles' state only if it is asked to.

@@ -10,16 +10,9 @@ namespace {
 
 using model::WeightFormat;
 
-TANDEM_VNNI_INLINE __m128i load_16(const void* p) {
-  return _mm_loadu_si128(static_cast<const __m128i*>(p));
-}
-TANDEM_VNNI_INLINE __m256i load_32(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-
 // Two numbers of 16 are one block.
 TANDEM_VNNI_INLINE void quantise_block(const float* x, std::int8_t* q, float* scale,
-                                       std::int32_t* sum) {
+                                       std::int16_t* sums) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   const __m512 low = _mm512_loadu_ps(x);
   const __m512 high = _mm512_loadu_ps(x + 16);
@@ -33,7 +26,8 @@ TANDEM_VNNI_INLINE void quantise_block(const float* x, std::int8_t* q, float* sc
   const float all = _mm_cvtss_f32(_mm_castsi128_ps(four));
   if (static_cast<std::uint32_t>(_mm_cvtsi128_si32(four)) >= 0x7f800000U || all < 0x1p-100F) {
     *scale = all < 0x1p-100F ? 0.0F : __builtin_nanf("");
-    *sum = 0;
+    sums[0] = 0;
+    sums[1] = 0;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), _mm256_setzero_si256());
     return;
   }
@@ -43,20 +37,23 @@ TANDEM_VNNI_INLINE void quantise_block(const float* x, std::int8_t* q, float* sc
   const __m512i q_high = _mm512_cvtps_epi32(_mm512_mul_ps(high, by));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(q_low));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), _mm512_cvtepi32_epi8(q_high));
-  const __m512i both = _mm512_add_epi32(q_low, q_high);
-  eight = _mm256_add_epi32(_mm512_castsi512_si256(both), _mm512_extracti64x4_epi64(both, 1));
-  four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
-  *sum = _mm_cvtsi128_si32(four);
+  // Both sums in one: pairs of 16 bits, which they fit.
+  const __m512i both = _mm512_mask_blend_epi16(0xaaaaaaaaU, q_low, _mm512_slli_epi32(q_high, 16));
+  eight = _mm256_add_epi16(_mm512_castsi512_si256(both), _mm512_extracti64x4_epi64(both, 1));
+  four = _mm_add_epi16(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_add_epi16(four, _mm_shuffle_epi32(four, 0x4e));
+  four = _mm_add_epi16(four, _mm_shuffle_epi32(four, 0xb1));
+  const std::int32_t pair = _mm_cvtsi128_si32(four);
+  __builtin_memcpy(sums, &pair, sizeof pair);
 }
 
 TANDEM_VNNI void quantise(const float* x, std::int64_t blocks, const IntegerInputs& to) {
   for (std::int64_t b = 0; b < blocks; ++b)
-    quantise_block(x + b * kInputBlock, to.q + b * kInputBlock, to.scales + b, to.sums + b);
+    quantise_block(x + b * kInputBlock, to.q + b * kInputBlock, to.scales + b, to.sums + 2 * b);
   for (std::int64_t b = blocks; b < padded_blocks(blocks); ++b) {
     to.scales[b] = 0.0F;
-    to.sums[b] = 0;
+    to.sums[2 * b] = 0;
+    to.sums[2 * b + 1] = 0;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.q + b * kInputBlock), _mm256_setzero_si256());
   }
 }
@@ -119,18 +116,6 @@ struct FourBlocks<WeightFormat::q4_0> {
   }
 };
 
-struct Rows {
-  const std::byte* w;
-  std::int64_t w_stride;
-  IntegerInputs x;
-  std::int64_t blocks;
-  float* y;
-  std::int64_t y_stride;
-  const std::byte* next;   // weights to prefetch: of four rows,
-  std::int64_t next_row;   // this far apart,
-  std::int64_t next_step;  // and as far from one step to the next
-};
-
 // The f16 scales of four rows' four blocks, block after block.
 template <WeightFormat kFormat>
 TANDEM_VNNI_INLINE __m512 scales_of(const std::byte* w, __m512i offsets) {
@@ -138,15 +123,15 @@ TANDEM_VNNI_INLINE __m512 scales_of(const std::byte* w, __m512i offsets) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
 }
 
-template <WeightFormat kFormat>
-inline constexpr unsigned kOffsetBits = kFormat == WeightFormat::q8_0 ? 7 : 3;
-static_assert(offset_of(WeightFormat::q8_0) == 1 << kOffsetBits<WeightFormat::q8_0> &&
-              offset_of(WeightFormat::q4_0) == 1 << kOffsetBits<WeightFormat::q4_0>);
+// For a pair of sums of 16 bits.
+TANDEM_VNNI_INLINE __m512i offsets_of(WeightFormat format) {
+  return _mm512_set1_epi16(static_cast<short>(offset_of(format)));
+}
 
 // Four rows and T tokens: chains[t] has four chains of four rows.
 template <WeightFormat kFormat, int T>
-TANDEM_VNNI_INLINE void step(const std::byte* const (&rows)[4], __m512 scales, const Rows& p,
-                             std::int64_t b, __m512 (&chains)[T]) {
+TANDEM_VNNI_INLINE void step(const std::byte* const (&rows)[4], __m512 scales,
+                             const IntegerInputs& inputs, std::int64_t b, __m512 (&chains)[T]) {
   using Four = FourBlocks<kFormat>;
   const __m512i each = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
   Four weights[4];
@@ -154,30 +139,26 @@ TANDEM_VNNI_INLINE void step(const std::byte* const (&rows)[4], __m512 scales, c
   for (int r = 0; r < 4; ++r) weights[r].load(rows[r]);
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
-    const IntegerInputs x = p.x.token(t);
+    const IntegerInputs x = inputs.token(t);
     const typename Four::Inputs in = Four::inputs(x.q + b * kInputBlock);
     __m512i d[4];
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) d[r] = weights[r].dots(in);
-    const __m512i d01 =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(d[0], d[1]), _mm512_unpackhi_epi32(d[0], d[1]));
-    const __m512i d23 =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(d[2], d[3]), _mm512_unpackhi_epi32(d[2], d[3]));
-    const __m512i dots =
-        _mm512_add_epi32(_mm512_unpacklo_epi64(d01, d23), _mm512_unpackhi_epi64(d01, d23));
     const __m512i sums =
-        _mm512_permutexvar_epi32(each, _mm512_castsi128_si512(load_16(x.sums + b)));
+        _mm512_permutexvar_epi32(each, _mm512_castsi128_si512(load_16(x.sums + 2 * b)));
     const __m512 in_scales =
         _mm512_permutexvar_ps(each, _mm512_castps128_ps512(_mm_loadu_ps(x.scales + b)));
-    const __m512i exact = _mm512_sub_epi32(dots, _mm512_slli_epi32(sums, kOffsetBits<kFormat>));
+    const __m512i exact =
+        _mm512_sub_epi32(sums_of_rows(d), _mm512_madd_epi16(sums, offsets_of(kFormat)));
     chains[t] =
         _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_mul_ps(scales, in_scales), chains[t]);
   }
 }
 
-// `count` (up to four) rows from p.w.
+// The first rows of p, up to four.
 template <WeightFormat kFormat, int T>
-TANDEM_VNNI_INLINE void four_rows(const Rows& p, int count) {
+TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, Ahead ahead) {
+  const int count = p.outputs < 4 ? static_cast<int>(p.outputs) : 4;
   constexpr std::int64_t kBytes = FourBlocks<kFormat>::kBytes;
   const std::byte* rows[4];
   for (int r = 0; r < 4; ++r) rows[r] = p.w + (r < count ? r : count - 1) * p.w_stride;
@@ -190,18 +171,18 @@ TANDEM_VNNI_INLINE void four_rows(const Rows& p, int count) {
   __m512 chains[T];
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) chains[t] = _mm512_setzero_ps();
-  const std::byte* next = p.next;
+  const std::byte* next = p.w + 4 * p.w_stride;
   std::int64_t b = 0;
   for (; b + 4 <= p.blocks; b += 4) {
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
 #pragma GCC unroll 3
       for (std::int64_t at = 0; at < 4 * kBytes; at += 64)
-        _mm_prefetch(next + r * p.next_row + at, _MM_HINT_T1);
+        _mm_prefetch(next + r * ahead.row + at, _MM_HINT_T1);
     }
-    next += p.next_step;
+    next += ahead.step;
     const __m512 scales = scales_of<kFormat>(rows[0], offsets);
-    step<kFormat, T>(rows, scales, p, b, chains);
+    step<kFormat, T>(rows, scales, p.in, b, chains);
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) rows[r] += 4 * kBytes;
   }
@@ -218,52 +199,27 @@ TANDEM_VNNI_INLINE void four_rows(const Rows& p, int count) {
         places[4 * j + r] = static_cast<std::int32_t>(at[r] - at[0] + j * kBytes);
     }
     const __m512 scales = scales_of<kFormat>(at[0], _mm512_load_si512(places));
-    step<kFormat, T>(at, scales, p, b, chains);
+    step<kFormat, T>(at, scales, p.in, b, chains);
   }
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
-    const __m256 pairs =
-        _mm256_add_ps(_mm512_castps512_ps256(chains[t]), _mm512_extractf32x8_ps(chains[t], 1));
-    const __m128 all = _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
-    _mm_mask_storeu_ps(p.y + t * p.y_stride, static_cast<__mmask8>((1 << count) - 1), all);
+    _mm_mask_storeu_ps(p.y + t * p.y_stride, static_cast<__mmask8>((1 << count) - 1),
+                       sum_of_chains(chains[t]));
   }
 }
-
-constexpr std::int64_t kFewTokens = 4;
 
 template <WeightFormat kFormat, int T>
 TANDEM_VNNI void few(const IntegerProduct& p) {
   constexpr std::int64_t kBytes = FourBlocks<kFormat>::kBytes;
   const bool gapless = p.w_stride == p.blocks * kBytes;
-  Rows rows{.w = p.w,
-            .w_stride = p.w_stride,
-            .x = p.x,
-            .blocks = p.blocks,
-            .y = p.y,
-            .y_stride = p.y_stride,
-            .next = p.w,
-            .next_row = gapless ? 4 * kBytes : p.w_stride,
-            .next_step = gapless ? 16 * kBytes : 4 * kBytes};
-  for (std::int64_t o = 0; o < p.outputs; o += 4) {
-    rows.w = p.w + o * p.w_stride;
-    rows.y = p.y + o;
-    rows.next = rows.w + 4 * p.w_stride;
-    four_rows<kFormat, T>(rows, static_cast<int>(p.outputs - o < 4 ? p.outputs - o : 4));
-  }
+  const Ahead ahead = gapless ? Ahead{4 * kBytes, 16 * kBytes} : Ahead{p.w_stride, 4 * kBytes};
+  for (std::int64_t o = 0; o < p.outputs; o += 4)
+    four_rows<kFormat, T>(p.slice(o, p.outputs), ahead);
 }
 
 template <WeightFormat kFormat>
 void few_of(const IntegerProduct& p) {
-  switch (p.tokens) {
-    case 1:
-      return few<kFormat, 1>(p);
-    case 2:
-      return few<kFormat, 2>(p);
-    case 3:
-      return few<kFormat, 3>(p);
-    default:
-      return few<kFormat, 4>(p);
-  }
+  for_few_tokens(p, [&]<int T>() { few<kFormat, T>(p); });
 }
 
 // A block of each of two rows, as the format has its integers.
@@ -294,42 +250,57 @@ TANDEM_VNNI void pack(const IntegerProduct& p, bool as_signed, const WeightPanel
   }
   const __m512i offsets = _mm512_load_si512(places);
   for (std::int64_t b = 0; b < p.blocks; ++b) {
-    __m512i four[2][4];  // of rows 0 to 7, and 8 to 15: numbers i and i + 16 of four rows, twice
-#pragma GCC unroll 2
-    for (std::int64_t half = 0; half < 2; ++half) {
-      __m512i z[4];
-#pragma GCC unroll 4
-      for (std::int64_t i = 0; i < 4; ++i) {
-        z[i] = pair<kFormat>(rows[8 * half + i] + b * kBytes, rows[8 * half + i + 4] + b * kBytes,
-                             as_signed);
-        _mm_prefetch(rows[8 * half + i] + b * kBytes + 16 * p.w_stride, _MM_HINT_T1);
-        _mm_prefetch(rows[8 * half + i + 4] + b * kBytes + 16 * p.w_stride, _MM_HINT_T1);
-      }
-      const __m512i low01 = _mm512_unpacklo_epi32(z[0], z[1]);
-      const __m512i low23 = _mm512_unpacklo_epi32(z[2], z[3]);
-      const __m512i high01 = _mm512_unpackhi_epi32(z[0], z[1]);
-      const __m512i high23 = _mm512_unpackhi_epi32(z[2], z[3]);
-      four[half][0] = _mm512_unpacklo_epi64(low01, low23);
-      four[half][1] = _mm512_unpackhi_epi64(low01, low23);
-      four[half][2] = _mm512_unpacklo_epi64(high01, high23);
-      four[half][3] = _mm512_unpackhi_epi64(high01, high23);
+    __m512i pairs[8];
+#pragma GCC unroll 8
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const std::int64_t first = i / 4 * 8 + i % 4;
+      pairs[i] = pair<kFormat>(rows[first] + b * kBytes, rows[first + 4] + b * kBytes, as_signed);
+      _mm_prefetch(rows[first] + b * kBytes + 16 * p.w_stride, _MM_HINT_T1);
+      _mm_prefetch(rows[first + 4] + b * kBytes + 16 * p.w_stride, _MM_HINT_T1);
     }
-    std::byte* const out = to.q + b * WeightPanel::kBlockBytes;
-#pragma GCC unroll 4
-    for (std::int64_t i = 0; i < 4; ++i) {
-      _mm512_store_si512(out + 64 * i, _mm512_shuffle_i32x4(four[0][i], four[1][i], 0x88));
-      _mm512_store_si512(out + 64 * (i + 4), _mm512_shuffle_i32x4(four[0][i], four[1][i], 0xdd));
-    }
+    store_panel_block(pairs, to.q + b * WeightPanel::kBlockBytes);
     const __m512i words = _mm512_i32gather_epi32(offsets, p.w + b * kBytes, 1);
     _mm512_store_ps(to.scales + 16 * b, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words)));
   }
 }
 
+// Where quads of four numbers of a block begin to count for another integer scale.
+template <WeightFormat kFormat>
+inline constexpr int kQuadsOfScale = kFormat == WeightFormat::q6_k ? 4 : 8;
+
+// The dot products of a block's quads [first, first + kQuadsOfScale) with T tokens, without offset.
+template <WeightFormat kFormat, int T>
+TANDEM_VNNI_INLINE void panel_dots(const std::byte* q, const IntegerInputs& x, std::int64_t b,
+                                   int first, __m512i (&dots)[T]) {
+  constexpr std::int32_t kOffset = offset_of(kFormat);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    const IntegerInputs in = x.token(t);
+    if constexpr (kOffset == 0) {
+      dots[t] = _mm512_setzero_si512();
+    } else {
+      const std::int32_t sum =
+          kQuadsOfScale<kFormat> == 8 ? in.sum(b) : std::int32_t{in.sums[2 * b + first / 4]};
+      dots[t] = _mm512_set1_epi32(-kOffset * sum);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = first; i < first + kQuadsOfScale<kFormat>; ++i) {
+    const __m512i four = _mm512_load_si512(q + std::int64_t{64} * i);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      std::int32_t in = 0;
+      __builtin_memcpy(&in, x.q + (t * x.stride + b) * kInputBlock + std::int64_t{4} * i, 4);
+      dots[t] = _mm512_dpbusd_epi32(dots[t], four, _mm512_set1_epi32(in));
+    }
+  }
+}
+
 // T tokens and a panel. Chain after chain, so that its sums stay in registers.
-template <int T>
-TANDEM_VNNI_INLINE void panel_tokens(const WeightPanel& w, std::int32_t offset,
-                                     const IntegerInputs& x, std::int64_t blocks, __mmask16 outputs,
-                                     float* y, std::int64_t y_stride) {
+template <WeightFormat kFormat, int T>
+TANDEM_VNNI_INLINE void panel_tokens(const WeightPanel& w, const IntegerInputs& x,
+                                     std::int64_t blocks, __mmask16 outputs, float* y,
+                                     std::int64_t y_stride) {
   __m512 sums[kChains][T];
 #pragma GCC unroll 4
   for (std::int64_t chain = 0; chain < kChains; ++chain) {
@@ -340,23 +311,21 @@ TANDEM_VNNI_INLINE void panel_tokens(const WeightPanel& w, std::int32_t offset,
       const std::byte* const q = w.q + b * WeightPanel::kBlockBytes;
       const __m512 scales = _mm512_load_ps(w.scales + 16 * b);
       __m512i dots[T];
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) dots[t] = _mm512_set1_epi32(-offset * x.sums[t * x.stride + b]);
-#pragma GCC unroll 8
-      for (std::int64_t i = 0; i < 8; ++i) {
-        const __m512i four = _mm512_load_si512(q + 64 * i);
+      panel_dots<kFormat, T>(q, x, b, 0, dots);
+      if constexpr (kFormat == WeightFormat::q6_k) {
+        __m512i more[T];
+        panel_dots<kFormat, T>(q, x, b, 4, more);
+        const __m512i first = _mm512_load_si512(w.parts + 32 * b);
+        const __m512i second = _mm512_load_si512(w.parts + 32 * b + 16);
 #pragma GCC unroll 8
         for (int t = 0; t < T; ++t) {
-          std::int32_t in = 0;
-          __builtin_memcpy(&in, x.q + (t * x.stride + b) * kInputBlock + 4 * i, 4);
-          dots[t] = _mm512_dpbusd_epi32(dots[t], four, _mm512_set1_epi32(in));
+          dots[t] = _mm512_add_epi32(_mm512_mullo_epi32(dots[t], first),
+                                     _mm512_mullo_epi32(more[t], second));
         }
       }
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-        const __m512 both = _mm512_mul_ps(scales, _mm512_set1_ps(x.scales[t * x.stride + b]));
-        acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[t]), both, acc[t]);
-      }
+      for (int t = 0; t < T; ++t)
+        add_panel_block<has_leasts(kFormat)>(w, scales, x.token(t), b, dots[t], acc[t]);
     }
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) sums[chain][t] = acc[t];
@@ -369,54 +338,52 @@ TANDEM_VNNI_INLINE void panel_tokens(const WeightPanel& w, std::int32_t offset,
   }
 }
 
+template <WeightFormat kFormat>
 TANDEM_VNNI void panel_product(const IntegerProduct& p, const WeightPanel& w) {
   const auto outputs = static_cast<__mmask16>((1U << p.outputs) - 1U);
-  const std::int32_t offset = offset_of(p.format);
   std::int64_t t = 0;
-  for (; t + 8 <= p.tokens; t += 8)
-    panel_tokens<8>(w, offset, p.x.token(t), p.blocks, outputs, p.y + t * p.y_stride, p.y_stride);
-  for (; t + 4 <= p.tokens; t += 4)
-    panel_tokens<4>(w, offset, p.x.token(t), p.blocks, outputs, p.y + t * p.y_stride, p.y_stride);
-  for (; t < p.tokens; ++t)
-    panel_tokens<1>(w, offset, p.x.token(t), p.blocks, outputs, p.y + t * p.y_stride, p.y_stride);
+  const auto pass = [&]<int T>() TANDEM_VNNI {
+    for (; t + T <= p.tokens; t += T)
+      panel_tokens<kFormat, T>(w, p.in.token(t), p.blocks, outputs, p.y + t * p.y_stride,
+                               p.y_stride);
+  };
+  pass.template operator()<8>();
+  pass.template operator()<4>();
+  pass.template operator()<1>();
 }
 
 }  // namespace
 
 void pack_panel(const IntegerProduct& p, bool as_signed, const WeightPanel& to) {
   if (p.format == WeightFormat::q8_0) return pack<WeightFormat::q8_0>(p, as_signed, to);
-  pack<WeightFormat::q4_0>(p, as_signed, to);
+  if (p.format == WeightFormat::q4_0) return pack<WeightFormat::q4_0>(p, as_signed, to);
+  pack_long_panel(p, as_signed, to);
 }
 
 namespace {
 
 void few_at_a_time(const IntegerProduct& p) {
   for (std::int64_t t = 0; t < p.tokens; t += kFewTokens) {
-    IntegerProduct some = p;
-    some.x = p.x.token(t);
-    some.y += t * p.y_stride;
-    some.tokens = p.tokens - t < kFewTokens ? p.tokens - t : kFewTokens;
+    const std::int64_t end = t + kFewTokens;
+    const IntegerProduct some = p.some(t, end < p.tokens ? end : p.tokens);
     if (p.format == WeightFormat::q8_0) {
       few_of<WeightFormat::q8_0>(some);
-    } else {
+    } else if (p.format == WeightFormat::q4_0) {
       few_of<WeightFormat::q4_0>(some);
+    } else {
+      few_of_long(some);
     }
   }
 }
 
 void multiply(const IntegerProduct& p) {
   if (p.tokens <= kFewTokens || p.blocks > kMostPanelBlocks) return few_at_a_time(p);
-  alignas(64) std::byte memory[WeightPanel::bytes(kMostPanelBlocks)];  // written before it is read
-  const WeightPanel panel{
-      .q = memory,
-      .scales = reinterpret_cast<float*>(memory + p.blocks * WeightPanel::kBlockBytes)};
+  const WeightPanel panel = WeightPanel::at(kernel_scratch().panel, p.blocks);
   for (std::int64_t o = 0; o < p.outputs; o += WeightPanel::kOutputs) {
-    IntegerProduct some = p;
-    some.w += o * p.w_stride;
-    some.y += o;
-    some.outputs = p.outputs - o < WeightPanel::kOutputs ? p.outputs - o : WeightPanel::kOutputs;
+    const std::int64_t end = o + WeightPanel::kOutputs;
+    const IntegerProduct some = p.slice(o, end < p.outputs ? end : p.outputs);
     pack_panel(some, false, panel);
-    panel_product(some, panel);
+    with_format(p.format, [&]<WeightFormat F>() { panel_product<F>(some, panel); });
   }
 }
 

@@ -7,16 +7,24 @@
 
 namespace tandem::exec {
 
-// The angle by which position 1 turns pair `pair` of a head, scaling included.
-[[nodiscard]] double rope_frequency(const model::Transformer& transformer, std::int64_t pair);
+// Which layers' rotation: windowed layers may have a base of their own, without scaling.
+enum class RopeLayers : std::uint8_t { all, windowed };
+
+// The angle by which position 1 turns pair `pair` of a head, scaling included; of longrope by the
+// long factors if `long_context`.
+[[nodiscard]] double rope_frequency(const model::Transformer& transformer, std::int64_t pair,
+                                    RopeLayers layers = RopeLayers::all, bool long_context = false);
 
 // Cosines and sines of rotary position embedding for the rows of the current step.
-//   angle(position, i) = position * f_i, f_i = theta^(-2 i / head_dim), i < head_dim / 2
-// Su et al. 2021; f_i scaled as model::RopeScaling says.
+//   angle(position, i) = position * f_i, f_i = theta^(-2 i / d), i < d / 2
+//   d    dimensions of a head that are rotated
+// Su et al. 2021; f_i, and the size of cosines and sines, as model::RopeScaling says.
 class RopeTable {
  public:
-  // `table` has room for max_rows * head_dim floats and outlives this.
-  RopeTable(const model::Transformer& transformer, std::int32_t max_rows, float* table);
+  // For a run that reserves `positions` in all. `table` has room for max_rows *
+  // transformer.rotated() floats and outlives this.
+  RopeTable(const model::Transformer& transformer, RopeLayers layers, std::int64_t positions,
+            std::int32_t max_rows, float* table);
 
   // Makes `row` the angles of `position`; free if it has them.
   void set(std::int32_t row, std::int32_t position);
@@ -28,8 +36,9 @@ class RopeTable {
  private:
   [[nodiscard]] const float* at(std::int32_t row) const { return table_ + 2 * half() * row; }
 
-  std::vector<double> frequency_;       // [head_dim / 2], radians a position
-  float* table_;                        // [max_rows, 2, head_dim / 2]
+  std::vector<double> frequency_;       // [d / 2], radians a position
+  double size_ = 1.0;                   // by which cosines and sines are multiplied
+  float* table_;                        // [max_rows, 2, d / 2]
   std::vector<std::int32_t> position_;  // [max_rows], -1: none yet
 };
 

@@ -134,6 +134,38 @@ void add(const float* x, std::int64_t n, float* y) {
   });
 }
 
+void add_scaled(const float* HWY_RESTRICT x, float scale, std::int64_t n, float* HWY_RESTRICT y) {
+  const Floats d;
+  const auto factor = hn::Set(d, scale);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    store(hn::MulAdd(load(d, x + i, part), factor, load(d, y + i, part)), d, y + i, part);
+  });
+}
+
+void multiply_with(const float* HWY_RESTRICT up, std::int64_t n, float* HWY_RESTRICT gate) {
+  const Floats d;
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    store(hn::Mul(load(d, gate + i, part), load(d, up + i, part)), d, gate + i, part);
+  });
+}
+
+void scale_by(float scale, std::int64_t n, float* HWY_RESTRICT y) {
+  const Floats d;
+  const auto factor = hn::Set(d, scale);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    store(hn::Mul(load(d, y + i, part), factor), d, y + i, part);
+  });
+}
+
+void soft_cap(float cap, std::int64_t n, float* HWY_RESTRICT y) {
+  const Floats d;
+  const auto by = hn::Set(d, cap);
+  const auto inverse = hn::Set(d, 1.0F / cap);
+  for_vectors(d, n, [&](std::int64_t i, auto part) HWY_ATTR {
+    store(hn::Mul(by, hn::Tanh(d, hn::Mul(load(d, y + i, part), inverse))), d, y + i, part);
+  });
+}
+
 void gate_with(const float* HWY_RESTRICT up, std::int64_t n, float* HWY_RESTRICT gate) {
   const Floats d;
   const auto one = hn::Set(d, 1.0F);
@@ -170,7 +202,11 @@ HWY_EXPORT(rms_norm);
 HWY_EXPORT(layer_norm);
 HWY_EXPORT(activate);
 HWY_EXPORT(add);
+HWY_EXPORT(add_scaled);
 HWY_EXPORT(gate_with);
+HWY_EXPORT(multiply_with);
+HWY_EXPORT(scale_by);
+HWY_EXPORT(soft_cap);
 HWY_EXPORT(rotate);
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
@@ -184,6 +220,16 @@ void activate(model::Activation activation, const float* bias, std::int64_t n, f
   HWY_DYNAMIC_DISPATCH(activate)(activation, bias, n, y);
 }
 void add(const float* x, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(add)(x, n, y); }
+void add_scaled(const float* x, float scale, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(add_scaled)(x, scale, n, y);
+}
+void multiply_with(const float* up, std::int64_t n, float* gate) {
+  HWY_DYNAMIC_DISPATCH(multiply_with)(up, n, gate);
+}
+void scale_by(float scale, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(scale_by)(scale, n, y);
+}
+void soft_cap(float cap, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(soft_cap)(cap, n, y); }
 void gate_with(const float* up, std::int64_t n, float* gate) {
   HWY_DYNAMIC_DISPATCH(gate_with)(up, n, gate);
 }

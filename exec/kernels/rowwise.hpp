@@ -23,8 +23,19 @@ void activate(model::Activation activation, const float* bias, std::int64_t n, f
 // y += x
 void add(const float* x, std::int64_t n, float* y);
 
+// y += x * scale
+void add_scaled(const float* x, float scale, std::int64_t n, float* y);
+
 // gate = silu(gate) * up, silu(z) = z / (1 + exp(-z))
 void gate_with(const float* up, std::int64_t n, float* gate);
+// gate = gate * up
+void multiply_with(const float* up, std::int64_t n, float* gate);
+
+// y = y * scale
+void scale_by(float scale, std::int64_t n, float* y);
+
+// y = cap tanh(y / cap)
+void soft_cap(float cap, std::int64_t n, float* y);
 
 // Rotates pairs (x[i], x[i + half]) by the angles whose cosine and sine are given, in place; n =
 // 2 half. Su et al. 2021, in the half-split order of Hugging Face's weights.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "exec/kernels/weight_product.hpp"
+#include "exec/weights/block_codec.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/stored_product.cpp"
@@ -166,32 +167,14 @@ void unpacked(const std::byte* row, std::int64_t count, float* out) {
 }
 
 void stored_product(const WeightProduct& p) {
-  switch (p.format) {
-    case model::WeightFormat::f32:
-      break;
-    case model::WeightFormat::f16:
-      return products<Halves>(p);
-    case model::WeightFormat::bf16:
-      return products<Brains>(p);
-    case model::WeightFormat::q8_0:
-    case model::WeightFormat::q4_0:
-      break;
-  }
+  if (p.format == model::WeightFormat::f16) return products<Halves>(p);
+  if (p.format == model::WeightFormat::bf16) return products<Brains>(p);
   throw std::logic_error("stored_product: a format without a kernel");
 }
 
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out) {
-  switch (format) {
-    case model::WeightFormat::f32:
-      break;
-    case model::WeightFormat::f16:
-      return unpacked<Halves>(row, count, out);
-    case model::WeightFormat::bf16:
-      return unpacked<Brains>(row, count, out);
-    case model::WeightFormat::q8_0:
-    case model::WeightFormat::q4_0:
-      break;
-  }
+  if (format == model::WeightFormat::f16) return unpacked<Halves>(row, count, out);
+  if (format == model::WeightFormat::bf16) return unpacked<Brains>(row, count, out);
   throw std::logic_error("unpack: a format without a kernel");
 }
 
@@ -208,6 +191,10 @@ HWY_EXPORT(unpack);
 void stored_product(const WeightProduct& p) { HWY_DYNAMIC_DISPATCH(stored_product)(p); }
 
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out) {
+  if (model::block_of(format).elements > 1) {
+    return decode(format, {row, static_cast<std::size_t>(model::row_bytes(format, count))},
+                  {out, static_cast<std::size_t>(count)});
+  }
   HWY_DYNAMIC_DISPATCH(unpack)(format, row, count, out);
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "exec/kernels/scratch.hpp"
 #include "model/error.hpp"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -55,6 +56,7 @@ struct ThreadPool::Shared {
   alignas(64) std::atomic<std::uint32_t> running{0};
 
   void help(int thread) {
+    static_cast<void>(kernel_scratch());  // now, not in the middle of a step
     std::uint32_t seen = 0;
     while (true) {
       await_change(generation, seen, spin);
@@ -74,6 +76,7 @@ struct ThreadPool::Shared {
 ThreadPool::ThreadPool(int threads, std::chrono::nanoseconds spin)
     : threads_(threads), shared_(std::make_unique<Shared>()) {
   require(threads >= 1 && threads <= 1024, "a thread pool has 1 to 1024 threads");
+  static_cast<void>(kernel_scratch());
   shared_->spin = spin;
   shared_->helpers.reserve(static_cast<std::size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) {

@@ -7,13 +7,14 @@
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rowwise.hpp"
+#include "exec/kernels/scratch.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
 // Floats of a tile of weights: a quarter of a MiB, as second-level caches hold it beside inputs.
-constexpr std::int64_t kTile = std::int64_t{64} * 1024;
+constexpr auto kTile = static_cast<std::int64_t>(KernelScratch::kTileFloats);
 
 const float* as_floats(const std::byte* weights) { return reinterpret_cast<const float*>(weights); }
 
@@ -31,26 +32,27 @@ Product of_floats(const WeightProduct& p) {
 
 // Rows are unpacked some at a time, and used for all tokens while they are near.
 void tiled_product(const WeightProduct& p) {
-  alignas(64) std::array<float, kTile> tile;  // written before it is read
   // Rows begin with cache lines, as those of most models do; groups of 6 rows are walked together.
   constexpr std::int64_t kLine = 64 / sizeof(float);
   constexpr std::int64_t kGroup = 6;
   const std::int64_t stride = (p.depth + kLine - 1) / kLine * kLine;
-  const std::int64_t fit = kTile / stride;
+  const std::int64_t fit = std::max<std::int64_t>(kTile / stride, 1);
+  std::vector<float> longer(stride > kTile ? static_cast<std::size_t>(stride) : 0);
+  float* const tile = longer.empty() ? kernel_scratch().tile : longer.data();
   const std::int64_t rows = fit > kGroup ? fit / kGroup * kGroup : fit;
   for (std::int64_t o = 0; o < p.outputs; o += rows) {
     const std::int64_t count = std::min(rows, p.outputs - o);
     for (std::int64_t row = 0; row < count; ++row)
-      unpack(p.format, p.w + (o + row) * p.w_stride, p.depth, tile.data() + row * stride);
+      unpack(p.format, p.w + (o + row) * p.w_stride, p.depth, tile + row * stride);
     few_row_product({.x = p.x,
                      .x_stride = p.x_stride,
-                     .w = tile.data(),
+                     .w = tile + p.before,
                      .w_stride = stride,
                      .y = p.y + o,
                      .y_stride = p.y_stride,
                      .tokens = p.tokens,
                      .outputs = count,
-                     .depth = p.depth});
+                     .depth = p.depth - p.before - p.after});
   }
 }
 
@@ -69,15 +71,16 @@ void decoded_product(const WeightProduct& p) {
 // at once as a second-level cache holds.
 template <class Body>
 void for_integers(const WeightProduct& p, const Body& body) {
-  constexpr std::int64_t kBytes = std::int64_t{512} * 1024;
+  constexpr auto kBytes = static_cast<std::int64_t>(KernelScratch::kInputBytes);
   const std::int64_t blocks = p.depth / kInputBlock;
   require(blocks * kInputBlock == p.depth, "product: rows of whole blocks");
   const std::int64_t of_token = IntegerInputs::bytes(1, blocks);
   const std::int64_t fit = kBytes / of_token / 8 * 8;
   const std::int64_t at_once = std::min(p.tokens, std::max<std::int64_t>(fit, 8));
-  alignas(64) std::array<std::byte, kBytes> near;  // written before it is read
+  std::vector<float> padded;  // of inputs that are not all there: zeros around them
+  if (p.before + p.after > 0) padded.resize(static_cast<std::size_t>(p.depth));
   std::vector<std::byte> far;
-  std::byte* memory = near.data();
+  std::byte* memory = kernel_scratch().inputs;
   if (at_once * of_token > kBytes) {
     constexpr std::size_t kLine = 64;
     far.resize(static_cast<std::size_t>(at_once * of_token) + kLine);
@@ -85,25 +88,40 @@ void for_integers(const WeightProduct& p, const Body& body) {
   }
   const IntegerKernels& kernels = integer_kernels().front();
   for (std::int64_t first = 0; first < p.tokens; first += at_once) {
-    const std::int64_t tokens = std::min(at_once, p.tokens - first);
-    const IntegerInputs x = IntegerInputs::at(memory, tokens, blocks);
-    for (std::int64_t t = 0; t < tokens; ++t)
-      kernels.quantise(p.x + (first + t) * p.x_stride, blocks, x.token(t));
-    body(kernels.multiply, IntegerProduct{.x = x,
-                                          .w = p.w,
-                                          .w_stride = p.w_stride,
-                                          .format = p.format,
-                                          .y = p.y + first * p.y_stride,
-                                          .y_stride = p.y_stride,
-                                          .tokens = tokens,
-                                          .outputs = p.outputs,
-                                          .blocks = blocks});
+    IntegerProduct some{p, {}, blocks};
+    some.y += first * p.y_stride;
+    some.tokens = std::min(at_once, p.tokens - first);
+    some.in = IntegerInputs::at(memory, some.tokens, blocks);
+    for (std::int64_t t = 0; t < some.tokens; ++t) {
+      const float* x = p.x + (first + t) * p.x_stride;
+      if (!padded.empty()) {
+        std::copy_n(x, p.depth - p.before - p.after, padded.begin() + p.before);
+        x = padded.data();
+      }
+      kernels.quantise(x, blocks, some.in.token(t));
+    }
+    body(kernels.multiply, some);
   }
 }
 
-// The gated product in turns of this many outputs, so that each of the two matrices is read in long
-// stretches.
-constexpr std::int64_t kTurn = 96;
+// gate = silu(gate) * up, in turns of so many outputs that each of the two matrices is read in long
+// stretches. `P` is a product of either kind.
+template <class P, class Multiply>
+void gated_in_turns(const P& p, const std::byte* up, const Multiply& multiply) {
+  constexpr std::int64_t kTurn = 96;
+  std::array<float, kTurn * kGatedRows> ups;
+  for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
+    const P gate = p.slice(o, std::min(o + kTurn, p.outputs));
+    P other = gate;
+    other.w = up + o * p.w_stride;
+    other.y = ups.data();
+    other.y_stride = kTurn;
+    multiply(gate);
+    multiply(other);
+    for (std::int64_t t = 0; t < p.tokens; ++t)
+      gate_with(ups.data() + t * kTurn, gate.outputs, gate.y + t * gate.y_stride);
+  }
+}
 
 }  // namespace
 
@@ -112,43 +130,19 @@ void product(const WeightProduct& p) {
   if (model::multiplies_integers(p.format)) {
     return for_integers(p, [](auto multiply, const IntegerProduct& some) { multiply(some); });
   }
-  if (p.tokens > kDecodedRows && p.depth <= kTile) return tiled_product(p);
+  const bool of_blocks = model::block_of(p.format).elements > 1;
+  if (of_blocks || (p.tokens > kDecodedRows && p.depth <= kTile)) return tiled_product(p);
   decoded_product(p);
 }
 
 void gated_product(const WeightProduct& p, const std::byte* up) {
   if (p.format == model::WeightFormat::f32)
     return few_row_gated_product(of_floats(p), as_floats(up));
-  std::array<float, kTurn * kGatedRows> ups;
   if (model::multiplies_integers(p.format)) {
-    return for_integers(p, [&](auto multiply, IntegerProduct all) {
-      for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
-        IntegerProduct gate = all;
-        gate.w += o * p.w_stride;
-        gate.y += o;
-        gate.outputs = std::min(kTurn, p.outputs - o);
-        IntegerProduct other = gate;
-        other.w = up + o * p.w_stride;
-        other.y = ups.data();
-        other.y_stride = kTurn;
-        multiply(gate);
-        multiply(other);
-        for (std::int64_t t = 0; t < gate.tokens; ++t)
-          gate_with(ups.data() + t * kTurn, gate.outputs, gate.y + t * gate.y_stride);
-      }
-    });
+    return for_integers(
+        p, [&](auto multiply, const IntegerProduct& some) { gated_in_turns(some, up, multiply); });
   }
-  for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
-    const WeightProduct gate = p.slice(o, std::min(o + kTurn, p.outputs));
-    WeightProduct other = gate;
-    other.w = up + o * p.w_stride;
-    other.y = ups.data();
-    other.y_stride = kTurn;
-    product(gate);
-    product(other);
-    for (std::int64_t t = 0; t < p.tokens; ++t)
-      gate_with(ups.data() + t * kTurn, gate.outputs, gate.y + t * gate.y_stride);
-  }
+  gated_in_turns(p, up, [](const WeightProduct& some) { product(some); });
 }
 
 }  // namespace tandem::exec

@@ -25,6 +25,10 @@ struct WeightProduct {
   std::int64_t tokens = 0;
   std::int64_t outputs = 0;
   std::int64_t depth = 0;  // of a block format: whole blocks
+  // Of a block format: how many of the depth's inputs, at its begin and end, are zeros that x does
+  // not have.
+  std::int64_t before = 0;
+  std::int64_t after = 0;
 
   // The outputs [begin, end) of this product.
   [[nodiscard]] WeightProduct slice(std::int64_t begin, std::int64_t end) const {
@@ -36,8 +40,9 @@ struct WeightProduct {
   }
 };
 
-// Of 16-bit weights up to kDecodedRows tokens read them as they are, once; more of them unpack
-// tiles of rows that a second-level cache holds. The result of one output does not depend on the
+// Of 16-bit weights up to kDecodedRows tokens read them as they are, once; more of them, and any
+// number of block formats that do not multiply integers, unpack tiles of rows that a second-level
+// cache holds. The result of one output does not depend on the
 // other outputs of the call, so it is the same however outputs are split. Nothing is read beyond
 // the last block.
 void product(const WeightProduct& p);
@@ -46,9 +51,9 @@ inline constexpr std::int64_t kDecodedRows = 8;
 // y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), of up to kGatedRows tokens; `up` has w's shape.
 void gated_product(const WeightProduct& p, const std::byte* up);
 
-// Parts of these, for weights of 16 bits: up to kDecodedRows tokens,
+// Parts of these: of weights of 16 bits up to kDecodedRows tokens,
 void stored_product(const WeightProduct& p);
-// and `count` weights of a row as f32.
+// and of those and of block formats `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
 
 }  // namespace tandem::exec

@@ -1,9 +1,10 @@
 #pragma once
 
 // Between the formats of weights and f32, bit for bit as ggml's reference functions have it
-// (ggml-quants.c: quantize_row_q8_0_ref, quantize_row_q4_0_ref, dequantize_row_q8_0,
-// dequantize_row_q4_0). Plain code: for what is sliced, fetched and looked up. Products read the
-// formats themselves (exec/kernels/weight_product.hpp).
+// (ggml-quants.c: dequantize_row_q8_0 and so on; quantize_row_q8_0_ref, q4_0, q4_1, q5_0, q5_1).
+// Encoders of the formats of 256 weights and of iq4_nl are tandem's own. Plain code: for what is
+// sliced, fetched and looked up. Products read the formats themselves
+// (exec/kernels/weight_product.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace tandem::exec {
 
-// out[i] = scale * q[i] in one rounded product; f16 and bf16 widen exactly. NaN and infinite scales
+// out[i] = scale * q[i] in one rounded product, or as ggml has it with a least number and scales of
+// parts; f16 and bf16 widen exactly. NaN and infinite scales
 // are decoded as they are. `stored` needs no alignment; logic_error unless it is
 // model::row_bytes(format, out.size()), of whole blocks.
 void decode(model::WeightFormat format, std::span<const std::byte> stored, std::span<float> out);
@@ -22,6 +24,8 @@ void decode(model::WeightFormat format, std::span<const std::byte> stored, std::
 // q8_0: d = max |x| / 127, q = round(x / d), halves away from zero.
 // q4_0: d = m / -8 with m the number of the largest magnitude (the first of equals), so that it is
 // exact; q = floor(x / d + 8.5), at most 15.
+// q5_0 as q4_0 with -16, 16.5 and 31; q4_1 and q5_1: d = (max - min) / 15 or 31,
+// q = floor((x - min) / d + 0.5).
 // The scale d is rounded to f16 after the quotients were made with it; d = 0 gives zeros. Numbers
 // are finite; what is beyond a format gives an infinite number or scale. Sizes as above.
 void encode(model::WeightFormat format, std::span<const float> values, std::span<std::byte> stored);

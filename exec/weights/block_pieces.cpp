@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "model/error.hpp"
@@ -13,7 +14,7 @@ constexpr std::int64_t kMostColumnPieces = 4096;
 
 enum class PieceKind : std::uint8_t {
   rest,
-  query_head,
+  query_heads,
   kv_head,
   columns,
   embedding_rows,
@@ -29,16 +30,17 @@ struct Cut {
 
 Cut cut_of(const model::Transformer& m, WeightName weight) {
   using enum WeightName;
-  const std::int64_t groups = (m.intermediate + kPieceColumns - 1) / kPieceColumns;
+  const std::int64_t least = std::max<std::int64_t>(1, std::lcm(kPieceColumns, m.column_block()));
+  const std::int64_t groups = (m.intermediate + least - 1) / least;
   const std::int64_t columns =
-      kPieceColumns *
-      std::max<std::int64_t>(1, (groups + kMostColumnPieces - 1) / kMostColumnPieces);
+      least * std::max<std::int64_t>(1, (groups + kMostColumnPieces - 1) / kMostColumnPieces);
+  const std::int64_t heads = m.head_unit() * m.head_dim;
   switch (weight) {
     case query:
-      return {PieceKind::query_head, m.head_dim, false};
+      return {PieceKind::query_heads, heads, false};
     case query_bias:
     case out:
-      return {PieceKind::query_head, m.head_dim, true};
+      return {PieceKind::query_heads, heads, true};
     case key:
     case value:
       return {PieceKind::kv_head, m.head_dim, false};

@@ -15,7 +15,7 @@
 namespace tandem::exec {
 
 // Columns of an FFN that make up one piece; more of a model with more than 4096 times as many.
-inline constexpr std::int64_t kPieceColumns = 64;  // a multiple of every format's block
+inline constexpr std::int64_t kPieceColumns = 64;  // or, where `down` has longer blocks, one
 // Rows of the vocabulary that make up one piece.
 inline constexpr std::int64_t kPieceRows = 1024;
 
@@ -47,7 +47,8 @@ struct BlockPieces {
 };
 
 // The pieces of `block`: its norms and the biases that one device adds; then each query head (its
-// rows of the query matrix, its columns of the output matrix, its biases), each key/value head,
+// rows of the query matrix, its columns of the output matrix, its biases; of blocks that are longer
+// than a head as many heads as share whole ones, Transformer::head_unit), each key/value head,
 // each kPieceColumns columns of the FFN (rows of gate and up, columns of down), counted from the
 // model's first, not the share's; each kPieceRows rows of the vocabulary.
 [[nodiscard]] BlockPieces pieces_of(const model::Transformer& transformer,

@@ -30,7 +30,7 @@ void check_range(std::string_view what, Range range, std::int64_t limit) {
               std::to_string(limit) + "); make the plan again for this model");
 }
 
-// Every other part of a row is one of whole heads, which the model's validation has looked at.
+// Parts of a row of `out` are widened to blocks.
 void check_blocks(const model::Transformer& transformer, Range columns) {
   const std::int64_t block = transformer.column_block();
   if (columns.begin % block == 0 && columns.end % block == 0) return;
@@ -65,9 +65,15 @@ class Builder {
     slice({.weight = weight,
            .tensor = place.tensor,
            .shape = {place.outputs},
+           .less_one = place.less_one,
            .rows = {0, 1},
            .columns = {first + elements.begin, first + elements.end},
            .first = first});
+  }
+  void whole_vector(WeightName weight, std::int64_t size) {
+    align();
+    vector(weight, size, {0, static_cast<std::int32_t>(size)});
+    align();
   }
   void norm(WeightName weight, WeightName bias) {
     const std::int64_t size = transformer_->hidden;
@@ -129,13 +135,14 @@ void add_attention(Builder& builder, const model::Transformer& m, const model::S
   const std::int64_t kv_rows = m.kv_heads * m.head_dim;
   const Range hidden{0, static_cast<std::int32_t>(m.hidden)};
   builder.begin(WeightBlock::attention, layer);
-  builder.norm(WeightName::attention_norm, WeightName::attention_norm_bias);
+  if (!share.heads.empty() || a.post_norm())
+    builder.norm(WeightName::attention_norm, WeightName::attention_norm_bias);
   if (!share.heads.empty()) {
     builder.matrix(WeightName::query, q_rows, m.hidden, q, hidden);
     builder.matrix(WeightName::key, kv_rows, m.hidden, kv, hidden);
     builder.matrix(WeightName::value, kv_rows, m.hidden, kv, hidden);
     builder.align();
-    builder.matrix(WeightName::out, m.hidden, q_rows, hidden, q);
+    builder.matrix(WeightName::out, m.hidden, q_rows, hidden, m.out_columns(layer, share.heads));
     if (a.qkv_bias) {
       builder.align();
       builder.vector(WeightName::query_bias, q_rows, q);
@@ -146,7 +153,12 @@ void add_attention(Builder& builder, const model::Transformer& m, const model::S
       builder.align();
       builder.vector(WeightName::out_bias, m.hidden, hidden);
     }
+    if (a.head_norms) {
+      builder.whole_vector(WeightName::query_norm, m.head_dim);
+      builder.whole_vector(WeightName::key_norm, m.head_dim);
+    }
   }
+  if (a.sum_norms) builder.whole_vector(WeightName::attention_sum_norm, m.hidden);
   builder.end();
 }
 
@@ -155,7 +167,8 @@ void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& 
   const model::Architecture& a = m.architecture();
   const Range hidden{0, static_cast<std::int32_t>(m.hidden)};
   builder.begin(WeightBlock::ffn, layer);
-  builder.norm(WeightName::ffn_norm, WeightName::ffn_norm_bias);
+  if (!share.columns.empty() || a.post_norm())
+    builder.norm(WeightName::ffn_norm, WeightName::ffn_norm_bias);
   if (!share.columns.empty()) {
     if (a.gated) builder.matrix(WeightName::gate, m.intermediate, m.hidden, share.columns, hidden);
     builder.matrix(WeightName::up, m.intermediate, m.hidden, share.columns, hidden);
@@ -171,6 +184,7 @@ void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& 
       builder.vector(WeightName::down_bias, m.hidden, hidden);
     }
   }
+  if (a.sum_norms) builder.whole_vector(WeightName::ffn_sum_norm, m.hidden);
   builder.end();
 }
 
@@ -231,21 +245,22 @@ std::uint64_t LayoutBlock::bytes_before_rows() const {
 ShardLayout layout_of(const model::Transformer& transformer, const model::Share& share) {
   const model::Transformer& m = transformer;
   m.validate();
-  check_range("layers", share.layers, m.layers);
+  for (std::size_t i = 0; i < share.layers.run_count(); ++i)
+    check_range("layers", share.layers.run(i), m.layers);
   check_range("heads", share.heads, m.heads);
   check_range("FFN columns", share.columns, m.intermediate);
   check_blocks(m, share.columns);
   if (share.layers.size() > kMostLayers) {
-    throw Error("share: layers " + to_text(share.layers) + ", expected at most " +
+    throw Error("share: " + std::to_string(share.layers.size()) + " layers, expected at most " +
                 std::to_string(kMostLayers) + " of them; check config.json");
   }
 
   const bool head_matrix = share.head && m.head_rows() > 0;
   // A residual stream that continues from the norms needs all of them, whatever else is held.
-  const bool all_norms = m.architecture().post_norm();
+  const bool all_norms = m.architecture().norms_everywhere();
   Builder builder(m);
   if (share.embedding || (head_matrix && m.tied_embeddings)) add_embedding(builder, m, share);
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
+  for (const std::int32_t layer : share.layers) {
     if (!share.heads.empty() || all_norms) add_attention(builder, m, share, layer);
     if (!share.columns.empty() || all_norms) add_ffn(builder, m, share, layer);
   }

@@ -24,6 +24,7 @@ struct TensorSlice {
   std::string tensor;               // Hugging Face name
   std::vector<std::int64_t> shape;  // of the whole tensor as it is stored: [n] or [rows, columns]
   bool transposed = false;          // stored as [in, out]: its columns are the slice's rows
+  bool less_one = false;            // a folder stores w where 1 + w is meant
   model::Range rows;                // {0, 1} of a vector
   model::Range columns;
   model::WeightFormat format = model::WeightFormat::f32;
@@ -42,9 +43,10 @@ struct TensorSlice {
   }
 };
 
-// Slices follow each other in the order of their offsets. attention: norm, q, k, v, out, biases;
-// ffn: norm, gate, up, down, biases; embedding: positions and token types, the matrix; head: norm,
-// the matrix unless tied. Norms have one vector or two; what an architecture lacks is left out.
+// Slices follow each other in the order of their offsets. attention: norm, q, k, v, out, biases,
+// norms of heads and of the sum; ffn: norm, gate, up, down, biases, norm of the sum; embedding:
+// positions and token types, the matrix; head: norm, the matrix unless tied. Norms have one vector
+// or two; what an architecture lacks is left out.
 struct LayoutBlock {
   model::WeightBlock kind = model::WeightBlock::none;
   std::int32_t layer = -1;

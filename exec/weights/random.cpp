@@ -50,7 +50,9 @@ float gain_of(WeightName weight, std::int64_t layers) {
 
 bool is_norm(WeightName weight) {
   return weight == WeightName::attention_norm || weight == WeightName::ffn_norm ||
-         weight == WeightName::final_norm;
+         weight == WeightName::final_norm || weight == WeightName::query_norm ||
+         weight == WeightName::key_norm || weight == WeightName::attention_sum_norm ||
+         weight == WeightName::ffn_sum_norm;
 }
 
 // Every tensor of the model, once, in the order of the shards' blocks.
@@ -66,7 +68,7 @@ std::vector<RandomTensor> tensors_of(const model::Transformer& m) {
       if (!tensors.empty() && tensors.back().tensor.name == slice.tensor) continue;  // fused
       RandomTensor t{{.name = slice.tensor, .shape = slice.shape}, 0.0F, 0.0F};
       if (slice.shape.size() == 1) {
-        t.mean = is_norm(slice.weight) ? 1.0F : 0.0F;
+        t.mean = is_norm(slice.weight) && !slice.less_one ? 1.0F : 0.0F;
         t.deviation = 0.1F;
       } else {
         const std::int64_t inputs = slice.shape[slice.transposed ? 0 : 1];

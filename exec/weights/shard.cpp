@@ -56,6 +56,9 @@ void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const s
     layer.out = matrix_of(bytes, block, out);
     layer.qkv_bias = joined(bytes, block, {query_bias, key_bias, value_bias});
     layer.out_bias = vector_of(bytes, block, out_bias);
+    layer.query_norm = vector_of(bytes, block, query_norm);
+    layer.key_norm = vector_of(bytes, block, key_norm);
+    layer.attention_sum_norm = {vector_of(bytes, block, attention_sum_norm), {}};
   } else {
     layer.ffn_norm = {vector_of(bytes, block, ffn_norm), vector_of(bytes, block, ffn_norm_bias)};
     layer.gate = matrix_of(bytes, block, gate);
@@ -63,6 +66,7 @@ void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const s
     layer.down = matrix_of(bytes, block, down);
     layer.up_bias = joined(bytes, block, {gate_bias, up_bias});
     layer.down_bias = vector_of(bytes, block, down_bias);
+    layer.ffn_sum_norm = {vector_of(bytes, block, ffn_sum_norm), {}};
   }
 }
 
@@ -102,7 +106,7 @@ Shard::Shard(const model::Transformer& transformer, const model::Share& share,
       case model::WeightBlock::attention:
       case model::WeightBlock::ffn:
         if (whole) {
-          bind_layer(t.layers[static_cast<std::size_t>(block.layer - share.layers.begin)], block,
+          bind_layer(t.layers[static_cast<std::size_t>(share.layers.place(block.layer))], block,
                      bytes);
         }
         break;
@@ -133,7 +137,7 @@ void Shard::bind(const LoadedBlock& block) {
   Tensors& t = *tensors_;
   if (block.layout->kind == model::WeightBlock::attention ||
       block.layout->kind == model::WeightBlock::ffn) {
-    bind_layer(t.layers[static_cast<std::size_t>(block.layout->layer - t.share.layers.begin)],
+    bind_layer(t.layers[static_cast<std::size_t>(t.share.layers.place(block.layout->layer))],
                *block.layout, {block.weights, block.layout->bytes});
   } else {
     t.head = {block.weights, block.rows.size(), t.transformer.hidden,
@@ -146,17 +150,20 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
   Tensors& t = *tensors_;
   switch (block) {
     case model::WeightBlock::attention: {
-      LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
+      LayerTensors& l = t.layers.at(static_cast<std::size_t>(t.share.layers.place(layer)));
       l.attention_norm = {};
       l.query = l.key = l.value = l.out = {};
       l.qkv_bias = l.out_bias = {};
+      l.query_norm = l.key_norm = {};
+      l.attention_sum_norm = {};
       return;
     }
     case model::WeightBlock::ffn: {
-      LayerTensors& l = t.layers.at(static_cast<std::size_t>(layer - t.share.layers.begin));
+      LayerTensors& l = t.layers.at(static_cast<std::size_t>(t.share.layers.place(layer)));
       l.ffn_norm = {};
       l.gate = l.up = l.down = {};
       l.up_bias = l.down_bias = {};
+      l.ffn_sum_norm = {};
       return;
     }
     case model::WeightBlock::head:

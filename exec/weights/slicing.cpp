@@ -39,9 +39,9 @@ void unpair(std::span<const std::byte> stored, std::int32_t first, std::int64_t 
   }
 }
 
-// Rows of `slice` as f32, packed, from `place`.
-void read_values(const WeightSource& weights, const StoredPlace& place, const TensorSlice& slice,
-                 Range rows, std::span<float> out) {
+// Rows of `slice` as the file has them, as f32, packed, from `place`.
+void read_stored_values(const WeightSource& weights, const StoredPlace& place,
+                        const TensorSlice& slice, Range rows, std::span<float> out) {
   const auto width = static_cast<std::size_t>(slice.columns.size());
   if (place.paired_rows > 0) {
     const Range heads = whole_heads(rows, place.paired_rows);
@@ -60,11 +60,19 @@ void read_values(const WeightSource& weights, const StoredPlace& place, const Te
   }
 }
 
+// Rows of `slice` as f32, packed.
+void read_values(const WeightSource& weights, const StoredPlace& place, const TensorSlice& slice,
+                 Range rows, std::span<float> out) {
+  read_stored_values(weights, place, slice, rows, out);
+  if (!place.less_one) return;
+  for (float& value : out) value += 1.0F;
+}
+
 // The stored bytes of rows, if they are what the slice wants.
 bool read_same(const WeightSource& weights, const StoredPlace& place, const TensorSlice& slice,
                Range rows, std::span<std::byte> out) {
   const std::int64_t block = model::block_of(slice.format).elements;
-  if (place.transposed || !weights.contains(place.tensor) ||
+  if (place.transposed || place.less_one || !weights.contains(place.tensor) ||
       weights.format_of(place.tensor) != slice.format || slice.columns.begin % block != 0 ||
       slice.columns.end % block != 0)
     return false;

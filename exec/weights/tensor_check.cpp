@@ -24,8 +24,11 @@ struct Beside {
 
 constexpr Beside kBeside[] = {
     // Constants that older versions stored: rotation's frequencies, the mask, position numbers.
-    {{Family::llama, Family::llama}, "layers.", ".self_attn.rotary_emb.inv_freq"},
-    {{Family::llama, Family::llama}, "rotary_emb.inv_freq", ""},
+    {{Family::llama, Family::phi3}, "layers.", ".self_attn.rotary_emb.inv_freq"},
+    {{Family::llama, Family::phi3}, "rotary_emb.inv_freq", ""},
+    // What reads images.
+    {{Family::llama, Family::gemma3}, "vision_tower.", ""},
+    {{Family::llama, Family::gemma3}, "multi_modal_projector.", ""},
     {{Family::gpt2, Family::gpt2}, "h.", ".attn.bias"},
     {{Family::gpt2, Family::gpt2}, "h.", ".attn.masked_bias"},
     {{Family::bert, Family::distilbert}, "embeddings.position_ids", ""},
@@ -60,7 +63,8 @@ std::string stored_name(const SafetensorsFolder& weights, const std::string& ten
 StoredPlace SafetensorsFolder::place_of(const TensorSlice& slice, std::int32_t /*layer*/) const {
   return {.tensor = stored_name(*this, slice.tensor),
           .shape = slice.shape,
-          .transposed = slice.transposed};
+          .transposed = slice.transposed,
+          .less_one = slice.less_one};
 }
 
 void SafetensorsFolder::check_tensors(const model::Transformer& transformer) const {
@@ -80,7 +84,7 @@ void SafetensorsFolder::check_tensors(const model::Transformer& transformer) con
       used.insert(std::move(stored));
     }
   }
-  const std::string head = "lm_head.weight";
+  const std::string head = stored_name(weights, "lm_head.weight");
   for (const std::string& name : weights.names()) {
     if (used.contains(name)) continue;
     if (is_beside(without_prefix(name, transformer.family), transformer.family)) continue;

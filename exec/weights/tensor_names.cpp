@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
@@ -15,11 +16,13 @@ using model::Family;
 // Without ".weight" and ".bias". "{}" stands for the layer, "{-}" for the layer before it.
 struct FamilyTensors {
   // The one that the class with the LM head writes, then others; the head has none.
-  std::array<std::string_view, 3> prefixes{};
+  std::array<std::string_view, 4> prefixes{};
   std::uint32_t prefix_count = 0;
   Family family = Family::llama;
   bool transposed = false;  // the matrices of layers
   bool fused = false;       // query, key and value are one tensor, in this order
+  bool fused_ffn = false;   // gate and up are one tensor, in this order
+  bool norms_less_one = false;
   std::string_view embedding{};
   std::string_view positions{};
   std::string_view token_types{};
@@ -33,27 +36,65 @@ struct FamilyTensors {
   std::string_view gate{};
   std::string_view up{};
   std::string_view down{};
+  std::string_view query_norm{};
+  std::string_view key_norm{};
+  std::string_view attention_sum_norm{};
+  std::string_view ffn_sum_norm{};
   std::string_view final_norm{};  // its layer is the one after the last
   std::string_view head{};
 };
 
+// The names that Llama has and its successors share; those that a family lacks are asked for by
+// none of its blocks.
+constexpr FamilyTensors llama_tensors(Family family) {
+  // Those of models that also see come last.
+  return {.prefixes = {"model.", "", "language_model.model.", "model.language_model."},
+          .prefix_count = 4,
+          .family = family,
+          .embedding = "embed_tokens",
+          .attention_norm = "layers.{}.input_layernorm",
+          .query = "layers.{}.self_attn.q_proj",
+          .key = "layers.{}.self_attn.k_proj",
+          .value = "layers.{}.self_attn.v_proj",
+          .out = "layers.{}.self_attn.o_proj",
+          .ffn_norm = "layers.{}.post_attention_layernorm",
+          .gate = "layers.{}.mlp.gate_proj",
+          .up = "layers.{}.mlp.up_proj",
+          .down = "layers.{}.mlp.down_proj",
+          .query_norm = "layers.{}.self_attn.q_norm",
+          .key_norm = "layers.{}.self_attn.k_norm",
+          .final_norm = "norm",
+          .head = "lm_head"};
+}
+
+// Norms are stored less 1, and what attention adds up to has one as well.
+constexpr FamilyTensors gemma_tensors(Family family) {
+  FamilyTensors row = llama_tensors(family);
+  row.norms_less_one = true;
+  row.attention_sum_norm = "layers.{}.post_attention_layernorm";
+  row.ffn_norm = "layers.{}.pre_feedforward_layernorm";
+  row.ffn_sum_norm = "layers.{}.post_feedforward_layernorm";
+  return row;
+}
+
+constexpr FamilyTensors phi3_tensors() {
+  FamilyTensors row = llama_tensors(Family::phi3);
+  row.fused = row.fused_ffn = true;
+  row.query = row.key = row.value = "layers.{}.self_attn.qkv_proj";
+  row.gate = row.up = "layers.{}.mlp.gate_up_proj";
+  return row;
+}
+
 // As the classes of Hugging Face transformers name their parameters.
 constexpr FamilyTensors kFamilies[] = {
-    {.prefixes = {"model.", ""},
-     .prefix_count = 2,
-     .family = Family::llama,
-     .embedding = "embed_tokens",
-     .attention_norm = "layers.{}.input_layernorm",
-     .query = "layers.{}.self_attn.q_proj",
-     .key = "layers.{}.self_attn.k_proj",
-     .value = "layers.{}.self_attn.v_proj",
-     .out = "layers.{}.self_attn.o_proj",
-     .ffn_norm = "layers.{}.post_attention_layernorm",
-     .gate = "layers.{}.mlp.gate_proj",
-     .up = "layers.{}.mlp.up_proj",
-     .down = "layers.{}.mlp.down_proj",
-     .final_norm = "norm",
-     .head = "lm_head"},
+    llama_tensors(Family::llama),
+    llama_tensors(Family::qwen2),
+    llama_tensors(Family::qwen3),
+    llama_tensors(Family::granite),
+    llama_tensors(Family::smollm3),
+    gemma_tensors(Family::gemma2),
+    gemma_tensors(Family::gemma3),
+    phi3_tensors(),
     {.prefixes = {"transformer.", ""},
      .prefix_count = 2,
      .family = Family::gpt2,
@@ -135,14 +176,46 @@ struct Pattern {
   std::string_view stem{};
   std::string_view parameter = ".weight";
   bool layer_matrix = false;
-  std::int64_t fused_index = -1;  // among query, key and value
+  bool norm = false;
 };
 
 Pattern bias(std::string_view stem) { return {.stem = stem, .parameter = ".bias"}; }
 Pattern matrix(std::string_view stem) { return {.stem = stem, .layer_matrix = true}; }
-Pattern fused(Pattern pattern, std::int64_t index) {
-  pattern.fused_index = index;
-  return pattern;
+Pattern norm(std::string_view stem) { return {.stem = stem, .norm = true}; }
+
+// Which part of a tensor that holds several a weight is: the rows of those before it, and of all.
+struct FusedPart {
+  std::int64_t first = 0;
+  std::int64_t all = 0;
+};
+
+std::optional<FusedPart> part_of(const FamilyTensors& row, const model::Transformer& t,
+                                 WeightName weight) {
+  const std::int64_t q = t.heads * t.head_dim;
+  const std::int64_t kv = t.kv_heads * t.head_dim;
+  switch (weight) {
+    case WeightName::query:
+    case WeightName::query_bias:
+      if (row.fused) return FusedPart{0, q + 2 * kv};
+      break;
+    case WeightName::key:
+    case WeightName::key_bias:
+      if (row.fused) return FusedPart{q, q + 2 * kv};
+      break;
+    case WeightName::value:
+    case WeightName::value_bias:
+      if (row.fused) return FusedPart{q + kv, q + 2 * kv};
+      break;
+    case WeightName::gate:
+      if (row.fused_ffn) return FusedPart{0, 2 * t.intermediate};
+      break;
+    case WeightName::up:
+      if (row.fused_ffn) return FusedPart{t.intermediate, 2 * t.intermediate};
+      break;
+    default:
+      break;
+  }
+  return std::nullopt;
 }
 
 Pattern pattern_of(const FamilyTensors& row, WeightName weight, std::int32_t layer) {
@@ -156,27 +229,27 @@ Pattern pattern_of(const FamilyTensors& row, WeightName weight, std::int32_t lay
     case WeightName::token_types:
       return {.stem = row.token_types};
     case WeightName::attention_norm:
-      return {.stem = attention_norm};
+      return norm(attention_norm);
     case WeightName::attention_norm_bias:
       return bias(attention_norm);
     case WeightName::query:
-      return fused(matrix(row.query), 0);
+      return matrix(row.query);
     case WeightName::query_bias:
-      return fused(bias(row.query), 0);
+      return bias(row.query);
     case WeightName::key:
-      return fused(matrix(row.key), 1);
+      return matrix(row.key);
     case WeightName::key_bias:
-      return fused(bias(row.key), 1);
+      return bias(row.key);
     case WeightName::value:
-      return fused(matrix(row.value), 2);
+      return matrix(row.value);
     case WeightName::value_bias:
-      return fused(bias(row.value), 2);
+      return bias(row.value);
     case WeightName::out:
       return matrix(row.out);
     case WeightName::out_bias:
       return bias(row.out);
     case WeightName::ffn_norm:
-      return {.stem = row.ffn_norm};
+      return norm(row.ffn_norm);
     case WeightName::ffn_norm_bias:
       return bias(row.ffn_norm);
     case WeightName::gate:
@@ -192,11 +265,19 @@ Pattern pattern_of(const FamilyTensors& row, WeightName weight, std::int32_t lay
     case WeightName::down_bias:
       return bias(row.down);
     case WeightName::final_norm:
-      return {.stem = row.final_norm};
+      return norm(row.final_norm);
     case WeightName::final_norm_bias:
       return bias(row.final_norm);
     case WeightName::head:
       return {.stem = row.head};
+    case WeightName::query_norm:
+      return norm(row.query_norm);
+    case WeightName::key_norm:
+      return norm(row.key_norm);
+    case WeightName::attention_sum_norm:
+      return norm(row.attention_sum_norm);
+    case WeightName::ffn_sum_norm:
+      return norm(row.ffn_sum_norm);
   }
   throw std::logic_error("weight name out of range");
 }
@@ -222,9 +303,10 @@ TensorPlace place_of(const model::Transformer& transformer, WeightName weight, s
   replace(place.tensor, "{-}", number - 1);
   place.outputs = outputs;
   place.transposed = row.transposed && pattern.layer_matrix;
-  if (row.fused && pattern.fused_index >= 0) {
-    place.first = pattern.fused_index * outputs;
-    place.outputs = 3 * outputs;
+  place.less_one = row.norms_less_one && pattern.norm;
+  if (const auto part = part_of(row, transformer, weight)) {
+    place.first = part->first;
+    place.outputs = part->all;
   }
   return place;
 }
@@ -253,6 +335,7 @@ std::vector<std::string> other_names(const std::string& tensor) {
     for (std::size_t i = 0; i < count; ++i)
       names.push_back(names[i].substr(0, names[i].size() - from.size()) + std::string(to));
   };
+  if (tensor == "lm_head.weight") names.emplace_back("language_model.lm_head.weight");
   renamed("LayerNorm.weight", "LayerNorm.gamma");
   renamed("LayerNorm.bias", "LayerNorm.beta");
   names.erase(names.begin());

@@ -38,6 +38,10 @@ enum class WeightName : std::uint8_t {
   up_bias,
   down_bias,
   final_norm_bias,
+  query_norm,          // of each head
+  key_norm,            // the same
+  attention_sum_norm,  // of what attention adds up to
+  ffn_sum_norm,
 };
 
 // Where a weight is stored.
@@ -46,6 +50,7 @@ struct TensorPlace {
   std::int64_t first = 0;    // the weight's first output in the tensor
   std::int64_t outputs = 0;  // of the whole tensor: more than the weight's where several are fused
   bool transposed = false;   // [in, out] instead of [out, in] (GPT-2's Conv1D)
+  bool less_one = false;     // stored as w, meant is 1 + w (Gemma's norms)
 };
 
 // `outputs`: of the weight itself, all heads and columns. `layer`: -1 outside the layers. Throws

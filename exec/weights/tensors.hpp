@@ -36,25 +36,29 @@ struct NormView {
 // H = share.heads.size(), K = kv heads of those heads, d = head_dim, C = share.columns.size().
 struct LayerTensors {
   NormView attention_norm;
-  MatrixView query;                 // [H d, hidden]
-  MatrixView key;                   // [K d, hidden]
-  MatrixView value;                 // the same
-  MatrixView out;                   // [hidden, H d]
-  std::span<const float> qkv_bias;  // [(H + 2 K) d]
-  std::span<const float> out_bias;  // [hidden]
+  MatrixView query;                   // [H d, hidden]
+  MatrixView key;                     // [K d, hidden]
+  MatrixView value;                   // the same
+  MatrixView out;                     // [hidden, H d]
+  std::span<const float> qkv_bias;    // [(H + 2 K) d]
+  std::span<const float> out_bias;    // [hidden]
+  std::span<const float> query_norm;  // [d], of each head; empty where heads are not normalised
+  std::span<const float> key_norm;    // the same
+  NormView attention_sum_norm;        // of what attention adds up to; empty without
   NormView ffn_norm;
   MatrixView gate;                   // [C, hidden]; empty ungated
   MatrixView up;                     // [C, hidden]
   MatrixView down;                   // [hidden, C]
   std::span<const float> up_bias;    // as many as gate and up have rows, gate's first
   std::span<const float> down_bias;  // [hidden]
+  NormView ffn_sum_norm;
 };
 
 struct Shard::Tensors {
   model::Transformer transformer;
   model::Share share;
   std::vector<std::shared_ptr<const AlignedBuffer>> storage;  // of the blocks that are in memory
-  std::vector<LayerTensors> layers;                           // by layer - share.layers.begin
+  std::vector<LayerTensors> layers;                           // by share.layers.place(layer)
   MatrixView embedding;         // [vocab, hidden]; empty without share.embedding
   MatrixView positions;         // [rows, hidden]; empty also where positions are not learned
   MatrixView token_types;       // [types, hidden]; empty also where there are none

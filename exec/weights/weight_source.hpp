@@ -33,6 +33,7 @@ struct StoredPlace {
   // Rows of a head, if the file has them in pairs: its row 2 i + s is the model's i + s rows / 2
   // (GGUF, for rotations of neighbours); else 0.
   std::int64_t paired_rows = 0;
+  bool less_one = false;  // its numbers are the model's less 1
 };
 
 // Thread-safe after construction.

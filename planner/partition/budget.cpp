@@ -1,6 +1,7 @@
 #include "planner/partition/budget.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
@@ -108,12 +109,37 @@ double Budget::bytes(std::size_t device) const {
   return plan_->cluster.devices()[device].memory.value();
 }
 
+Range widest(const model::Transformer& transformer, Range heads) {
+  const std::int64_t unit = transformer.head_unit();
+  if (unit == 1 || heads.empty()) return heads;
+  // Blocks of `out` repeat every `unit` heads, key/value heads every group.
+  const std::int32_t touched = transformer.kv_heads_for(heads).size();
+  const auto period = static_cast<std::int32_t>(std::min<std::int64_t>(
+      std::lcm(unit, transformer.group()), transformer.heads - heads.size() + 1));
+  const auto blocks = [&](Range range) {
+    std::int64_t most = 0;
+    for (const model::WeightFormat format : transformer.formats_used()) {
+      const std::int64_t size = model::block_of(format).elements;
+      const std::int64_t end = range.end * transformer.head_dim;
+      most += (end + size - 1) / size * size - range.begin * transformer.head_dim / size * size;
+    }
+    return most;
+  };
+  Range best = heads;
+  for (std::int32_t begin = 0; begin < period; ++begin) {
+    const Range other{begin, begin + heads.size()};
+    if (transformer.kv_heads_for(other).size() == touched && blocks(other) > blocks(best))
+      best = other;
+  }
+  return best;
+}
+
 model::Range Budget::placed(std::int64_t heads, GroupCut cut) const {
   std::int32_t begin = cut == GroupCut::none
                            ? 0
                            : static_cast<std::int32_t>(
                                  std::min(plan_->model.group() - 1, plan_->model.heads - heads));
-  return take(begin, heads);
+  return widest(plan_->model, take(begin, heads));
 }
 
 bool Budget::fits(std::size_t device, Range heads, std::int64_t columns) const {

@@ -35,6 +35,10 @@ struct Split {
 [[nodiscard]] std::vector<model::Share> to_shares(const model::Transformer& transformer,
                                                   model::DeviceIndex master, const Split& split);
 
+// As many heads, with as many key/value heads, where blocks of `out` that they share with others
+// cost most memory: what fits there fits wherever shares come to lie.
+[[nodiscard]] model::Range widest(const model::Transformer& transformer, model::Range heads);
+
 // Key/value heads of a run of query heads depend on where it begins: as few as possible, or as many
 // as possible (it cuts a group at either end).
 enum class GroupCut { none, worst };

@@ -63,7 +63,7 @@ class Timer {
           if (rows.empty()) return;
           for (const WeightBlock block : {WeightBlock::attention, WeightBlock::ffn}) {
             tasks.norm_rows(block, layer, rows);
-            tasks.add_rows(layer, rows, {});
+            tasks.add_rows(block, layer, rows, {});
           }
         },
         device);
@@ -74,11 +74,11 @@ class Timer {
   [[nodiscard]] bool parts(Range rows) const {
     return find_strategy(plan_->strategy).parts_rows && rows.size() > 1;
   }
-  // Where no layer has formats of its own, all are like the first.
+  // Where no layer has formats or a window of its own, all are like the first.
   double request(const std::function<void(DeviceTasks&, std::int32_t, Range)>& tasks_of,
                  DeviceIndex device) const {
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
-    const bool alike = plan_->model.formats.exceptions().empty();
+    const bool alike = plan_->model.layers_alike();
     double seconds = 0.0;
     for (const Phase& phase : phases_) {
       model::TaskGraph graph(phase.batch);
@@ -145,8 +145,8 @@ DivisionProblem division_problem(const Budget& budget, std::int64_t unit) {
     made.heads_s.push_back({0.0, 0.0});
     made.room.push_back({none, none});
     for (std::int32_t heads = 1; heads <= model.heads; ++heads) {
-      const Range least{0, heads};
-      const Range cut = cutting(model, heads);
+      const Range least = widest(model, {0, heads});
+      const Range cut = widest(model, cutting(model, heads));
       made.heads_s.push_back({timer.attention(device, least), 0.0});
       made.room.push_back({rooms(d, least), 0});
       const bool alike = model.kv_heads_for(cut).size() == model.kv_heads_for(least).size();

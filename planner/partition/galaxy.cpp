@@ -6,6 +6,7 @@
 
 #include "model/error.hpp"
 #include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/proportions.hpp"
 #include "planner/strategy/block.hpp"
 
 namespace tandem::planner {
@@ -113,7 +114,7 @@ Split galaxy_split(const Budget& budget, std::span<const double> capacities) {
   // What does not fit in larger units may fit in the smallest.
   const std::int64_t least = least_column_unit(model);
   for (const std::int64_t unit : {column_unit(model), least}) {
-    const Split balanced{proportional_shares(capacities, model.heads),
+    const Split balanced{proportional_heads(model, capacities),
                          proportional_shares(capacities, model.intermediate, unit, least)};
     for (const GroupCut cut : {GroupCut::none, GroupCut::worst}) {
       Split split = balance(budget, balanced, capacities, cut);

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "planner/partition/largest_remainder.hpp"
 
 namespace tandem::planner {
 namespace {
 
-model::Share whole_layers(const model::Transformer& t, bool master, model::Range layers) {
-  model::Share share{.layers = layers, .embedding = master, .head = master};
-  if (!layers.empty()) {
+model::Share whole_layers(const model::Transformer& t, bool master, model::LayerRuns layers) {
+  model::Share share{.layers = std::move(layers), .embedding = master, .head = master};
+  if (!share.layers.empty()) {
     share.heads = {0, static_cast<std::int32_t>(t.heads)};
     share.columns = {0, static_cast<std::int32_t>(t.intermediate)};
   }
@@ -21,14 +22,18 @@ model::Share whole_layers(const model::Transformer& t, bool master, model::Range
 }  // namespace
 
 std::int64_t most_layers(const Budget& budget, std::size_t device) {
+  return most_layers(budget, device, budget.window(device));
+}
+
+std::int64_t most_layers(const Budget& budget, std::size_t device, Window window) {
   const Plan& plan = budget.plan();
   const bool master = device == static_cast<std::size_t>(plan.master);
   std::int64_t good = 0;
   for (std::int64_t bad = plan.model.layers + 1; bad - good > 1;) {
     const std::int64_t middle = good + (bad - good) / 2;
     const model::Share share =
-        whole_layers(plan.model, master, {0, static_cast<std::int32_t>(middle)});
-    const bool fits = budget.use(device, share).total() <= budget.bytes(device);
+        whole_layers(plan.model, master, model::Range{0, static_cast<std::int32_t>(middle)});
+    const bool fits = budget.use(device, share, window).total() <= budget.bytes(device);
     (fits ? good : bad) = middle;
   }
   return good;
@@ -37,15 +42,22 @@ std::int64_t most_layers(const Budget& budget, std::size_t device) {
 std::vector<model::Share> layer_shares(const model::Transformer& transformer,
                                        std::span<const model::DeviceIndex> order,
                                        model::DeviceIndex master,
-                                       std::span<const std::int64_t> counts) {
-  std::vector<model::Share> shares(counts.size());
+                                       std::span<const std::int64_t> counts, std::int32_t rounds) {
+  std::vector<std::vector<model::Range>> runs(counts.size());
   std::int32_t next = 0;
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    for (const model::DeviceIndex device : order) {
+      const auto d = static_cast<std::size_t>(device);
+      const std::int32_t begin = next;
+      next +=
+          static_cast<std::int32_t>(counts[d] * (round + 1) / rounds - counts[d] * round / rounds);
+      runs[d].push_back({begin, next});
+    }
+  }
+  std::vector<model::Share> shares(counts.size());
   for (const model::DeviceIndex device : order) {
     const auto d = static_cast<std::size_t>(device);
-    const std::int32_t begin = next;
-    next += static_cast<std::int32_t>(counts[d]);
-    shares[d] = whole_layers(transformer, device == master,
-                             counts[d] > 0 ? model::Range{begin, next} : model::Range{});
+    shares[d] = whole_layers(transformer, device == master, model::LayerRuns(runs[d]));
   }
   return shares;
 }

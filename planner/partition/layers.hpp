@@ -12,13 +12,17 @@ namespace tandem::planner {
 
 // The most layers that fit on the device beside what it holds anyway; 0 if not even that fits.
 [[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device);
+// With that window instead of the budget's.
+[[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device, Window window);
 
 // Shares of `counts` (layers by DeviceIndex): devices follow one another in `order`, with all heads
-// and columns of their layers; the master holds embedding and head besides.
+// and columns of their layers, `rounds` times, each with as equal a part of its layers in each
+// round as whole numbers allow; the master holds embedding and head besides.
 [[nodiscard]] std::vector<model::Share> layer_shares(const model::Transformer& transformer,
                                                      std::span<const model::DeviceIndex> order,
                                                      model::DeviceIndex master,
-                                                     std::span<const std::int64_t> counts);
+                                                     std::span<const std::int64_t> counts,
+                                                     std::int32_t rounds = 1);
 
 // Layers in proportion to `capacities`, none above what the device's memory holds: what one cannot
 // hold goes to those with memory to spare, in proportion to their capacity, as Galaxy's Algorithm 1

@@ -48,9 +48,17 @@ std::vector<double> parse_proportions(std::string_view text, const model::Cluste
   return proportions;
 }
 
+std::vector<std::int64_t> proportional_heads(const model::Transformer& transformer,
+                                             std::span<const double> proportions) {
+  const std::int64_t unit = transformer.head_unit();
+  return transformer.heads % unit == 0
+             ? proportional_shares(proportions, transformer.heads, unit, 1)
+             : proportional_shares(proportions, transformer.heads);
+}
+
 Split proportional_split(const model::Transformer& transformer,
                          std::span<const double> proportions) {
-  return {proportional_shares(proportions, transformer.heads),
+  return {proportional_heads(transformer, proportions),
           proportional_shares(proportions, transformer.intermediate, column_unit(transformer),
                               least_column_unit(transformer))};
 }

@@ -39,6 +39,7 @@ bool must_stream(const Request& request) { return request.window.blocks.value_or
 
 std::int64_t useful_steps(const Request& request, const Policy& policy) {
   if (!find_strategy(request.strategy).splits_layers || must_stream(request)) return 1;
+  if (request.rounds.value_or(1) > 1) return 1;  // each step goes round several times
   return policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -146,7 +147,7 @@ TaskIndex DeviceTasks::attention(std::int32_t layer, Range heads, TaskIndex afte
   };
   after = norm(block, layer, rows_, after, load(block, layer, heads));
   step(TaskKind::project_qkv, block, normed_, kQuery);
-  step(TaskKind::attend, WeightBlock::none, kQuery, kAttention);
+  after = append(attend_task(layer, rows_, heads), after);
   step(TaskKind::project_out, block, kAttention, kPartial);
   return computed(after);
 }
@@ -161,12 +162,23 @@ TaskIndex DeviceTasks::ffn(std::int32_t layer, Range columns, TaskIndex after) {
   return computed(after);
 }
 
-TaskIndex DeviceTasks::add_partial(std::int32_t layer, TaskIndex after) {
-  return add_partial(layer, {&after, 1}, -1);
+TaskIndex DeviceTasks::add_partial(WeightBlock block, std::int32_t layer, TaskIndex after) {
+  return add_partial(block, layer, {&after, 1}, -1);
 }
 
-TaskIndex DeviceTasks::add_partial(std::int32_t layer, std::span<const TaskIndex> sum,
-                                   TaskIndex hidden_ready) {
+std::vector<TaskIndex> DeviceTasks::normed_sum(WeightBlock block, std::int32_t layer, Range rows,
+                                               std::span<const TaskIndex> sum) {
+  if (!transformer_->architecture().sum_norms) return {sum.begin(), sum.end()};
+  Task task = with(make(TaskKind::norm, block, layer, rows, {}), kPartial, kPartial);
+  task.device = device_;
+  std::vector<TaskIndex> there;
+  std::ranges::copy_if(sum, std::back_inserter(there), [](TaskIndex made) { return made >= 0; });
+  return {graph_->add(task, there)};
+}
+
+TaskIndex DeviceTasks::add_partial(WeightBlock block, std::int32_t layer,
+                                   std::span<const TaskIndex> partials, TaskIndex hidden_ready) {
+  const std::vector<TaskIndex> sum = normed_sum(block, layer, rows_, partials);
   if (window_ != nullptr) window_->reduced(device_, sum);
   Task task =
       with(make(TaskKind::add, WeightBlock::none, layer, rows_, hidden_columns(*transformer_)),
@@ -201,9 +213,15 @@ TaskIndex DeviceTasks::first_product(WeightBlock block, std::int32_t layer, Rang
       with(make(kind, block, layer, rows, columns), normed_, attention ? kQuery : kActivation), -1);
 }
 
+Task DeviceTasks::attend_task(std::int32_t layer, Range rows, Range heads) const {
+  Task task =
+      with(make(TaskKind::attend, WeightBlock::none, layer, rows, heads), kQuery, kAttention);
+  task.window = static_cast<std::int32_t>(transformer_->window_of(layer));
+  return task;
+}
+
 TaskIndex DeviceTasks::attend(std::int32_t layer, Range rows, Range heads) {
-  return append(
-      with(make(TaskKind::attend, WeightBlock::none, layer, rows, heads), kQuery, kAttention), -1);
+  return append(attend_task(layer, rows, heads), -1);
 }
 
 TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Range rows,
@@ -215,7 +233,9 @@ TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Ran
       -1);
 }
 
-TaskIndex DeviceTasks::add_rows(std::int32_t layer, Range rows, std::span<const TaskIndex> sum) {
+TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range rows,
+                                std::span<const TaskIndex> partials) {
+  const std::vector<TaskIndex> sum = normed_sum(block, layer, rows, partials);
   if (window_ != nullptr) window_->reduced(device_, sum);
   wait(sum);
   return append(

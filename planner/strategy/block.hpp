@@ -30,10 +30,13 @@ class DeviceTasks {
   // What a device must do for a block that it has no share in, if it goes on with the residual
   // stream: the block's norm where the stream continues from it (NormPlace::after), else nothing.
   model::TaskIndex pass_by(model::WeightBlock block, std::int32_t layer, model::TaskIndex after);
-  // hidden += partial, the sum that is there `after`.
-  model::TaskIndex add_partial(std::int32_t layer, model::TaskIndex after);
+  // hidden += partial, the sum of `block` that is there `after`; normalised before where the
+  // architecture has it.
+  model::TaskIndex add_partial(model::WeightBlock block, std::int32_t layer,
+                               model::TaskIndex after);
   // The same after all of `sum`; also after `hidden_ready`, the task that wrote hidden, unless -1.
-  model::TaskIndex add_partial(std::int32_t layer, std::span<const model::TaskIndex> sum,
+  model::TaskIndex add_partial(model::WeightBlock block, std::int32_t layer,
+                               std::span<const model::TaskIndex> sum,
                                model::TaskIndex hidden_ready);
   // The step's result. Of a decoder the next token of every segment: final norm, LM head and
   // sampling of the segments' last rows; adjacent last rows (decoding several sequences) share one
@@ -59,10 +62,16 @@ class DeviceTasks {
   model::TaskIndex second_product(model::WeightBlock block, std::int32_t layer, model::Range rows,
                                   model::Range columns);
   // hidden += partial, which is there with `sum`.
-  model::TaskIndex add_rows(std::int32_t layer, model::Range rows,
+  model::TaskIndex add_rows(model::WeightBlock block, std::int32_t layer, model::Range rows,
                             std::span<const model::TaskIndex> sum);
 
  private:
+  // What a block's sum waits for, after it is normalised in its place.
+  std::vector<model::TaskIndex> normed_sum(model::WeightBlock block, std::int32_t layer,
+                                           model::Range rows,
+                                           std::span<const model::TaskIndex> sum);
+  [[nodiscard]] model::Task attend_task(std::int32_t layer, model::Range rows,
+                                        model::Range heads) const;
   model::TaskIndex sample(model::TaskIndex after);
   // Also after `load`, unless -1.
   model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);

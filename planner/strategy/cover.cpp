@@ -12,23 +12,12 @@ using model::DeviceIndex;
 using model::Range;
 using model::Share;
 
-std::string text(Range range) {
-  std::string result = "[";
-  result += std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
-  return result;
-}
-
 const std::string& name(const Plan& plan, DeviceIndex device) {
   return plan.cluster.devices()[static_cast<std::size_t>(device)].name;
 }
 
 const Share& share(const Plan& plan, DeviceIndex device) {
   return plan.devices[static_cast<std::size_t>(device)].share;
-}
-
-[[noreturn]] void fail(const Plan& plan, DeviceIndex device, const std::string& what) {
-  throw Error("plan: device '" + name(plan, device) + "': " + what +
-              "; make the plan again with `tandem plan`");
 }
 
 // Each device's range begins where the one before it ended.
@@ -39,9 +28,9 @@ void check_follow(const Plan& plan, const std::vector<DeviceIndex>& devices,
     const Range range = share(plan, device).*dimension;
     if (range.empty()) continue;
     if (range.begin != next) {
-      fail(plan, device,
-           what + " " + text(range) + ": expected them to begin at " + std::to_string(next) +
-               ", where the device before ends");
+      fail_share(plan, device,
+                 what + " " + text(range) + ": expected them to begin at " + std::to_string(next) +
+                     ", where the device before ends");
     }
     next = range.end;
   }
@@ -52,34 +41,55 @@ void check_follow(const Plan& plan, const std::vector<DeviceIndex>& devices,
   }
 }
 
+void check_all_layers(const Plan& plan, DeviceIndex device) {
+  const Range all{0, static_cast<std::int32_t>(plan.model.layers)};
+  const model::LayerRuns& held = share(plan, device).layers;
+  if (held == all) return;
+  std::string runs;
+  for (std::size_t i = 0; i < held.run_count(); ++i)
+    runs += (i > 0 ? " and " : "") + text(held.run(i));
+  fail_share(plan, device,
+             "takes part in layers " + runs + ": expected all, " + text(all) + ", with strategy '" +
+                 plan.strategy + "'");
+}
+
 }  // namespace
+
+std::string text(Range range) {
+  std::string result = "[";
+  result += std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  return result;
+}
+
+void fail_share(const Plan& plan, DeviceIndex device, const std::string& what) {
+  throw Error("plan: device '" + name(plan, device) + "': " + what +
+              "; make the plan again with `tandem plan`");
+}
 
 void check_master_ends(const Plan& plan) {
   for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
     const bool master = device == plan.master;
     if (share(plan, device).embedding != master || share(plan, device).head != master) {
-      fail(plan, device,
-           master ? "lacks the embedding or the head: expected the master to hold both"
-                  : "holds the embedding or the head: expected the master alone to hold them");
+      fail_share(plan, device,
+                 master
+                     ? "lacks the embedding or the head: expected the master to hold both"
+                     : "holds the embedding or the head: expected the master alone to hold them");
     }
   }
 }
 
 void check_cover(const Plan& plan, const std::vector<DeviceIndex>& devices) {
-  const Range layers{0, static_cast<std::int32_t>(plan.model.layers)};
   for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
     const Share& held = share(plan, device);
     const bool takes_part = std::find(devices.begin(), devices.end(), device) != devices.end();
     if (!takes_part && !(held.heads.empty() && held.columns.empty() && held.layers.empty())) {
-      fail(plan, device, "holds a share: expected none with strategy '" + plan.strategy + "'");
+      fail_share(plan, device,
+                 "holds a share: expected none with strategy '" + plan.strategy + "'");
     }
     if (!takes_part) continue;
-    if (!(held.layers == layers)) {
-      fail(plan, device,
-           "takes part in layers " + text(held.layers) + ": expected all, " + text(layers));
-    }
+    check_all_layers(plan, device);
     if (held.heads.empty() && held.columns.empty()) {
-      fail(plan, device, "holds no heads and no columns: expected a share of either");
+      fail_share(plan, device, "holds no heads and no columns: expected a share of either");
     }
   }
   check_follow(plan, devices, &Share::heads, plan.model.heads, "heads");
@@ -91,28 +101,27 @@ void check_whole(const Plan& plan, DeviceIndex device) {
   const auto check = [&](Range range, std::int64_t total, const std::string& what) {
     const Range all{0, static_cast<std::int32_t>(total)};
     if (range == all) return;
-    fail(plan, device,
-         "holds " + what + " " + text(range) + ": expected all, " + text(all) +
-             ", with strategy '" + plan.strategy + "'");
+    fail_share(plan, device,
+               "holds " + what + " " + text(range) + ": expected all, " + text(all) +
+                   ", with strategy '" + plan.strategy + "'");
   };
-  check(held.layers, plan.model.layers, "layers");
+  check_all_layers(plan, device);
   check(held.heads, plan.model.heads, "heads");
   check(held.columns, plan.model.intermediate, "FFN columns");
 }
 
-void check_layers(const Plan& plan, const std::vector<DeviceIndex>& order) {
-  const Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
-  const Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};
-  for (const DeviceIndex device : order) {
-    const Share& held = share(plan, device);
-    const bool none = held.layers.empty();
-    if (held.heads == (none ? Range{} : heads) && held.columns == (none ? Range{} : columns))
-      continue;
-    fail(plan, device,
-         "holds heads " + text(held.heads) + " and FFN columns " + text(held.columns) +
-             ": expected " + (none ? "none, as it has no layers" : "all of its layers"));
+void check_split(const Plan& plan, const std::vector<DeviceIndex>& devices) {
+  if (devices.size() == 1) {
+    const Share& held = share(plan, devices.front());
+    const Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
+    const Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};
+    if (held.heads == heads && held.columns == columns) return;
+    fail_share(plan, devices.front(),
+               "holds heads " + text(held.heads) + " and FFN columns " + text(held.columns) +
+                   ": expected all of its layers");
   }
-  check_follow(plan, order, &Share::layers, plan.model.layers, "layers");
+  check_follow(plan, devices, &Share::heads, plan.model.heads, "heads");
+  check_follow(plan, devices, &Share::columns, plan.model.intermediate, "FFN columns");
 }
 
 }  // namespace tandem::planner

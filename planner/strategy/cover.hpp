@@ -2,6 +2,7 @@
 
 // What strategies ask of a plan's shares.
 
+#include <string>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -19,8 +20,12 @@ void check_cover(const Plan& plan, const std::vector<model::DeviceIndex>& device
 // Throws Error unless the device holds all heads and columns of all layers.
 void check_whole(const Plan& plan, model::DeviceIndex device);
 
-// Throws Error unless the layers of the devices, in `order`, follow one another without gap or
-// overlap from 0 to the model's number, and whoever has layers has all their heads and columns.
-void check_layers(const Plan& plan, const std::vector<model::DeviceIndex>& order);
+// Throws Error unless the devices, which share layers, have all their heads and columns together.
+void check_split(const Plan& plan, const std::vector<model::DeviceIndex>& devices);
+
+// Throws Error: what is wrong with a device's share.
+[[noreturn]] void fail_share(const Plan& plan, model::DeviceIndex device, const std::string& what);
+// "[0, 8)".
+[[nodiscard]] std::string text(model::Range range);
 
 }  // namespace tandem::planner

@@ -189,21 +189,24 @@ class Lowering {
       summing.make(rank, summing.part(rank));
       if (!columns(block, r).empty()) devices_[r].end_block(last_[r]);
     }
-    for (std::int32_t rank = 0; rank < summing.size(); ++rank) add(layer, summing, rank, last);
+    for (std::int32_t rank = 0; rank < summing.size(); ++rank)
+      add(block, layer, summing, rank, last);
   }
 
-  void add(std::int32_t layer, const Exchange& summing, std::int32_t rank, bool last) {
+  void add(WeightBlock block, std::int32_t layer, const Exchange& summing, std::int32_t rank,
+           bool last) {
     const auto r = static_cast<std::size_t>(rank);
     const Range part = summing.part(rank);
     if (!last) {
       if (rows(r).empty()) return;
-      stream_[r] = devices_[r].add_rows(layer, rows(r), summing.made_by(rank, part));
+      stream_[r] = devices_[r].add_rows(block, layer, rows(r), summing.made_by(rank, part));
       return;
     }
     for (std::int32_t chunk = part.begin; chunk < part.end; ++chunk) {
       const Range wanted = summing.area({chunk, chunk + 1}).rows;
       if (wanted.empty()) continue;
-      stream_[r] = devices_[r].add_rows(layer, wanted, summing.made_by(rank, {chunk, chunk + 1}));
+      stream_[r] =
+          devices_[r].add_rows(block, layer, wanted, summing.made_by(rank, {chunk, chunk + 1}));
       result_.push_back({r, wanted, stream_[r]});
     }
   }

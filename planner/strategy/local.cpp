@@ -13,9 +13,11 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   DeviceTasks master(graph, plan.model, plan.master, &window);
   const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
   model::TaskIndex last = master.embed();
-  for (std::int32_t layer = share.layers.begin; layer < share.layers.end; ++layer) {
-    last = master.add_partial(layer, master.attention(layer, share.heads, last));
-    last = master.add_partial(layer, master.ffn(layer, share.columns, last));
+  for (const std::int32_t layer : share.layers) {
+    last = master.add_partial(model::WeightBlock::attention, layer,
+                              master.attention(layer, share.heads, last));
+    last =
+        master.add_partial(model::WeightBlock::ffn, layer, master.ffn(layer, share.columns, last));
   }
   master.finish(last);
   window.finish();

@@ -1,19 +1,19 @@
 #include "planner/strategy/pipeline.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "model/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/group.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {
 
 using model::DeviceIndex;
 using model::TaskIndex;
-
-const model::Share& share(const Plan& plan, DeviceIndex device) {
-  return plan.devices[static_cast<std::size_t>(device)].share;
-}
 
 // The residual stream of all rows.
 TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, DeviceIndex to,
@@ -34,20 +34,17 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   WindowTasks window(graph, plan);
   DeviceIndex at = plan.master;
   TaskIndex last = DeviceTasks(graph, plan.model, at, &window).embed();
-  for (const DeviceIndex device : stage_order(plan)) {
-    const model::Share& held = share(plan, device);
-    if (held.layers.empty()) continue;
-    if (device != at) last = send(graph, plan, at, device, last);
-    at = device;
-    DeviceTasks stage(graph, plan.model, device, &window);
-    for (std::int32_t layer = held.layers.begin; layer < held.layers.end; ++layer) {
-      last = stage.add_partial(layer, stage.attention(layer, held.heads, last));
-      last = stage.add_partial(layer, stage.ffn(layer, held.columns, last));
-    }
+  for (const Stage& stage : stages(plan)) {
+    if (stage.root != at) last = send(graph, plan, at, stage.root, last);
+    at = stage.root;
+    DeviceGroup group(graph, plan, window, stage.root, stage.devices);
+    group.receive(last);
+    last = group.compute(stage.layers);
   }
   if (at != plan.master) {
     last = send(graph, plan, at, plan.master, last);
-    if (!streams(plan)) graph.begin_finish();
+    // In further rounds the master computes between, so a step's finish would not be all.
+    if (!streams(plan) && !has_rounds(plan)) graph.begin_finish();
   }
   DeviceTasks(graph, plan.model, plan.master, &window).finish(last);
   window.finish();
@@ -56,7 +53,12 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
 
 void check(const Plan& plan) {
   check_master_ends(plan);
-  check_layers(plan, stage_order(plan));
+  check_stages(plan);
+  const model::LayerRuns& layers = plan.devices[static_cast<std::size_t>(plan.master)].share.layers;
+  if (layers.empty() || layers.first() == 0) return;
+  fail_share(plan, plan.master,
+             "layers " + text(layers.run(0)) +
+                 ": expected the master's to begin at 0, as it begins every step");
 }
 
 }  // namespace
@@ -67,9 +69,11 @@ std::vector<DeviceIndex> stage_order(const Plan& plan) {
     if (device != plan.master) order.push_back(device);
   }
   if (plan.devices.empty()) return order;
-  std::stable_sort(order.begin() + 1, order.end(), [&](DeviceIndex a, DeviceIndex b) {
-    return share(plan, a).layers.begin < share(plan, b).layers.begin;
-  });
+  const auto first = [&](DeviceIndex device) {
+    return plan.devices[static_cast<std::size_t>(device)].share.layers.first();
+  };
+  std::stable_sort(order.begin() + 1, order.end(),
+                   [&](DeviceIndex a, DeviceIndex b) { return first(a) < first(b); });
   return order;
 }
 

@@ -120,11 +120,11 @@ class Lowering {
         device.wait(gathered[rank]);
         device.attend(layer, run.rows, heads);
         TaskIndex made = device.second_product(WeightBlock::attention, layer, run.rows, heads);
-        device.add_rows(layer, run.rows, {&made, 1});
+        device.add_rows(WeightBlock::attention, layer, run.rows, {&made, 1});
         device.norm_rows(WeightBlock::ffn, layer, run.rows);
         device.first_product(WeightBlock::ffn, layer, run.rows, columns);
         made = device.second_product(WeightBlock::ffn, layer, run.rows, columns);
-        run.stream = device.add_rows(layer, run.rows, {&made, 1});
+        run.stream = device.add_rows(WeightBlock::ffn, layer, run.rows, {&made, 1});
       }
     }
   }

@@ -27,11 +27,22 @@ TOKENS = 12
 # tandem, so that one tie does not change all that follows; where the best differ, tandem's has to be within the bound.
 # It rounds inputs of products to bf16, or to 8 bits in blocks, where weights are in such formats, and has a table of F16 for GELU.
 BOUNDS = {"f32": 1e-4, "f16": 1e-4, "bf16": 1e-1, "q8_0": 3e-1, "q4_0": 3e-1}
+# Its inputs of K formats are in blocks of 256, ours of 32, in nine layers: neither is nearer to f32 (decision 0037).
+LONG_BOUNDS = {dtype: 6e-1 for dtype in ("q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m")}
+MIXES = {"q4_k_m": 15, "q5_k_m": 17}  # llama.h's llama_ftype
 GELU_BOUND = 5e-3
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 320, "vocab_size": 320,
          "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "bos_token_id": 1, "eos_token_id": 2}
+LONG = {**LLAMA, "num_hidden_layers": 9, "hidden_size": 256, "head_dim": 64, "intermediate_size": 768}
+LONG_CASES = {
+    "llama, rows of 256": LONG,
+    "llama, rows of 256, tied": {**LONG, "tie_word_embeddings": True},
+    "llama, some rows of no 256": {**LONG, "intermediate_size": 800},
+    "qwen2, rows of 256": {**LONG, "model_type": "qwen2"},
+}
+PHI3 = {**LLAMA, "model_type": "phi3", "num_key_value_heads": 4}
 CASES = {
     "llama": LLAMA,
     "llama, tied, as many key heads": {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 4},
@@ -40,6 +51,29 @@ CASES = {
     "llama, Llama 3.1's scaling": {**LLAMA, "rope_theta": 500000.0, "rope_scaling": {
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64}},
+    "mistral3": {**LLAMA, "model_type": "ministral3", "rope_parameters": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "rope_theta": 1000000.0}, "rope_theta": 1000000.0},
+    "qwen2": {**LLAMA, "model_type": "qwen2", "rope_theta": 1000000.0},
+    "qwen2, YaRN": {**LLAMA, "model_type": "qwen2", "rope_scaling": {
+        "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}},
+    "qwen3": {**LLAMA, "model_type": "qwen3", "head_dim": 48, "tie_word_embeddings": True},
+    "gemma2": {**LLAMA, "model_type": "gemma2", "sliding_window": 9, "query_pre_attn_scalar": 32,
+               "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "tie_word_embeddings": True},
+    "gemma3": {**LLAMA, "model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 9, "head_dim": 64,
+               "query_pre_attn_scalar": 64, "rope_theta": 1000000.0, "tie_word_embeddings": True,
+               "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+    "granite": {**LLAMA, "model_type": "granite", "embedding_multiplier": 12.0, "residual_multiplier": 0.22,
+                "attention_multiplier": 0.0625, "logits_scaling": 8.0},
+    "smollm3": {**LLAMA, "model_type": "smollm3", "num_hidden_layers": 5, "tie_word_embeddings": True},
+    "phi3": {**PHI3},
+    "phi3, a part of each head, long factors": {**PHI3, "partial_rotary_factor": 0.75, "num_key_value_heads": 2,
+        "tie_word_embeddings": True, "original_max_position_embeddings": 8, "rope_scaling": {
+            "type": "longrope", "attention_factor": 1.1, "short_factor": [1.0 + 0.01 * i for i in range(12)],
+            "long_factor": [1.0 + 0.5 * i for i in range(12)]}},
+    "phi3, short factors": {**PHI3, "max_position_embeddings": 1024, "original_max_position_embeddings": 256,
+        "rope_scaling": {"type": "su", "short_factor": [1.0 + 0.03 * i for i in range(16)],
+                         "long_factor": [1.0 + 0.5 * i for i in range(16)]}},
     "gpt2": {"model_type": "gpt2", "n_layer": 3, "n_embd": 128, "n_head": 4, "vocab_size": 320, "n_positions": 128,
              "bos_token_id": 1, "eos_token_id": 2},
 }
@@ -72,7 +106,7 @@ class Llama:
         self.log = log(lambda level, text, _: self.messages.append(text.decode(errors="replace")))
         self.lib.llama_log_set(self.log, None)
         self.lib.llama_backend_init()
-        for name, result in (("llama_model_default_params", Params), ("llama_context_default_params", Params),
+        for name, result in (("llama_model_default_params", Params), ("llama_context_default_params", Params), ("llama_model_quantize_default_params", Params),
                              ("llama_model_load_from_file", ctypes.c_void_p), ("llama_init_from_model", ctypes.c_void_p),
                              ("llama_model_get_vocab", ctypes.c_void_p), ("llama_get_logits_ith", ctypes.c_void_p),
                              ("llama_batch_get_one", Batch)):
@@ -117,6 +151,15 @@ class Llama:
         self.lib.llama_model_free(ctypes.c_void_p(model))
         return rows
 
+    def quantize(self, source, target, number):
+        """As llama-quantize does, into the llama_ftype of that number."""
+        params = self.lib.llama_model_quantize_default_params()
+        words = (ctypes.c_int32 * 2).from_buffer(params)  # threads, the type
+        words[0], words[1] = 1, number
+        self.messages.clear()
+        if self.lib.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)) != 0:
+            raise RuntimeError("llama.cpp does not quantise: " + "".join(self.messages)[-400:].strip())
+
     def tokenize(self, vocab, text):
         self.lib.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p,
                                             ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
@@ -149,7 +192,7 @@ def check_model(llama, programs, folder, name, config, dtype):
     values = array.array("f")
     values.frombytes((folder / "logits.f32").read_bytes())
     vocab = config["vocab_size"]
-    bound = max(BOUNDS[dtype], GELU_BOUND if name == "gpt2" else 0)
+    bound = max({**BOUNDS, **LONG_BOUNDS}[dtype], GELU_BOUND if name in ("gpt2", "gemma2", "gemma3") else 0)
     theirs = llama.logits(path, PROMPT, ours[:-1], vocab)
     worst = 0.0
     different = 0
@@ -164,6 +207,62 @@ def check_model(llama, programs, folder, name, config, dtype):
     good = worst <= bound and off == 0
     print(f"{'ok ' if good else 'BAD'} {name}, {dtype}: {TOKENS - different} of {TOKENS} tokens equal, logits differ by at most "
           f"{worst:.1e} of their deviation (bound {bound:.0e})", flush=True)
+    return good
+
+
+def tensor_types(path):
+    """The types of a GGUF file's tensors, by name."""
+    data = path.read_bytes()
+    at = 8
+    def number(size, signed=False):
+        nonlocal at
+        at += size
+        return int.from_bytes(data[at - size:at], "little", signed=signed)
+    def text():
+        nonlocal at
+        size = number(8)
+        at += size
+        return data[at - size:at].decode()
+    def skip(kind):
+        nonlocal at
+        sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+        if kind == 8:
+            text()
+        elif kind == 9:
+            of = number(4)
+            for _ in range(number(8)):
+                skip(of)
+        else:
+            at += sizes[kind]
+    tensors, pairs = number(8), number(8)
+    for _ in range(pairs):
+        text()
+        skip(number(4))
+    types = {}
+    for _ in range(tensors):
+        name = text()
+        for _ in range(number(4)):
+            number(8)
+        types[name] = number(4)
+        number(8)
+    return types
+
+
+def check_mix(llama, programs, folder, name, config, dtype, number):
+    """Whether llama.cpp's own quantiser gives each tensor the format that ours does, and reads as the same model."""
+    tandem = programs[0]
+    home, ours, plain, theirs = folder / "model", folder / "ours.gguf", folder / "plain.gguf", folder / "theirs.gguf"
+    shutil.rmtree(home, ignore_errors=True)
+    (folder / "model.json").write_text(json.dumps(config))
+    run = lambda *words: subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    run(tandem, "model", "random", "--config", folder / "model.json", "--out", home, "--seed", "5", "--quiet")
+    run(tandem, "model", "convert", "--weights", home, "--out", ours, "--dtype", dtype, "--quiet")
+    run(tandem, "model", "convert", "--weights", home, "--out", plain, "--dtype", "f32", "--quiet")
+    llama.quantize(plain, theirs, number)
+    wrong = {n: (t, tensor_types(ours).get(n)) for n, t in tensor_types(theirs).items() if tensor_types(ours).get(n) != t}
+    read = subprocess.run([programs[1], theirs, "2", folder / "theirs.f32", *map(str, PROMPT)], capture_output=True, text=True)
+    good = not wrong and read.returncode == 0
+    print(f"{'ok ' if good else 'BAD'} {name}, {dtype} by llama.cpp: formats that differ (theirs, ours): {wrong} {read.stderr.strip()}", flush=True)
     return good
 
 
@@ -225,6 +324,12 @@ def main():
         for case, config in CASES.items():
             for dtype in BOUNDS:
                 good = check_model(llama, programs, folder, case, config, dtype) and good
+        for case, config in LONG_CASES.items():
+            for dtype in LONG_BOUNDS:
+                if dtype in MIXES or "no 256" not in case:
+                    good = check_model(llama, programs, folder, case, config, dtype) and good
+            for dtype, number in MIXES.items():
+                good = check_mix(llama, programs, folder, case, config, dtype, number) and good
         if tokenizers:
             for kind in ("sp-bpe", "bpe-gpt2", "bpe-llama3", "bpe-files-gpt2"):
                 good = check_tokenizer(llama, programs, folder, tokenizers / kind) and good

@@ -20,6 +20,7 @@ try:
 except ImportError as error:
     sys.exit(f"check_logits: {error}; install it: apt-get install python3-torch python3-numpy")
 
+import decoders
 import families
 import reference
 
@@ -31,7 +32,7 @@ def check_case(folder):
     config, weights = reference.read_folder(folder)
     ids = json.loads((folder / "ids.json").read_text())
     prompt = ids["prompt"]
-    model = families.MODELS.get(config["model_type"], reference.logits)
+    model = {**families.MODELS, **decoders.MODELS}.get(config["model_type"], reference.logits)
     if "fed" in ids:
         expected = model(config, weights, prompt + ids["fed"]).numpy()[len(prompt) - 1 :]
     else:

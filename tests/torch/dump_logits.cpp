@@ -5,6 +5,7 @@
 //   FOLDER/<case>/<run>.f32                       logits [1 + tokens, vocab], little-endian f32;
 //                                                 of an encoder hidden states [prompt, hidden]
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -41,7 +42,8 @@ constexpr Run kRuns[] = {
     {"tensor-2", "tensor", 2, "equal"},     {"tensor-3", "tensor", 3, "4:2:1"},
     {"tensor-5", "tensor", 5, "equal"},     {"tensor-5-uneven", "tensor", 5, "1:4:2:1:3"},
     {"pipeline-2", "pipeline", 2, "equal"}, {"pipeline-3", "pipeline", 3, "1:3:1"},
-    {"pipeline-5", "pipeline", 5, "equal"},
+    {"pipeline-5", "pipeline", 5, "equal"}, {"sp-3", "sp", 3, "equal"},
+    {"galaxy-3", "galaxy", 3, "equal"},
 };
 
 model::Transformer base() {
@@ -144,6 +146,98 @@ std::vector<Case> family_cases() {
   return all;
 }
 
+// Successors of Llama, each with even and with odd sizes. Windows are shorter than the prompt, and
+// caps and scales such that they tell.
+std::vector<Case> successor_cases() {
+  using model::Family;
+  std::vector<Case> all;
+  for (const Family family : {Family::llama, Family::qwen2, Family::qwen3, Family::gemma2,
+                              Family::gemma3, Family::granite, Family::smollm3, Family::phi3}) {
+    for (const bool odd : {false, true}) {
+      Case c{std::string(model::to_string(family)) + (odd ? "-odd" : ""), base()};
+      model::Transformer& t = c.transformer;
+      t.family = family;
+      t.layers = family == Family::gemma3 ? 7 : 5;
+      t.kv_heads = 4;
+      t.head_dim = 16;
+      t.norm_epsilon = 1e-6;
+      if (odd) {  // fewer heads than devices: some hold FFN columns alone
+        t.heads = 3;
+        t.kv_heads = 1;
+        t.head_dim = 14;
+        t.hidden = 36;
+        t.intermediate = 53;
+        t.vocab = 257;
+        t.tied_embeddings = true;
+        c.file_limit = 50000;
+      }
+      const auto by_layer = [&](auto of) {
+        std::vector<bool> list;
+        for (std::int64_t layer = 0; layer < t.layers; ++layer) list.push_back(of(layer));
+        return list;
+      };
+      if (family == Family::llama) {
+        c.name = odd ? "ministral3-odd" : "ministral3";
+        t.query_growth = 0.1;
+        t.rope_scaling = {.kind = model::RopeScaling::Kind::yarn,
+                          .factor = 16.0,
+                          .original_context = odd ? 7 : 20};
+      }
+      if (family == Family::qwen2 && odd) {
+        t.rope_scaling = {.kind = model::RopeScaling::Kind::yarn,
+                          .factor = 4.0,
+                          .original_context = 24,
+                          .attention_factor = 1.125F};
+      }
+      if (family == Family::qwen3 && odd) {  // every layer from the third on
+        t.window = 7;
+        t.windowed = by_layer([](std::int64_t layer) { return layer >= 2; });
+      }
+      if (family == Family::gemma2 || family == Family::gemma3) {
+        const int every = family == Family::gemma2 ? 2 : 6;
+        t.tied_embeddings = true;
+        t.activation = model::Activation::gelu_tanh;
+        t.embedding_scale = std::sqrt(static_cast<double>(t.hidden));
+        t.attention_scale = 1.0 / std::sqrt(odd ? 24.0 : 4.0);
+        t.window = odd ? 5 : 21;
+        t.windowed = by_layer([&](std::int64_t layer) { return (layer + 1) % every != 0; });
+      }
+      if (family == Family::gemma2) {
+        t.score_cap = 1.5;
+        t.logit_cap = 2.0;
+      }
+      if (family == Family::gemma3) {
+        t.rope_theta = 1e6;
+        t.window_rope_theta = 10000.0;
+        t.rope_scaling = {model::RopeScaling::Kind::linear, 8.0, 1.0, 4.0, 8192};
+      }
+      if (family == Family::granite) {
+        t.embedding_scale = 12.0;
+        t.residual_scale = 0.22;
+        t.attention_scale = 0.015625 * 8;
+        t.logit_divisor = 16.0;
+      }
+      if (family == Family::phi3) {
+        // The prompt of 43 tokens and 33 more reserve 128 positions: of the odd one, more than it
+        // was made for.
+        t.rotary_dims = odd ? 10 : 12;
+        t.rope_scaling = {.kind = model::RopeScaling::Kind::longrope,
+                          .original_context = odd ? 32 : 128,
+                          .attention_factor = odd ? 1.25F : 1.0F};
+        for (std::int64_t i = 0; i < t.rotary_dims / 2; ++i) {
+          t.rope_scaling->short_factors.push_back(1.0F + 0.125F * static_cast<float>(i));
+          t.rope_scaling->long_factors.push_back(1.5F + static_cast<float>(i));
+        }
+      }
+      if (family == Family::smollm3)
+        t.unrotated = by_layer([](std::int64_t layer) { return (layer + 1) % 4 == 0; });
+      c.every_strategy = true;
+      all.push_back(c);
+    }
+  }
+  return all;
+}
+
 void write_logits(const std::filesystem::path& path,
                   const std::vector<std::vector<float>>& logits) {
   std::ofstream out(path, std::ios::binary);
@@ -218,8 +312,8 @@ int main(int argc, char** argv) try {
   for (const tandem::Case& c : tandem::cases()) {
     tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
   }
-  for (const tandem::Case& c : tandem::family_cases()) {
-    tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
+  for (const auto& cases : {tandem::family_cases(), tandem::successor_cases()}) {
+    for (const tandem::Case& c : cases) tandem::dump(c, std::filesystem::path(argv[1]) / c.name);
   }
   return 0;
 } catch (const std::exception& e) {

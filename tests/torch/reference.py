@@ -63,6 +63,18 @@ def rope_frequencies(config, head_dim):
     kind = scaling.get("rope_type", scaling.get("type"))
     if kind == "linear":
         return frequency / scaling["factor"]
+    if kind == "yarn":
+        # Fast pairs keep their frequency, slow ones are divided, those between are blended by their index.
+        original = scaling["original_max_position_embeddings"]
+
+        def pair(turns):
+            base = config.get("rope_theta", 10000.0)
+            return head_dim * math.log(original / (turns * 2.0 * math.pi)) / (2.0 * math.log(base))
+
+        first = max(math.floor(pair(scaling.get("beta_fast", 32))), 0)
+        last = min(math.ceil(pair(scaling.get("beta_slow", 1))), head_dim - 1)
+        slow = ((pairs - first) / max(last - first, 0.001)).clamp(0.0, 1.0)
+        return slow * frequency / scaling["factor"] + (1.0 - slow) * frequency
     if kind != "llama3":
         raise ValueError(f"rope scaling {kind}")
     # Long wavelengths are stretched by the factor, short ones kept, those between blended.

@@ -1,0 +1,24 @@
+#pragma once
+
+// Memory that a thread's kernels work in: on the heap, taken once a thread, at the start of its
+// pool or, of other threads, by the first kernel that wants it; given back with the thread. A page
+// of it takes memory once a kernel has written there.
+
+#include <cstddef>
+
+namespace tandem::exec {
+
+// Its parts, which are in use at the same time.
+struct KernelScratch {
+  static constexpr std::size_t kInputBytes = std::size_t{512} * 1024;
+  static constexpr std::size_t kPanelBytes = std::size_t{768} * 1024;
+  static constexpr std::size_t kTileFloats = std::size_t{64} * 1024;
+  std::byte* inputs = nullptr;  // of products in 8 bits
+  std::byte* panel = nullptr;   // weights that many tokens read
+  float* tile = nullptr;        // rows that were decoded
+};
+
+// The calling thread's, each part at a multiple of 64 bytes, with whatever was written last.
+[[nodiscard]] KernelScratch kernel_scratch();
+
+}  // namespace tandem::exec

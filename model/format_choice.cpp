@@ -1,0 +1,105 @@
+#include "model/format_choice.hpp"
+
+#include <array>
+#include <utility>
+
+namespace tandem::model {
+namespace {
+
+constexpr std::string_view kMixOf4 = "q4_k_m";
+constexpr std::string_view kMixOf5 = "q5_k_m";
+
+std::int64_t row_of(const Transformer& t, WeightMatrix matrix) {
+  if (matrix == WeightMatrix::out) return t.heads * t.head_dim;
+  return matrix == WeightMatrix::down ? t.intermediate : t.hidden;
+}
+
+WeightFormat fallback_of(WeightFormat format) {
+  if (format == WeightFormat::q4_k) return WeightFormat::q5_0;
+  if (format == WeightFormat::q5_k) return WeightFormat::q5_1;
+  if (format == WeightFormat::q6_k) return WeightFormat::q8_0;
+  return format;
+}
+
+// `format`, or what rows of the matrix can have instead.
+WeightFormat fitting(const Transformer& t, WeightMatrix matrix, WeightFormat format) {
+  const std::int64_t row = row_of(t, matrix);
+  const WeightFormat instead = fallback_of(format);
+  if (instead == format || row % block_of(format).elements == 0) return format;
+  return row % block_of(instead).elements == 0 ? instead : WeightFormat::f16;
+}
+
+// Layers that keep more bits.
+bool keeps_more(std::int64_t layer, std::int64_t layers) {
+  const std::int64_t eighth = layers / 8;
+  return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
+}
+
+WeightFormats mix(const Transformer& t, WeightFormat most) {
+  using enum WeightMatrix;
+  WeightFormats formats;
+  const auto set = [&](WeightMatrix matrix, WeightFormat format) {
+    formats.set(matrix, fitting(t, matrix, format));
+  };
+  for (const WeightMatrix matrix : kWeightMatrices) set(matrix, most);
+  set(t.tied_embeddings ? embedding : head, WeightFormat::q6_k);
+  if (t.tied_embeddings) set(head, WeightFormat::q6_k);
+  const bool fused = t.family == Family::gpt2 || t.family == Family::phi3;
+  if (fused) {
+    const WeightFormat longer =
+        most == WeightFormat::q4_k ? WeightFormat::q5_k : WeightFormat::q6_k;
+    for (const WeightMatrix matrix : {query, key, value}) set(matrix, longer);
+  }
+  const bool is_70b = t.layers == 80 && t.heads != t.kv_heads;
+  if (is_70b && most == WeightFormat::q4_k) set(value, WeightFormat::q5_k);
+  for (std::int64_t layer = 0; layer < t.layers; ++layer) {
+    if (!keeps_more(layer, t.layers)) continue;
+    for (const WeightMatrix matrix : {value, down}) {
+      if (fused && matrix == value) continue;
+      formats.set(matrix, static_cast<std::int32_t>(layer), fitting(t, matrix, WeightFormat::q6_k));
+    }
+  }
+  return formats;
+}
+
+}  // namespace
+
+std::vector<std::string_view> format_choices() {
+  std::vector<std::string_view> names;
+  for (const WeightFormat format : kWeightFormats) {
+    if (is_for_writing(format)) names.push_back(to_string(format));
+  }
+  names.push_back(kMixOf4);
+  names.push_back(kMixOf5);
+  return names;
+}
+
+std::string format_choices_text() {
+  std::string text;
+  const std::vector<std::string_view> names = format_choices();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::optional<WeightFormats> chosen_formats(std::string_view name, const Transformer& transformer) {
+  if (name == kMixOf4) return mix(transformer, WeightFormat::q4_k);
+  if (name == kMixOf5) return mix(transformer, WeightFormat::q5_k);
+  const std::optional<WeightFormat> format = find_weight_format(name);
+  if (!format || !is_for_writing(*format)) return std::nullopt;
+  WeightFormats formats;
+  for (const WeightMatrix matrix : kWeightMatrices)
+    formats.set(matrix, fitting(transformer, matrix, *format));
+  return formats;
+}
+
+std::string format_name(const Transformer& transformer) {
+  for (const std::string_view name : format_choices()) {
+    if (chosen_formats(name, transformer) == transformer.formats) return std::string(name);
+  }
+  return transformer.formats.text();
+}
+
+}  // namespace tandem::model

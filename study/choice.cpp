@@ -1,0 +1,312 @@
+#include "study/choice.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string_view>
+
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+#include "planner/partition/galaxy.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "study/settings.hpp"
+
+namespace tandem::study {
+namespace {
+
+using model::DeviceIndex;
+using planner::Plan;
+using planner::Policy;
+using planner::Request;
+using planner::Strategy;
+
+constexpr double kWorthIt = 1.0 - 1e-3;
+constexpr double kEqualTimes = 1.0 - 1e-9;  // less is rounding
+constexpr double kHardlySlower = 1.0 / 1.3;
+constexpr std::size_t kMostPromising = 5;
+// Of more devices, the slowest so many may be left out, and the fastest be masters.
+constexpr std::size_t kMostMoved = 16;
+constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for another
+
+bool streams(const Plan& plan) {
+  return std::ranges::any_of(plan.devices,
+                             [](const planner::DevicePlan& one) { return one.window.streams(); });
+}
+
+class Search {
+ public:
+  explicit Search(const Question& question) : question_(&question), answers_(question) {
+    const Request& request = question.request;
+    first_master_ = request.master.empty() ? 0 : request.cluster.find(request.master);
+    slowest_first_.resize(request.cluster.devices().size());
+    std::iota(slowest_first_.begin(), slowest_first_.end(), DeviceIndex{0});
+    const Plan outline{.strategy = "tensor",
+                       .partition = {},
+                       .allreduce = {},
+                       .model = request.model,
+                       .cluster = request.cluster,
+                       .workload = question.served
+                                       ? planner::typical_workload(question.served->requests)
+                                       : request.workload,
+                       .devices = {},
+                       .profiles = profiles_of(request)};
+    const std::vector<double> rates = planner::capacities(outline);
+    std::ranges::stable_sort(slowest_first_, [&](DeviceIndex a, DeviceIndex b) {
+      return rates[static_cast<std::size_t>(a)] < rates[static_cast<std::size_t>(b)];
+    });
+  }
+
+  Choice run() {
+    Choice choice{.objective = question_->request.objective};
+    for (const Strategy& strategy : planner::strategies()) {
+      const std::string no = obstacle(strategy);
+      const std::optional<Setting> best = no.empty() ? best_of(strategy) : std::nullopt;
+      if (best) {
+        choice.contenders.push_back(*answers_(*best).contender);
+        settings_.push_back(*best);
+      } else {
+        choice.without.emplace_back(strategy.name, no.empty() ? reason_of(strategy) : no);
+      }
+    }
+    if (choice.contenders.empty()) {
+      if (answers_.refused()) throw Error(*answers_.refused());
+      return choice;
+    }
+    std::vector<std::size_t> order(settings_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto time = [&](std::size_t i) { return choice.contenders[i].seconds; };
+    std::ranges::stable_sort(order, {}, time);
+    const auto size = [&](std::size_t i) { return settings_[i].size(); };
+    auto fewest = order.begin();
+    for (auto at = order.begin(); at != order.end(); ++at) {
+      if (time(*at) * kWorthIt <= time(order.front()) && size(*at) < size(*fewest)) fewest = at;
+    }
+    std::rotate(order.begin(), fewest, fewest + 1);
+    choice.left_out = left_out(settings_[order.front()]);
+    std::vector<Contender> sorted;
+    sorted.reserve(order.size());
+    for (const std::size_t i : order) sorted.push_back(std::move(choice.contenders[i]));
+    choice.contenders = std::move(sorted);
+    return choice;
+  }
+
+ private:
+  [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
+    if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
+      return "streams no weights";
+    if (slowest_first_.size() == 1 && !is_alone(strategy)) return "there is one device alone";
+    return {};
+  }
+
+  [[nodiscard]] const std::string& name(DeviceIndex d) const {
+    return question_->request.cluster.devices()[static_cast<std::size_t>(d)].name;
+  }
+
+  [[nodiscard]] Setting everyone(const Strategy& strategy) const {
+    Setting setting{.strategy = &strategy,
+                    .policy = policies(strategy).front(),
+                    .used = std::vector<bool>(slowest_first_.size(), !is_alone(strategy)),
+                    .master = first_master_};
+    setting.used[static_cast<std::size_t>(setting.master)] = true;
+    return setting;
+  }
+
+  [[nodiscard]] std::string reason_of(const Strategy& strategy) {
+    return answers_(everyone(strategy)).reason;
+  }
+
+  [[nodiscard]] std::vector<const Policy*> policies(const Strategy& strategy) const {
+    if (!question_->served) return {nullptr};
+    if (question_->served->policy != nullptr) return {question_->served->policy};
+    std::vector<const Policy*> all;
+    for (const Policy& policy : planner::policies()) {
+      // What goes round needs stages; a policy that has one request at a time helps nobody.
+      if (policy.several && (!policy.alone || strategy.splits_layers)) all.push_back(&policy);
+    }
+    std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
+    return all;
+  }
+
+  [[nodiscard]] std::vector<DeviceIndex> masters() const {
+    if (!question_->request.master.empty()) return {first_master_};
+    std::vector<DeviceIndex> fastest(slowest_first_.rbegin(), slowest_first_.rend());
+    fastest.resize(std::min(fastest.size(), kMostMoved));
+    if (std::ranges::find(fastest, first_master_) == fastest.end())
+      fastest.push_back(first_master_);
+    return fastest;
+  }
+
+  // One device more, less, in place of another, or another master.
+  [[nodiscard]] std::vector<Setting> neighbours(const Setting& of) const {
+    std::vector<Setting> all;
+    const auto add = [&](DeviceIndex d, bool used) {
+      const auto at = static_cast<std::size_t>(d);
+      if (is_alone(*of.strategy) || d == of.master || of.used[at] == used) return;
+      if (!used && of.size() <= 2) return;  // that is local's
+      all.push_back(of);
+      all.back().used[at] = used;
+    };
+    const std::size_t moved = std::min(slowest_first_.size(), kMostMoved);
+    for (std::size_t i = 0; i < moved; ++i) add(slowest_first_[i], false);
+    for (std::size_t i = 0; i < moved; ++i)
+      add(slowest_first_[slowest_first_.size() - 1 - i], true);
+    // One for another.
+    for (const DeviceIndex gone : slowest_first_) {
+      const auto out = static_cast<std::size_t>(gone);
+      if (slowest_first_.size() > kMostSwapped || !of.used[out] || gone == of.master) continue;
+      for (const DeviceIndex next : slowest_first_) {
+        const auto in = static_cast<std::size_t>(next);
+        if (of.used[in]) continue;
+        all.push_back(of);
+        all.back().used[out] = false;
+        all.back().used[in] = true;
+      }
+    }
+    for (const DeviceIndex master : masters()) {
+      if (master == of.master) continue;
+      all.push_back(of);
+      if (is_alone(*of.strategy)) all.back().used[static_cast<std::size_t>(of.master)] = false;
+      all.back().master = master;
+      all.back().used[static_cast<std::size_t>(master)] = true;
+    }
+    return all;
+  }
+
+  // From `at`, one change after another for as long as that helps.
+  Setting descend(Setting at) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Setting& next : neighbours(at)) {
+        if (answers_.seconds(next) >= answers_.seconds(at) * kWorthIt) continue;
+        at = next;
+        moved = true;
+        break;
+      }
+    }
+    return at;
+  }
+
+  // The fastest two, three, ... devices with the first master.
+  [[nodiscard]] std::vector<Setting> fastest_few(const Setting& like) const {
+    std::vector<Setting> all;
+    if (is_alone(*like.strategy)) return all;
+    Setting few = like;
+    few.used.assign(few.used.size(), false);
+    few.used[static_cast<std::size_t>(few.master)] = true;
+    for (std::size_t i = slowest_first_.size(); i-- > 1;) {
+      if (slowest_first_[i] == few.master) continue;
+      few.used[static_cast<std::size_t>(slowest_first_[i])] = true;
+      // Of many devices, twice as many each time.
+      const auto size = static_cast<std::size_t>(few.size());
+      if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(few);
+    }
+    return all;
+  }
+
+  // Where to begin: everyone, or fewer if they are faster.
+  [[nodiscard]] Setting beginning(const Setting& all) {
+    Setting start = all;
+    for (const Setting& few : fastest_few(all)) {
+      if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
+    }
+    return start;
+  }
+
+  std::optional<Setting> best_of(const Strategy& strategy) {
+    Setting best = everyone(strategy);
+    for (std::size_t format = 0; format < std::max<std::size_t>(1, question_->formats.size());
+         ++format) {
+      for (const Policy* const policy : policies(strategy)) {
+        Setting all = everyone(strategy);
+        all.format = format;
+        all.policy = policy;
+        for (const Setting& end : {descend(all), descend(beginning(all))}) {
+          if (answers_.seconds(end) < answers_.seconds(best) * kEqualTimes) best = end;
+        }
+      }
+    }
+    std::optional<Setting> answered;
+    for (Setting setting : promising(best)) {
+      setting.thorough = true;
+      if (!answers_(setting).contender) continue;
+      if (!answered || answers_.seconds(setting) < answers_.seconds(*answered) * kEqualTimes)
+        answered = setting;
+    }
+    return answered;
+  }
+
+  // Everyone, `best`, and of the other settings that were asked about those that are hardly slower:
+  // with other sums, or better shares, they may be faster. Where weights stream, which takes long
+  // to plan, the first two alone.
+  [[nodiscard]] std::vector<Setting> promising(const Setting& best) {
+    Setting all = everyone(*best.strategy);
+    all.format = best.format;
+    all.policy = best.policy;
+    std::vector<Setting> found{all, best};
+    const std::optional<Contender>& known = answers_(best).contender;
+    if (!known || streams(known->plan)) return found;
+    std::vector<Setting> others;
+    for (const Setting& one : answers_.asked()) {
+      if (one.strategy != best.strategy || one.thorough || one.format != best.format ||
+          one.policy != best.policy)
+        continue;
+      if (answers_.seconds(one) * kHardlySlower <= known->seconds) others.push_back(one);
+    }
+    std::ranges::stable_sort(others, {}, [&](const Setting& one) { return answers_.seconds(one); });
+    others.resize(std::min(others.size(), kMostPromising));
+    found.insert(found.end(), others.begin(), others.end());
+    return found;
+  }
+
+  std::vector<LeftOut> left_out(const Setting& best) {
+    std::vector<LeftOut> all;
+    for (const DeviceIndex d : slowest_first_) {
+      if (best.used[static_cast<std::size_t>(d)] || is_alone(*best.strategy)) continue;
+      Setting with = best;
+      with.used[static_cast<std::size_t>(d)] = true;
+      const Answer& of = answers_(with);
+      all.push_back(
+          {.device = name(d),
+           .seconds = of.contender ? std::optional(of.contender->seconds) : std::nullopt});
+    }
+    return all;
+  }
+
+  const Question* question_;
+  Answers answers_;
+  std::vector<DeviceIndex> slowest_first_;
+  DeviceIndex first_master_ = 0;
+  std::vector<Setting> settings_;  // of the contenders, as they were found
+};
+
+}  // namespace
+
+Choice choose(const Question& question) { return Search(question).run(); }
+
+std::string why_first(const Choice& choice) {
+  require(choice.contenders.size() > 1, "why_first: a runner-up");
+  const Strategy& first = planner::find_strategy(choice.contenders[0].plan.strategy);
+  const Strategy& second = planner::find_strategy(choice.contenders[1].plan.strategy);
+  const bool many = choice.contenders[0].policy != nullptr;
+  if (is_alone(first))
+    return "use one device: what the others would save is less than what messages to them take";
+  if (first.splits_layers) {
+    if (many)
+      return "devices work on different requests at the same time, and send one message a step";
+    return is_alone(second)
+               ? "the other devices have faster layers, or room, and one message each is cheap"
+               : "devices work one after the other, but each sends one message a step "
+                 "instead of some in every layer";
+  }
+  if (first.replicates)
+    return "every device has room for the whole model, so only keys and values travel";
+  if (is_alone(second) || second.splits_layers)
+    return "all devices compute at once, which saves more than their messages take";
+  if (choice.contenders[0].plan.tiles > 0)
+    return "a prompt's messages travel while other rows are computed";
+  if (first.parts_rows) return "norms and residual adds of a prompt are split, too";
+  if (second.replicates) return "new tokens are computed by all devices, not by the master alone";
+  return "sums of all rows at once take less than parts of them, with products cut into tiles";
+}
+
+}  // namespace tandem::study

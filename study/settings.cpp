@@ -1,0 +1,174 @@
+#include "study/settings.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "model/cluster_edit.hpp"
+#include "planner/serving/chunk_search.hpp"
+#include "planner/serving/serving_plan.hpp"
+#include "sim/replay.hpp"
+
+namespace tandem::study {
+namespace {
+
+using planner::Infeasible;
+using planner::Objective;
+using planner::Plan;
+using planner::Request;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// What many requests take, as the objective has it.
+double seconds_of(const model::Result& result, Objective objective) {
+  double sum = 0.0;
+  double last = 0.0;
+  std::size_t counted = 0;
+  for (const model::RequestResult& request : result.requests) {
+    last = std::max(last, request.end_s);
+    double one = request.end_s - request.arrival_s;
+    if (objective == Objective::ttft) one = request.ttft_s;
+    if (objective == Objective::latency) one = request.token_latency.mean;
+    if (!std::isfinite(one)) continue;  // a request of one token has no gaps
+    sum += one;
+    ++counted;
+  }
+  if (objective != Objective::throughput) {
+    if (counted == 0)
+      throw Error(
+          "objective latency: no request has two new tokens, which have a time between them; "
+          "expected such requests, or objective ttft");
+    return sum / static_cast<double>(counted);
+  }
+  // An encoder's passes sample nothing.
+  const std::optional<double> rate = result.metrics.throughput_tokens_per_s;
+  return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
+}
+
+}  // namespace
+
+bool is_alone(const planner::Strategy& strategy) {
+  return !strategy.splits && !strategy.splits_layers && !strategy.replicates;
+}
+
+std::vector<model::DeviceProfile> profiles_of(const Request& request) {
+  if (!request.profiles.empty()) return request.profiles;
+  std::vector<model::DeviceProfile> profiles;
+  for (const model::Device& device : request.cluster.devices())
+    profiles.push_back(model::nominal_profile(device));
+  return profiles;
+}
+
+// Throws Error where the devices that are left do not reach each other.
+Request Answers::request_of(const Setting& setting) const {
+  Request request = question_->request;
+  const auto name = [&](auto d) {
+    return question_->request.cluster.devices()[static_cast<std::size_t>(d)].name;
+  };
+  request.profiles = profiles_of(request);
+  request.strategy = setting.strategy->name;
+  request.partition = std::string(planner::kAutoPartition);
+  request.tiles.reset();
+  request.allreduce.reset();
+  request.master = name(setting.master);
+  if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
+  for (auto d = std::ssize(setting.used); d-- > 0;) {
+    if (setting.used[static_cast<std::size_t>(d)]) continue;
+    request.cluster = without_device(request.cluster, name(d));
+    request.profiles.erase(request.profiles.begin() + d);
+  }
+  return request;
+}
+
+double Answers::predicted(const Contender& contender) const {
+  const Objective objective = question_->request.objective;
+  if (!question_->served)
+    return planner::predicted_time(contender.plan, objective, sim::replay_extended);
+  ServedWorkload served = *question_->served;
+  served.policy = contender.policy;
+  served.chunk = contender.chunk;
+  return seconds_of(predict_served(contender.plan, served, {}).result, objective);
+}
+
+// Throws Error as the planner does.
+std::variant<Infeasible, Contender> Answers::planned(const Setting& setting,
+                                                     const Request& request) const {
+  if (!question_->served) {
+    auto made = planner::make_plan(request);
+    if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+    return Contender{.plan = std::get<Plan>(std::move(made))};
+  }
+  const ServedWorkload& served = *question_->served;
+  const std::int64_t steps = setting.strategy->splits_layers ? served.steps : 0;
+  if (question_->best_chunk) {
+    auto made = planner::make_chunked_plan(request, served.requests, *setting.policy, steps);
+    if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+    auto& chunked = std::get<planner::ChunkedPlan>(made);
+    return Contender{
+        .plan = std::move(chunked.plan), .policy = setting.policy, .chunk = chunked.chunk};
+  }
+  auto made =
+      planner::make_serving_plan(request, served.requests, *setting.policy, served.chunk, steps);
+  if (auto* const no = std::get_if<Infeasible>(&made)) return std::move(*no);
+  return Contender{
+      .plan = std::get<Plan>(std::move(made)), .policy = setting.policy, .chunk = served.chunk};
+}
+
+Answer Answers::found(const Setting& setting) {
+  std::optional<Request> request;
+  try {
+    request.emplace(request_of(setting));
+  } catch (const Error& error) {
+    return {.contender = {}, .reason = first_line(error.what())};
+  }
+  if (!setting.thorough) {
+    const planner::WindowRequest window = request->window;
+    if (!window.blocks) request->window = {.blocks = 0, .retain = {}};
+    Answer resident = best_with(setting, *request, std::nullopt);
+    if (resident.contender || window.blocks == 0) return resident;
+    request->window = window;
+    if (setting.strategy->splits || setting.strategy->splits_layers) request->partition = "galaxy";
+    return best_with(setting, *request, std::nullopt);
+  }
+  Answer best = best_with(setting, *request, std::nullopt);
+  if (!setting.strategy->joins()) return best;
+  // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
+  // may still be faster.
+  Answer other = best_with(setting, *request, std::string(planner::kAutoAllreduce));
+  if (!other.contender) return best;
+  if (best.contender && best.contender->seconds <= other.contender->seconds) return best;
+  return other;
+}
+
+Answer Answers::best_with(const Setting& setting, Request& request,
+                          std::optional<std::string> sums) {
+  request.allreduce = std::move(sums);
+  std::variant<Infeasible, Contender> made;
+  try {
+    made = planned(setting, request);
+  } catch (const Error& error) {
+    // Some strategies do not serve many requests.
+    if (!question_->served) throw;
+    if (!refused_) refused_ = error;
+    made = Infeasible{error.what()};
+  }
+  if (const auto* const no = std::get_if<Infeasible>(&made))
+    return {.contender = {}, .reason = first_line(no->reason)};
+  auto& contender = std::get<Contender>(made);
+  contender.seconds = predicted(contender);
+  return {.contender = std::move(contender), .reason = {}};
+}
+
+const Answer& Answers::operator()(const Setting& setting) {
+  const auto at = known_.find(setting.key());
+  if (at != known_.end()) return at->second;
+  asked_.push_back(setting);
+  return known_.emplace(setting.key(), found(setting)).first->second;
+}
+
+double Answers::seconds(const Setting& setting) {
+  const Answer& of = (*this)(setting);
+  return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace tandem::study

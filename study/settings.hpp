@@ -1,0 +1,77 @@
+#pragma once
+
+// The plans of the settings that a search for the best one asks about.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "model/error.hpp"
+#include "planner/lowering.hpp"
+#include "study/choice.hpp"
+
+namespace tandem::study {
+
+// Whether the strategy computes on the master alone.
+[[nodiscard]] bool is_alone(const planner::Strategy& strategy);
+
+// A way to serve, but for what make_plan finds.
+struct Setting {
+  const planner::Strategy* strategy = nullptr;
+  const planner::Policy* policy = nullptr;  // of many requests
+  std::size_t format = 0;                   // among the question's
+  std::vector<bool> used{};                 // by DeviceIndex
+  model::DeviceIndex master = 0;
+  // Every collective is tried, not the strategy's own alone, and shares of weights that stream are
+  // sought by prediction, not by Algorithm 1 alone, which takes a twentieth of the time.
+  bool thorough = false;
+  [[nodiscard]] auto key() const {
+    return std::tuple(std::string_view(strategy->name), policy, format, used, master, thorough);
+  }
+  [[nodiscard]] std::ptrdiff_t size() const { return std::ranges::count(used, true); }
+};
+
+struct Answer {
+  std::optional<Contender> contender;
+  std::string reason;  // why there is none
+};
+
+// Settings' best plans, each made once.
+class Answers {
+ public:
+  // `question` outlives it.
+  explicit Answers(const Question& question) : question_(&question) {}
+
+  // Throws Error as the planner does, but of many requests, where the error is the reason: some
+  // strategies do not serve them.
+  const Answer& operator()(const Setting& setting);
+  // Infinite where there is no plan.
+  [[nodiscard]] double seconds(const Setting& setting);
+  // In the order in which they were first asked about.
+  [[nodiscard]] const std::vector<Setting>& asked() const { return asked_; }
+  // The first error that was a reason.
+  [[nodiscard]] const std::optional<Error>& refused() const { return refused_; }
+
+ private:
+  [[nodiscard]] planner::Request request_of(const Setting& setting) const;
+  [[nodiscard]] double predicted(const Contender& contender) const;
+  [[nodiscard]] std::variant<planner::Infeasible, Contender> planned(
+      const Setting& setting, const planner::Request& request) const;
+  [[nodiscard]] Answer found(const Setting& setting);
+  [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
+                                 std::optional<std::string> sums);
+
+  const Question* question_;
+  std::map<decltype(Setting().key()), Answer> known_;
+  std::vector<Setting> asked_;
+  std::optional<Error> refused_;
+};
+
+// One a device of the request's cluster: its own, or nominal ones.
+[[nodiscard]] std::vector<model::DeviceProfile> profiles_of(const planner::Request& request);
+
+}  // namespace tandem::study

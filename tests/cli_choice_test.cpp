@@ -1,0 +1,184 @@
+// What `tandem plan` is asked to choose: --strategy auto, --objective.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli_program.hpp"
+
+namespace {
+
+using Json = nlohmann::json;
+using tandem::test::Kitchen;
+using tandem::test::Outcome;
+using Words = std::vector<std::string>;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others and why") {
+  const Kitchen bench;
+  const Words words{"plan", "--model", "bert-l", "--platform", "home4", "--out", "m.json"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const Json plan = Json::parse(bench.good(with({"--strategy", "auto", "--json"})));
+  const Json& contenders = plan.at("choice").at("contenders");
+  REQUIRE(contenders.size() == 5);
+  CHECK(contenders[0].at("strategy") == plan.at("strategy"));
+  CHECK(!plan.at("choice").at("reason").get<std::string>().empty());
+  for (std::size_t i = 1; i < contenders.size(); ++i)
+    CHECK(contenders[i - 1].at("request_s").get<double>() * (1 - 1e-3) <=
+          contenders[i].at("request_s").get<double>());
+  CHECK(contains(bench.good(with({"--strategy", "auto"})), "% longer)"));
+  CHECK(Json::parse(bench.good(with({"--strategy", "tensor", "--json"}))).at("choice").is_null());
+  for (const Words& more :
+       {Words{"--tiles", "1"}, Words{"--partition", "equal"}, Words{"--allreduce", "ring"},
+        Words{"--objective", "throughput"}, Words{"--policy", "static"},
+        Words{"--dtype", "bf16,bf16"}, Words{"--dtype", "bf16,five"}}) {
+    CAPTURE(more.front());
+    Words all = with({"--strategy", "auto"});
+    all.insert(all.end(), more.begin(), more.end());
+    CHECK(bench.run(all).code == 2);
+  }
+  // Nothing fits anywhere.
+  CHECK(bench.run(with({"--strategy", "auto", "--memory-limit", "1MiB", "--window", "all"})).code ==
+        3);
+}
+
+// Ring and tiles together beat the sums that trials without tiles would choose.
+TEST_CASE(
+    "cli/choice: strategy auto is no later than any strategy with the sums it has by itself") {
+  const Kitchen bench;
+  const auto planned = [&](const std::string& strategy) {
+    return Json::parse(
+        bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy", strategy,
+                    "--prompt-tokens", "40", "--new-tokens", "6", "--out", "m.json", "--json"}));
+  };
+  const auto chosen = planned("auto").at("choice").at("contenders").at(0).at("request_s");
+  for (const char* const strategy : {"tensor", "galaxy", "pipeline", "local"}) {
+    CAPTURE(strategy);
+    planned(strategy);
+    const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+    CHECK(chosen.get<double>() <=
+          result.at("metrics").at("token_times_s").back().get<double>() * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("cli/choice: strategy auto of weights that stream") {
+  const Kitchen bench;
+  const Outcome made = bench.run({"plan", "--model", "gpt2", "--platform", "home4", "--strategy",
+                                  "auto", "--memory-limit", "150MiB", "--prompt-tokens", "8",
+                                  "--new-tokens", "2", "--out", "m.json"});
+  CHECK(made.code == 0);
+  CHECK(made.err.empty());
+  CHECK(contains(made.out, "stream"));
+}
+
+TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of as it is") {
+  const Kitchen bench;
+  const Json plan = Json::parse(
+      bench.good({"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "auto",
+                  "--master", "desktop", "--dtype", "q8_0", "--out", "m.json", "--json"}));
+  const Json& first = plan.at("choice").at("contenders").at(0);
+  const Json& left_out = plan.at("choice").at("left_out");
+  REQUIRE(!left_out.empty());
+  CHECK(first.at("devices").size() + left_out.size() == 4);
+  CHECK(plan.at("devices").size() == first.at("devices").size());
+  CHECK(first.at("master") == "desktop");
+  CHECK(first.at("dtype") == "q8_0");
+  for (const Json& one : left_out)
+    CHECK(one.at("request_s").get<double>() >= first.at("request_s").get<double>());
+  const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+  CHECK(result.at("metrics").at("token_times_s").back().get<double>() ==
+        doctest::Approx(first.at("request_s").get<double>()).epsilon(1e-9));
+  CHECK(result.at("devices").size() == first.at("devices").size());
+}
+
+TEST_CASE("cli/choice: for samples the rate counts, and the policy is told") {
+  const Kitchen bench;
+  const Words words{"plan",      "--model", "tinyllama-1.1b", "--platform",   "home4",
+                    "--samples", "4",       "--strategy",     "auto",         "--prompt-tokens",
+                    "8",         "--dtype", "bf16,q8_0",      "--new-tokens", "6",
+                    "--out",     "m.json"};
+  Words json = words;
+  json.emplace_back("--json");
+  const Json choice = Json::parse(bench.good(json)).at("choice");
+  CHECK(choice.at("objective") == "throughput");
+  const Json& first = choice.at("contenders").at(0);
+  CHECK(first.at("dtype") == "q8_0");
+  const std::string policy = first.at("policy");
+  CHECK(contains(bench.good(words), "--policy " + policy));
+  const Json result = Json::parse(
+      bench.good({"simulate", "m.json", "--samples", "4", "--policy", policy, "--json"}));
+  CHECK(result.at("metrics").at("throughput_tokens_per_s").get<double>() ==
+        doctest::Approx(first.at("throughput_per_s").get<double>()).epsilon(1e-9));
+}
+
+TEST_CASE("cli/choice: an objective makes its phase no slower, and has the bound of it") {
+  const Kitchen bench;
+  const auto planned = [&](const Words& more) {
+    Words words{"plan",   "--model",         "gpt2-l", "--platform", "home4",  "--strategy",
+                "galaxy", "--prompt-tokens", "40",     "--out",      "m.json", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Json plan = Json::parse(bench.good(words));
+    const Json metrics = Json::parse(bench.good({"simulate", "m.json", "--json"})).at("metrics");
+    return std::pair(plan, metrics);
+  };
+  const auto request = planned({});
+  const auto ttft = planned({"--objective", "ttft"});
+  CHECK(ttft.second.at("ttft_s").get<double>() <=
+        request.second.at("ttft_s").get<double>() * (1 + 1e-9));
+  CHECK(ttft.first.at("bound").at("objective") == "ttft");
+  CHECK(ttft.first.at("bound").at("planned_s").get<double>() <
+        request.first.at("bound").at("planned_s").get<double>());
+  const auto latency = planned({"--objective", "latency"});
+  CHECK(latency.first.at("bound").is_null());
+  const auto mean = [](const Json& metrics) {
+    const Json& times = metrics.at("token_times_s");
+    return times.back().get<double>() - times.front().get<double>();
+  };
+  CHECK(mean(latency.second) <= mean(request.second) * (1 + 1e-9));
+}
+
+TEST_CASE("cli/choice: an objective that changes nothing, or has no meaning, is refused") {
+  const Kitchen bench;
+  const auto refused = [&](const Words& more) {
+    Words words{"plan", "--model", "bert-l", "--platform", "home4", "--out", "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    CAPTURE(more.back());
+    const Outcome outcome = bench.run(words);
+    CHECK((outcome.code == 1 || outcome.code == 2));
+    CHECK(contains(outcome.err, "objective"));
+  };
+  refused({"--strategy", "local", "--objective", "ttft"});
+  refused({"--partition", "equal", "--objective", "ttft"});
+  refused({"--objective", "throughput"});
+  refused({"--objective", "soon"});
+  refused({"--objective", "latency"});  // an encoder has no new tokens
+  refused({"--strategy", "auto", "--objective", "latency"});
+}
+
+// Groups divide layers, so they may be faster than what bounds stages of one device.
+TEST_CASE("cli/choice: a pipeline of groups tells of no bound, one without of both") {
+  const Kitchen bench;
+  for (const bool groups : {false, true}) {
+    for (const bool samples : {false, true}) {
+      CAPTURE(groups);
+      CAPTURE(samples);
+      Words words{"plan",       "--model",  "gpt2-l",          "--platform", "home4",
+                  "--strategy", "pipeline", "--prompt-tokens", "8",          "--new-tokens",
+                  "2",          "--out",    "m.json"};
+      if (groups) words.insert(words.end(), {"--groups", "desktop,laptop/mini-pc,board"});
+      if (samples) words.insert(words.end(), {"--samples", "2"});
+      const std::string table = bench.good(words);
+      CHECK((contains(table, "best possible split") || contains(table, "lower bound")) != groups);
+      words.emplace_back("--json");
+      CHECK(Json::parse(bench.good(words)).at("bound").is_null() == groups);
+    }
+  }
+}

@@ -1,0 +1,148 @@
+// Successors of Llama in both forms: a folder and a GGUF file of one model are one model.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "block_support.hpp"
+#include "exec/gguf/model_conversion.hpp"
+#include "exec/weights/model_folder.hpp"
+#include "exec/weights/random.hpp"
+#include "exec/weights/shard.hpp"
+#include "gguf_support.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+namespace fs = std::filesystem;
+using model::Family;
+using model::Transformer;
+using testing::contents_of;
+using testing::error_of;
+using testing::has;
+using testing::read_all;
+using testing::TemporaryFolder;
+
+constexpr Family kFamilies[] = {Family::qwen2, Family::qwen3,   Family::gemma2, Family::gemma3,
+                                Family::phi3,  Family::granite, Family::smollm3};
+
+// Of Hugging Face's defaults where GGUF files say nothing.
+Transformer model_of(Family family) {
+  Transformer t = testing::in_blocks(testing::small_llama(), model::WeightFormat::f32);
+  t.family = family;
+  t.layers = 7;
+  t.norm_epsilon = 1e-6;
+  const auto by_layer = [&](auto of) {
+    std::vector<bool> list;
+    for (std::int64_t layer = 0; layer < t.layers; ++layer) list.push_back(of(layer));
+    return list;
+  };
+  if (family == Family::gemma2 || family == Family::gemma3) {
+    const int every = family == Family::gemma2 ? 2 : 6;
+    t.activation = model::Activation::gelu_tanh;
+    t.tied_embeddings = true;
+    t.embedding_scale = std::sqrt(static_cast<double>(t.hidden));
+    t.window = 5;
+    t.windowed = by_layer([&](std::int64_t layer) { return (layer + 1) % every != 0; });
+  }
+  if (family == Family::gemma2) {
+    t.score_cap = 50.0;
+    t.logit_cap = 30.0;
+  }
+  if (family == Family::gemma3) {
+    t.rope_theta = 1e6;
+    t.window_rope_theta = 10000.0;
+    t.rope_scaling = model::RopeScaling{.factor = 8.0};
+  }
+  if (family == Family::granite) {
+    t.embedding_scale = 12.0;
+    t.residual_scale = 0.22;
+    t.attention_scale = 0.0078125;
+    t.logit_divisor = 16.0;
+  }
+  if (family == Family::smollm3)
+    t.unrotated = by_layer([](std::int64_t layer) { return (layer + 1) % 4 == 0; });
+  if (family == Family::phi3) {
+    t.rotary_dims = t.head_dim / 2;
+    t.rope_scaling = model::RopeScaling{.kind = model::RopeScaling::Kind::longrope,
+                                        .original_context = 16,
+                                        .attention_factor = 1.1902381F};
+    for (std::int64_t i = 0; i < t.rotary_dims / 2; ++i) {
+      t.rope_scaling->short_factors.push_back(1.0F + 0.01F * static_cast<float>(i));
+      t.rope_scaling->long_factors.push_back(1.5F + 0.3F * static_cast<float>(i));
+    }
+  }
+  return t;
+}
+
+std::vector<model::Share> shares_of(const Transformer& t) {
+  const model::Range layers{0, static_cast<std::int32_t>(t.layers)};
+  return {testing::whole_share(t),
+          {layers, {1, 4}, {32, 96}, false, false},
+          {layers, {0, 0}, {0, 32}, false, false},  // norms of sums, without heads
+          {{1, 2}, {5, 6}, {128, 160}, false, true}};
+}
+
+TEST_CASE("exec/gguf families: a folder, its GGUF file and the folder of that are one model") {
+  for (const Family family : kFamilies) {
+    const Transformer t = model_of(family);
+    CAPTURE(model::to_string(family));
+    const TemporaryFolder home;
+    const fs::path folder = home.path() / "a";
+    const fs::path file = home.path() / "b.gguf";
+    const fs::path back = home.path() / "c";
+    write_random_weights(t, 3, model::DType::f32, folder);
+    CHECK(read_geometry(folder) == t);
+    CHECK(convert_model({.weights = folder, .out = file}).empty());
+    CHECK(convert_model({.weights = file, .out = back}).empty());
+    CHECK(read_geometry(file) == t);
+    CHECK(read_all(back / "config.json") == read_all(folder / "config.json"));
+    const bool gemma = family == Family::gemma2 || family == Family::gemma3;
+    // Gemma's norms are stored less 1 in a folder alone, and rounded where 1 is added.
+    if (!gemma)
+      CHECK(read_all(back / "model.safetensors") == read_all(folder / "model.safetensors"));
+    for (const model::Share& share : shares_of(t)) {
+      const std::string expected = contents_of(Shard::slice(folder, t, share));
+      CHECK(contents_of(Shard::slice(file, t, share)) == expected);
+      CHECK(contents_of(Shard::slice(back, t, share)) == expected);
+    }
+  }
+}
+
+TEST_CASE("exec/gguf families: what GGUF cannot say of a family is refused, and nothing written") {
+  const struct {
+    Family family;
+    void (*change)(Transformer& t);
+    const char* expected;
+  } cases[] = {
+      {Family::gemma2, [](Transformer& t) { t.attention_scale = 0.125; }, "query_pre_attn_scalar"},
+      {Family::gemma2, [](Transformer& t) { t.windowed[2] = false; }, "in no period"},
+      {Family::gemma2, [](Transformer& t) { t.score_cap = 0.0; }, "without a cap"},
+      {Family::gemma3, [](Transformer& t) { t.logit_cap = 30.0; }, "caps of scores or logits"},
+      {Family::smollm3, [](Transformer& t) { t.unrotated[0] = true; }, "not every fourth"},
+      {Family::qwen3,
+       [](Transformer& t) {
+         t.window = 4;
+         t.windowed.assign(static_cast<std::size_t>(t.layers), true);
+       },
+       "attend within a window"},
+  };
+  for (const auto& one : cases) {
+    Transformer t = model_of(one.family);
+    one.change(t);
+    CAPTURE(one.expected);
+    const TemporaryFolder home;
+    write_random_weights(t, 3, model::DType::f32, home.path() / "a");
+    const fs::path file = home.path() / "b.gguf";
+    CHECK(has(error_of([&] { (void)convert_model({.weights = home.path() / "a", .out = file}); }),
+              one.expected));
+    CHECK_FALSE(fs::exists(file));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec

@@ -1,0 +1,52 @@
+// How much of a run's communication is hidden, held against timelines that are summed by hand.
+
+#include <doctest/doctest.h>
+
+#include "model/communication.hpp"
+
+using namespace tandem::model;
+
+namespace {
+
+Span cpu(DeviceIndex device, double start, double end) {
+  return {.lane = LaneKind::cpu, .device = device, .start = start, .end = end};
+}
+
+Span message(DeviceIndex from, DeviceIndex to, double start, double end) {
+  return {.kind = TaskKind::transfer,
+          .lane = LaneKind::channel,
+          .device = from,
+          .peer = to,
+          .start = start,
+          .end = end};
+}
+
+}  // namespace
+
+TEST_CASE("model/communication: of each device, the time of messages in which it computes") {
+  // a: messages over [1, 4], computing in [0, 2] and [3, 3.5]; b: over [1, 3], computing in [2, 9].
+  // c: over [2, 4], computing never. The disk hides nothing.
+  Trace trace{.devices = {"a", "b", "c"},
+              .spans = {message(0, 1, 1, 3),
+                        cpu(0, 0, 2),
+                        message(2, 0, 2, 4),
+                        cpu(0, 3, 3.5),
+                        cpu(1, 2, 9),
+                        {.lane = LaneKind::disk, .device = 2, .start = 0, .end = 9}}};
+  const auto sums = communication_of(trace);
+  REQUIRE(sums);
+  CHECK(sums->total_s == doctest::Approx(3.0 + 2.0 + 2.0));
+  CHECK(sums->hidden_s == doctest::Approx(1.5 + 1.0 + 0.0));
+  CHECK(sums->hidden_fraction() == doctest::Approx(2.5 / 7.0));
+}
+
+TEST_CASE("model/communication: messages at once count once, in any order, and none is no share") {
+  Trace trace{.devices = {"a", "b"},
+              .spans = {cpu(1, 4, 5), message(0, 1, 2, 6), message(1, 0, 0, 3), cpu(1, 4.5, 7)}};
+  const auto sums = communication_of(trace);
+  REQUIRE(sums);
+  CHECK(sums->total_s == doctest::Approx(12.0));
+  CHECK(sums->hidden_s == doctest::Approx(2.0));
+  trace.spans = {cpu(0, 0, 1)};
+  CHECK_FALSE(communication_of(trace));
+}
