@@ -81,6 +81,7 @@ Syntax syntax() {
            "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           kCacheSizeFlag,
+          kVerifyFlag,
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
           {"out", "FILE", "result as JSON"},
@@ -284,6 +285,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   const Cache cache = cache_of(options);
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
+  run.verify = options.has(kVerifyFlag.name);
   run.ignore_eos = options.has("ignore-eos");
   if (job.served) {
     run.serve = exec::ServeOptions{.requests = job.served->requests,

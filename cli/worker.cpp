@@ -28,6 +28,7 @@ Syntax syntax() {
                     {"threads", "N", "computing threads [all cores]"},
                     {"cache", "DIR", "where weights are kept [~/.cache/tandem]"},
                     kCacheSizeFlag,
+                    kVerifyFlag,
                     {"once", "", "leave after one session"},
                     {"quiet", "", "say nothing but errors"},
                     {"port-fd", "FD", "write the port to this open descriptor (emulation)"},
@@ -70,6 +71,7 @@ int worker_command(const Arguments& arguments, std::ostream& out) {
   const Cache cache = cache_of(options);
   worker.cache_dir = cache.folder;
   worker.cache_bytes = cache.bytes;
+  worker.verify = options.has(kVerifyFlag.name);
   worker.once = options.has("once");
   worker.verbose = !options.has("quiet");
   worker.ledger_fd = static_cast<int>(options.integer_or("ledger-fd", -1, -1, kMostDescriptors));

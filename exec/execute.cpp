@@ -102,6 +102,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.weights = options.weights;
   run.cache_dir = options.cache_dir.empty() ? default_cache_dir() : options.cache_dir;
   run.cache_bytes = options.cache_bytes;
+  run.verify = options.verify;
   run.threads = options.threads;
   run.keep_spans = options.timeline;
   run.on_stage = options.on_stage;

@@ -31,6 +31,7 @@ struct SessionOptions {
   std::filesystem::path weights;             // Hugging Face folder
   std::filesystem::path cache_dir;           // of weight blocks
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
+  bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices

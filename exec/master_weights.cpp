@@ -15,7 +15,8 @@ MasterWeights::MasterWeights(const planner::Plan& plan, const SessionOptions& op
       options_(&options),
       session_(&session),
       voice_(&voice),
-      store_(options.cache_dir, options.cache_bytes),
+      store_(options.cache_dir, options.cache_bytes,
+             options.verify ? Trust::nothing : Trust::records),
       shipment_(session) {}
 
 const std::string& MasterWeights::name(model::DeviceIndex d) const {
@@ -67,6 +68,7 @@ void MasterWeights::offer(std::span<const model::DeviceIndex> peers, const PlanO
     for (const LayoutBlock& block : layout.blocks) {
       session_->check();
       BlockMakerOptions options = options_for(d, whose, block.offset, layout.bytes);
+      options.verify = options_->verify;
       MadeBlock made = maker().make(block, options);
       options.verify = true;
       shipment_.add(

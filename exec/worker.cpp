@@ -33,7 +33,8 @@ class Service {
 // What outlives sessions.
 struct KeptWeights {
   explicit KeptWeights(const WorkerOptions& options)
-      : store(options.cache_dir, options.cache_bytes) {}
+      : store(options.cache_dir, options.cache_bytes,
+              options.verify ? Trust::nothing : Trust::records) {}
   BlockStore store;
   ResidentBlocks memory;
 };
@@ -142,7 +143,9 @@ class WorkerSession {
   // What the memory of former sessions, the cache and the master have of this share.
   [[nodiscard]] DeviceWeights obtain_weights() {
     WeightIntake intake(*session_, hello_.device, weights_.store, weights_.memory);
+    const std::uint64_t hashed_before = weights_.store.bytes_checked();
     files_ = intake.take(plan_->model, layout_, streams(*graphs_, self_));
+    const std::uint64_t hashed = weights_.store.bytes_checked() - hashed_before;
     const std::uint64_t before = weights_.memory.bytes_read();
     activity().enter(Phase::loading, Activity::kNobody, layout_.bytes);
     DeviceWeights weights = open_weights_of(*plan_, self_, *graphs_, files_, weights_.memory,
@@ -153,7 +156,8 @@ class WorkerSession {
     remark(
         "weights: " + to_text(intake.counts()) + ", " +
         model::to_text(model::Bytes{static_cast<double>(weights_.memory.bytes_read() - before)}) +
-        " read into memory");
+        " read into memory, " + model::to_text(model::Bytes{static_cast<double>(hashed)}) +
+        " hashed again");
     return weights;
   }
 

@@ -20,6 +20,7 @@ struct WorkerOptions {
   std::optional<Key> key;
   std::filesystem::path cache_dir;
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
+  bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   int threads = 1;
   bool once = false;   // leave after one session
   int ledger_fd = -1;  // of an emulation on this machine; -1: links are as fast as they are

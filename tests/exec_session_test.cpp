@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "block_support.hpp"
@@ -186,6 +187,38 @@ TEST_CASE("exec/session: what a worker was sent outlives it, and masters share i
   CHECK(sent[1] == 0);
   CHECK(sent[2] == 0);
   CHECK(sent[3] == 0);
+}
+
+TEST_CASE("exec/session: a worker that starts anew hashes nothing it has, unless it is told to") {
+  const TemporaryFolder folder;
+  const planner::Plan plan = testing::plan_for(testing::eight_heads(), "tensor", 2, "equal",
+                                               static_cast<std::int64_t>(kPrompt.size()), 3);
+  write_random_weights(plan.model, 17, model::DType::f32, folder.path() / "weights");
+  const auto run = [&](bool verify) {
+    const Key key = random_key();
+    const Workers workers(folder.path(), 1, key,
+                          [verify](int, WorkerOptions& options) { options.verify = verify; });
+    GenerateOptions options;
+    options.weights = folder.path() / "weights";
+    options.cache_dir = folder.path() / "cache";
+    options.prompt = kPrompt;
+    options.new_tokens = 3;
+    options.workers = workers.endpoints();
+    options.key = key;
+    Interrupt interrupt;
+    const Generation done = exec::generate(plan, options, interrupt);
+    return std::pair(done.tokens, workers.log(1));  // of all lives so far
+  };
+  const auto [tokens, first] = run(false);
+  CHECK(has(first, "0 in memory, 0 in the cache"));
+  const auto [again, second] = run(false);
+  CHECK(again == tokens);
+  CHECK(has(second, "0 in memory, 6 in the cache, 0 put together, 0 B received"));
+  CHECK(has(second.substr(first.size()), ", 0 B hashed again"));
+  const auto [verified, third] = run(true);
+  CHECK(verified == tokens);
+  CHECK(has(third.substr(second.size()), "6 in the cache"));
+  CHECK_FALSE(has(third.substr(second.size()), ", 0 B hashed again"));
 }
 
 TEST_CASE("exec/session: a session that breaks off keeps the blocks that it had received") {

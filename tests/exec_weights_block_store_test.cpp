@@ -54,7 +54,7 @@ TEST_CASE("exec/block store: blocks equal the shard in memory, and are sliced on
   const std::string whole = testing::contents_of(Shard::slice(home.weights, home.t, kShare));
   const auto blocks = home.make(kShare, home.store);
   CHECK(contents(blocks) == whole);
-  CHECK(names_in(home.cache).size() == 3 * blocks.size());
+  CHECK(names_in(home.cache).size() == 4 * blocks.size());
 
   // Mark a block: if it comes back marked, it was not made again.
   std::string marked = read_all(blocks[2].file.path);
@@ -73,7 +73,7 @@ TEST_CASE("exec/block store: blocks equal the shard in memory, and are sliced on
     fewer.layers = {1, 3};
     const auto some = home.make(fewer, home.store);
     CHECK(some[0].label.id() == blocks[2].label.id());
-    CHECK(names_in(home.cache).size() == 3 * blocks.size());
+    CHECK(names_in(home.cache).size() == 4 * blocks.size());
   }
   SUBCASE("changed weights are sliced again") {
     write_random_weights(home.t, 8, model::DType::f16, home.weights, 20000);
@@ -208,7 +208,7 @@ TEST_CASE("exec/block store: bytes that were seen are not read again until the f
   const auto blocks = home.make(kShare, home.store);
   for (const MadeBlock& block : blocks) CHECK(home.store.check(block.file, block.label));
   CHECK(home.store.bytes_checked() == 0);  // it wrote them itself
-  BlockStore later(home.cache);
+  BlockStore later(home.cache, std::nullopt, Trust::nothing);
   for (int round = 0; round < 2; ++round) {
     for (const MadeBlock& block : blocks) {
       const auto found = later.find(block.label);
@@ -318,7 +318,7 @@ TEST_CASE("exec/block store: a disk that refuses bytes is one clear error and le
 TEST_CASE("exec/block store: who is called off while it checks leaves a sound block where it is") {
   Home home;
   const auto blocks = home.make(kShare, home.store);
-  BlockStore later(home.cache);
+  BlockStore later(home.cache, std::nullopt, Trust::nothing);
   const WeightProgress call_off = [](std::uint64_t, std::uint64_t) { throw Error("interrupted"); };
   CHECK(error_of([&] {
           static_cast<void>(later.check(blocks[0].file, blocks[0].label, call_off));

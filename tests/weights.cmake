@@ -10,6 +10,7 @@ tandem_tests(
     exec_weights_safetensors_test.cpp
     exec_weights_block_assembly_test.cpp
     exec_weights_block_pieces_test.cpp
+    exec_weights_block_record_test.cpp
     exec_weights_block_store_test.cpp
     exec_weights_golden_blocks_test.cpp
     exec_weights_shard_test.cpp

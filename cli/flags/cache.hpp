@@ -13,6 +13,9 @@ namespace tandem::cli {
 inline constexpr Flag kCacheSizeFlag{"cache-size", "SIZE",
                                      "how much of them at most [what the disk holds]"};
 
+inline constexpr Flag kVerifyFlag{
+    "verify", "", "hash cached weights, even if their files are those that were hashed before"};
+
 struct Cache {
   std::filesystem::path folder;
   std::optional<std::uint64_t> bytes;

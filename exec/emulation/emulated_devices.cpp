@@ -43,6 +43,7 @@ void EmulatedDevices::start(const std::filesystem::path& program, GenerateOption
                                                          .key = *run.key,
                                                          .cache_dir = run.cache_dir,
                                                          .cache_bytes = run.cache_bytes,
+                                                         .verify = run.verify,
                                                          .ledger_fd = run.ledger->descriptor(),
                                                          .turn_fd = turn->descriptor(),
                                                          .wanted = workers_of(*plan_)});

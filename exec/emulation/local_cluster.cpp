@@ -132,6 +132,7 @@ void LocalCluster::start(const LocalClusterOptions& options, int key_fd, Process
                                  "--quiet",
                                  "--port-fd",
                                  std::to_string(pipe.writing.number())};
+  if (options.verify) words.emplace_back("--verify");
   if (options.cache_bytes) {
     words.insert(words.end(), {"--cache-size", std::to_string(*options.cache_bytes) + "B"});
   }

@@ -20,6 +20,7 @@ struct LocalClusterOptions {
   Key key{};
   std::filesystem::path cache_dir;
   std::optional<std::uint64_t> cache_bytes;      // at most
+  bool verify = false;                           // WorkerOptions::verify
   int ledger_fd = -1;                            // open; inherited by the workers
   int turn_fd = -1;                              // the same
   std::vector<bool> wanted;                      // by DeviceIndex: start a worker

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/weights/block_record.hpp"
 #include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
@@ -86,7 +87,7 @@ void list(const fs::path& folder, const fs::path& labels, std::vector<Entry>& en
 }
 
 // False: a session uses it.
-bool evict(const Entry& entry, const fs::path& label) {
+bool evict(const Entry& entry, const fs::path& label, const fs::path& record) {
   const int descriptor = open(label.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   const Lock held = descriptor < 0 ? Lock::taken : lock(descriptor, LOCK_EX | LOCK_NB);
   const bool old = fs::file_time_type::clock::now() - entry.used > kUnlocked;
@@ -95,6 +96,7 @@ bool evict(const Entry& entry, const fs::path& label) {
   if (free) {
     fs::remove(entry.path, ignored);
     fs::remove(label, ignored);
+    fs::remove(record, ignored);
   }
   if (descriptor >= 0) close(descriptor);
   return free;
@@ -120,10 +122,11 @@ BlockUse::~BlockUse() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-BlockStore::BlockStore(fs::path folder, std::optional<std::uint64_t> limit)
-    : folder_(std::move(folder)), limit_(limit) {}
+BlockStore::BlockStore(fs::path folder, std::optional<std::uint64_t> limit, Trust trust)
+    : folder_(std::move(folder)), limit_(limit), trust_(trust) {}
 
 fs::path BlockStore::place(const std::string& id) const { return folder_ / "blocks" / id; }
+fs::path BlockStore::record(const std::string& id) const { return folder_ / "seen" / id; }
 
 std::optional<BlockLabel> BlockStore::label_of(const std::string& id) const {
   const fs::path path = folder_ / "labels" / id;
@@ -177,19 +180,27 @@ std::optional<BlockFile> BlockStore::find(const BlockLabel& label) {
   return std::nullopt;
 }
 
-void BlockStore::remember(const BlockFile& block) {
-  const std::lock_guard lock(mutex_);
-  if (const auto stamp = stamp_of(block.path)) checked_[block.id] = *stamp;
+void BlockStore::remember(const BlockFile& block, const FileStamp& stamp) {
+  {
+    const std::lock_guard lock(mutex_);
+    checked_[block.id] = stamp;
+  }
+  static_cast<void>(record_block(record(block.id), block.id, block.path, stamp));
+}
+
+bool BlockStore::is_known(const BlockFile& block, const FileStamp& stamp) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = checked_.find(block.id);
+    if (known != checked_.end() && known->second == stamp) return true;
+  }
+  return trust_ == Trust::records && is_recorded(record(block.id), block.id, stamp);
 }
 
 bool BlockStore::check(const BlockFile& block, const BlockLabel& label,
                        const WeightProgress& progress) {
   const auto before = stamp_of(block.path);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = checked_.find(block.id);
-    if (before && known != checked_.end() && known->second == *before) return true;
-  }
+  if (before && is_known(block, *before)) return true;
   // A file that does not open may be sound: too many are open, or it is another user's.
   const ReadFile file(block.path);
   PieceDigests digests(label.pieces());
@@ -216,8 +227,7 @@ bool BlockStore::check(const BlockFile& block, const BlockLabel& label,
     bytes_checked_ += at;
   }
   if (readable && digests.padding_is_clear() && digests.finish() == label.digests()) {
-    const std::lock_guard lock(mutex_);
-    if (before) checked_[block.id] = *before;
+    if (before) remember(block, *before);
     return true;
   }
   discard(block.id);
@@ -229,12 +239,16 @@ std::uint64_t BlockStore::bytes_checked() const {
   return bytes_checked_;
 }
 
-void BlockStore::discard(const std::string& id) { clear_place(place(id)); }
+void BlockStore::discard(const std::string& id) {
+  clear_place(place(id));
+  std::error_code ignored;  // of a file that is gone it says nothing
+  fs::remove_all(record(id), ignored);
+}
 
 BlockFile BlockStore::keep(AtomicFile& file, const BlockLabel& label) {
   BlockFile block{place(label.id()), label.id(), label.pieces().bytes, use(label)};
   commit(file, folder_ / "blocks", label.id());
-  remember(block);
+  if (const auto stamp = stamp_of(block.path)) remember(block, *stamp);
   return block;
 }
 
@@ -257,7 +271,8 @@ void BlockStore::make_room(std::uint64_t bytes) {
   std::ranges::sort(entries, {}, &Entry::used);
   for (const Entry& entry : entries) {
     if (total + bytes <= limit) return;
-    if (evict(entry, folder_ / "labels" / entry.path.filename())) total -= entry.bytes;
+    const fs::path name = entry.path.filename();
+    if (evict(entry, folder_ / "labels" / name, record(name.string()))) total -= entry.bytes;
   }
   if (total + bytes <= limit || !limit_) return;
   throw Error("cache: " + folder_.string() + " may hold " +

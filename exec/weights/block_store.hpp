@@ -5,6 +5,8 @@
 //   labels/<name>    what they consist of (BlockLabel), locked while a session uses the block; its
 //                    time of change is that of the last use
 //   index/<key>      which block a master made of which weights (block_maker.hpp)
+//   seen/<name>      the identity of the block's file when its bytes were last hashed
+//                    (block_record.hpp)
 // Every file appears whole or not at all (AtomicFile). Names are digests only. Several processes
 // may use one folder at the same time.
 
@@ -50,6 +52,12 @@ struct BlockFile {
   std::shared_ptr<const BlockUse> use;
 };
 
+// What a store believes of blocks whose bytes it has not hashed itself.
+enum class Trust : std::uint8_t {
+  records,  // whoever hashed the file that is still there
+  nothing
+};
+
 // All functions throw Error (path, the system's reason, remedy). Thread-safe.
 class BlockStore {
  public:
@@ -57,7 +65,8 @@ class BlockStore {
   // system's space is taken (1 GiB, or a twentieth if that is less). A folder that does not exist
   // is made when something is kept.
   explicit BlockStore(std::filesystem::path folder,
-                      std::optional<std::uint64_t> limit = std::nullopt);
+                      std::optional<std::uint64_t> limit = std::nullopt,
+                      Trust trust = Trust::records);
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
@@ -65,7 +74,8 @@ class BlockStore {
   // is no such file (a folder, a link, another size) is removed and not found.
   [[nodiscard]] std::optional<BlockFile> find(const BlockLabel& label);
   // Whether the block's bytes are what its label says: reads them all, unless this store has seen
-  // them and the file has not changed since. A block whose bytes differ is removed.
+  // them, or trusts a record of who has, and the file is the same by device, inode, size and times.
+  // A block whose bytes differ is removed.
   [[nodiscard]] bool check(const BlockFile& block, const BlockLabel& label,
                            const WeightProgress& progress = {});
   // Bytes that check() has read so far.
@@ -83,12 +93,16 @@ class BlockStore {
  private:
   friend class BlockWriter;
   [[nodiscard]] std::filesystem::path place(const std::string& id) const;
+  [[nodiscard]] std::filesystem::path record(const std::string& id) const;
   [[nodiscard]] std::shared_ptr<const BlockUse> use(const BlockLabel& label) const;
   [[nodiscard]] BlockFile keep(AtomicFile& file, const BlockLabel& label);
-  void remember(const BlockFile& block);
+  // That the block's bytes were seen when its file had `stamp`.
+  void remember(const BlockFile& block, const FileStamp& stamp);
+  [[nodiscard]] bool is_known(const BlockFile& block, const FileStamp& stamp);
 
   std::filesystem::path folder_;
   std::optional<std::uint64_t> limit_;
+  Trust trust_ = Trust::records;
   mutable std::mutex mutex_;
   std::map<std::string, FileStamp> checked_;
   std::uint64_t bytes_checked_ = 0;

@@ -18,7 +18,8 @@ std::int64_t nanoseconds(const timespec& time) {
 }
 
 FileStamp stamp_in(const struct stat& status) {
-  return {.inode = status.st_ino,
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
           .bytes = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = nanoseconds(status.st_mtim),
           .changed_ns = nanoseconds(status.st_ctim)};

@@ -16,6 +16,7 @@ namespace tandem::exec {
 // Tells a file's contents from those of another time without reading them. Times of modification
 // alone do not: copying programs set them, and the kernel's time of change nobody can set.
 struct FileStamp {
+  std::uint64_t device = 0;  // of the file system
   std::uint64_t inode = 0;
   std::uint64_t bytes = 0;
   std::int64_t modified_ns = 0;

@@ -201,8 +201,8 @@ std::string WeightSource::fingerprint() const {
     const FileStamp& stamp = opened_[i];
     text += (error ? files_[i]->path() : real).string();
     for (const auto number :
-         {static_cast<std::int64_t>(stamp.inode), static_cast<std::int64_t>(stamp.bytes),
-          stamp.modified_ns, stamp.changed_ns}) {
+         {static_cast<std::int64_t>(stamp.device), static_cast<std::int64_t>(stamp.inode),
+          static_cast<std::int64_t>(stamp.bytes), stamp.modified_ns, stamp.changed_ns}) {
       text += "\n" + std::to_string(number);
     }
     text += "\n";

@@ -1,0 +1,102 @@
+#include "exec/weights/block_record.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <initializer_list>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "exec/runtime/process_facts.hpp"
+#include "exec/weights/atomic_file.hpp"
+#include "model/digest.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = 1024;
+constexpr int kBootLine = 8;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// Of bytes that came from the disk, not from what a process had just written.
+constexpr std::string_view kDurable = "any";
+
+// Its own witness: an entry in another's place, or with one digit changed, is not believed. `boot`:
+// the start of the machine in which it holds.
+std::string text_of(const std::string& id, const FileStamp& stamp, std::string_view boot) {
+  std::string text = "tandem-seen 1\n" + id + "\n";
+  for (const auto number :
+       {static_cast<std::int64_t>(stamp.device), static_cast<std::int64_t>(stamp.inode),
+        static_cast<std::int64_t>(stamp.bytes), stamp.modified_ns, stamp.changed_ns})
+    text += std::to_string(number) + "\n";
+  text.append(boot).append("\n");
+  return text + model::sha256_hex(text) + "\n";
+}
+
+// In which start of the machine `record` holds of that block and file; nothing: in none.
+std::optional<std::string> boot_in(const fs::path& record, const std::string& id,
+                                   const FileStamp& stamp) {
+  if (!is_there(record)) return std::nullopt;
+  try {
+    const std::string text = read_text(record, kMostBytes);
+    std::istringstream lines(text);
+    std::string boot;
+    for (int line = 0; line < kBootLine; ++line) std::getline(lines, boot);
+    if (!boot.empty() && text == text_of(id, stamp, boot)) return boot;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// The kernel gives files the time of its last tick, of up to 10 ms: what is written within the same
+// one would not show.
+void let_a_tick_pass(std::int64_t since_ns) {
+  constexpr int kAttempts = 20;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    timespec now{};
+    if (clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0) return;
+    if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > since_ns) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+bool is_recorded(const fs::path& record, const std::string& id, const FileStamp& stamp) {
+  const auto boot = boot_in(record, id, stamp);
+  return boot && (*boot == kDurable || *boot == boot_id());
+}
+
+bool record_block(const fs::path& record, const std::string& id, const fs::path& block,
+                  const FileStamp& stamp) {
+  try {
+    // What is still what it was when the machine was last started came from the disk.
+    const std::string here = boot_id();
+    const auto before = boot_in(record, id, stamp);
+    const std::string boot = before && *before != here ? std::string(kDurable) : here;
+    if (boot.empty()) return false;
+    let_a_tick_pass(stamp.changed_ns);
+    if (stamp_of(block) != stamp) return false;
+    std::error_code ignored;
+    if (fs::is_directory(record, ignored)) fs::remove_all(record, ignored);
+    AtomicFile out(record.parent_path());
+    out.write(text_of(id, stamp, boot));
+    out.commit(record.filename());
+    return true;
+  } catch (const Error&) {
+    return false;  // without it the block is hashed once more: no reason to end a run
+  }
+}
+
+}  // namespace tandem::exec
