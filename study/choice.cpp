@@ -9,6 +9,7 @@
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/stages.hpp"
 #include "study/settings.hpp"
 
 namespace tandem::study {
@@ -291,6 +292,10 @@ std::string why_first(const Choice& choice) {
   if (is_alone(first))
     return "use one device: what the others would save is less than what messages to them take";
   if (first.splits_layers) {
+    if (planner::has_groups(choice.contenders[0].plan))
+      return "devices near one another compute layers together, and groups send one message a step";
+    if (planner::has_rounds(choice.contenders[0].plan))
+      return "devices read their next layers from disk while the others compute";
     if (many)
       return "devices work on different requests at the same time, and send one message a step";
     return is_alone(second)

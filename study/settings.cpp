@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/cluster_edit.hpp"
+#include "planner/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay.hpp"
@@ -43,6 +44,14 @@ double seconds_of(const model::Result& result, Objective objective) {
   // An encoder's passes sample nothing.
   const std::optional<double> rate = result.metrics.throughput_tokens_per_s;
   return rate ? 1.0 / *rate : last / static_cast<double>(result.requests.size());
+}
+
+// Whether some devices are nearer to one another than to the rest.
+bool has_near_groups(const Request& request) {
+  const planner::Groups groups =
+      planner::parse_groups("auto", request.cluster, request.cluster.find(request.master));
+  return groups.size() > 1 &&
+         std::ranges::any_of(groups, [](const auto& g) { return g.size() > 1; });
 }
 
 }  // namespace
@@ -131,13 +140,25 @@ Answer Answers::found(const Setting& setting) {
     return best_with(setting, *request, std::nullopt);
   }
   Answer best = best_with(setting, *request, std::nullopt);
+  const auto faster = [&](Answer other) {
+    if (!other.contender) return;
+    if (!best.contender || other.contender->seconds < best.contender->seconds)
+      best = std::move(other);
+  };
+  if (setting.strategy->splits_layers) {
+    request->rounds.reset();  // more than one only where weights stream
+    faster(best_with(setting, *request, std::nullopt));
+    request->rounds = 1;
+    if (has_near_groups(*request)) {
+      request->groups = "auto";
+      faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+    }
+  }
   if (!setting.strategy->joins()) return best;
   // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
   // may still be faster.
-  Answer other = best_with(setting, *request, std::string(planner::kAutoAllreduce));
-  if (!other.contender) return best;
-  if (best.contender && best.contender->seconds <= other.contender->seconds) return best;
-  return other;
+  faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+  return best;
 }
 
 Answer Answers::best_with(const Setting& setting, Request& request,

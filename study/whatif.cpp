@@ -11,6 +11,7 @@
 #include "model/variation.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
+#include "planner/strategy/stages.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {
@@ -26,7 +27,19 @@ struct Scene {
   std::vector<model::DeviceProfile> profiles;
   std::string master;
   std::string strategy;
+  std::vector<std::vector<std::string>> groups{};  // of a pipeline's stages, if it has such
 };
+
+std::string to_text(const std::vector<std::vector<std::string>>& groups) {
+  std::string text;
+  for (const std::vector<std::string>& group : groups) {
+    if (group.empty()) continue;
+    text += text.empty() ? "" : "/";
+    for (const std::string& name : group)
+      text += (text.empty() || text.back() == '/' ? "" : ",") + name;
+  }
+  return text;
+}
 
 class Changes {
  public:
@@ -39,10 +52,17 @@ class Changes {
         })) {}
 
   [[nodiscard]] Scene scene() const {
-    return {.cluster = plan_->cluster,
-            .profiles = plan_->profiles,
-            .master = device(plan_->master).name,
-            .strategy = plan_->strategy};
+    Scene made{.cluster = plan_->cluster,
+               .profiles = plan_->profiles,
+               .master = device(plan_->master).name,
+               .strategy = plan_->strategy};
+    if (!planner::find_strategy(plan_->strategy).splits_layers || !planner::has_groups(*plan_))
+      return made;
+    for (const planner::Stage& stage : planner::stages(*plan_)) {
+      std::vector<std::string>& group = made.groups.emplace_back();
+      for (const model::DeviceIndex d : stage.devices) group.push_back(device(d).name);
+    }
+    return made;
   }
   [[nodiscard]] const Device& device(model::DeviceIndex d) const {
     return plan_->cluster.devices()[static_cast<std::size_t>(d)];
@@ -74,6 +94,7 @@ class Changes {
     Scene made = scene();
     made.cluster = without_device(plan_->cluster, device(gone).name);
     made.profiles.erase(made.profiles.begin() + gone);
+    for (std::vector<std::string>& group : made.groups) std::erase(group, device(gone).name);
     return made;
   }
 
@@ -92,6 +113,10 @@ class Changes {
     Scene made = scene();
     made.cluster = with_copy(plan_->cluster, device(like).name);
     made.profiles.push_back(plan_->profiles[static_cast<std::size_t>(like)]);
+    for (std::vector<std::string>& group : made.groups) {
+      if (std::ranges::find(group, device(like).name) != group.end())
+        group.push_back(made.cluster.devices().back().name);
+    }
     return made;
   }
 
@@ -105,10 +130,12 @@ class Changes {
                              .workload = plan_->workload,
                              .capacity = plan_->capacity,
                              .profiles = scene.profiles,
-                             .release = plan_->release};
+                             .release = plan_->release,
+                             .groups = to_text(scene.groups)};
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
-    if (strategy.joins() && scene.strategy == plan_->strategy) {
+    if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();
+    if ((strategy.joins() || !scene.groups.empty()) && scene.strategy == plan_->strategy) {
       const planner::AllreduceChoice& sums = plan_->allreduce;
       request.allreduce = strategy.replicates || sums.prompt == sums.decode
                               ? sums.prompt

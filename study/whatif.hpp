@@ -37,8 +37,9 @@ struct WhatIf {
 // like it, on links of its own where it has such; the prompt given to another one; a device that
 // computes twice as fast, has twice the memory, a disk twice as fast; a link of twice the
 // bandwidth, of half the latency; all links so. Strategy, collectives and tiles stay the plan's,
-// shares and windows (if the plan streams weights) are made anew by the analytic evaluator, or stay
-// the plan's, too, where that is faster.
+// shares, windows (if the plan streams weights) and rounds (if it has several) are made anew by the
+// analytic evaluator, or stay the plan's, too, where that is faster. Groups stay, without who is
+// left out; another device is in the group of the one that it is like.
 // Tells `progress` of each that is done. Throws Error as the evaluators do.
 [[nodiscard]] WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator,
                              Progress& progress);

@@ -305,3 +305,36 @@ TEST_CASE("cli/served: chunks of the length that is predicted to be best") {
   bench.must({"compare", "predicted.json", "measured.json", "--out", "compared", "--quiet"});
   check_refused(bench, simulate({"--samples", "1", "--chunk", "most"}), 1, "'most'");
 }
+
+TEST_CASE("cli/served: samples and chunks go round several times, and alone through the devices") {
+  const Counter bench;
+  const auto served = [&](const Words& more) {
+    Words words{"plan",       "--platform",   "pair.xml",  "--model",     "tiny",
+                "--strategy", "pipeline",     "--samples", "3",           "--chunk",
+                "2",          "--quiet",      "--out",     "served.json", "--prompt-tokens",
+                "5",          "--new-tokens", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  std::vector<Json> tokens;
+  for (const char* const rounds : {"1", "2"}) {
+    CAPTURE(rounds);
+    bench.must(served({"--rounds", rounds}));
+    const Json plan = bench.result("served.json");
+    CHECK(plan["devices"][0]["share"]["layers"][0].is_array() == (rounds[0] == '2'));
+    CHECK(plan["capacity"]["steps"].get<int>() == (rounds[0] == '2' ? 1 : 3));
+    bench.must(simulate({"--samples", "3", "--chunk", "2", "--quiet", "--out", "predicted.json"}));
+    static_cast<void>(bench.good(
+        run({"--samples", "3", "--chunk", "2", "--prompt-ids", "1,2,3,4,5", "--new-tokens", "4",
+             "--ignore-eos", "--quiet", "--out", "measured.json"})));
+    const Json predicted = bench.result("predicted.json");
+    const Json measured = bench.result("measured.json");
+    REQUIRE(measured["requests"].size() == 3);
+    CHECK(predicted["schedule"].size() == measured["schedule"].size());
+    for (const Json& request : measured["requests"]) tokens.push_back(request["tokens"]);
+  }
+  REQUIRE(tokens.size() == 6);
+  for (const Json& one : tokens) CHECK(one == tokens.front());
+  check_refused(bench, served({"--rounds", "2", "--in-flight", "2"}), 2,
+                "goes round several times");
+}

@@ -131,6 +131,36 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
   }
 }
 
+TEST_CASE("exec/session: rounds and groups give each request the tokens that it gets alone") {
+  const Home home(2, 6);
+  std::mt19937 random(21);
+  const std::vector<InferenceRequest> requests = random_requests(random, 5);
+  std::vector<std::vector<std::int32_t>> alone;
+  for (const InferenceRequest& request : requests) alone.push_back(home.alone(request));
+  const planner::Workload workload{.prompt_tokens = kMostPrompt, .new_tokens = kMostTokens};
+  const auto check = [&](const planner::Plan& plan, std::int64_t chunk, std::int64_t steps) {
+    CAPTURE(chunk);
+    CAPTURE(steps);
+    for (const char* const name : {"continuous", "recurrent"}) {
+      CAPTURE(name);
+      const Generation served =
+          home.serve(plan, requests, planner::find_policy(name), chunk, {}, Pace::real, steps);
+      REQUIRE(served.run.result.requests.size() == requests.size());
+      for (std::size_t r = 0; r < requests.size(); ++r)
+        CHECK(served.run.result.requests[r].tokens == alone[r]);
+    }
+  };
+  for (const std::int64_t chunk : {0, 4}) {
+    check(testing::stages_for(home.model, 3, workload, 2), chunk, 1);
+    for (const std::int64_t steps : {1, 2}) {
+      check(testing::stages_for(home.model, 3, workload, 1, "device-0/device-1,device-2"), chunk,
+            steps);
+      check(testing::stages_for(home.model, 3, workload, 1, "device-0,device-2/device-1"), chunk,
+            steps);
+    }
+  }
+}
+
 // Emulated, so that two cores have time for four devices: what is compared are emulated times.
 TEST_CASE("exec/session: four steps in flight on four devices are three times as fast as one") {
   const Home home(3, 4);

@@ -60,58 +60,6 @@ Plan sp_plan(const ModelSizes& sizes, model::DeviceIndex master, int devices,
   return plan;
 }
 
-// Prompts of 1 to 7 tokens, then tokens; several sequences at once; scored texts.
-void check_steps(const Plan& plan, bool several) {
-  const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
-  for (const int length : {1, 2, 3, 7}) {
-    CAPTURE(length);
-    Interpreter interpreter(plan);
-    std::vector<int> text{3, 1, 4, 1, 5, 9, 2};
-    text.resize(static_cast<std::size_t>(length));
-    auto sampled = interpreter.run(strategy.lower(plan, planner::prompt_batch({length, 1})), text);
-    REQUIRE(sampled.size() == 1);
-    check_close(sampled.at(length - 1), reference_logits(plan.model, text));
-    for (const int token : {6, 2}) {
-      const auto past = static_cast<std::int32_t>(text.size());
-      text.push_back(token);
-      sampled = interpreter.run(strategy.lower(plan, planner::decode_batch(past)), {token});
-      check_close(sampled.at(0), reference_logits(plan.model, text));
-    }
-  }
-  const std::vector<int> text{3, 1, 4, 1, 5};
-  for (const std::int32_t wanted : {0, 2, 5}) {
-    CAPTURE(wanted);
-    Interpreter interpreter(plan);
-    const auto sampled =
-        interpreter.run(strategy.lower(plan, planner::scored_batch(5, wanted)), text);
-    REQUIRE(sampled.size() == static_cast<std::size_t>(wanted));
-    for (std::int32_t row = 5 - wanted; row < 5; ++row)
-      check_close(sampled.at(row),
-                  reference_logits(plan.model, {text.begin(), text.begin() + row + 1}));
-  }
-  // A prompt in chunks, of which the first ones are not sampled from.
-  Interpreter chunked(plan);
-  chunked.run(strategy.lower(plan, {{{.past = 0, .rows = 3, .sampled = 0}}}), {3, 1, 4});
-  chunked.run(strategy.lower(plan, {{{.past = 3, .rows = 1, .sampled = 0}}}), {1});
-  check_close(chunked.run(strategy.lower(plan, {{{.past = 4, .rows = 2}}}), {5, 9}).at(1),
-              reference_logits(plan.model, {3, 1, 4, 1, 5, 9}));
-  if (!several) return;
-  Interpreter both(plan);
-  both.run(strategy.lower(plan, {{{.sequence = 0, .past = 0, .rows = 3}}}), {3, 1, 4});
-  auto sampled = both.run(strategy.lower(plan, {{{.sequence = 1, .past = 0, .rows = 2},
-                                                 {.sequence = 0, .past = 3, .rows = 1},
-                                                 {.sequence = 2, .past = 0, .rows = 3}}}),
-                          {2, 7, 5, 1, 8, 2});
-  check_close(sampled.at(1), reference_logits(plan.model, {2, 7}));
-  check_close(sampled.at(2), reference_logits(plan.model, {3, 1, 4, 5}));
-  check_close(sampled.at(5), reference_logits(plan.model, {1, 8, 2}));
-  sampled = both.run(strategy.lower(plan, {{{.sequence = 2, .past = 3, .rows = 1},
-                                            {.sequence = 0, .past = 4, .rows = 1}}}),
-                     {6, 8});
-  check_close(sampled.at(0), reference_logits(plan.model, {1, 8, 2, 6}));
-  check_close(sampled.at(1), reference_logits(plan.model, {3, 1, 4, 5, 8}));
-}
-
 void check_graphs(const Plan& plan) {
   const planner::Strategy& strategy = planner::find_strategy(plan.strategy);
   for (const model::Batch& batch :
@@ -155,7 +103,7 @@ TEST_CASE("planner/galaxy: gives the unsharded model's logits, whoever has rows,
         CAPTURE(allreduce);
         const Plan plan = galaxy_plan(given.sizes, given.master, given.split, allreduce, tiles);
         check_graphs(plan);
-        check_steps(plan, true);
+        check_batches(plan, true);
       }
     }
   }
@@ -169,7 +117,7 @@ TEST_CASE("planner/sp: gives the unsharded model's logits on any number of devic
       CAPTURE(allreduce);
       const Plan plan = sp_plan(gqa, devices / 2, devices, allreduce);
       check_graphs(plan);
-      check_steps(plan, true);
+      check_batches(plan, true);
     }
   }
 }

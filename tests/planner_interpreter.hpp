@@ -66,5 +66,8 @@ class Interpreter {
 // Checks (doctest) that `plan` gives the unsharded model's logits for a prompt and three tokens.
 void check_close(const Row& actual, const Row& expected);
 void check_generation(const planner::Plan& plan);
+// The same for prompts of 1 to 7 tokens, then tokens; scored texts; a prompt in chunks; and, if
+// `several`, sequences that share steps.
+void check_batches(const planner::Plan& plan, bool several);
 
 }  // namespace tandem::test

@@ -107,6 +107,22 @@ TEST_CASE("planner/stages: any number of rounds gives the unsharded model's logi
   }
 }
 
+TEST_CASE("planner/stages: rounds and groups compute chunks, scored texts and several sequences") {
+  for (const std::int32_t rounds : {2, 3}) {
+    CAPTURE(rounds);
+    Request request = request_for(3, 10, "equal");
+    request.rounds = rounds;
+    check_batches(made(request), true);
+  }
+  for (const std::string groups : {"d0,d1/d2,d3", "d1/d0,d2/d3,d4"}) {
+    CAPTURE(groups);
+    Request request =
+        request_for(static_cast<std::size_t>(std::ranges::count(groups, 'd')), 5, "equal");
+    request.groups = groups;
+    check_batches(made(request), true);
+  }
+}
+
 TEST_CASE("planner/stages: K rounds of N devices send K N messages a step") {
   for (const std::int32_t rounds : {1, 2, 4}) {
     Request request = request_for(3, 12, "equal");

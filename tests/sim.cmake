@@ -16,6 +16,7 @@ tandem_tests(
     sim_recurrent_test.cpp
     sim_replay_test.cpp
     sim_served_test.cpp
+    sim_stages_test.cpp
     sim_window_test.cpp
   LIBRARIES tandem::sim tandem::planner tandem::study)
 target_include_directories(tandem_sim_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -13,6 +13,7 @@
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/stages.hpp"
 #include "random_clusters.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
@@ -145,6 +146,69 @@ TEST_CASE("study/choice: of devices that are equally good the fewest") {
   CHECK(choice.contenders.front().plan.strategy == "local");
   CHECK(choice.contenders.front().plan.cluster.size() == 1);
   CHECK(choice.left_out.empty());
+}
+
+TEST_CASE(
+    "study/choice: a pipeline has rounds where that hides disks, and groups of near devices") {
+  // Four devices alike, in memory that the model does not fit into.
+  Request request = request_for(home4(), "tinyllama-1.1b");
+  request.cluster = model::with_devices(request.cluster, [](model::Device& device) {
+    device.memory = model::Bytes{6e8};
+    device.flop_rate = model::FlopsPerSecond{5e10};
+    device.memory_bandwidth = model::BytesPerSecond{1e10};
+    device.disk_bandwidth = model::BytesPerSecond{2e9};
+  });
+  request.master = "desktop";
+  request.model = request.model.first_layers(12);
+  const auto pipeline_of = [](const Choice& choice) {
+    const auto found = std::ranges::find_if(
+        choice.contenders, [](const Contender& one) { return one.plan.strategy == "pipeline"; });
+    REQUIRE(found != choice.contenders.end());
+    return *found;
+  };
+  const Contender streamed = pipeline_of(choose({.request = request}));
+  CHECK(planner::has_rounds(streamed.plan));
+  CHECK(streamed.seconds == doctest::Approx(simulated(streamed.plan, Objective::request)));
+  request.strategy = "pipeline";
+  CHECK(streamed.seconds <
+        simulated(std::get<Plan>(planner::make_plan(request)), Objective::request));
+}
+
+TEST_CASE("study/choice: near devices are a stage where that is faster than one each") {
+  // Two pairs, each on a switch of its own, with a slow line between them.
+  std::vector<model::Device> devices;
+  for (const char* const name : {"a", "b", "c", "d"}) {
+    devices.push_back({.name = name,
+                       .cores = 1,
+                       .flop_rate = model::FlopsPerSecond{2e10},
+                       .memory_bandwidth = model::BytesPerSecond{1e10},
+                       .memory = model::Bytes{16e9},
+                       .disk_bandwidth = model::BytesPerSecond{1e9}});
+  }
+  const auto near = [](const std::string& name) {
+    return model::Link{name, model::Seconds{1e-5}, model::BytesPerSecond{1e9},
+                       model::Sharing::split_duplex};
+  };
+  const model::Link far{"far", model::Seconds{1e-3}, model::BytesPerSecond{1e8},
+                        model::Sharing::split_duplex};
+  Request request = request_for(home4(), "tinyllama-1.1b");
+  request.model = request.model.first_layers(4);
+  request.cluster = {"pairs",
+                     devices,
+                     {"s", "t"},
+                     {near("la"), near("lb"), near("lc"), near("ld"), far},
+                     {{"a", "s", {{0, model::Direction::up}}},
+                      {"b", "s", {{1, model::Direction::up}}},
+                      {"c", "t", {{2, model::Direction::up}}},
+                      {"d", "t", {{3, model::Direction::up}}},
+                      {"s", "t", {{4, model::Direction::up}}}}};
+  request.window.blocks = 0;
+  const Choice choice = choose({.request = request});
+  const auto found = std::ranges::find_if(
+      choice.contenders, [](const Contender& one) { return one.plan.strategy == "pipeline"; });
+  REQUIRE(found != choice.contenders.end());
+  REQUIRE(planner::has_groups(found->plan));
+  CHECK(found->seconds == doctest::Approx(simulated(found->plan, Objective::request)));
 }
 
 TEST_CASE("study/choice: one device is local's") {

@@ -11,6 +11,7 @@
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/search.hpp"
+#include "planner/strategy/stages.hpp"
 #include "sim/platform.hpp"
 #include "study/prediction.hpp"
 #include "study/whatif.hpp"
@@ -166,6 +167,58 @@ TEST_CASE("study/whatif: SimGrid answers, too, also of other strategies") {
       CHECK(change.request_s.has_value());
     }
   }
+}
+
+// Two pairs of devices, each pair's own network far nearer than the way between them.
+TEST_CASE("study/whatif: a plan of groups keeps them, whoever comes or goes") {
+  planner::Request request = request_for(home4(), "pipeline");
+  request.groups = "desktop,mini-pc/laptop,board";
+  request.allreduce = "ring";
+  const planner::Plan plan = planned(request);
+  REQUIRE(planner::group_names(plan) == request.groups);
+  const WhatIf answer = asked(plan);
+  const auto check = [&](Kind kind, const std::string& subject, const planner::Request& changed) {
+    CAPTURE(subject);
+    const double expected = request_s(planned(changed));
+    CHECK(std::abs(*find(answer, kind, subject).request_s / expected - 1.0) < 1e-9);
+  };
+  planner::Request changed = request;
+  changed.cluster = without_device(request.cluster, "board");
+  changed.groups = "desktop,mini-pc/laptop";
+  check(Kind::drop, "board", changed);
+  changed = request;
+  changed.cluster = with_copy(request.cluster, "board");
+  changed.groups = "desktop,mini-pc/laptop,board,board-2";
+  check(Kind::add, "board", changed);
+  changed = request;
+  changed.master = "laptop";
+  check(Kind::master, "laptop", changed);
+  changed = request;
+  changed.strategy = "local";
+  changed.groups.clear();
+  changed.allreduce.reset();
+  changed.cluster = first_devices(request.cluster, 1);
+  check(Kind::alone, request.cluster.devices()[0].name, changed);
+  CHECK(std::abs(answer.planned_s / request_s(plan) - 1.0) < 1e-9);
+}
+
+TEST_CASE("study/whatif: a plan of several rounds is held against one with other rounds") {
+  planner::Request request = request_for(home4(), "pipeline");
+  request.cluster = with_devices(request.cluster, [](model::Device& device) {
+    device.memory = model::parse_bytes("600MiB", "test");
+  });
+  request.rounds = 3;
+  request.window.blocks.reset();
+  const planner::Plan plan = planned(request);
+  REQUIRE(planner::has_rounds(plan));
+  const WhatIf answer = asked(plan);
+  planner::Request changed = request;
+  changed.rounds.reset();
+  changed.cluster = without_device(request.cluster, "board");
+  const double expected = request_s(planned(changed));
+  CHECK(std::abs(*find(answer, Kind::drop, "board").request_s / expected - 1.0) < 1e-9);
+  CHECK(std::abs(answer.planned_s / request_s(plan) - 1.0) < 1e-9);
+  CHECK(answer.unchanged_s <= answer.planned_s);
 }
 
 TEST_CASE("study/whatif: another device has links of its own, and shares what is shared") {

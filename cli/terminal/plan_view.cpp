@@ -9,6 +9,8 @@
 #include "model/format_choice.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
+#include "planner/lowering.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -151,6 +153,16 @@ std::string device_names(const planner::Plan& plan) {
   return names;
 }
 
+// What a pipeline's stages are, if they are not one for each device.
+std::string stages_text(const planner::Plan& plan) {
+  if (!planner::find_strategy(plan.strategy).splits_layers) return {};
+  std::string text;
+  if (planner::has_rounds(plan))
+    text += ", in " + std::to_string(planner::round_count(plan)) + " rounds";
+  if (planner::has_groups(plan)) text += ", in groups " + planner::group_names(plan);
+  return text;
+}
+
 }  // namespace
 
 void print_choice(const study::Choice& choice, std::ostream& out) {
@@ -166,6 +178,7 @@ void print_choice(const study::Choice& choice, std::ostream& out) {
     return model::fixed(percent, percent < 10.0 ? 1 : 0) + (rate ? "% less" : "% longer");
   };
   out << "\nstrategy " << first.plan.strategy << " on " << device_names(first.plan);
+  out << stages_text(first.plan);
   if (first.plan.cluster.size() > 1)
     out << ", master "
         << first.plan.cluster.devices()[static_cast<std::size_t>(first.plan.master)].name;
@@ -221,6 +234,10 @@ Json choice_json(const study::Choice& choice) {
       contender["devices"].push_back(device.name);
     contender["master"] =
         one.plan.cluster.devices()[static_cast<std::size_t>(one.plan.master)].name;
+    const bool stages = planner::find_strategy(one.plan.strategy).splits_layers;
+    contender["rounds"] = stages ? Json(planner::round_count(one.plan)) : Json();
+    const bool grouped = stages && planner::has_groups(one.plan);
+    contender["groups"] = grouped ? Json(planner::group_names(one.plan)) : Json();
     contender["dtype"] = model::format_name(one.plan.model);
     contender["policy"] = one.policy != nullptr ? Json(one.policy->name) : Json();
     contender["chunk"] = one.chunk > 0 ? Json(one.chunk) : Json();

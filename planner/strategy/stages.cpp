@@ -42,9 +42,26 @@ std::vector<Stage> stages(const Plan& plan) {
   return found;
 }
 
-bool has_rounds(const Plan& plan) {
-  return std::ranges::any_of(
-      plan.devices, [](const DevicePlan& device) { return device.share.layers.run_count() > 1; });
+std::size_t round_count(const Plan& plan) {
+  std::size_t most = 1;
+  for (const DevicePlan& device : plan.devices)
+    most = std::max(most, device.share.layers.run_count());
+  return most;
+}
+
+bool has_rounds(const Plan& plan) { return round_count(plan) > 1; }
+
+std::string group_names(const Plan& plan) {
+  std::string names;
+  if (!has_groups(plan)) return names;
+  for (const Stage& stage : stages(plan)) {
+    names += names.empty() ? "" : "/";
+    for (const DeviceIndex device : stage.devices) {
+      names += device == stage.devices.front() ? "" : ",";
+      names += plan.cluster.devices()[static_cast<std::size_t>(device)].name;
+    }
+  }
+  return names;
 }
 
 bool has_groups(const Plan& plan) {

@@ -2,6 +2,8 @@
 
 // What a pipeline is: an ordered list of stages, each some devices and a run of layers.
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -25,6 +27,11 @@ struct Stage {
 [[nodiscard]] bool has_rounds(const Plan& plan);
 // Whether some stage is of several devices, whose partial results are summed.
 [[nodiscard]] bool has_groups(const Plan& plan);
+
+// The most runs of layers that a device has: 1 without rounds.
+[[nodiscard]] std::size_t round_count(const Plan& plan);
+// Names of the devices of each stage, "a,b/c,d", as the planner takes them; empty without groups.
+[[nodiscard]] std::string group_names(const Plan& plan);
 
 // Whether the plan has an all-reduce and a layout: by its strategy, or for groups.
 [[nodiscard]] bool joins(const Plan& plan);
