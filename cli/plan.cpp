@@ -151,6 +151,8 @@ Syntax syntax() {
           {"groups", "A,B/C,D",
            "pipeline: devices that compute the layers of a stage together, as tensor does: names, "
            "or auto (those near one another)"},
+          {"group-strategy", "S",
+           "with --groups: how they compute prompts: tensor, galaxy (rows, too) [tensor]"},
           {"objective", "O",
            "what is to be short: request, ttft, latency (of new tokens); of many requests "
            "throughput [request; throughput with policy recurrent, or strategy auto]"},
@@ -160,7 +162,8 @@ Syntax syntax() {
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
           {"tiles", "T",
-           "galaxy: tiles of each device's rows, 0 without overlap: a number, auto [auto]"},
+           "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
+           "[auto]"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -173,7 +176,7 @@ Syntax syntax() {
           {"json", "", "print JSON: what the table shows; without --out the plan"},
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
   const std::vector<Flag> more = workload_flags();
-  syntax.flags.insert(syntax.flags.begin() + 11, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 12, more.begin(), more.end());
   return syntax;
 }
 
@@ -301,7 +304,7 @@ void check_files(const Options& options, const std::string& platform, const std:
 
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
-  options.refuse({"partition", "allreduce", "tiles", "rounds", "groups"},
+  options.refuse({"partition", "allreduce", "tiles", "rounds", "groups", "group-strategy"},
                  "with strategy 'auto', which chooses it; name a strategy");
 }
 
@@ -359,7 +362,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
   if (!chosen.splits_layers)
     options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
-  if (!chosen.tiles) options.refuse({"tiles"}, undivided + ", which has none");
+  if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
+  const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
+  const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
+  if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
   const std::string collective = options.text_or("allreduce", chosen.allreduce);
@@ -402,7 +408,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                      : model::ReleaseRule::early,
       .objective = objective,
       .rounds = rounds(options),
-      .groups = groups};
+      .groups = groups,
+      .group_strategy = galaxy_groups ? of_groups : ""};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "

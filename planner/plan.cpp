@@ -61,11 +61,23 @@ void check_allreduce(const Plan& plan, bool splits) {
   }
 }
 
-void check_tiles(const Plan& plan, const Strategy& strategy) {
-  const std::int32_t most = strategy.tiles ? kMostTiles : 0;
+void check_group_strategy(const Plan& plan) {
+  if (plan.group_strategy.empty()) return;
+  const auto refuse = [&](const std::string& expected) {
+    throw Error("plan: group strategy '" + plan.group_strategy + "': expected " + expected +
+                kRemedy);
+  };
+  if (plan.group_strategy != kGalaxyGroups) refuse("'galaxy', or none");
+  if (!find_strategy(plan.strategy).splits_layers || !has_groups(plan))
+    refuse("none, as no stage is of several devices");
+  if (has_rounds(plan)) refuse("none with several rounds");
+}
+
+void check_tiles(const Plan& plan) {
+  const std::int32_t most = has_tiles(plan) ? kMostTiles : 0;
   if (0 <= plan.tiles && plan.tiles <= most) return;
   throw Error("plan: tiles " + std::to_string(plan.tiles) + ": expected " +
-              (strategy.tiles ? "0 to " + std::to_string(most) : "0") + " with strategy '" +
+              (has_tiles(plan) ? "0 to " + std::to_string(most) : "0") + " with strategy '" +
               plan.strategy + "'" + kRemedy);
 }
 
@@ -205,7 +217,8 @@ void Plan::validate() const {
   }
   check_allreduce(*this, joins(*this));
   check_layout(*this, joins(*this));
-  check_tiles(*this, lowering);
+  check_group_strategy(*this);
+  check_tiles(*this);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

@@ -51,6 +51,9 @@ struct AllreduceChoice {
 
 inline constexpr std::int32_t kMostTiles = 64;
 
+// Plan::group_strategy of groups whose prompts are computed as `galaxy` does.
+inline constexpr std::string_view kGalaxyGroups = "galaxy";
+
 struct DevicePlan {
   model::Share share;
   model::MemoryUse memory;  // predicted peak
@@ -69,6 +72,8 @@ struct Plan {
   // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
   // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
   std::int32_t tiles = 0;
+  // How groups of a pipeline compute prompts: kGalaxyGroups, or empty, as `tensor` does.
+  std::string group_strategy{};
   model::Transformer model;
   model::Cluster cluster;
   model::DeviceIndex master = 0;

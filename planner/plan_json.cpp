@@ -430,7 +430,8 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
-                    "cluster", "master", "workload", "capacity", "release", "devices"});
+                    "cluster", "master", "workload", "capacity", "release", "devices",
+                    "group_strategy"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -443,6 +444,10 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
             .devices = {},
             .profiles = {},
             .release = named(kReleases, root.at("release"))};
+  if (const auto strategy = root.find("group_strategy")) {
+    plan.group_strategy = strategy->text();
+    if (plan.group_strategy.empty()) strategy->fail("\"galaxy\", or no such key");
+  }
   plan.master = plan.cluster.find(root.at("master").text());
   plan.layout = read_layout(root.at("layout"), plan.cluster);
   const JsonValue devices = root.at("devices");
@@ -465,25 +470,27 @@ std::string to_json(const Plan& plan) {
     devices.push_back(
         to_json(plan.cluster.devices().at(d).name, plan.devices[d], plan.profiles.at(d)));
   }
-  std::string text = model::to_text(
-      {{"schema", kSchema},
-       {"strategy", plan.strategy},
-       {"partition", plan.partition},
-       {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
-       {"layout", layout_json(plan)},
-       {"tiles", plan.tiles},
-       {"model", model_json(plan.model)},
-       {"cluster", to_json(plan.cluster)},
-       {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
-       {"workload",
-        {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
-       {"capacity",
-        {{"rows", plan.capacity.rows},
-         {"positions", plan.capacity.positions},
-         {"sequences", plan.capacity.sequences},
-         {"steps", plan.capacity.steps}}},
-       {"release", name_of(kReleases, plan.release)},
-       {"devices", std::move(devices)}});
+  Json json = {
+      {"schema", kSchema},
+      {"strategy", plan.strategy},
+      {"partition", plan.partition},
+      {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
+      {"layout", layout_json(plan)},
+      {"tiles", plan.tiles},
+      {"model", model_json(plan.model)},
+      {"cluster", to_json(plan.cluster)},
+      {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
+      {"workload",
+       {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
+      {"capacity",
+       {{"rows", plan.capacity.rows},
+        {"positions", plan.capacity.positions},
+        {"sequences", plan.capacity.sequences},
+        {"steps", plan.capacity.steps}}},
+      {"release", name_of(kReleases, plan.release)},
+      {"devices", std::move(devices)}};
+  if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
+  std::string text = model::to_text(json);
   if (text.size() > limits::kPlanBytes) {
     throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
                 std::to_string(limits::kPlanBytes) +

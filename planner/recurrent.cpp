@@ -107,7 +107,10 @@ model::Ring group_ring(const Plan& plan, const model::TaskGraph& graph,
 
 }  // namespace
 
-model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
+namespace {
+
+// A step of a sample; of new tokens with as many sequences as one of the plan's has.
+model::Batch step_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
   const Strategy& strategy = find_strategy(plan.strategy);
   if (!strategy.splits_layers) {
     throw Error("strategy '" + plan.strategy +
@@ -123,6 +126,36 @@ model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
                               .rows = static_cast<std::int32_t>(rows),
                               .sampled = plan.workload.new_tokens > 0 ? 1 : 0});
   }
+  return batch;
+}
+
+}  // namespace
+
+model::Ring lane_ring(const Plan& plan, std::int64_t past, std::int64_t rows) {
+  const model::TaskGraph graph =
+      find_strategy(plan.strategy).lower(plan, step_of(plan, past, rows));
+  model::OneStep step(graph);
+  model::RunRecorder recorder(plan.cluster, plan.master, true);
+  evaluate_analytic(plan.cluster, plan.cost_model(), step, recorder);
+  model::Ring ring;
+  for (const model::Device& device : plan.cluster.devices())
+    ring.stages.push_back({.name = device.name});
+  std::vector<Span> messages;
+  double end = 0.0;
+  for (const Span& span : recorder.trace().spans) {
+    if (span.lane == model::LaneKind::channel) messages.push_back(span);
+    if (span.lane != model::LaneKind::cpu) continue;
+    end = std::max(end, span.end);
+    ring.stages.at(static_cast<std::size_t>(span.device)).compute_s += span.end - span.start;
+  }
+  ring.other = most_loaded(plan.cluster, messages);
+  ring.delay_s = end - round_time(ring);
+  return ring;
+}
+
+model::Ring ring_of(const Plan& plan, std::int64_t past, std::int64_t rows) {
+  const Strategy& strategy = find_strategy(plan.strategy);
+  const model::Batch batch = step_of(plan, past, rows);
   const model::TaskGraph graph = strategy.lower(plan, batch);
   model::OneStep step(graph);
   model::RunRecorder recorder(plan.cluster, plan.master, true);
@@ -188,6 +221,10 @@ std::int64_t samples_in_flight(const Plan& plan) {
 
 model::Ring typical_ring(const Plan& plan) {
   return ring_of(plan, plan.workload.prompt_tokens + plan.workload.new_tokens / 2);
+}
+
+model::Ring typical_lane_ring(const Plan& plan) {
+  return lane_ring(plan, plan.workload.prompt_tokens + plan.workload.new_tokens / 2);
 }
 
 }  // namespace tandem::planner

@@ -58,19 +58,21 @@ void check_window(const Request& request) {
 
 // The plan without shares.
 Plan outline(const Request& request, const Strategy& strategy, const Sums& sums) {
-  Plan plan{.strategy = request.strategy,
-            .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
-            .allreduce = sums.allreduce,
-            .layout = sums.layout,
-            .tiles = strategy.tiles ? request.tiles.value_or(1) : 0,
-            .model = request.model,
-            .cluster = limited(request.cluster, request.memory_limit),
-            .master = master_of(request),
-            .workload = request.workload,
-            .capacity = request.capacity,
-            .devices = {},
-            .profiles = request.profiles,
-            .release = request.release};
+  Plan plan{
+      .strategy = request.strategy,
+      .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
+      .allreduce = sums.allreduce,
+      .layout = sums.layout,
+      .tiles = strategy.tiles || !request.group_strategy.empty() ? request.tiles.value_or(1) : 0,
+      .group_strategy = request.group_strategy,
+      .model = request.model,
+      .cluster = limited(request.cluster, request.memory_limit),
+      .master = master_of(request),
+      .workload = request.workload,
+      .capacity = request.capacity,
+      .devices = {},
+      .profiles = request.profiles,
+      .release = request.release};
   plan.model.validate();
   check_window(request);
   plan.workload.validate(plan.model);
@@ -416,7 +418,7 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
 
 void check_tiles(const Request& request, const Strategy& strategy) {
   if (!request.tiles) return;
-  if (!strategy.tiles) {
+  if (!strategy.tiles && request.group_strategy.empty()) {
     throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
                 "' has none; leave them out, or use strategy 'galaxy'");
   }
@@ -462,7 +464,14 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
     throw Error("partition 'halda': of layers, which strategy '" + strategy.name +
                 "' does not split; use strategy 'pipeline'");
   }
-  if (!request.groups.empty()) return make_group_plan(request, strategy);
+  check_group_strategy(request);
+  if (!request.groups.empty()) {
+    Answer answer = make_group_plan(request, strategy);
+    if (request.group_strategy.empty() || request.tiles ||
+        std::holds_alternative<Infeasible>(answer))
+      return answer;
+    return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
+  }
   if (!request.rounds) return with_fastest_rounds(request, strategy);
   if (!strategy.joins()) return make_plan(request, strategy, {});
   const AllreduceChoice wanted =

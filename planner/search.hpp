@@ -59,6 +59,8 @@ struct Request {
   // Of a strategy with stages: which devices share the layers of one, as group_search.hpp reads it.
   // Empty: each has layers of its own.
   std::string groups{};
+  // How groups compute prompts: kGalaxyGroups, then with tiles as for strategy galaxy, or empty.
+  std::string group_strategy{};
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

@@ -46,6 +46,18 @@ void check_rounds(const Request& request, const Strategy& strategy) {
   }
 }
 
+void check_group_strategy(const Request& request) {
+  if (request.group_strategy.empty()) return;
+  if (request.group_strategy != kGalaxyGroups) {
+    throw Error("group strategy '" + request.group_strategy + "': unknown, expected '" +
+                std::string(kGalaxyGroups) + "', or none for tensor");
+  }
+  if (request.groups.empty()) {
+    throw Error("group strategy '" + request.group_strategy +
+                "': expected groups of devices; give them with --groups");
+  }
+}
+
 // More rounds cost messages, and gain only where weights stream meanwhile. Numbers near one another
 // differ little, so those tried grow.
 Answer with_fastest_rounds(Request request, const Strategy& strategy) {
@@ -84,9 +96,15 @@ Answer make_group_plan(const Request& request, const Strategy& strategy) {
   const Groups groups = parse_groups(request.groups, request.cluster, master);
   const bool alone =
       std::ranges::all_of(groups, [](const auto& group) { return group.size() == 1; });
+  if (alone && !request.group_strategy.empty()) {
+    throw Error("group strategy '" + request.group_strategy + "': groups '" + request.groups +
+                "' are of one device each, expected one of several at least; leave it out, or name "
+                "larger groups");
+  }
   if (alone) return make_plan(request, strategy, {});
+  const std::string usual = request.group_strategy.empty() ? "star" : "ring,star";
   AllreduceChoice wanted =
-      parse_allreduce_choice(request.allreduce.value_or("").empty() ? "star" : *request.allreduce);
+      parse_allreduce_choice(request.allreduce.value_or("").empty() ? usual : *request.allreduce);
   Sums sums{.allreduce = {.prompt = "star", .decode = "star"},
             .layout = proximity(request.cluster, master)};
   const std::vector<std::string> names =

@@ -19,6 +19,8 @@ using Answer = std::variant<Plan, Infeasible>;
 
 // Throws Error for rounds that the request cannot have.
 void check_rounds(const Request& request, const Strategy& strategy);
+// Throws Error for a strategy of groups that there is not, or that has no groups.
+void check_group_strategy(const Request& request);
 // The plan with as many rounds as make the request fastest.
 [[nodiscard]] Answer with_fastest_rounds(Request request, const Strategy& strategy);
 // A pipeline of groups, with the sums asked for or, for auto, those of the shortest request. Throws

@@ -10,6 +10,7 @@
 #include "planner/lowering.hpp"
 #include "planner/session_memory.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -35,7 +36,7 @@ std::vector<model::Batch> largest_batches(const Plan& plan, const model::Extents
 // asked for, wherever they are; whose rows do not suffice for everybody, so that some wait for
 // nobody; and of several sequences, whose last rows lie scattered.
 std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents& extents) {
-  if (!find_strategy(plan.strategy).parts_rows) return {};
+  if (!parts_rows(plan)) return {};
   constexpr std::int64_t kSteps = 8;  // of lengths up to the number of devices
   const bool generates = plan.model.architecture().generates();
   std::vector<model::Batch> batches;

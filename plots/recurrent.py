@@ -3,6 +3,7 @@
 
 usage: recurrent.py curve.csv STEM      writes STEM.png and STEM.svg
        recurrent.py map.csv STEM
+       recurrent.py rounds.csv STEM
 """
 
 import math
@@ -74,7 +75,33 @@ def strategies(rows):
     return figure
 
 
+def rounds(rows):
+    """Seconds a token of tensor parallelism with a window over those of the best number of rounds."""
+    figure, axes = plt.subplots(figsize=(5.8, 3.8))
+    colours = LinearSegmentedColormap.from_list("faster", ["#e0862d", "#f7f7f7", "#3b75af"])
+    latencies = sorted({float(row["latency_ms"]) for row in rows})
+    disks = sorted({float(row["disk_MBps"]) for row in rows})
+    for row in rows:
+        ratio = float(row["tensor_token_s"]) / float(row["rounds_token_s"])
+        x, y = latencies.index(float(row["latency_ms"])), disks.index(float(row["disk_MBps"]))
+        shade = min(1.0, max(0.0, 0.5 + math.log2(ratio) / 4))
+        axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colours(shade), edgecolor="white"))
+        text = f"{ratio:.2f}\n{float(row['rounds_token_s']):.1f} s, K = {row['rounds']}"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7, color=INK)
+    axes.set_xlim(-0.5, len(latencies) - 0.5)
+    axes.set_ylim(-0.5, len(disks) - 0.5)
+    axes.set_xticks(range(len(latencies)), [f"{latency:g}" for latency in latencies])
+    axes.set_yticks(range(len(disks)), [f"{disk / 1000:g}" for disk in disks])
+    axes.set_xlabel("latency of a message, ms")
+    axes.set_ylabel("disk of each device, GB/s")
+    axes.set_title(f"{rows[0]['model']}: tensor with a window / rounds, seconds a token")
+    figure.tight_layout()
+    return figure
+
+
 def draw(rows):
+    if "rounds_token_s" in rows[0]:
+        return rounds(rows)
     return curve(rows) if "network" in rows[0] else strategies(rows)
 
 

@@ -151,7 +151,10 @@ Answer Answers::found(const Setting& setting) {
     request->rounds = 1;
     if (has_near_groups(*request)) {
       request->groups = "auto";
-      faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+      for (const std::string_view prompts : {std::string_view(), planner::kGalaxyGroups}) {
+        request->group_strategy = prompts;
+        faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
+      }
     }
   }
   if (!setting.strategy->joins()) return best;

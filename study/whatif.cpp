@@ -131,7 +131,8 @@ class Changes {
                              .capacity = plan_->capacity,
                              .profiles = scene.profiles,
                              .release = plan_->release,
-                             .groups = to_text(scene.groups)};
+                             .groups = to_text(scene.groups),
+                             .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy};
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();
@@ -141,7 +142,7 @@ class Changes {
                               ? sums.prompt
                               : sums.prompt + "," + sums.decode;
     }
-    if (strategy.tiles) request.tiles = plan_->tiles;
+    if (strategy.tiles || !request.group_strategy.empty()) request.tiles = plan_->tiles;
     if (streams_ && strategy.streams) request.window.blocks.reset();
     const auto answer = planner::make_plan(request);
     if (const auto* no = std::get_if<planner::Infeasible>(&answer))

@@ -265,7 +265,10 @@ TEST_CASE("exec/runtime: rounds and groups of a pipeline give one device's token
     for (const std::int32_t window : {0, 2}) {
       CAPTURE(groups);
       CAPTURE(window);
-      check(testing::stages_for(t, devices, workload, 1, groups, window), false);
+      for (const char* const prompts : {"", "galaxy"}) {
+        CAPTURE(prompts);
+        check(testing::stages_for(t, devices, workload, 1, groups, window, prompts), false);
+      }
     }
   }
 }

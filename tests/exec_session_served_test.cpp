@@ -157,6 +157,9 @@ TEST_CASE("exec/session: rounds and groups give each request the tokens that it 
             steps);
       check(testing::stages_for(home.model, 3, workload, 1, "device-0,device-2/device-1"), chunk,
             steps);
+      check(testing::stages_for(home.model, 3, workload, 1, "device-0/device-1,device-2", 0,
+                                "galaxy"),
+            chunk, steps);
     }
   }
 }

@@ -64,7 +64,8 @@ inline planner::Plan plan_for(const model::Transformer& transformer, const std::
 // A pipeline of so many rounds, or of groups, through windows of so many blocks (0: none).
 inline planner::Plan stages_for(const model::Transformer& transformer, int count,
                                 const planner::Workload& workload, std::int32_t rounds,
-                                const std::string& groups = "", std::int32_t window = 0) {
+                                const std::string& groups = "", std::int32_t window = 0,
+                                const std::string& group_strategy = "") {
   const model::Cluster star = star_of(count);
   std::vector<model::Device> devices = star.devices();
   for (model::Device& device : devices) device.disk_bandwidth = model::BytesPerSecond{1e9};
@@ -76,7 +77,8 @@ inline planner::Plan stages_for(const model::Transformer& transformer, int count
       .workload = workload,
       .window = {.blocks = window, .retain = 0},
       .rounds = rounds,
-      .groups = groups};
+      .groups = groups,
+      .group_strategy = group_strategy};
   auto plan = planner::make_plan(request);
   if (const auto* infeasible = std::get_if<planner::Infeasible>(&plan))
     throw Error(infeasible->reason);

@@ -89,6 +89,7 @@ TEST_CASE("sim/stages: rounds with windows have the spans of the analytic evalua
 
 TEST_CASE("sim/stages: groups have the spans of the analytic evaluator, to 1e-9") {
   int grouped = 0;
+  int by_rows = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     Dice dice(100 + seed);
@@ -99,11 +100,17 @@ TEST_CASE("sim/stages: groups have the spans of the analytic evaluator, to 1e-9"
     const std::vector<std::string> sums{"star", "ring", "tree,halving", "hierarchical"};
     request.allreduce = sums[static_cast<std::size_t>(dice.in(0, 3))];
     request.window.blocks = dice.in(0, 2);
+    if (dice.in(0, 1) == 0 && request.groups.find(',') != std::string::npos) {
+      request.group_strategy = "galaxy";
+      request.tiles = dice.in(0, 2);
+    }
+    by_rows += request.group_strategy.empty() ? 0 : 1;
     const planner::Plan plan = made(request);
     grouped += planner::has_groups(plan) ? 1 : 0;
     check_alike(plan);
   }
   CHECK(grouped > 25);
+  CHECK(by_rows > 8);
 }
 
 TEST_CASE("sim/stages: samples go round groups when the analytic evaluator says, to 1e-9") {

@@ -174,6 +174,8 @@ TEST_CASE("study/whatif: a plan of groups keeps them, whoever comes or goes") {
   planner::Request request = request_for(home4(), "pipeline");
   request.groups = "desktop,mini-pc/laptop,board";
   request.allreduce = "ring";
+  request.group_strategy = "galaxy";
+  request.tiles = 1;
   const planner::Plan plan = planned(request);
   REQUIRE(planner::group_names(plan) == request.groups);
   const WhatIf answer = asked(plan);
@@ -196,6 +198,8 @@ TEST_CASE("study/whatif: a plan of groups keeps them, whoever comes or goes") {
   changed = request;
   changed.strategy = "local";
   changed.groups.clear();
+  changed.group_strategy.clear();
+  changed.tiles.reset();
   changed.allreduce.reset();
   changed.cluster = first_devices(request.cluster, 1);
   check(Kind::alone, request.cluster.devices()[0].name, changed);

@@ -8,6 +8,7 @@
 #include "model/text_table.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
+#include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -26,6 +27,17 @@ void print_ring(const planner::Plan& plan, const model::Ring& ring, std::ostream
   const std::int64_t samples = planner::samples_in_flight(plan);
   const std::int64_t least = model::least_samples(ring);
   const model::RingBottleneck most = model::ring_bottleneck(ring);
+  if (planner::has_groups(plan)) {
+    const model::Ring lanes = planner::typical_lane_ring(plan);
+    const model::RingBottleneck busiest = model::ring_bottleneck(lanes);
+    out << "\na new token's round takes " << to_text(model::Seconds{model::round_time(ring)})
+        << ", of which " << most.name << " " << to_text(model::Seconds{most.seconds}) << ": with "
+        << samples << " going round at least " << rate_text(model::token_period(ring, samples))
+        << " tokens a second, at most " << rate_text(model::token_period(lanes, samples))
+        << "; never more than " << rate_text(busiest.seconds) << ", as " << busiest.name
+        << " is busy for " << to_text(model::Seconds{busiest.seconds}) << " of it\n";
+    return;
+  }
   out << "\na new token's round takes " << to_text(model::Seconds{model::round_time(ring)})
       << ", of which " << most.name << " " << to_text(model::Seconds{most.seconds}) << ": "
       << rate_text(model::token_period(ring, samples)) << " tokens a second with " << samples
@@ -57,13 +69,16 @@ Json rate_bound_json(const planner::Plan& plan) {
 Json ring_json(const planner::Plan& plan, const model::Ring& ring) {
   const std::int64_t samples = planner::samples_in_flight(plan);
   const model::RingBottleneck most = model::ring_bottleneck(ring);
+  const bool groups = planner::has_groups(plan);
+  const model::Ring lanes = groups ? planner::typical_lane_ring(plan) : ring;
   return {{"samples", samples},
           {"least_samples", model::least_samples(ring)},
           {"round_s", model::round_time(ring)},
           {"bottleneck", most.name},
           {"bottleneck_s", most.seconds},
           {"throughput_tokens_per_s", 1.0 / model::token_period(ring, samples)},
-          {"most_tokens_per_s", 1.0 / most.seconds}};
+          {"throughput_bound_per_s", 1.0 / model::token_period(lanes, samples)},
+          {"most_tokens_per_s", 1.0 / model::ring_bottleneck(lanes).seconds}};
 }
 
 }  // namespace tandem::cli

@@ -49,8 +49,10 @@ std::vector<model::Share> layer_shares(const model::Transformer& transformer,
     for (const model::DeviceIndex device : order) {
       const auto d = static_cast<std::size_t>(device);
       const std::int32_t begin = next;
-      next +=
-          static_cast<std::int32_t>(counts[d] * (round + 1) / rounds - counts[d] * round / rounds);
+      // Fewer than one a round are in the last ones, but the master's, which begins every step.
+      const std::int64_t up = device == master && counts[d] < rounds ? rounds - 1 : 0;
+      next += static_cast<std::int32_t>((counts[d] * (round + 1) + up) / rounds -
+                                        (counts[d] * round + up) / rounds);
       runs[d].push_back({begin, next});
     }
   }

@@ -70,6 +70,12 @@ Range hidden_columns(const model::Transformer& transformer) {
 
 TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
                       model::DeviceIndex from, model::DeviceIndex to, Range rows, TaskIndex after) {
+  return send_hidden(graph, transformer, from, to, rows, {&after, 1});
+}
+
+TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
+                      model::DeviceIndex from, model::DeviceIndex to, Range rows,
+                      std::span<const TaskIndex> after) {
   Task task;
   task.kind = TaskKind::transfer;
   task.lane = model::LaneKind::channel;
@@ -78,7 +84,7 @@ TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transfo
   task.rows = rows;
   task.columns = hidden_columns(transformer);
   task.input = task.output = kHidden;
-  return graph.add(task, {after});
+  return graph.add(task, after);
 }
 
 void declare_buffers(model::TaskGraph& graph, const Plan& plan) {

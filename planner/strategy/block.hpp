@@ -97,6 +97,11 @@ model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& 
                              model::DeviceIndex from, model::DeviceIndex to, model::Range rows,
                              model::TaskIndex after);
 
+// The same after several tasks.
+model::TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transformer,
+                             model::DeviceIndex from, model::DeviceIndex to, model::Range rows,
+                             std::span<const model::TaskIndex> after);
+
 // All columns of the residual stream.
 [[nodiscard]] model::Range hidden_columns(const model::Transformer& transformer);
 

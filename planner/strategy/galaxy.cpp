@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "model/error.hpp"
-#include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/row_group.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/tensor.hpp"
 
@@ -15,243 +14,33 @@ namespace tandem::planner {
 namespace {
 
 using model::DeviceIndex;
-using model::Range;
-using model::Share;
-using model::TaskIndex;
-using model::WeightBlock;
 
-constexpr model::BufferRef kPartial{model::BufferKind::partial, 0};
-
-bool has_rows(const Share& share) { return !share.heads.empty() && !share.columns.empty(); }
-
-class Lowering {
- public:
-  Lowering(const Plan& plan, const model::Batch& batch)
-      : plan_(&plan),
-        graph_(batch),
-        window_(graph_, plan),
-        halves_(parse_allreduce(plan.allreduce.prompt)),
-        ranking_(ranking(plan.layout, std::vector<bool>(plan.devices.size(), true), halves_.depth)),
-        wanted_(wanted_rows(batch, plan.model.architecture().generates())) {
-    std::int32_t owners = 0;
-    for (const DeviceIndex device : ranking_.devices) {
-      devices_.emplace_back(graph_, plan.model, device, &window_);
-      if (has_rows(share(devices_.size() - 1))) ++owners;
-    }
-    part_rows(batch.rows(), owners);
-  }
-  Lowering(const Lowering&) = delete;
-  Lowering& operator=(const Lowering&) = delete;
-
-  model::TaskGraph run() && {
-    declare_buffers(graph_, *plan_);
-    scatter();
-    const auto layers = static_cast<std::int32_t>(plan_->model.layers);
-    for (std::int32_t layer = 0; layer < layers; ++layer) {
-      half(WeightBlock::attention, layer, false);
-      half(WeightBlock::ffn, layer, layer + 1 == layers);
-    }
-    collect();
-    devices_.front().finish(-1);
-    window_.finish();
-    return std::move(graph_);
-  }
-
- private:
-  [[nodiscard]] const Share& share(std::size_t rank) const {
-    return plan_->devices[static_cast<std::size_t>(ranking_.devices[rank])].share;
-  }
-  [[nodiscard]] Range columns(WeightBlock block, std::size_t rank) const {
-    return block == WeightBlock::attention ? share(rank).heads : share(rank).columns;
-  }
-  [[nodiscard]] std::size_t tiles() const {
-    return static_cast<std::size_t>(std::max(plan_->tiles, 1));
-  }
-  [[nodiscard]] bool overlaps() const { return plan_->tiles > 0; }
-  [[nodiscard]] Range rows(std::size_t rank) const {
-    return {tiles_[rank * tiles()].begin, tiles_[(rank + 1) * tiles() - 1].end};
-  }
-
-  void part_rows(std::int32_t total, std::int32_t owners) {
-    const std::vector<std::int32_t> parts = equal_parts(total, owners);
-    std::int32_t begin = 0;
-    std::size_t next = 0;
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-      const std::int32_t size = has_rows(share(rank)) ? parts[next++] : 0;
-      for (const std::int32_t tile : equal_parts(size, static_cast<std::int32_t>(tiles()))) {
-        tiles_.push_back({begin, begin + tile});
-        begin += tile;
-      }
-    }
-  }
-
-  // The residual stream, from one device to another.
-  TaskIndex send(std::size_t from, std::size_t to, Range rows, TaskIndex after) {
-    return send_hidden(graph_, plan_->model, ranking_.devices[from], ranking_.devices[to], rows,
-                       after);
-  }
-
-  // Rank 0 is the master: it embeds, and everyone gets the rows that are its own.
-  void scatter() {
-    const TaskIndex embedded = devices_.front().embed();
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-      stream_.push_back(embedded);
-      if (rank > 0 && !rows(rank).empty()) stream_.back() = send(0, rank, rows(rank), embedded);
-    }
-  }
-
-  void half(WeightBlock block, std::int32_t layer, bool last) {
-    last_.assign(devices_.size(), -1);
-    std::vector<TaskIndex> normed(devices_.size(), -1);
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-      if (!columns(block, rank).empty())
-        devices_[rank].begin_block(block, layer, columns(block, rank));
-      if (rows(rank).empty()) continue;
-      devices_[rank].wait(stream_[rank]);
-      normed[rank] = devices_[rank].norm_rows(block, layer, rows(rank));
-    }
-    gather(block, layer, normed);
-    if (block == WeightBlock::attention) {
-      for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-        if (!share(rank).heads.empty())
-          devices_[rank].attend(layer, {0, graph_.batch().rows()}, share(rank).heads);
-      }
-    }
-    reduce(block, layer, last);
-  }
-
-  [[nodiscard]] Exchange exchange(WeightBlock block, std::int32_t layer, bool reduces,
-                                  std::vector<Range> chunks) {
-    std::vector<Participant> ranks;
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-      const bool computes = !columns(block, rank).empty();
-      ranks.push_back({.device = ranking_.devices[rank],
-                       .contributes = reduces && computes,
-                       .receives = !reduces && computes});
-    }
-    return {graph_,
-            {.master = plan_->master,
-             .layer = layer,
-             .rows = {0, graph_.batch().rows()},
-             .columns = hidden_columns(plan_->model)},
-            std::move(ranks),
-            Cut{.axis = Cut::Axis::rows, .chunks = std::move(chunks)},
-            reduces ? kPartial : devices_.front().normed()};
-  }
-
-  // Everyone's normed rows to all that compute this half, and its first product.
-  void gather(WeightBlock block, std::int32_t layer, const std::vector<TaskIndex>& normed) {
-    Exchange gathering = exchange(block, layer, false, tiles_);
-    for (std::int32_t rank = 0; rank < gathering.size(); ++rank)
-      gathering.give(rank, gathering.part(rank), normed[static_cast<std::size_t>(rank)]);
-    const auto product = [&](std::int32_t rank, Range chunks) {
-      const auto r = static_cast<std::size_t>(rank);
-      devices_[r].wait(gathering.made_by(rank, chunks));
-      return last_[r] = devices_[r].first_product(block, layer, gathering.area(chunks).rows,
-                                                  columns(block, r));
-    };
-    if (overlaps()) {
-      gathering.use_with([&](std::int32_t rank, std::int32_t chunk) {
-        return product(rank, {chunk, chunk + 1});
-      });
-    }
-    halves_.collective->all_gather(gathering, ranking_.topology);
-    if (overlaps()) return gathering.use_all();
-    for (std::int32_t rank = 0; rank < gathering.size(); ++rank) {
-      if (gathering.receives(rank)) product(rank, gathering.all());
-    }
-  }
-
-  // The second product, the sums of its rows to who has them, and the residual add. In the last
-  // half of rows that the result needs.
-  void reduce(WeightBlock block, std::int32_t layer, bool last) {
-    std::vector<Range> chunks = tiles_;
-    if (last) {
-      for (Range& chunk : chunks) chunk = wanted_within(wanted_, chunk);
-    }
-    Exchange summing = exchange(block, layer, true, chunks);
-    std::vector<TaskIndex> whole(devices_.size(), -1);  // without tiles, the product of all rows
-    const Range all =
-        last ? wanted_within(wanted_, {0, graph_.batch().rows()}) : Range{0, graph_.batch().rows()};
-    summing.make_with([&](std::int32_t rank, std::int32_t chunk) {
-      const auto r = static_cast<std::size_t>(rank);
-      const Range rows = chunks[static_cast<std::size_t>(chunk)];
-      if (rows.empty()) return TaskIndex{-1};
-      if (overlaps())
-        return last_[r] = devices_[r].second_product(block, layer, rows, columns(block, r));
-      if (whole[r] < 0)
-        whole[r] = last_[r] = devices_[r].second_product(block, layer, all, columns(block, r));
-      return whole[r];
-    });
-    halves_.collective->reduce_scatter(summing, ranking_.topology);
-    for (std::int32_t rank = 0; rank < summing.size(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      summing.make(rank, summing.part(rank));
-      if (!columns(block, r).empty()) devices_[r].end_block(last_[r]);
-    }
-    for (std::int32_t rank = 0; rank < summing.size(); ++rank)
-      add(block, layer, summing, rank, last);
-  }
-
-  void add(WeightBlock block, std::int32_t layer, const Exchange& summing, std::int32_t rank,
-           bool last) {
-    const auto r = static_cast<std::size_t>(rank);
-    const Range part = summing.part(rank);
-    if (!last) {
-      if (rows(r).empty()) return;
-      stream_[r] = devices_[r].add_rows(block, layer, rows(r), summing.made_by(rank, part));
-      return;
-    }
-    for (std::int32_t chunk = part.begin; chunk < part.end; ++chunk) {
-      const Range wanted = summing.area({chunk, chunk + 1}).rows;
-      if (wanted.empty()) continue;
-      stream_[r] =
-          devices_[r].add_rows(block, layer, wanted, summing.made_by(rank, {chunk, chunk + 1}));
-      result_.push_back({r, wanted, stream_[r]});
-    }
-  }
-
-  // What the result needs, to the master.
-  void collect() {
-    for (const Result& one : result_) {
-      devices_.front().wait(one.rank == 0 ? one.made : send(one.rank, 0, one.rows, one.made));
-    }
-  }
-
-  struct Result {
-    std::size_t rank;
-    Range rows;
-    TaskIndex made;
-  };
-
-  const Plan* plan_;
-  model::TaskGraph graph_;
-  WindowTasks window_;
-  Allreduce halves_;
-  Ranking ranking_;
-  std::vector<bool> wanted_;          // by row
-  std::vector<DeviceTasks> devices_;  // by rank, as all that follows
-  std::vector<Range> tiles_;          // of rank 0, then of rank 1
-  std::vector<TaskIndex> stream_;     // that wrote the rank's own rows of hidden
-  std::vector<TaskIndex> last_;       // product of this half
-  std::vector<Result> result_;
-};
+std::vector<DeviceIndex> everybody(const Plan& plan) {
+  std::vector<DeviceIndex> devices(plan.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   if (!is_prompt(batch)) return tensor_strategy().tasks(plan, batch);
-  return Lowering(plan, batch).run();
+  model::TaskGraph graph(batch);
+  WindowTasks window(graph, plan);
+  DeviceTasks master(graph, plan.model, plan.master, &window);
+  RowGroup group(graph, plan, window, everybody(plan),
+                 wanted_rows(batch, plan.model.architecture().generates()));
+  declare_buffers(graph, plan);
+  group.scatter(master.embed());
+  group.compute({0, static_cast<std::int32_t>(plan.model.layers)});
+  master.wait(group.collect());
+  master.finish(-1);
+  window.finish();
+  return graph;
 }
 
 void check(const Plan& plan) {
   check_master_ends(plan);
-  std::vector<DeviceIndex> devices(plan.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
-  check_cover(plan, devices);
-  if (std::ranges::none_of(plan.devices, [](const DevicePlan& d) { return has_rows(d.share); })) {
-    throw Error(
-        "plan: no device holds both heads and FFN columns: expected at least one, which rows are "
-        "shared out to with strategy 'galaxy'; make the plan again with `tandem plan`");
-  }
+  check_cover(plan, everybody(plan));
+  check_rows(plan, everybody(plan));
 }
 
 }  // namespace

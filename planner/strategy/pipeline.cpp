@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "model/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/group.hpp"
+#include "planner/strategy/row_group.hpp"
+#include "planner/strategy/rows.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
@@ -17,8 +20,24 @@ using model::TaskIndex;
 
 // The residual stream of all rows.
 TaskIndex send(model::TaskGraph& graph, const Plan& plan, DeviceIndex from, DeviceIndex to,
-               TaskIndex after) {
+               const std::vector<TaskIndex>& after) {
   return send_hidden(graph, plan.model, from, to, {0, graph.batch().rows()}, after);
+}
+
+// What the stage's root has the residual stream after, which it had after `ready` before.
+std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
+                               const Stage& stage, TaskIndex ready) {
+  if (parts_rows(plan) && stage.devices.size() > 1 && is_prompt(graph.batch())) {
+    // The next stage, or the master's finish, is given all rows, as by a device alone.
+    RowGroup group(graph, plan, window, stage.devices,
+                   std::vector<bool>(static_cast<std::size_t>(graph.batch().rows()), true));
+    group.scatter(ready);
+    group.compute(stage.layers);
+    return group.collect();
+  }
+  DeviceGroup group(graph, plan, window, stage.root, stage.devices);
+  group.receive(ready);
+  return {group.compute(stage.layers)};
 }
 
 // Loads are in the order of steps, the head's last, so that a master's lane that takes up another
@@ -33,20 +52,21 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceIndex at = plan.master;
-  TaskIndex last = DeviceTasks(graph, plan.model, at, &window).embed();
+  std::vector<TaskIndex> last{DeviceTasks(graph, plan.model, at, &window).embed()};
   for (const Stage& stage : stages(plan)) {
-    if (stage.root != at) last = send(graph, plan, at, stage.root, last);
+    if (stage.root != at) last = {send(graph, plan, at, stage.root, last)};
     at = stage.root;
-    DeviceGroup group(graph, plan, window, stage.root, stage.devices);
-    group.receive(last);
-    last = group.compute(stage.layers);
+    require(last.size() == 1, "pipeline: a stage begins with one message, or the embedding");
+    last = compute(graph, plan, window, stage, last.front());
   }
   if (at != plan.master) {
-    last = send(graph, plan, at, plan.master, last);
+    last = {send(graph, plan, at, plan.master, last)};
     // In further rounds the master computes between, so a step's finish would not be all.
     if (!streams(plan) && !has_rounds(plan)) graph.begin_finish();
   }
-  DeviceTasks(graph, plan.model, plan.master, &window).finish(last);
+  DeviceTasks master(graph, plan.model, plan.master, &window);
+  if (last.size() > 1) master.wait(last);
+  master.finish(last.size() > 1 ? -1 : last.front());
   window.finish();
   return graph;
 }
@@ -54,6 +74,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
 void check(const Plan& plan) {
   check_master_ends(plan);
   check_stages(plan);
+  for (const Stage& stage : stages(plan)) {
+    if (parts_rows(plan) && stage.devices.size() > 1) check_rows(plan, stage.devices);
+  }
   const model::LayerRuns& layers = plan.devices[static_cast<std::size_t>(plan.master)].share.layers;
   if (layers.empty() || layers.first() == 0) return;
   fail_share(plan, plan.master,

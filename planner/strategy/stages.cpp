@@ -74,6 +74,14 @@ bool joins(const Plan& plan) {
   return strategy.joins() || (strategy.splits_layers && has_groups(plan));
 }
 
+bool parts_rows(const Plan& plan) {
+  return find_strategy(plan.strategy).parts_rows || plan.group_strategy == kGalaxyGroups;
+}
+
+bool has_tiles(const Plan& plan) {
+  return find_strategy(plan.strategy).tiles || plan.group_strategy == kGalaxyGroups;
+}
+
 void check_stages(const Plan& plan) {
   std::int32_t next = 0;
   for (const Stage& stage : stages(plan)) {

@@ -36,6 +36,12 @@ struct Stage {
 // Whether the plan has an all-reduce and a layout: by its strategy, or for groups.
 [[nodiscard]] bool joins(const Plan& plan);
 
+// Whether a step's rows are parted, so that which messages there are depends on the rows: by the
+// plan's strategy, or that of its groups.
+[[nodiscard]] bool parts_rows(const Plan& plan);
+// Whether Plan::tiles applies.
+[[nodiscard]] bool has_tiles(const Plan& plan);
+
 // Throws Error unless stages follow one another over all layers, and the devices of each share all
 // heads and columns.
 void check_stages(const Plan& plan);
