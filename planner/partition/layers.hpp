@@ -17,7 +17,8 @@ namespace tandem::planner {
 
 // Shares of `counts` (layers by DeviceIndex): devices follow one another in `order`, with all heads
 // and columns of their layers, `rounds` times, each with as equal a part of its layers in each
-// round as whole numbers allow, the master one in the first; the master holds embedding and head besides.
+// round as whole numbers allow, the master with one in the first; the master holds embedding and
+// head besides.
 [[nodiscard]] std::vector<model::Share> layer_shares(const model::Transformer& transformer,
                                                      std::span<const model::DeviceIndex> order,
                                                      model::DeviceIndex master,
