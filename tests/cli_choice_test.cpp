@@ -182,3 +182,36 @@ TEST_CASE("cli/choice: a pipeline of groups tells of no bound, one without of bo
     }
   }
 }
+
+TEST_CASE("cli/choice: groups compute prompts as tensor or galaxy does, and a rate has two sides") {
+  const Kitchen bench;
+  const auto planned = [&](const Words& more) {
+    Words words{"plan",       "--model",  "gpt2-l",          "--platform", "home4",
+                "--strategy", "pipeline", "--prompt-tokens", "8",          "--new-tokens",
+                "4",          "--out",    "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Words groups{"--groups", "desktop,laptop/mini-pc,board", "--samples", "4"};
+  Words galaxy = groups;
+  galaxy.insert(galaxy.end(), {"--group-strategy", "galaxy", "--tiles", "2"});
+  bench.must(planned(groups));
+  CHECK(!contains(bench.read("m.json"), "group_strategy"));
+  CHECK(contains(bench.good(planned(galaxy)), "never more than"));
+  const Json plan = Json::parse(bench.read("m.json"));
+  CHECK(plan.at("group_strategy") == "galaxy");
+  CHECK(plan.at("tiles") == 2);
+  bench.must({"simulate", "m.json", "--samples", "4", "--quiet"});
+  galaxy.emplace_back("--json");
+  const Json rate = Json::parse(bench.good(planned(galaxy))).at("recurrent");
+  CHECK(rate.at("throughput_tokens_per_s").get<double>() <=
+        rate.at("throughput_bound_per_s").get<double>() * (1 + 1e-9));
+  CHECK(bench.run(planned({"--group-strategy", "galaxy"})).code == 2);
+  Words tiles = groups;
+  tiles.insert(tiles.end(), {"--tiles", "2"});
+  CHECK(bench.run(planned(tiles)).code == 2);
+  Json bad = plan;
+  bad["group_strategy"] = "sp";
+  bench.write("bad.json", bad.dump());
+  CHECK(contains(bench.run({"simulate", "bad.json"}).err, "group strategy 'sp'"));
+}
