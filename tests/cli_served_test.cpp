@@ -308,8 +308,12 @@ TEST_CASE("cli/served: chunks of the length that is predicted to be best") {
 
 TEST_CASE("cli/served: samples and chunks go round several times, and alone through the devices") {
   const Counter bench;
+  Json config = Json::parse(bench.read("tiny.json"));
+  config["num_hidden_layers"] = 6;
+  bench.write("deep.json", config.dump());
+  bench.must({"model", "random", "--config", "deep.json", "--out", "deep", "--quiet"});
   const auto served = [&](const Words& more) {
-    Words words{"plan",       "--platform",   "pair.xml",  "--model",     "tiny",
+    Words words{"plan",       "--platform",   "pair.xml",  "--model",     "deep",
                 "--strategy", "pipeline",     "--samples", "3",           "--chunk",
                 "2",          "--quiet",      "--out",     "served.json", "--prompt-tokens",
                 "5",          "--new-tokens", "4"};
@@ -325,9 +329,10 @@ TEST_CASE("cli/served: samples and chunks go round several times, and alone thro
     CHECK(plan["devices"][0]["layers"][0].is_array() == (rounds[0] == '2'));
     CHECK((plan["capacity"]["steps"].get<int>() == 1) == (rounds[0] == '2'));
     bench.must(simulate({"--samples", "3", "--chunk", "2", "--quiet", "--out", "predicted.json"}));
-    static_cast<void>(bench.good(
-        run({"--samples", "3", "--chunk", "2", "--prompt-ids", "five.ids", "--new-tokens", "4",
-             "--ignore-eos", "--quiet", "--out", "measured.json"})));
+    Words words = run({"--samples", "3", "--chunk", "2", "--prompt-ids", "five.ids", "--new-tokens",
+                       "4", "--ignore-eos", "--quiet", "--out", "measured.json"});
+    words[3] = "deep";
+    static_cast<void>(bench.good(words));
     const Json predicted = bench.result("predicted.json");
     const Json measured = bench.result("measured.json");
     REQUIRE(measured["requests"].size() == 3);
