@@ -313,10 +313,10 @@ TEST_CASE("cli/served: samples and chunks go round several times, and alone thro
   bench.write("deep.json", config.dump());
   bench.must({"model", "random", "--config", "deep.json", "--out", "deep", "--quiet"});
   const auto served = [&](const Words& more) {
-    Words words{"plan",       "--platform",   "pair.xml",  "--model",     "deep",
-                "--strategy", "pipeline",     "--samples", "3",           "--chunk",
-                "2",          "--quiet",      "--out",     "served.json", "--prompt-tokens",
-                "5",          "--new-tokens", "4"};
+    Words words{"plan",        "--platform",      "pair.xml",    "--model",      "deep",
+                "--strategy",  "pipeline",        "--partition", "equal",        "--samples",
+                "3",           "--chunk",         "2",           "--quiet",      "--out",
+                "served.json", "--prompt-tokens", "5",           "--new-tokens", "4"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
