@@ -201,7 +201,7 @@ TEST_CASE("cli/choice: groups compute prompts as tensor or galaxy does, and a ra
   const Json plan = Json::parse(bench.read("m.json"));
   CHECK(plan.at("group_strategy") == "galaxy");
   CHECK(plan.at("tiles") == 2);
-  bench.must({"simulate", "m.json", "--samples", "4", "--quiet"});
+  bench.must({"simulate", "m.json", "--samples", "4", "--quiet", "--out", "r.json"});
   galaxy.emplace_back("--json");
   const Json rate = Json::parse(bench.good(planned(galaxy))).at("recurrent");
   CHECK(rate.at("throughput_tokens_per_s").get<double>() <=
