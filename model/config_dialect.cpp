@@ -61,6 +61,14 @@ constexpr Dialect gemma3_dialect() {
   return dialect;
 }
 
+constexpr Dialect ministral3_dialect() {
+  Dialect dialect = llama_dialect("ministral3", Family::llama, "Ministral3ForCausalLM");
+  dialect.default_epsilon = 1e-5;
+  dialect.default_kv_heads = 8;
+  dialect.default_head_dim = 128;
+  return dialect;
+}
+
 constexpr Dialect phi3_dialect() {
   Dialect dialect = llama_dialect("phi3", Family::phi3, "Phi3ForCausalLM");
   dialect.default_epsilon = 1e-5;
@@ -108,7 +116,7 @@ constexpr Dialect kDialects[] = {
     qwen_dialect("qwen3", Family::qwen3, "Qwen3ForCausalLM", 128),
     gemma_dialect("gemma2", Family::gemma2, "Gemma2ForCausalLM", 10000.0),
     gemma3_dialect(),
-    with_kv_heads(llama_dialect("ministral3", Family::llama, "Ministral3ForCausalLM"), 8),
+    ministral3_dialect(),
     phi3_dialect(),
     llama_dialect("granite", Family::granite, "GraniteForCausalLM"),
     smollm3_dialect(),

@@ -98,6 +98,12 @@ bool caps_context(Family family) { return family == Family::llama || family == F
 // Those whose config.json says how positions are rotated.
 bool is_rotary(Family family) { return !architecture_of(family).learned(); }
 
+// Mistral's and Phi 3's classes have their window whatever use_sliding_window says.
+bool asks_to_slide(const Dialect& dialect) {
+  return dialect.family != Family::phi3 && dialect.model_type != "mistral" &&
+         dialect.model_type != "ministral3";
+}
+
 // Attention within a window is full attention up to there.
 void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   // Llama 1's oldest files have the second name only.
@@ -108,8 +114,7 @@ void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t)
   if (const auto shorter = optional_size(root, "max_sequence_length"))
     t.max_context = std::min(t.max_context, *shorter);
   if (!caps_context(dialect.family)) return;
-  // Mistral's class does not ask use_sliding_window.
-  if (!flag(root, "use_sliding_window", true) && dialect.model_type != "mistral") return;
+  if (!flag(root, "use_sliding_window", true) && asks_to_slide(dialect)) return;
   constexpr std::int64_t kWindowOfMistral = 4096;  // where its files say nothing
   if (const auto window = root.find("sliding_window")) {
     t.max_context = std::min(t.max_context, window->integer(1, kMaxSize));
@@ -333,7 +338,7 @@ Transformer parse_config_json(std::string_view text, std::string_view source) {
     if (t.eos_tokens.size() > inner.eos_tokens.size() && !inner.eos_tokens.empty())
       t.eos_tokens = inner.eos_tokens;
     if (const auto tied = file.find("tie_word_embeddings");
-        tied && root.find("tie_word_embeddings") && tied->boolean() != t.tied_embeddings)
+        tied && tied->boolean() != t.tied_embeddings)
       tied->fail(t.tied_embeddings ? "true, as text_config has it"
                                    : "false, as text_config has it");
   }

@@ -223,6 +223,9 @@ void read_rope(const JsonValue& root, const Dialect& dialect, Transformer& t) {
   const std::optional<JsonValue> newer = root.find("rope_parameters");
   if (older && newer) newer->fail("none beside rope_scaling");
   const std::optional<JsonValue> scaling = newer ? newer : older;
+  // Where it is absent, the class rotates by a YaRN of its own.
+  if (!scaling && dialect.model_type == "ministral3")
+    root.at("rope_parameters").fail("an object that says how positions are rotated");
   read_partial(root, scaling, dialect, t);
   if (!scaling) return;
   if (const auto inner = scaling->find("rope_theta")) {

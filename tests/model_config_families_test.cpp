@@ -140,3 +140,36 @@ TEST_CASE("model/config_json: what may change a model that also sees is refused 
       "tie_word_embeddings"));
   CHECK(contains(message(with(kMistral, "\"ministral3\"", "\"mistral\"")), "llama_4_scaling_beta"));
 }
+
+TEST_CASE(
+    "model/config_json: what a family's files leave out is what its class takes for granted") {
+  const std::string sizes = R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
+      "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 128)";
+  const auto of = [&](const std::string& more) {
+    return parse_config_json("{" + sizes + ", " + more + "}", "x.json");
+  };
+  const std::string ministral = R"("model_type": "ministral3", "num_key_value_heads": 2)";
+  const Transformer t = of(ministral + R"(, "rope_parameters": {"rope_theta": 1e6})");
+  CHECK(t.head_dim == 128);
+  CHECK(t.norm_epsilon == 1e-5);
+  CHECK(contains(error_of([&] { (void)of(ministral); }), "rope_parameters"));
+  CHECK(contains(error_of([&] { (void)of(ministral + R"(, "rope_parameters": null)"); }),
+                 "rope_parameters"));
+  // These classes do not ask use_sliding_window.
+  const std::string window = R"(, "use_sliding_window": false, "sliding_window": 8)";
+  CHECK(of(R"("model_type": "phi3")" + window).max_context == 8);
+  CHECK(of(ministral + R"(, "rope_parameters": {"rope_theta": 1e6})" + window).max_context == 8);
+  CHECK(of(R"("model_type": "llama")" + window).max_context == 128);
+}
+
+TEST_CASE("model/config_json: a head that is tied outside of text_config alone is refused") {
+  const std::string inner = ", \"tie_word_embeddings\": false";
+  const std::string outer = "\"vision_feature_layer\": -1, \"tie_word_embeddings\": ";
+  const auto message = [&](const std::string& tied) {
+    const std::string text =
+        with(with(kMistral, inner, ""), "\"vision_feature_layer\": -1", outer + tied);
+    return error_of([&] { (void)parse_config_json(text, "x.json"); });
+  };
+  CHECK(contains(message("true"), "tie_word_embeddings"));
+  CHECK(message("false").empty());
+}
