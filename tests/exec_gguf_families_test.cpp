@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "block_support.hpp"
+#include "exec/gguf/gguf_file.hpp"
+#include "exec/gguf/gguf_geometry.hpp"
 #include "exec/gguf/model_conversion.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/random.hpp"
@@ -142,6 +144,48 @@ TEST_CASE("exec/gguf families: what GGUF cannot say of a family is refused, and 
               one.expected));
     CHECK_FALSE(fs::exists(file));
   }
+}
+
+// Keys of a file of `arch`, and a table of tokens.
+Transformer geometry(const std::string& arch, const std::vector<std::string>& more) {
+  using namespace testing;
+  GgufParts parts{
+      .entries = {entry("general.architecture", arch), entry(arch + ".block_count", 7U),
+                  entry(arch + ".context_length", 64U), entry(arch + ".embedding_length", 8U),
+                  entry(arch + ".feed_forward_length", 12U),
+                  entry(arch + ".attention.head_count", 2U),
+                  real_entry(arch + ".attention.layer_norm_rms_epsilon", 1e-5F)},
+      .tensors = {tensor_entry("token_embd.weight", {8, 5}, 0, 0)},
+      .data = 160};
+  for (const std::string& one : more) parts.entries.push_back(one);
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "small.gguf";
+  write_text(path, parts.text());
+  return gguf_geometry(GgufFile(path));
+}
+
+TEST_CASE("exec/gguf families: keys that are absent or switch say what they say in llama.cpp") {
+  using namespace testing;
+  // Granite's positions are rotated or not by this key; other families' are, whatever it says.
+  const auto finetuned = [](const std::string& arch, std::uint8_t value) {
+    return std::vector{real_entry(arch + ".logit_scale", 1.0F),
+                       entry(arch + ".rope.scaling.finetuned", 7, raw(value))};
+  };
+  CHECK(has(error_of([&] { (void)geometry("granite", finetuned("granite", 0)); }),
+            "granite.rope.scaling.finetuned is false, expected true"));
+  CHECK(geometry("granite", finetuned("granite", 1)).layers == 7);
+  CHECK(geometry("llama", finetuned("llama", 0)).layers == 7);
+
+  CHECK(geometry("gemma2", {}).window == 4096);
+  CHECK(has(error_of([] { (void)geometry("gemma3", {}); }),
+            "gemma3.attention.sliding_window is missing"));
+
+  const std::vector<std::string> yarn{entry("mistral3.rope.scaling.type", "yarn"),
+                                      real_entry("mistral3.rope.scaling.factor", 16.0F)};
+  std::vector<std::string> alike = yarn;
+  alike.push_back(real_entry("mistral3.rope.scaling.yarn_log_multiplier", 1.0F));
+  CHECK(geometry("mistral3", alike).rope_scaling->attention_factor == 1.0F);
+  CHECK(geometry("mistral3", yarn).rope_scaling->attention_factor == doctest::Approx(1.2772589));
 }
 
 }  // namespace

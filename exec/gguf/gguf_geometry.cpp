@@ -245,8 +245,11 @@ class Reader {
 
   // Gemma's: every so-many-th layer attends to everything, the others within a window.
   void read_windows() {
+    // Only gemma2's files may leave it out.
     constexpr std::int64_t kWindow = 4096;
-    t_.window = optional_size("attention.sliding_window").value_or(kWindow);
+    t_.window = t_.family == Family::gemma2
+                    ? optional_size("attention.sliding_window").value_or(kWindow)
+                    : size("attention.sliding_window");
     const std::int64_t every =
         optional_size("attention.sliding_window_pattern").value_or(gguf_window_period(t_.family));
     t_.windowed = gguf_windowed(t_.layers, every);
@@ -262,6 +265,9 @@ class Reader {
 
   void read_rope() {
     t_.rope_theta = positive_or("rope.freq_base", 10000.0);
+    // In granite's files it says whether positions are rotated at all, elsewhere nothing.
+    if (t_.family == Family::granite)
+      expect("rope.scaling.finetuned", 1, "true: granite without positions is not supported");
     static_cast<void>(file_.find(key("rope.scaling.finetuned")));
     if (t_.family == Family::phi3) return read_long_factors();
     if (file_.text(key("rope.scaling.type")).value_or("") == "yarn") return read_yarn();
@@ -294,6 +300,9 @@ class Reader {
     if (arch_ == kMistral3) {
       scaling.fast_turns = positive_or("rope.scaling.yarn_beta_fast", scaling.fast_turns);
       scaling.slow_turns = positive_or("rope.scaling.yarn_beta_slow", scaling.slow_turns);
+      // Without it cosines grow as in other files.
+      if (file_.find(key("rope.scaling.yarn_log_multiplier")) == nullptr)
+        scaling.attention_factor = static_cast<float>(gguf_yarn_growth(scaling.factor));
       expect("rope.scaling.yarn_log_multiplier", 1, "1: other growths are not supported");
       expect("rope.scaling.attn_factor", 1, "1: other growths are not supported");
       if (file_.find(key("attention.temperature_scale")) != nullptr)
