@@ -29,7 +29,7 @@ SYSTEMS = {
     "galaxy": ["--strategy", "galaxy", "--partition", "galaxy", "--allreduce", "ring", "--tiles", 1],
     "untiled": ["--strategy", "galaxy", "--partition", "galaxy", "--allreduce", "ring", "--tiles", 0],
     "tensor": ["--strategy", "tensor", "--partition", "equal", "--allreduce", "ring"],
-    "sp": ["--strategy", "sp", "--partition", "equal", "--allreduce", "ring"],
+    "sp": ["--strategy", "sp", "--allreduce", "ring"],
 }
 MAP_ROWS = [16, 64, 128, 284, 512]
 MAP_MBPS = [25, 125, 500, 1000, 10000]
@@ -55,7 +55,7 @@ class Galaxy(Geometries):
         if not paths["predicted.json"].exists():
             paths["xml"].write_text(xml)
             self.call("plan", "--platform", paths["xml"], "--model", self.weights(model), "--profile", self.profile(model),
-                      "--prompt-tokens", rows, "--new-tokens", int(generates), *how, "--out", plan, "--quiet")
+                      "--prompt-tokens", rows, *(["--new-tokens", 1] if generates else []), *how, "--out", plan, "--quiet")
             self.call("simulate", plan, "--evaluator", evaluator, "--trace", self.folder / "trace.json", "--out",
                       paths["predicted.json"], "--quiet")
         if measures and not paths["measured.json"].exists():
