@@ -4,12 +4,12 @@
     recurrent.py --tandem build/release/bin/tandem --folder out/recurrent curve [--rounds 3]
     recurrent.py --tandem build/release/bin/tandem --folder out/recurrent map [--points]
     recurrent.py --tandem build/release/bin/tandem --folder out/recurrent thesis
-    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds
+    recurrent.py --tandem build/release/bin/tandem --folder out/recurrent rounds [--points]
 
 curve: 1 to 12 samples on three emulated devices of two networks, predicted and measured. map: four devices, pipelines, with a
 step for each sample or with shared ones, against tensor over latency and samples, predicted, with --points also measured at some. thesis:
 GPT-2 and NanoLlama split as MDI-LLM did, with caches, on one to three devices. rounds: a 70B on four devices that hold two thirds of it, going
-round several times against tensor with a window, over latency and disks, predicted. Each writes FOLDER/NAME.csv; plots/recurrent.py
+round several times against tensor with a window, over latency and disks, predicted; with --points GPT-2 so, measured too. Each writes FOLDER/NAME.csv; plots/recurrent.py
 draws all but thesis. Measured runs want a quiet machine. Models have random weights of a geometry in scenarios/models.
 """
 
@@ -44,7 +44,10 @@ ROUNDS_DEVICE = '''    <host id="device-{i}" speed="{speed}" core="4">
 '''
 ROUNDS_LINK = '    <link id="to-{i}" bandwidth="1Gbps" latency="{latency:g}ms" sharing_policy="SPLITDUPLEX"/>\n'
 ROUNDS_ROUTE = '    <route src="device-{i}" dst="switch"><link_ctn id="to-{i}" direction="UP"/></route>\n'
-ROUNDS_PAPER = {"speed": "20Gf", "memory": "6GiB", "memory_bandwidth": "10GBps", "slowdown": 1}
+ROUNDS_NOMINAL = {"speed": "20Gf", "memory_bandwidth": "10GBps", "slowdown": 1}
+ROUNDS_EMULATED = {"speed": "12Gf", "memory_bandwidth": "3.75GBps", "slowdown": 4}
+ROUNDS_MEMORY = ["270MiB", "85MiB", "85MiB", "85MiB"]  # embedding and head are at the first
+ROUNDS_POINTS = [(0.1, 400), (10, 400)]
 ROUNDS_WAYS = {"once": ["pipeline"], "rounds": ["pipeline", "--rounds", "auto"], "tensor": ["tensor"]}
 THESIS = {"gpt2": [[12], [5, 7], [2, 5, 5]], "nanollama-304m": [[12], [5, 7], [2, 5, 5]]}  # blocks by device
 
@@ -155,8 +158,8 @@ def thesis(bench, arguments):
     bench.write("thesis", rows)
 
 
-def rounds_platform(latency, disk, of):
-    devices, links, routes = ("".join(text.format(i=i + 1, latency=latency / 2, disk=disk, **of) for i in range(4))
+def rounds_platform(latency, disk, memory, of):
+    devices, links, routes = ("".join(text.format(i=i + 1, latency=latency / 2, disk=disk, memory=memory[i], **of) for i in range(4))
                               for text in (ROUNDS_DEVICE, ROUNDS_LINK, ROUNDS_ROUTE))
     return ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
             f'<platform version="4.1">\n  <zone id="rounds" routing="DijkstraCache">\n{devices}    <router id="switch"/>\n'
@@ -192,7 +195,7 @@ def rounds_map(bench, _):
                 # All devices are alike: equal heads are the best shares of tensor, which are long to search for.
                 more = ["--partition", "equal"] if way == "tensor" else []
                 plan, seconds = rounds_plan(
-                    bench, f"rounds-{way}-{latency}-{disk}", rounds_platform(latency, disk, ROUNDS_PAPER),
+                    bench, f"rounds-{way}-{latency}-{disk}", rounds_platform(latency, disk, 4 * ["6GiB"], ROUNDS_NOMINAL),
                     SCENARIOS / f"{ROUNDS_MODEL}.json", [*words, *more],
                     ["--dtype", "q4_0", "--prompt-tokens", ROUNDS_PROMPT, "--new-tokens", ROUNDS_NEW])
                 row[f"{way}_token_s"] = f"{seconds:.6g}"
@@ -201,6 +204,35 @@ def rounds_map(bench, _):
             print(row, flush=True)
             rows.append(row)
     bench.write("rounds", rows)
+
+
+def rounds_points(bench, arguments):
+    """GPT-2 in memory that holds a part of it, as streamed by emulated devices."""
+    rows = []
+    for latency, disk in ROUNDS_POINTS:
+        for way, words in ROUNDS_WAYS.items():
+            plan, seconds = rounds_plan(
+                bench, f"point-{way}-{latency}-{disk}", rounds_platform(latency, disk, ROUNDS_MEMORY, ROUNDS_EMULATED), bench.weights(MODEL),
+                words, ["--profile", bench.profile(MODEL), "--prompt-tokens", PROMPT, "--new-tokens", NEW])
+            out, measured = plan.with_suffix(".measured.json"), []
+            for _ in range(arguments.rounds):
+                bench.call("run", plan, "--weights", bench.weights(MODEL), "--emulate", "--allow-drift", "--ignore-eos",
+                           "--cache", bench.folder / "cache", "--prompt-ids", bench.prompt(), "--new-tokens", NEW,
+                           "--out", out, "--quiet")
+                measured.append(a_token(json.loads(out.read_text())))
+            real = statistics.median(measured)
+            print(f"{way:6s} {latency:g} ms {disk:g} MB/s  {1e3 * seconds:.1f} {1e3 * real:.1f} ms a token  "
+                  f"{100 * (seconds / real - 1):+.1f}%  rounds {round_count(plan)}", flush=True)
+            rows.append({"latency_ms": latency, "disk_MBps": disk, "way": way, "rounds": round_count(plan),
+                         "predicted_s": f"{seconds:.6g}", "measured_s": f"{real:.6g}"})
+    bench.write("rounds-points", rows)
+
+
+def rounds_command(bench, arguments):
+    if arguments.points:
+        rounds_points(bench, arguments)
+    else:
+        rounds_map(bench, arguments)
 
 
 def main():
@@ -215,7 +247,7 @@ def main():
     parser.add_argument("what", choices=("curve", "map", "thesis", "rounds"))
     arguments = parser.parse_args()
     bench = Recurrent(arguments.tandem, arguments.folder, arguments.seconds)
-    {"curve": curve, "map": strategy_map, "thesis": thesis, "rounds": rounds_map}[arguments.what](bench, arguments)
+    {"curve": curve, "map": strategy_map, "thesis": thesis, "rounds": rounds_command}[arguments.what](bench, arguments)
 
 
 if __name__ == "__main__":
