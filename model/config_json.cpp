@@ -11,6 +11,7 @@
 #include "model/config_rope.hpp"
 #include "model/config_traits.hpp"
 #include "model/json_value.hpp"
+#include "model/limits.hpp"
 #include "model/plain_text.hpp"
 #include "model/transformer.hpp"
 
@@ -124,7 +125,7 @@ void read_context(const JsonValue& root, const Dialect& dialect, Transformer& t)
 }
 
 void read_sizes(const JsonValue& root, const Dialect& dialect, Transformer& t) {
-  t.layers = size_field(root, dialect.layers);
+  t.layers = root.at(dialect.layers).integer(1, limits::kLayers);
   t.hidden = size_field(root, dialect.hidden);
   t.heads = size_or(root, dialect.heads, dialect.default_heads);
   t.kv_heads = heads_that_hold_keys(root, dialect, t.heads);

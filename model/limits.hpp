@@ -10,6 +10,7 @@
 namespace tandem::model::limits {
 
 inline constexpr std::size_t kDevices = 4096;
+inline constexpr std::int64_t kLayers = 100000;   // of a model; each is looked at by itself
 inline constexpr std::size_t kNetwork = 100000;   // routers, links, routes
 inline constexpr std::size_t kHops = 1000;        // links of one route
 inline constexpr std::size_t kChanges = 10000;    // of one device or link, during a run

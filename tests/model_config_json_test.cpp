@@ -204,8 +204,9 @@ TEST_CASE("model/config_json: every wrong field costs one line that names it") {
       {R"(, "bos_token_id": 1.5)", "'bos_token_id' is 1.5"},
       {R"(, "sliding_window": 0)", "'sliding_window' is 0"},
       {R"(, "hidden_size": 2147483632, "intermediate_size": 2147483647,
-            "num_hidden_layers": 2147483647)",
+            "num_hidden_layers": 100000)",
        "the number of parameters"},
+      {R"(, "num_hidden_layers": 100001)", "'num_hidden_layers' is 100001"},
   };
   for (const auto& row : wrong) {
     const std::string extra = row.first;

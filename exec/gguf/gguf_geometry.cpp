@@ -11,6 +11,7 @@
 #include "exec/kernels/rope.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "model/error.hpp"
+#include "model/limits.hpp"
 #include "model/plain_text.hpp"
 
 namespace tandem::exec {
@@ -144,7 +145,7 @@ class Reader {
   }
 
   void read_sizes() {
-    t_.layers = size("block_count");
+    t_.layers = needed("block_count", file_.integer(key("block_count"), 1, model::limits::kLayers));
     t_.hidden = size("embedding_length");
     t_.heads = needed("attention.head_count", optional_size_of_layers("attention.head_count"));
     t_.kv_heads = optional_size_of_layers("attention.head_count_kv").value_or(t_.heads);
