@@ -82,6 +82,7 @@ Syntax syntax() {
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           kCacheSizeFlag,
           kVerifyFlag,
+          {"map", "", "alone: use weights where their file has them; starts sooner, tokens slower"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
           {"out", "FILE", "result as JSON"},
@@ -117,6 +118,8 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
                   " working devices; give '--hosts FILE' or '--emulate'");
     if (others == 0) options.refuse({"hosts"}, "as the plan's master works alone");
   }
+  if (mode.emulate || mode.hosts)
+    options.refuse({"map"}, "with '--emulate' or '--hosts': it is for a machine that works alone");
   if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!mode.emulate) {
     options.refuse({"pace", "dilate", "max-drift", "allow-drift"}, "without '--emulate'");
@@ -286,6 +289,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   run.verify = options.has(kVerifyFlag.name);
+  run.map = options.has("map");
   run.ignore_eos = options.has("ignore-eos");
   if (job.served) {
     run.serve = exec::ServeOptions{.requests = job.served->requests,

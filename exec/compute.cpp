@@ -167,6 +167,7 @@ void Compute::pretend(std::int32_t sequence, std::int32_t positions) {
 
 void Compute::execute(const model::Batch& batch, const model::Task& task) {
   state_->execute(batch, task);
+  state_->shard.check();
 }
 
 std::span<const float> Compute::logits() const {

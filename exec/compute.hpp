@@ -74,8 +74,8 @@ class Compute {
   void pretend(std::int32_t sequence, std::int32_t positions);
 
   // Executes a cpu-lane task other than `sample`, of the step that began. Throws Error if it needs
-  // weights that the shard lacks, logic_error for other lanes and kinds, and for keys and values of
-  // positions that the cache has not.
+  // weights that the shard lacks, or a mapped file has changed (Shard::check), logic_error for
+  // other lanes and kinds, and for keys and values of positions that the cache has not.
   void execute(const model::Batch& batch, const model::Task& task);
 
   // Logits of the last executed lm_head's last row, [vocab].

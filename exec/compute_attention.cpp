@@ -1,6 +1,7 @@
 // Attention's tasks: queries, keys and values, and what is made of them.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -18,6 +19,20 @@ namespace {
 
 // Rows of a prompt that one thread attends for at a time.
 constexpr std::int64_t kAttendRows = 32;
+
+// The rows of each head of `y`, [rows, heads * d], in order again.
+void unpair(std::int64_t rows, std::int64_t heads, std::int64_t d, float* y, std::int64_t stride) {
+  std::array<float, kMaxHeadDim> head;
+  const std::int64_t half = d / 2;
+  for (std::int64_t i = 0; i < rows * heads; ++i) {
+    float* const mine = y + i / heads * stride + i % heads * d;
+    for (std::int64_t k = 0; k < half; ++k) {
+      head[static_cast<std::size_t>(k)] = mine[2 * k];
+      head[static_cast<std::size_t>(k + half)] = mine[2 * k + 1];
+    }
+    std::copy_n(head.begin(), d, mine);
+  }
+}
 
 }  // namespace
 
@@ -94,6 +109,10 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
       piece(rows_of(weights.value, first_kv + head, 1, home.value(only.past, d), d));
     }
   });
+  if (weights.query.in_pairs)
+    unpair(queries.tokens, task.columns.size(), d, queries.y, queries.y_stride);
+  if (weights.key.in_pairs)
+    unpair(keys_of_rows.tokens, kv.size(), d, keys_of_rows.y, keys_of_rows.y_stride);
   store_keys(batch, task, column, kv, bias_of(key_row));
   if (direct == 0) multiply(rows_of(weights.value, first_kv, kv.size(), staging, attention.width));
   store_values(batch, task, column, kv, bias_of(value_row), direct == 0);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/weights/layout.hpp"
+#include "exec/weights/mapped_weights.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/error.hpp"
 
@@ -80,11 +81,25 @@ void MasterWeights::offer(std::span<const model::DeviceIndex> peers, const PlanO
   }
 }
 
-DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
+DeviceWeights MasterWeights::load(const StepGraphs& graphs, bool alone) {
   const model::Share& share = share_of(plan_->master);
   if (!streams(graphs, plan_->master)) {
     voice_->stage("loading the master's weights");
     session_->activity().enter(Phase::loading);
+    if (options_->map && alone) {
+      return {.shard = Shard::mapped(maker().weights(), plan_->model, share,
+                                     {.threads = options_->threads,
+                                      .notes = store_.folder() / "seen",
+                                      .believe = !options_->verify,
+                                      .progress =
+                                          [this](std::uint64_t done, std::uint64_t total) {
+                                            session_->check();
+                                            session_->activity().enter(Phase::loading,
+                                                                       Activity::kNobody, total);
+                                            session_->activity().advance(done);
+                                          }}),
+              .window = nullptr};
+    }
     // Of the same files, as they were opened, that the workers' blocks are made of.
     return {.shard = Shard::slice(maker().weights(), plan_->model, share), .window = nullptr};
   }

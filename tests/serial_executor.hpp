@@ -88,7 +88,15 @@ inline planner::Plan stages_for(const model::Transformer& transformer, int count
 class SerialExecutor {
  public:
   // Slices every device's shard out of the folder `weights`. `plan` must outlive this.
-  SerialExecutor(const planner::Plan& plan, const std::filesystem::path& weights) : plan_(&plan) {
+  SerialExecutor(const planner::Plan& plan, const std::filesystem::path& weights)
+      : SerialExecutor(plan, [&] {
+          std::vector<exec::Shard> shards;
+          for (const planner::DevicePlan& device : plan.devices)
+            shards.push_back(exec::Shard::slice(weights, plan.model, device.share));
+          return shards;
+        }()) {}
+  // Of shards that are there.
+  SerialExecutor(const planner::Plan& plan, std::vector<exec::Shard> shards) : plan_(&plan) {
     const auto tokens =
         static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens);
     const std::vector<model::DeviceStorage> storage = planner::storage_of(
@@ -98,10 +106,7 @@ class SerialExecutor {
                                        .cache_positions = tokens,
                                        .buffers = storage[static_cast<std::size_t>(d)].buffers,
                                        .threads = 1};
-      devices_.emplace_back(
-          plan.model,
-          exec::Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(d)].share),
-          limits);
+      devices_.emplace_back(plan.model, std::move(shards.at(static_cast<std::size_t>(d))), limits);
     }
   }
 

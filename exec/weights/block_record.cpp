@@ -31,32 +31,51 @@ bool is_there(const fs::path& path) {
 // Of bytes that came from the disk, not from what a process had just written.
 constexpr std::string_view kDurable = "any";
 
-// Its own witness: an entry in another's place, or with one digit changed, is not believed. `boot`:
-// the start of the machine in which it holds.
+// Its own witness: an entry in another's place, or with one digit changed, is not believed.
+std::string witnessed(const std::string& text) { return text + model::sha256_hex(text) + "\n"; }
+
+// `boot`: the start of the machine in which it holds.
 std::string text_of(const std::string& id, const FileStamp& stamp, std::string_view boot) {
   std::string text = "tandem-seen 1\n" + id + "\n";
   for (const auto number :
        {static_cast<std::int64_t>(stamp.device), static_cast<std::int64_t>(stamp.inode),
         static_cast<std::int64_t>(stamp.bytes), stamp.modified_ns, stamp.changed_ns})
     text += std::to_string(number) + "\n";
-  text.append(boot).append("\n");
-  return text + model::sha256_hex(text) + "\n";
+  return witnessed(text.append(boot).append("\n"));
+}
+
+std::string note_text(const std::string& claim) {
+  return witnessed("tandem-note 1\n" + model::sha256_hex(claim) + "\n");
+}
+
+// What `record` holds; empty: nothing that can be read.
+std::string text_in(const fs::path& record) {
+  if (!is_there(record)) return "";
+  try {
+    return read_text(record, kMostBytes);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+// Throws Error if the disk refuses.
+void put(const fs::path& record, const std::string& text) {
+  std::error_code ignored;
+  if (fs::is_directory(record, ignored)) fs::remove_all(record, ignored);
+  AtomicFile out(record.parent_path());
+  out.write(text);
+  out.commit(record.filename());
 }
 
 // In which start of the machine `record` holds of that block and file; nothing: in none.
 std::optional<std::string> boot_in(const fs::path& record, const std::string& id,
                                    const FileStamp& stamp) {
-  if (!is_there(record)) return std::nullopt;
-  try {
-    const std::string text = read_text(record, kMostBytes);
-    std::istringstream lines(text);
-    std::string boot;
-    for (int line = 0; line < kBootLine; ++line) std::getline(lines, boot);
-    if (!boot.empty() && text == text_of(id, stamp, boot)) return boot;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return std::nullopt;
+  const std::string text = text_in(record);
+  std::istringstream lines(text);
+  std::string boot;
+  for (int line = 0; line < kBootLine; ++line) std::getline(lines, boot);
+  if (boot.empty() || text != text_of(id, stamp, boot)) return std::nullopt;
+  return boot;
 }
 
 // The kernel gives files the time of its last tick, of up to 10 ms: what is written within the same
@@ -88,14 +107,24 @@ bool record_block(const fs::path& record, const std::string& id, const fs::path&
     if (boot.empty()) return false;
     let_a_tick_pass(stamp.changed_ns);
     if (stamp_of(block) != stamp) return false;
-    std::error_code ignored;
-    if (fs::is_directory(record, ignored)) fs::remove_all(record, ignored);
-    AtomicFile out(record.parent_path());
-    out.write(text_of(id, stamp, boot));
-    out.commit(record.filename());
+    put(record, text_of(id, stamp, boot));
     return true;
   } catch (const Error&) {
     return false;  // without it the block is hashed once more: no reason to end a run
+  }
+}
+
+bool is_noted(const fs::path& folder, const std::string& claim) {
+  return !folder.empty() && text_in(folder / model::sha256_hex(claim)) == note_text(claim);
+}
+
+void note(const fs::path& folder, const std::string& claim, std::int64_t since_ns) {
+  if (folder.empty()) return;
+  let_a_tick_pass(since_ns);
+  try {
+    put(folder / model::sha256_hex(claim), note_text(claim));
+  } catch (const Error&) {
+    return;  // looked at once more next time: no reason to end a run
   }
 }
 

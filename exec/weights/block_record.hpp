@@ -3,6 +3,7 @@
 // What is remembered of a weight block's file whose bytes were seen to be what its name says: the
 // file's identity then. A file that still has it is not read to be hashed again.
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -21,5 +22,12 @@ namespace tandem::exec {
 // leaves no record, if that fails or the file is another one by now.
 bool record_block(const std::filesystem::path& record, const std::string& id,
                   const std::filesystem::path& block, const FileStamp& stamp);
+
+// Whether `claim`, which names files by their identities, is noted in `folder`; an empty folder
+// holds nothing. The same of damage.
+[[nodiscard]] bool is_noted(const std::filesystem::path& folder, const std::string& claim);
+// Notes it, once the clock has gone on from `since_ns`, the latest time of change that is in it.
+// What fails is no error.
+void note(const std::filesystem::path& folder, const std::string& claim, std::int64_t since_ns);
 
 }  // namespace tandem::exec

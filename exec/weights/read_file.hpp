@@ -39,6 +39,7 @@ class ReadFile {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }  // when it was opened
+  [[nodiscard]] const model::Descriptor& descriptor() const { return file_; }
   // As it is now.
   [[nodiscard]] FileStamp stamp() const;
   // Throws Error if the file ends before `bytes` is filled.

@@ -13,60 +13,110 @@
 namespace tandem::exec {
 namespace {
 
+constexpr std::uint64_t kCopyAlignment = 64;
+
+// Where a slice of a block lies.
+struct SlicePlace {
+  const std::byte* data = nullptr;
+  bool in_pairs = false;
+};
+
+// A block in memory: in one piece, or each slice in a place of its own.
+struct BlockPlace {
+  const LayoutBlock* layout = nullptr;
+  const std::byte* bytes = nullptr;
+  std::span<const SlicePlace> places{};
+
+  [[nodiscard]] SlicePlace of(const TensorSlice& slice) const {
+    if (places.empty()) return {bytes + slice.offset};
+    return places[static_cast<std::size_t>(&slice - layout->slices.data())];
+  }
+};
+
 // Empty if the block has no such slice.
-std::span<const float> vector_of(std::span<const std::byte> block, const LayoutBlock& layout,
-                                 WeightName weight) {
-  const TensorSlice* slice = layout.find(weight);
+std::span<const float> vector_of(const BlockPlace& block, WeightName weight) {
+  const TensorSlice* slice = block.layout->find(weight);
   if (slice == nullptr) return {};
-  return {reinterpret_cast<const float*>(block.subspan(slice->offset, slice->bytes()).data()),
-          slice->elements()};
+  return {reinterpret_cast<const float*>(block.of(*slice).data), slice->elements()};
 }
 
 // Empty if the block has no such matrix.
-MatrixView matrix_of(std::span<const std::byte> block, const LayoutBlock& layout,
-                     WeightName weight) {
-  const TensorSlice* slice = layout.find(weight);
+MatrixView matrix_of(const BlockPlace& block, WeightName weight) {
+  const TensorSlice* slice = block.layout->find(weight);
   if (slice == nullptr) return {};
-  return {block.subspan(slice->offset).data(), slice->rows.size(), slice->columns.size(),
-          slice->format};
+  const SlicePlace place = block.of(*slice);
+  return {place.data, slice->rows.size(), slice->columns.size(), slice->format, place.in_pairs};
 }
 
 // The vector that `weights`, which follow each other, make up. A weight that the architecture lacks
 // is skipped.
-std::span<const float> joined(std::span<const std::byte> block, const LayoutBlock& layout,
-                              std::initializer_list<WeightName> weights) {
+std::span<const float> joined(const BlockPlace& block, std::initializer_list<WeightName> weights) {
   std::span<const float> all;
   for (const WeightName weight : weights) {
-    const std::span<const float> next = vector_of(block, layout, weight);
+    const std::span<const float> next = vector_of(block, weight);
     if (next.empty()) continue;
     all = {all.empty() ? next.data() : all.data(), all.size() + next.size()};
   }
   return all;
 }
 
-// What a layer's blocks are for the kernels, at `bytes`.
-void bind_layer(LayerTensors& layer, const LayoutBlock& block, std::span<const std::byte> bytes) {
+// What a layer's blocks are for the kernels.
+void bind_layer(LayerTensors& layer, const BlockPlace& block) {
   using enum WeightName;
-  if (block.kind == model::WeightBlock::attention) {
-    layer.attention_norm = {vector_of(bytes, block, attention_norm),
-                            vector_of(bytes, block, attention_norm_bias)};
-    layer.query = matrix_of(bytes, block, query);
-    layer.key = matrix_of(bytes, block, key);
-    layer.value = matrix_of(bytes, block, value);
-    layer.out = matrix_of(bytes, block, out);
-    layer.qkv_bias = joined(bytes, block, {query_bias, key_bias, value_bias});
-    layer.out_bias = vector_of(bytes, block, out_bias);
-    layer.query_norm = vector_of(bytes, block, query_norm);
-    layer.key_norm = vector_of(bytes, block, key_norm);
-    layer.attention_sum_norm = {vector_of(bytes, block, attention_sum_norm), {}};
+  if (block.layout->kind == model::WeightBlock::attention) {
+    layer.attention_norm = {vector_of(block, attention_norm),
+                            vector_of(block, attention_norm_bias)};
+    layer.query = matrix_of(block, query);
+    layer.key = matrix_of(block, key);
+    layer.value = matrix_of(block, value);
+    layer.out = matrix_of(block, out);
+    layer.qkv_bias = joined(block, {query_bias, key_bias, value_bias});
+    layer.out_bias = vector_of(block, out_bias);
+    layer.query_norm = vector_of(block, query_norm);
+    layer.key_norm = vector_of(block, key_norm);
+    layer.attention_sum_norm = {vector_of(block, attention_sum_norm), {}};
   } else {
-    layer.ffn_norm = {vector_of(bytes, block, ffn_norm), vector_of(bytes, block, ffn_norm_bias)};
-    layer.gate = matrix_of(bytes, block, gate);
-    layer.up = matrix_of(bytes, block, up);
-    layer.down = matrix_of(bytes, block, down);
-    layer.up_bias = joined(bytes, block, {gate_bias, up_bias});
-    layer.down_bias = vector_of(bytes, block, down_bias);
-    layer.ffn_sum_norm = {vector_of(bytes, block, ffn_sum_norm), {}};
+    layer.ffn_norm = {vector_of(block, ffn_norm), vector_of(block, ffn_norm_bias)};
+    layer.gate = matrix_of(block, gate);
+    layer.up = matrix_of(block, up);
+    layer.down = matrix_of(block, down);
+    layer.up_bias = joined(block, {gate_bias, up_bias});
+    layer.down_bias = vector_of(block, down_bias);
+    layer.ffn_sum_norm = {vector_of(block, ffn_sum_norm), {}};
+  }
+}
+
+// What a block of which the first `resident` bytes are in memory is for the kernels. `embedding`:
+// of blocks before it.
+void bind_block(Shard::Tensors& t, const BlockPlace& place, std::uint64_t resident,
+                MatrixView& embedding) {
+  const LayoutBlock& block = *place.layout;
+  const bool whole = resident == block.bytes;
+  switch (block.kind) {
+    case model::WeightBlock::none:
+      break;
+    case model::WeightBlock::embedding:
+      if (resident >= block.bytes_before_rows()) {
+        t.positions = matrix_of(place, WeightName::positions);
+        t.token_types = matrix_of(place, WeightName::token_types);
+      }
+      if (whole) embedding = matrix_of(place, WeightName::embedding);
+      break;
+    case model::WeightBlock::attention:
+    case model::WeightBlock::ffn:
+      if (whole)
+        bind_layer(t.layers[static_cast<std::size_t>(t.share.layers.place(block.layer))], place);
+      break;
+    case model::WeightBlock::head:
+      require(resident >= block.bytes_before_rows(), "shard: the final norm is resident");
+      t.final_norm = {vector_of(place, WeightName::final_norm),
+                      vector_of(place, WeightName::final_norm_bias)};
+      if (t.transformer.tied_embeddings) {
+        if (t.transformer.head_rows() > 0) t.head = embedding;
+      } else if (whole) {
+        t.head = matrix_of(place, WeightName::head);
+      }
+      break;
   }
 }
 
@@ -76,51 +126,26 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
 
 }  // namespace
 
+Shard::Shard(const model::Transformer& transformer, const model::Share& share)
+    : tensors_(std::make_unique<Tensors>()) {
+  tensors_->transformer = transformer;
+  tensors_->share = share;
+  tensors_->layers.resize(static_cast<std::size_t>(share.layers.size()));
+}
+
 Shard::Shard(const model::Transformer& transformer, const model::Share& share,
              const ShardLayout& layout, std::vector<Block> blocks)
-    : tensors_(std::make_unique<Tensors>()) {
+    : Shard(transformer, share) {
   require(blocks.size() == layout.blocks.size(), "shard: says of each block what is in memory");
   Tensors& t = *tensors_;
-  t.transformer = transformer;
-  t.share = share;
-  t.layers.resize(static_cast<std::size_t>(share.layers.size()));
   MatrixView embedding;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const LayoutBlock& block = layout.blocks[i];
     const std::uint64_t resident = blocks[i].bytes;
     if (resident == 0) continue;
     require(blocks[i].memory != nullptr && blocks[i].memory->size() >= resident,
             "shard: a block has the memory that it says");
-    const std::span<const std::byte> bytes(std::as_const(*blocks[i].memory).data(), resident);
-    const bool whole = resident == block.bytes;
-    switch (block.kind) {
-      case model::WeightBlock::none:
-        break;
-      case model::WeightBlock::embedding:
-        if (resident >= block.bytes_before_rows()) {
-          t.positions = matrix_of(bytes, block, WeightName::positions);
-          t.token_types = matrix_of(bytes, block, WeightName::token_types);
-        }
-        if (whole) embedding = matrix_of(bytes, block, WeightName::embedding);
-        break;
-      case model::WeightBlock::attention:
-      case model::WeightBlock::ffn:
-        if (whole) {
-          bind_layer(t.layers[static_cast<std::size_t>(share.layers.place(block.layer))], block,
-                     bytes);
-        }
-        break;
-      case model::WeightBlock::head:
-        require(resident >= block.bytes_before_rows(), "shard: the final norm is resident");
-        t.final_norm = {vector_of(bytes, block, WeightName::final_norm),
-                        vector_of(bytes, block, WeightName::final_norm_bias)};
-        if (transformer.tied_embeddings) {
-          if (transformer.head_rows() > 0) t.head = embedding;
-        } else if (whole) {
-          t.head = matrix_of(bytes, block, WeightName::head);
-        }
-        break;
-    }
+    bind_block(t, {&layout.blocks[i], std::as_const(*blocks[i].memory).data()}, resident,
+               embedding);
   }
   if (share.embedding) t.embedding = embedding;
   for (Block& block : blocks) {
@@ -138,7 +163,7 @@ void Shard::bind(const LoadedBlock& block) {
   if (block.layout->kind == model::WeightBlock::attention ||
       block.layout->kind == model::WeightBlock::ffn) {
     bind_layer(t.layers[static_cast<std::size_t>(t.share.layers.place(block.layout->layer))],
-               *block.layout, {block.weights, block.layout->bytes});
+               {block.layout, block.weights});
   } else {
     t.head = {block.weights, block.rows.size(), t.transformer.hidden,
               t.transformer.format_of(model::WeightMatrix::head, -1)};
@@ -208,12 +233,74 @@ Shard Shard::filled(const model::Transformer& transformer, const model::Share& s
   return {transformer, share, layout, std::move(blocks)};
 }
 
+Shard Shard::mapped(const WeightSource& weights, const model::Transformer& transformer,
+                    const model::Share& share, const PartsToRead& how) {
+  const auto files = std::make_shared<const MappedWeights>(weights);
+  const ShardLayout layout = layout_of(transformer, share);
+  std::vector<std::vector<SlicePlace>> places;
+  std::vector<MappedPart> parts;
+  // Of what is copied: where it goes, which is one after another as in the layout.
+  struct Copy {
+    const TensorSlice* slice = nullptr;
+    std::int32_t layer = -1;
+    std::uint64_t offset = 0;
+    SlicePlace* place = nullptr;
+  };
+  std::vector<Copy> copies;
+  std::uint64_t copied = 0;
+  double mapped_bytes = 0.0;
+  for (const LayoutBlock& block : layout.blocks) {
+    std::vector<SlicePlace>& of_block = places.emplace_back(block.slices.size());
+    const TensorSlice* before = nullptr;  // that was copied
+    for (std::size_t i = 0; i < block.slices.size(); ++i) {
+      const TensorSlice& slice = block.slices[i];
+      if (auto part = files->find(weights, slice, block.layer)) {
+        of_block[i] = {part->bytes.data(), part->in_pairs};
+        mapped_bytes += static_cast<double>(part->bytes.size());
+        parts.push_back(std::move(*part));
+        before = nullptr;
+        continue;
+      }
+      if (before == nullptr || slice.offset != before->offset + before->bytes())
+        copied = (copied + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+      copies.push_back({&slice, block.layer, copied, &of_block[i]});
+      copied += slice.bytes();
+      before = &slice;
+    }
+  }
+  if (parts.empty()) return slice(weights, transformer, share);
+  files->read(parts, how);
+  AlignedBuffer memory(whole_pages(copied));
+  for (const Copy& copy : copies) {
+    slice_tensor(weights, *copy.slice, copy.layer,
+                 {memory.data() + copy.offset, copy.slice->bytes()});
+    copy.place->data = memory.data() + copy.offset;
+  }
+  weights.check_unchanged();
+  Shard shard(transformer, share);
+  Tensors& t = *shard.tensors_;
+  MatrixView embedding;
+  for (std::size_t i = 0; i < layout.blocks.size(); ++i)
+    bind_block(t, {&layout.blocks[i], nullptr, places[i]}, layout.blocks[i].bytes, embedding);
+  if (share.embedding) t.embedding = embedding;
+  t.storage.push_back(std::make_shared<const AlignedBuffer>(std::move(memory)));
+  t.mapped = files;
+  t.mapped_bytes = mapped_bytes;
+  return shard;
+}
+
 const model::Transformer& Shard::transformer() const { return tensors_->transformer; }
 const model::Share& Shard::share() const { return tensors_->share; }
 double Shard::bytes() const {
-  double bytes = 0.0;
+  double bytes = tensors_->mapped_bytes;
   for (const auto& memory : tensors_->storage) bytes += static_cast<double>(memory->size());
   return bytes;
+}
+
+double Shard::mapped_bytes() const { return tensors_->mapped_bytes; }
+
+void Shard::check() const {
+  if (tensors_->mapped) tensors_->mapped->check();
 }
 
 }  // namespace tandem::exec

@@ -20,6 +20,7 @@ class AlignedBuffer;  // exec/weights/aligned_buffer.hpp
 struct LayoutBlock;   // exec/weights/layout.hpp
 struct LoadedBlock;   // exec/streaming/block_loader.hpp
 struct ShardLayout;   // exec/weights/layout.hpp
+struct PartsToRead;   // exec/weights/mapped_weights.hpp
 class WeightSource;   // exec/weights/weight_source.hpp
 
 // Rows of an embedding that is not in memory.
@@ -46,6 +47,11 @@ class Shard {
   // lies.
   static Shard filled(const model::Transformer& transformer, const model::Share& share,
                       const std::function<void(const LayoutBlock&, std::span<std::byte>)>& fill);
+  // A shard whose matrices are those of the files, where these have them as products want them
+  // (MappedWeights::find); the others, norms and biases are copied. Everything is copied, as by
+  // slice, if no matrix can stay. Throws Error as slice and MappedWeights do.
+  static Shard mapped(const WeightSource& weights, const model::Transformer& transformer,
+                      const model::Share& share, const PartsToRead& how);
   struct Tensors;  // exec/weights/tensors.hpp: what the kernels read
   // A block's first `bytes` bytes, in memory of whole pages; none of a block that is streamed.
   struct Block {
@@ -70,13 +76,18 @@ class Shard {
 
   [[nodiscard]] const model::Transformer& transformer() const;
   [[nodiscard]] const model::Share& share() const;
-  // Bytes of what is in memory: model::weight_bytes and the padding between blocks.
+  // Bytes of what is in memory: model::weight_bytes and the padding between blocks; of mapped files
+  // their matrices.
   [[nodiscard]] double bytes() const;
+  [[nodiscard]] double mapped_bytes() const;
+  // Throws Error as MappedWeights::check, of mapped files: what was computed is worth nothing.
+  void check() const;
 
   [[nodiscard]] const Tensors& tensors() const { return *tensors_; }
 
  private:
   explicit Shard(std::unique_ptr<Tensors> tensors);
+  Shard(const model::Transformer& transformer, const model::Share& share);
   Shard(const model::Transformer& transformer, const model::Share& share, const ShardLayout& layout,
         std::vector<Block> blocks);
   std::unique_ptr<Tensors> tensors_;

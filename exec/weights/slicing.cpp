@@ -134,15 +134,19 @@ void read_slice_rows(const WeightSource& weights, const TensorSlice& slice, std:
 }
 
 void slice_block(const WeightSource& weights, const LayoutBlock& block, std::span<std::byte> out) {
+  for (const TensorSlice& slice : block.slices)
+    slice_tensor(weights, slice, block.layer, out.subspan(slice.offset, slice.bytes()));
+}
+
+void slice_tensor(const WeightSource& weights, const TensorSlice& slice, std::int32_t layer,
+                  std::span<std::byte> out) {
   std::vector<float> values;
-  for (const TensorSlice& slice : block.slices) {
-    std::uint64_t at = slice.offset;
-    for_pieces(slice, weights.place_of(slice, block.layer), [&](Range rows) {
-      const std::uint64_t bytes = static_cast<std::uint64_t>(rows.size()) * slice.row_bytes();
-      read_slice_rows(weights, slice, block.layer, rows, values, out.subspan(at, bytes));
-      at += bytes;
-    });
-  }
+  std::uint64_t at = 0;
+  for_pieces(slice, weights.place_of(slice, layer), [&](Range rows) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(rows.size()) * slice.row_bytes();
+    read_slice_rows(weights, slice, layer, rows, values, out.subspan(at, bytes));
+    at += bytes;
+  });
 }
 
 void stream_block(const WeightSource& weights, const LayoutBlock& block,

@@ -19,6 +19,10 @@ namespace tandem::exec {
 // for numbers that a format cannot say.
 void slice_block(const WeightSource& weights, const LayoutBlock& block, std::span<std::byte> out);
 
+// One slice of it, of `layer`: its bytes.
+void slice_tensor(const WeightSource& weights, const TensorSlice& slice, std::int32_t layer,
+                  std::span<std::byte> out);
+
 // Rows of the whole matrix or vector that `slice`, of `layer`, is of, as `slice.format` has them;
 // `out` as above. `values` is memory for what is read.
 void read_slice_rows(const WeightSource& weights, const TensorSlice& slice, std::int32_t layer,

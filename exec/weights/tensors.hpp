@@ -1,8 +1,9 @@
 #pragma once
 
 // What the kernels read: a device's weights as matrices, [out, in] row-major as Hugging Face
-// stores them and in their formats, norms and biases f32, each weight block contiguous and
-// 4096-aligned (huge pages where the kernel gives them).
+// stores them and in their formats, norms and biases f32. Each weight block is contiguous and
+// 4096-aligned (huge pages where the kernel gives them), or its matrices lie where a mapped file
+// has them.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/mapped_weights.hpp"
 #include "exec/weights/shard.hpp"
 
 namespace tandem::exec {
@@ -20,6 +22,7 @@ struct MatrixView {  // [rows, columns], row-major, contiguous
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   model::WeightFormat format = model::WeightFormat::f32;
+  bool in_pairs = false;  // row 2 i + s of each head is its row i + s head_dim / 2
   [[nodiscard]] std::int64_t row_bytes() const { return model::row_bytes(format, columns); }
   [[nodiscard]] const std::byte* row(std::int64_t index) const {
     return data + index * row_bytes();
@@ -58,8 +61,10 @@ struct Shard::Tensors {
   model::Transformer transformer;
   model::Share share;
   std::vector<std::shared_ptr<const AlignedBuffer>> storage;  // of the blocks that are in memory
-  std::vector<LayerTensors> layers;                           // by share.layers.place(layer)
-  MatrixView embedding;         // [vocab, hidden]; empty without share.embedding
+  std::shared_ptr<const MappedWeights> mapped;  // the files of matrices that are not; may be null
+  double mapped_bytes = 0.0;                    // of these matrices
+  std::vector<LayerTensors> layers;             // by share.layers.place(layer)
+  MatrixView embedding;                         // [vocab, hidden]; empty without share.embedding
   MatrixView positions;         // [rows, hidden]; empty also where positions are not learned
   MatrixView token_types;       // [types, hidden]; empty also where there are none
   NormView final_norm;          // empty without share.head

@@ -94,6 +94,11 @@ bool WeightSource::equal(const std::string& a, const std::string& b) const {
   return true;
 }
 
+StoredBytes WeightSource::bytes_of(const std::string& tensor) const {
+  const Location& location = tensors_.at(tensor);
+  return {location.file, location.offset, location.bytes};
+}
+
 const std::filesystem::path& WeightSource::file_of(const std::string& tensor) const {
   return files_[tensors_.at(tensor).file]->path();
 }

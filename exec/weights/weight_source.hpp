@@ -36,6 +36,13 @@ struct StoredPlace {
   bool less_one = false;  // its numbers are the model's less 1
 };
 
+// Where a tensor's bytes are.
+struct StoredBytes {
+  std::size_t file = 0;  // of WeightSource::files
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
 // Thread-safe after construction.
 class WeightSource {
  public:
@@ -70,6 +77,11 @@ class WeightSource {
   }
   // The file that holds `tensor`, which is there.
   [[nodiscard]] const std::filesystem::path& file_of(const std::string& tensor) const;
+  // All files, open, each with its stamp from before anything of it was read.
+  [[nodiscard]] const std::vector<std::shared_ptr<const ReadFile>>& files() const { return files_; }
+  [[nodiscard]] const std::vector<FileStamp>& stamps() const { return opened_; }
+  // Of `tensor`, which is there.
+  [[nodiscard]] StoredBytes bytes_of(const std::string& tensor) const;
   // Whether both, which are there, have the same type, shape and bytes: reads them.
   [[nodiscard]] bool equal(const std::string& a, const std::string& b) const;
 
