@@ -447,5 +447,15 @@ TEST_CASE("exec/gguf: plans and files of another model do not meet") {
             "rope_theta 500000.0 where the plan has 10000.0"));
 }
 
+TEST_CASE("exec/model folder: an adapter is refused, as nothing applies it") {
+  const TemporaryFolder home;
+  const fs::path folder = home.path() / "a";
+  const Transformer t = llama();
+  write_random_weights(t, 1, model::DType::f32, folder);
+  CHECK_NOTHROW(check_config(folder, t));
+  testing::write_text(folder / "adapter_config.json", R"({"peft_type":"LORA"})");
+  CHECK(has(error_of([&] { check_config(folder, t); }), "adapter_config.json: the folder has an"));
+}
+
 }  // namespace
 }  // namespace tandem::exec

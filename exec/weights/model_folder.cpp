@@ -71,6 +71,11 @@ model::Transformer read_geometry(const fs::path& weights) {
                 ": folder without config.json, which says what its weights mean; "
                 "copy it from where the weights come from");
   }
+  const fs::path adapter = weights / "adapter_config.json";
+  if (fs::exists(adapter, ignored))
+    throw Error(adapter.string() +
+                ": the folder has an adapter (LoRA), which is not applied, expected whole weights; "
+                "merge it into them (PEFT: merge_and_unload), or move the adapter's files away");
   return model::parse_config_json(read_text(file, kMaxConfigBytes), file.string());
 }
 
