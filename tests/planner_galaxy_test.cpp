@@ -255,5 +255,43 @@ TEST_CASE("planner/sp: is out of memory where one device cannot hold the model")
   CHECK(std::get<planner::Infeasible>(no).reason.find("'d1'") != std::string::npos);
 }
 
+TEST_CASE("planner/galaxy: where nobody has room for a head and columns, there is no plan") {
+  // A head is larger than all columns; the first device has room for the one and little more, the
+  // other for the others.
+  const ModelSizes sizes{.heads = 1, .kv_heads = 1, .head_dim = 128, .intermediate = 96};
+  const model::Transformer transformer = small_model(sizes);
+  const double head = static_cast<double>(sizes.layers) *
+                      static_cast<double>(transformer.attention_bytes(0, {0, 1}));
+  const double columns =
+      static_cast<double>(sizes.layers) * static_cast<double>(transformer.ffn_bytes(0, {0, 96}));
+  REQUIRE(head > 1.2 * columns);
+  bool refused = false;
+  const double program = model::nominal_profile(star_cluster({{}}).devices()[0]).program_bytes;
+  for (double more = 0.0; more < 2e6; more += 5e3) {
+    CAPTURE(more);
+    planner::Request request{.model = transformer,
+                             .cluster = star_cluster({{.memory_bytes = program + head + more},
+                                                      {.memory_bytes = program + columns + more}}),
+                             .strategy = "galaxy",
+                             .workload = {.prompt_tokens = 5, .new_tokens = 3},
+                             .window = {.blocks = 0, .retain = {}}};
+    for (const char* const partition : {"auto", "galaxy", "exact"}) {
+      request.partition = partition;
+      const auto made = planner::make_plan(request);
+      if (const auto* const no = std::get_if<planner::Infeasible>(&made))
+        refused = refused || no->reason.starts_with("no device has room for both a head and FFN");
+    }
+    if (more > head) break;
+  }
+  CHECK(refused);
+  const Plan plan = galaxy_plan(sizes, 0, {{1, 0}, {1, 95}}, "ring", 1);
+  Plan tensor = plan;
+  tensor.strategy = "tensor";
+  const Split apart{{1, 0}, {0, 96}};
+  CHECK(!planner::Budget(plan, {0.0, 0.0}).fits(apart));
+  CHECK(planner::Budget(plan, {0.0, 0.0}).fits({{1, 0}, {1, 95}}));
+  CHECK(planner::Budget(tensor, {0.0, 0.0}).fits(apart));
+}
+
 }  // namespace
 }  // namespace tandem::test

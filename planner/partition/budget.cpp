@@ -6,6 +6,7 @@
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
+#include "planner/strategy/rows.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -168,7 +169,12 @@ bool Budget::fits(const Split& split) const {
   for (std::size_t d = 0; d < shares.size(); ++d) {
     if (use(d, shares[d]).total() > bytes(d)) return false;
   }
-  return true;
+  return rows_have_owner(shares);
+}
+
+bool Budget::rows_have_owner(const std::vector<Share>& shares) const {
+  const Strategy& strategy = find_strategy(plan_->strategy);
+  return !strategy.splits || !strategy.parts_rows || std::ranges::any_of(shares, has_rows);
 }
 
 std::string Budget::shortage(const Split& split) const {
@@ -195,6 +201,10 @@ std::string Budget::shortage(const std::vector<Share>& shares) const {
   if (!lines.empty() && needed > available) {
     lines += "the whole cluster lacks " + to_text(Bytes{needed - available}) + ": needs " +
              to_text(Bytes{needed}) + ", has " + to_text(Bytes{available}) + "\n";
+  }
+  if (lines.empty() && !rows_have_owner(shares)) {
+    lines = "no device has room for both a head and FFN columns, which strategy '" +
+            plan_->strategy + "' parts a prompt's rows among\n";
   }
   return lines;
 }

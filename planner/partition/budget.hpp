@@ -65,10 +65,11 @@ class Budget {
                                          GroupCut cut) const;
   // The most columns beside these heads; -1: not even none.
   [[nodiscard]] std::int64_t max_columns(std::size_t device, model::Range heads) const;
-  // Whether every device of `split` stays within its memory.
+  // Whether every device of `split` stays within its memory and, where the strategy parts rows
+  // besides, some device can have them.
   [[nodiscard]] bool fits(const Split& split) const;
-  // One line a device of `split` that does not fit, and what the cluster as a whole lacks; empty if
-  // it fits.
+  // One line a device of `split` that does not fit, and what the cluster as a whole lacks, or that
+  // nobody can have rows; empty if it fits.
   [[nodiscard]] std::string shortage(const Split& split) const;
   // The lines for shares that are given by DeviceIndex.
   [[nodiscard]] std::string shortage(const std::vector<model::Share>& shares) const;
@@ -77,6 +78,8 @@ class Budget {
 
  private:
   [[nodiscard]] bool fits(std::size_t device, model::Range heads, std::int64_t columns) const;
+  // Whether rows of prompts have an owner, if they need one.
+  [[nodiscard]] bool rows_have_owner(const std::vector<model::Share>& shares) const;
   // Where heads begin that cut so.
   [[nodiscard]] model::Range placed(std::int64_t heads, GroupCut cut) const;
 

@@ -107,9 +107,7 @@ Range cutting(const model::Transformer& model, std::int64_t heads) {
 Equation5 equation5(const Plan& plan, const Split& split) {
   const Timer timer(plan);
   const std::vector<model::Share> shares = to_shares(plan.model, plan.master, split);
-  std::int32_t owners = 0;
-  for (const model::Share& share : shares)
-    if (!share.heads.empty() && !share.columns.empty()) ++owners;
+  const auto owners = static_cast<std::int32_t>(std::ranges::count_if(shares, has_rows));
   const std::vector<std::int32_t> parts =
       equal_parts(timer.prompt_rows(), std::max(owners, std::int32_t{1}));
   Equation5 seconds;

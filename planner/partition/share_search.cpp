@@ -356,7 +356,7 @@ SplitCandidates split_candidates(const Budget& budget, const SplitTime& streamed
   add(starts, galaxy_split(budget, capacities(budget.plan())));
   add(starts, proportional_split(budget.plan().model, std::vector<double>(budget.devices(), 1.0)));
   if (starts.empty()) {
-    if (auto split = any_split(budget)) starts.push_back(std::move(*split));
+    if (auto split = any_split(budget)) add(starts, std::move(*split));
   }
   SplitCandidates result;
   std::vector<Split>& candidates = result.splits;

@@ -17,8 +17,6 @@ using model::WeightBlock;
 
 constexpr model::BufferRef kPartial{model::BufferKind::partial, 0};
 
-bool has_rows(const Share& share) { return !share.heads.empty() && !share.columns.empty(); }
-
 std::vector<bool> among(const Plan& plan, const std::vector<DeviceIndex>& devices) {
   std::vector<bool> members(plan.devices.size(), false);
   for (const DeviceIndex device : devices) members[static_cast<std::size_t>(device)] = true;

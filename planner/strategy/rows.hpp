@@ -5,12 +5,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/memory.hpp"
 #include "model/task_graph.hpp"
 
 namespace tandem::planner {
 
 // Whether the batch is of a prompt: some sequence has several new rows.
 [[nodiscard]] bool is_prompt(const model::Batch& batch);
+
+// Whether a strategy that parts rows beside heads and columns gives rows to a device with `share`.
+[[nodiscard]] inline bool has_rows(const model::Share& share) {
+  return !share.heads.empty() && !share.columns.empty();
+}
 
 // `total` in `parts` that differ by one at most, the larger ones first: no part of more rows is
 // smaller than that of fewer.
