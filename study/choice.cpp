@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -121,8 +122,12 @@ class Search {
     if (question_->served->policy != nullptr) return {question_->served->policy};
     std::vector<const Policy*> all;
     for (const Policy& policy : planner::policies()) {
-      // What goes round needs stages; a policy that has one request at a time helps nobody.
-      if (policy.several && (!policy.alone || strategy.splits_layers)) all.push_back(&policy);
+      // What goes round needs stages. One request at a time is no higher rate, but each may take
+      // less than together with others.
+      const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
+                              question_->served->steps <= 1;
+      if ((policy.several || one_by_one) && (!policy.alone || strategy.splits_layers))
+        all.push_back(&policy);
     }
     std::ranges::reverse(all);  // of equals the one that keeps nobody waiting
     return all;
@@ -187,16 +192,17 @@ class Search {
     return at;
   }
 
-  // The fastest two, three, ... devices with the first master.
-  [[nodiscard]] std::vector<Setting> fastest_few(const Setting& like) const {
+  // The master of `like` with the last one, two, ... others of `best_last`.
+  [[nodiscard]] std::vector<Setting> best_few(const Setting& like,
+                                              const std::vector<DeviceIndex>& best_last) const {
     std::vector<Setting> all;
     if (is_alone(*like.strategy)) return all;
     Setting few = like;
     few.used.assign(few.used.size(), false);
     few.used[static_cast<std::size_t>(few.master)] = true;
-    for (std::size_t i = slowest_first_.size(); i-- > 1;) {
-      if (slowest_first_[i] == few.master) continue;
-      few.used[static_cast<std::size_t>(slowest_first_[i])] = true;
+    for (std::size_t i = best_last.size(); i-- > 0;) {
+      if (best_last[i] == few.master) continue;
+      few.used[static_cast<std::size_t>(best_last[i])] = true;
       // Of many devices, twice as many each time.
       const auto size = static_cast<std::size_t>(few.size());
       if (size <= kMostMoved || std::has_single_bit(size)) all.push_back(few);
@@ -204,13 +210,34 @@ class Search {
     return all;
   }
 
-  // Where to begin: everyone, or fewer if they are faster.
+  // Where to begin: everyone, or fewer if they are faster. Where none of these has a plan, with
+  // another master, and then from those with most memory.
   [[nodiscard]] Setting beginning(const Setting& all) {
     Setting start = all;
-    for (const Setting& few : fastest_few(all)) {
-      if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
+    const auto try_few = [&](const Setting& like, const std::vector<DeviceIndex>& best_last) {
+      for (const Setting& few : best_few(like, best_last)) {
+        if (answers_.seconds(few) < answers_.seconds(start) * kWorthIt) start = few;
+      }
+    };
+    try_few(all, slowest_first_);
+    if (is_alone(*all.strategy)) return start;
+    for (const std::vector<DeviceIndex>& order : {slowest_first_, least_memory_first()}) {
+      for (const DeviceIndex master : masters()) {
+        if (std::isfinite(answers_.seconds(start))) return start;
+        Setting like = all;
+        like.master = master;
+        try_few(like, order);
+      }
     }
     return start;
+  }
+
+  [[nodiscard]] std::vector<DeviceIndex> least_memory_first() const {
+    std::vector<DeviceIndex> order = slowest_first_;
+    std::ranges::stable_sort(order, {}, [&](DeviceIndex d) {
+      return question_->request.cluster.devices()[static_cast<std::size_t>(d)].memory.value();
+    });
+    return order;
   }
 
   std::optional<Setting> best_of(const Strategy& strategy) {
@@ -288,7 +315,13 @@ std::string why_first(const Choice& choice) {
   require(choice.contenders.size() > 1, "why_first: a runner-up");
   const Strategy& first = planner::find_strategy(choice.contenders[0].plan.strategy);
   const Strategy& second = planner::find_strategy(choice.contenders[1].plan.strategy);
-  const bool many = choice.contenders[0].policy != nullptr;
+  if (choice.contenders[1].seconds * kWorthIt <= choice.contenders[0].seconds) {
+    const auto devices = [&](std::size_t i) { return choice.contenders[i].plan.cluster.size(); };
+    return "both take the same time, to 0.1%" +
+           std::string(devices(0) < devices(1) ? ", and it needs fewer devices" : "");
+  }
+  const Policy* const policy = choice.contenders[0].policy;
+  const bool many = policy != nullptr && policy->several;
   if (is_alone(first))
     return "use one device: what the others would save is less than what messages to them take";
   if (first.splits_layers) {

@@ -211,6 +211,42 @@ TEST_CASE("study/choice: near devices are a stage where that is faster than one 
   CHECK(found->seconds == doctest::Approx(simulated(found->plan, Objective::request)));
 }
 
+TEST_CASE("study/choice: a first device without room for anything hides no plan of the others") {
+  const model::Cluster cluster = with_devices(home4(), [](model::Device& device) {
+    if (device.name == "desktop") device.memory = model::Bytes{1e3};
+  });
+  Request request = request_for(cluster, "tinyllama-1.1b");
+  request.model = request.model.first_layers(2);
+  request.window.blocks = 0;
+  const Choice choice = choose({.request = request});
+  REQUIRE(!choice.contenders.empty());
+  CHECK(choice.contenders.front().seconds <= 1.002 * least_of_all(request));
+  CHECK(choice.without.empty());
+  for (const Contender& one : choice.contenders) {
+    CHECK(std::ranges::none_of(one.plan.cluster.devices(), [](const model::Device& device) {
+      return device.name == "desktop";
+    }));
+  }
+}
+
+TEST_CASE("study/choice: of equal times no strategy is said to be better") {
+  // Of new tokens alone galaxy is tensor.
+  Request request = request_for(home4(), "tinyllama-1.1b");
+  request.model = request.model.first_layers(2);
+  request.window.blocks = 0;
+  request.objective = Objective::latency;
+  Choice choice = choose({.request = request});
+  const auto is_not = [](const Contender& one) {
+    return one.plan.strategy != "tensor" && one.plan.strategy != "galaxy";
+  };
+  std::erase_if(choice.contenders, is_not);
+  REQUIRE(choice.contenders.size() == 2);
+  choice.contenders[1].seconds = choice.contenders[0].seconds;
+  CHECK(why_first(choice).starts_with("both take the same time, to 0.1%"));
+  choice.contenders[1].seconds *= 1.1;
+  CHECK(!why_first(choice).starts_with("both take the same time"));
+}
+
 TEST_CASE("study/choice: one device is local's") {
   Request request = request_for(first_devices(home4(), 1), "gpt2-l");
   const Choice choice = choose({.request = request});
@@ -258,6 +294,27 @@ TEST_CASE("study/choice: many requests, by the rate that simulate finds, and any
     const Choice fixed = choose(question);
     REQUIRE(!fixed.contenders.empty());
     CHECK(fixed.contenders.front().policy == &policy);
+    CHECK(any.contenders.front().seconds <= fixed.contenders.front().seconds * (1 + 1e-3));
+  }
+}
+
+TEST_CASE("study/choice: one request after another where that has them answered sooner") {
+  // A step of four prompts takes four times as long as one.
+  Request request = request_for(first_devices(home4(), 1), "tinyllama-1.1b");
+  request.model = request.model.first_layers(2);
+  request.window.blocks = 0;
+  Question question{
+      .request = request,
+      .formats = {},
+      .served = ServedWorkload{
+          .requests = planner::samples_of({.id = {}, .prompt_tokens = 64, .new_tokens = 2}, 4)}};
+  const Choice any = choose(question);
+  REQUIRE(!any.contenders.empty());
+  for (const planner::Policy& policy : planner::policies()) {
+    CAPTURE(policy.name);
+    question.served->policy = &policy;
+    const Choice fixed = choose(question);
+    REQUIRE(!fixed.contenders.empty());
     CHECK(any.contenders.front().seconds <= fixed.contenders.front().seconds * (1 + 1e-3));
   }
 }
