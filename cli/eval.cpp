@@ -116,7 +116,6 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
   const Cache cache = cache_of(options);
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
-  run.map = false;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   run.threads =
       static_cast<int>(options.integer_or("threads", options.has("emulate") ? 1 : cores, 1, 1024));

@@ -33,7 +33,7 @@ struct SessionOptions {
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
   // A master that works alone computes from the weights' files where it can (Shard::mapped).
-  bool map = true;
+  bool map = false;
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices

@@ -299,6 +299,7 @@ TEST_CASE(
   options.prompt = kPrompt;
   options.new_tokens = 4;
   options.threads = 2;
+  options.map = true;
   Interrupt interrupt;
   const Generation mapped = generate(plan, options, interrupt);
   options.map = false;
