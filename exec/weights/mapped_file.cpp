@@ -24,6 +24,7 @@ constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, which older headers la
 struct Place {
   std::atomic<std::uintptr_t> begin = 0;  // 0: free
   std::atomic<std::uintptr_t> end = 0;    // whole pages
+  std::atomic<std::byte*> memory = nullptr;
   std::atomic<bool> sound = true;
 };
 
@@ -37,7 +38,9 @@ struct Places {
 };
 
 Places& places() {
-  static auto* const places = new Places;  // outlives every thread
+  // It outlives every thread.
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+  static auto* const places = new Places;
   return *places;
 }
 
@@ -49,7 +52,7 @@ bool give_zeros(std::uintptr_t address) {
     if (place.begin.load() == 0 || address < place.begin.load() || address >= end) continue;
     place.sound.store(false);
     const std::uintptr_t first = address / places().page * places().page;
-    void* const at = reinterpret_cast<void*>(first);
+    void* const at = place.memory.load() + (first - place.begin.load());
     return mmap(at, end - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
   }
   return false;
@@ -80,7 +83,8 @@ void install() {
   });
 }
 
-std::size_t claim(std::uintptr_t begin, std::uintptr_t bytes) {
+std::size_t claim(std::byte* memory, std::uintptr_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   const std::lock_guard lock(places().claims);
   for (std::size_t i = 0; i < kMostFiles; ++i) {
     Place& place = places().all[i];
@@ -88,6 +92,7 @@ std::size_t claim(std::uintptr_t begin, std::uintptr_t bytes) {
     const std::uintptr_t page = places().page;
     place.sound.store(true);
     place.end.store(begin + (bytes + page - 1) / page * page);
+    place.memory.store(memory);
     place.begin.store(begin);
     return i;
   }
@@ -105,7 +110,7 @@ MappedFile::MappedFile(std::shared_ptr<const ReadFile> file) : file_(std::move(f
     throw Error(file_->path().string() + ": cannot be mapped: " + std::strerror(errno) +
                 "; without '--map' weights are copied instead");
   }
-  place_ = claim(reinterpret_cast<std::uintptr_t>(memory), size);
+  place_ = claim(static_cast<std::byte*>(memory), size);
   if (place_ == kMostFiles) {
     munmap(memory, size);
     throw Error(file_->path().string() + ": " + std::to_string(kMostFiles) +
@@ -122,9 +127,9 @@ MappedFile::~MappedFile() {
 
 void MappedFile::populate(std::span<const std::byte> some) const {
   if (some.empty()) return;
-  const auto begin = reinterpret_cast<std::uintptr_t>(some.data());
-  const std::uintptr_t first = begin / places().page * places().page;
-  madvise(reinterpret_cast<void*>(first), begin - first + some.size(), kPopulateRead);
+  // From the page's beginning on.
+  const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(some.data()) % places().page;
+  madvise(const_cast<std::byte*>(some.data()) - before, before + some.size(), kPopulateRead);
 }
 
 bool MappedFile::is_sound() const { return bytes_.empty() || places().all[place_].sound.load(); }
