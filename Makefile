@@ -16,7 +16,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev lib
   doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch python3-sentencepiece python3-regex glpk-utils
-CHECK_PACKAGES := $(TEST_PACKAGES) clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+CHECK_PACKAGES := $(TEST_PACKAGES) clang-format-14 clang-tidy-14 clang-16 libclang-rt-16-dev
 
 # $(call install,PACKAGES): apt-get install of those that are missing; silent when none is.
 define install
@@ -61,8 +61,8 @@ bench:
 
 fuzz:
 	@$(call install,$(CHECK_PACKAGES))
-	@cmake --preset fuzz --log-level=WARNING >/dev/null
-	@cmake --build --preset fuzz -j $(JOBS)
+	@cmake --preset asan --log-level=WARNING >/dev/null
+	@cmake --build --preset asan --target tandem_fuzz_targets -j $(JOBS)
 	@tests/fuzz/run.sh
 
 check-packages:

@@ -88,7 +88,7 @@ TEST_CASE("transport/connection: bytes go both ways, encrypted or plain") {
     Connected pair = connect_pair(key);
     CHECK(pair.client.encrypted() == secure);
     CHECK(pair.server.encrypted() == secure);
-    for (const std::size_t size : {1, 7, 16384, 16385, 3 << 20}) {
+    for (const std::size_t size : std::initializer_list<std::size_t>{1, 7, 16384, 16385, 3 << 20}) {
       CAPTURE(size);
       std::vector<std::byte> sent(size);
       for (std::size_t i = 0; i < size; ++i) sent[i] = static_cast<std::byte>(i * 31 + size);

@@ -285,7 +285,7 @@ TEST_CASE("transport/wire: a stream is cut into its messages wherever the pieces
     const std::vector<std::byte> frame = encode(message);
     stream.insert(stream.end(), frame.begin(), frame.end());
   }
-  for (const std::size_t piece : {1, 2, 3, 7, 8, 9, 64, 100000}) {
+  for (const std::size_t piece : std::initializer_list<std::size_t>{1, 2, 3, 7, 8, 9, 64, 100000}) {
     CAPTURE(piece);
     FrameReader reader;
     std::vector<std::string_view> names;

@@ -29,7 +29,7 @@ Plan sample_plan(const std::string& strategy, std::size_t devices) {
 
 TEST_CASE("planner/plan: JSON reads back to an equal plan, and equal plans to equal bytes") {
   for (const char* strategy : {"local", "tensor"}) {
-    for (const std::size_t devices : {1, 2, 3, 5, 7}) {
+    for (const std::size_t devices : std::initializer_list<std::size_t>{1, 2, 3, 5, 7}) {
       CAPTURE(strategy);
       CAPTURE(devices);
       const Plan plan = sample_plan(strategy, devices);

@@ -99,7 +99,7 @@ void check_schedule(const std::vector<InferenceRequest>& requests, const Capacit
     const auto flying =
         std::ranges::count_if(outcomes, [&](double end) { return end > step.not_before_s; });
     CHECK(flying < std::max<std::int64_t>(1, capacity.steps));
-    CHECK(step.ended >= static_cast<std::int32_t>(outcomes.size() - flying));
+    CHECK(step.ended >= static_cast<std::int32_t>(std::ssize(outcomes) - flying));
     outcomes.push_back(served.sampled_s.empty() ? served.end_s : served.sampled_s.back());
     for (const model::Segment& s : step.batch.segments) {
       CHECK(step.not_before_s >= known[s.sequence]);

@@ -105,7 +105,7 @@ TEST_CASE("planner/stages: a master of fewer layers than rounds has the first on
 }
 
 TEST_CASE("planner/stages: any number of rounds gives the unsharded model's logits") {
-  for (const std::size_t devices : {1, 2, 3, 5}) {
+  for (const std::size_t devices : std::initializer_list<std::size_t>{1, 2, 3, 5}) {
     for (const std::int32_t rounds : {1, 2, 3, 4}) {
       for (const std::int32_t window : {0, 1, 2, 3}) {
         CAPTURE(devices);

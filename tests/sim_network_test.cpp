@@ -163,13 +163,13 @@ TEST_CASE("sim/network: from station to station a message passes the air twice: 
 }
 
 TEST_CASE("sim/network: a shared medium is shared max-min: six flows, unequal, both directions") {
-  constexpr double kBandwidth = 20e6;
+  constexpr double kMedium = 20e6;
   const auto flows = tandem::test::medium_flows();
-  const std::vector<double> expected = tandem::test::max_min_ends(flows, kBandwidth);
+  const std::vector<double> expected = tandem::test::max_min_ends(flows, kMedium);
   TaskGraph graph(one_row());
   for (const auto& flow : flows)
     graph.add(message(flow.from, flow.to, static_cast<std::int32_t>(flow.bytes / 4)), {});
-  const Spans spans = simulated(tandem::test::medium_of(kBandwidth), graph);
+  const Spans spans = simulated(tandem::test::medium_of(kMedium), graph);
   for (std::size_t i = 0; i < flows.size(); ++i) {
     CAPTURE(i);
     CHECK(same(spans.at({0, static_cast<TaskIndex>(i)}).end, expected[i]));

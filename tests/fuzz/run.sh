@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${FUZZ_SECONDS:-10}
-for program in build/fuzz/bin/tandem_fuzz_*; do
+for program in build/asan/bin/tandem_fuzz_*; do
   name=${program##*/tandem_fuzz_}
   work=$(mktemp -d)
   echo "== $name"
