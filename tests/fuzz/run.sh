@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Every fuzz target for FUZZ_SECONDS (default 10) on its committed seeds; a crash, leak or time-out fails.
+# Every fuzz target for FUZZ_SECONDS (default 10) on its committed seeds, one a core; a crash, leak or time-out fails.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-seconds=${FUZZ_SECONDS:-10}
-for program in build/asan/bin/tandem_fuzz_*; do
-  name=${program##*/tandem_fuzz_}
+
+fuzzed() {
+  local name=${1##*/tandem_fuzz_} work
   work=$(mktemp -d)
   echo "== $name"
-  "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
-    -verbosity=0 -artifact_prefix="$work/" "$work" "tests/fuzz/corpus/$name"
+  "$1" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
+    -verbosity=0 -artifact_prefix="$work/" "$work" "tests/fuzz/corpus/$name" || { echo "== $name: FAILED"; return 1; }
   rm -rf "$work"
-done
+}
+export -f fuzzed
+
+printf '%s\n' build/asan/bin/tandem_fuzz_* | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzzed "$1"' fuzzed {}
