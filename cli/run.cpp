@@ -5,12 +5,14 @@
 #include <limits>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <variant>
 
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
+#include "cli/files/npy.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
 #include "cli/flags/dtype.hpp"
@@ -71,6 +73,7 @@ Syntax syntax() {
           {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
+          {"logits", "FILE.npy", "write what each token was chosen from, [new tokens, vocabulary]"},
           {"threads", "N", "computing threads of the master [all cores; 1 if emulated]"},
           {"key", "FILE", "shared key of the devices (with --hosts)"},
           {"dtype", "TYPE",
@@ -149,6 +152,7 @@ void check_served(const Options& options, const planner::Plan& plan, const Serve
     options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-p",
                     "seed", "hidden"},
                    "with '--workload', which says it for each request");
+  options.refuse({"logits"}, "with many requests: it is of one text");
   if (!plan.model.architecture().generates())
     throw Error("model " + plan.model.name +
                 ": an encoder, expected a model that continues texts; run it text by text");
@@ -373,7 +377,7 @@ void check_files(const Options& options, const std::filesystem::path& weights) {
   files.reads_model("flag '--weights'", weights);
   for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
     files.reads(options, flag);
-  for (const char* const flag : {"out", "trace", "hidden"}) files.writes(options, flag);
+  for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);
   files.check();
 }
 
@@ -410,6 +414,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const Mode& mode = job.mode;
   const auto result_path = options.text("out");
   const auto hidden_path = options.text("hidden");
+  const auto logits_path = options.text("logits");
   const auto trace_path = options.text("trace");
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
   static_cast<void>(options.has("allow-drift"));
@@ -431,6 +436,11 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); },
                                   [&] { interrupt.trip(ReaderGone().what()); });
   run.interrupt = &interrupt;
+  std::optional<NpyRows> logits;
+  if (logits_path) {
+    logits.emplace(*logits_path, plan.model.vocab);
+    run.on_logits = [&](std::span<const float> row) { logits->add(row); };
+  }
   GenerationView view(out, quiet);
   exec::Execution done = show_execution(plan, run, view);
 
@@ -442,6 +452,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
     result.trace = trace_reference(*trace_path, result_path);
     result.communication = model::communication_of(done.trace);
   }
+  if (logits) logits->finish();
   if (hidden_path)
     write_file(*hidden_path, to_npy(done.hidden, done.prompt_tokens, plan.model.hidden));
   if (result_path) write_file(*result_path, model::to_json(result));

@@ -109,6 +109,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.on_stage = options.on_stage;
   run.on_warning = options.on_warning;
   run.on_notice = options.on_notice;
+  run.on_logits = options.on_logits;
   run.serve = options.serve;
   if (!options.serve) {
     run.prompt = prompt_ids(options, tokenizer);

@@ -81,7 +81,9 @@ struct ExecuteOptions {
   // on_text is told more of the text, prompt included; of many requests, each whole text once its
   // request has ended.
   std::function<void(std::size_t request, std::string_view text)> on_text;
-  std::function<void()> on_token;                           // a token was chosen, its text told
+  std::function<void()> on_token;  // a token was chosen, its text told
+  // What each token of one prompt was chosen from: a logit for each token of the vocabulary.
+  std::function<void(std::span<const float> logits)> on_logits;
   std::function<void(const std::string& stage)> on_stage;   // what is done before the first token
   std::function<void(const std::string& text)> on_warning;  // what went wrong and ends nothing
   std::function<void(const std::string& text)> on_notice;   // for whom the run has to wait

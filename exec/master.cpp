@@ -67,6 +67,8 @@ class GenerationRun {
       if (token < 0) throw Error("plan: the master samples no token; make the plan again");
       generation.tokens.push_back(token);
       tokens.assign(1, token);
+      if (options_.on_logits)
+        session_.voice().with([&] { options_.on_logits(session_.device().logits()); });
       if (options_.on_token) session_.voice().with([&] { options_.on_token(token); });
       if (drift && i % kDriftEvery == 0) drift->sample();
       if (std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end()) break;

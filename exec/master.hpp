@@ -73,6 +73,9 @@ struct GenerateOptions : SessionOptions {
   std::optional<ServeOptions> serve;
   // Each token as it is chosen; the callee may take its time only between tokens.
   std::function<void(std::int32_t token)> on_token;
+  // Before that: what it was chosen from, one logit for each token of the vocabulary, whatever the
+  // temperature. Of one prompt; not called for those of `serve`.
+  std::function<void(std::span<const float> logits)> on_logits;
 };
 
 struct ScoreOptions : SessionOptions {

@@ -120,6 +120,65 @@ TEST_CASE("cli/families: an encoder's hidden states are the same on one device a
   }
 }
 
+TEST_CASE("cli/families: each token was chosen from the logits that are written") {
+  const Kitchen bench;
+  make_model(bench, "gpt2");
+  std::vector<float> alone;
+  for (const Words& how : {Words{"--strategy", "local"}, Words{"--strategy", "tensor"},
+                           Words{"--strategy", "pipeline", "--partition", "equal"}}) {
+    CAPTURE(how[1]);
+    Words more = how;
+    more.insert(more.end(), {"--new-tokens", "5"});
+    bench.must(plan_words("gpt2", more));
+    bench.must({"run", "plan.json", "--weights", "gpt2", "--emulate", "--pace", "nominal",
+                "--cache", "cache", "--out", "measured.json", "--quiet", "--ignore-eos", "--prompt",
+                "Hello!", "--logits", "logits.npy"});
+    const Json tokens = Json::parse(bench.read("measured.json"))["tokens"];
+    const std::string npy = bench.read("logits.npy");
+    const std::vector<float> now = values_of(npy);
+    REQUIRE(now.size() % 5 == 0);
+    const std::size_t vocab = now.size() / 5;
+    CHECK(npy.find("'descr': '<f4', 'fortran_order': False, 'shape': (5, " + std::to_string(vocab) +
+                   ")") != std::string::npos);
+    for (std::size_t k = 0; k < 5; ++k) {
+      const auto row = now.begin() + static_cast<std::ptrdiff_t>(k * vocab);
+      const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(vocab)) - row;
+      CHECK(tokens[k] == best);
+    }
+    if (alone.empty()) alone = now;
+    REQUIRE(now.size() == alone.size());
+    float worst = 0.0F;
+    for (std::size_t i = 0; i < now.size(); ++i)
+      worst = std::max(worst, std::abs(now[i] - alone[i]));
+    CHECK(worst <= 1e-4F);
+  }
+  SUBCASE("without a plan, at a temperature: the first ones are the same") {
+    bench.must({"run", "--weights", "gpt2", "--cache", "cache", "--quiet", "--prompt", "Hello!",
+                "--new-tokens", "1", "--temperature", "5", "--logits", "logits.npy"});
+    const std::vector<float> now = values_of(bench.read("logits.npy"));
+    REQUIRE(now.size() * 5 == alone.size());
+    for (std::size_t i = 0; i < now.size(); ++i) REQUIRE(std::abs(now[i] - alone[i]) <= 1e-4F);
+  }
+  SUBCASE("what has no file of its own is refused, and nothing else is written") {
+    const Words run{"run",     "--weights", "gpt2",   "--cache",      "cache",
+                    "--quiet", "--prompt",  "Hello!", "--new-tokens", "1"};
+    const auto refused = [&](const Words& flags, int code, const std::string& text) {
+      Words words = run;
+      words.insert(words.end(), flags.begin(), flags.end());
+      check_refused(bench, words, code, text);
+    };
+    refused({"--logits", "/dev/full"}, 1, "/dev/full: neither a file nor a new name");
+    refused({"--logits", "nowhere/l.npy"}, 1, "folder 'nowhere' does not exist");
+    refused({"--logits", "same", "--out", "same"}, 2, "same");
+    bench.must({"plan", "--platform", "pair.xml", "--model", "gpt2", "--strategy", "pipeline",
+                "--samples", "2", "--out", "many.json", "--quiet"});
+    check_refused(bench,
+                  {"run", "many.json", "--weights", "gpt2", "--emulate", "--samples", "2",
+                   "--logits", "l.npy"},
+                  2, "flag '--logits' has no effect with many requests");
+  }
+}
+
 TEST_CASE("cli/families: what asks an encoder for tokens is refused") {
   const Kitchen bench;
   make_model(bench, "bert");
@@ -127,7 +186,7 @@ TEST_CASE("cli/families: what asks an encoder for tokens is refused") {
   const Words run{"run", "plan.json", "--weights", "bert"};
   for (const Words& flags :
        {Words{"--new-tokens", "3"}, Words{"--ignore-eos"}, Words{"--temperature", "1"},
-        Words{"--top-p", "0.5"}, Words{"--seed", "1"}}) {
+        Words{"--top-p", "0.5"}, Words{"--seed", "1"}, Words{"--logits", "l.npy"}}) {
     Words words = run;
     words.insert(words.end(), flags.begin(), flags.end());
     check_refused(bench, words, 2,

@@ -3,7 +3,6 @@
 // What a run is asked for: tokens of a model that generates, hidden states of an encoder.
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "cli/flags/options.hpp"
@@ -22,10 +21,5 @@ void check_outcome(const Options& options, const model::Transformer& transformer
 
 // "64 prompt and 32 new tokens", or "64 tokens, one pass".
 [[nodiscard]] std::string to_text(const planner::Workload& workload);
-
-// A file of NumPy's format, version 1.0 (numpy.lib.format): f32, [rows, columns], row-major. Throws
-// logic_error unless there are that many values.
-[[nodiscard]] std::string to_npy(std::span<const float> values, std::int64_t rows,
-                                 std::int64_t columns);
 
 }  // namespace tandem::cli

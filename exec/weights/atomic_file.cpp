@@ -137,6 +137,17 @@ void AtomicFile::write(std::string_view text) {
   write(std::as_bytes(std::span(text.data(), text.size())));
 }
 
+void AtomicFile::overwrite(std::uint64_t at, std::string_view text) {
+  require(at + text.size() <= written_, "file: only what was written is written over");
+  while (!text.empty()) {
+    const ssize_t n = ::pwrite(file_.number(), text.data(), text.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(folder_, "cannot write at " + std::to_string(at) + " bytes", errno);
+    at += static_cast<std::uint64_t>(n);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
 void AtomicFile::settle() {
   const auto at = static_cast<off_t>(settled_);
   const auto bytes = static_cast<off_t>(written_ - settled_);

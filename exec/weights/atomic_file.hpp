@@ -29,6 +29,8 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  // Other bytes for those from `at` on, which were written.
+  void overwrite(std::uint64_t at, std::string_view text);
   [[nodiscard]] std::uint64_t written() const { return written_; }
   // Has what was written go to the disk and leave the page cache: for large files, on devices with
   // little memory.
