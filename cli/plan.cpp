@@ -34,6 +34,7 @@
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/strategy/stages.hpp"
 #include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
@@ -281,6 +282,23 @@ std::optional<std::int32_t> rounds(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
 }
 
+// What is asked of stages is done or refused. Runs that nobody else's layers part are one, so few
+// layers may give fewer rounds, and a plan that has one step in flight for nothing.
+void check_stages(const Options& options, const planner::Plan& plan) {
+  if (options.text("groups") && options.text("allreduce") && !planner::joins(plan))
+    throw Usage("flag '--allreduce' has no effect with groups of one device each ('" +
+                options.text_or("groups", "") +
+                "'), which sum nothing; leave it out, or name larger groups");
+  const std::int64_t wanted = rounds(options).value_or(1);
+  const auto found = static_cast<std::int64_t>(planner::round_count(plan));
+  if (wanted <= found) return;
+  throw Usage("flag '--rounds': " + std::to_string(wanted) + ", but with these shares of the " +
+              std::to_string(plan.model.layers) + " layers no device has more than " +
+              std::to_string(found) + (found == 1 ? " run" : " runs") +
+              " of them; expected at most as many; give '--rounds " + std::to_string(found) +
+              "', '--rounds auto' or other shares (--partition)");
+}
+
 std::optional<std::int32_t> tiles(const Options& options) {
   if (options.text_or("tiles", "auto") == "auto") return std::nullopt;
   return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
@@ -433,6 +451,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     return 3;
   }
   const auto& plan = std::get<planner::Plan>(answer);
+  check_stages(options, plan);
   const std::string json = planner::to_json(plan);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)

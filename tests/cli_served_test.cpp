@@ -343,4 +343,8 @@ TEST_CASE("cli/served: samples and chunks go round several times, and alone thro
   for (const Json& one : tokens) CHECK(one == tokens.front());
   check_refused(bench, served({"--rounds", "2", "--in-flight", "2"}), 2,
                 "goes round several times");
+  // Six layers cannot be five runs of each device: what is asked for is done or refused.
+  check_refused(bench, served({"--groups", "desk/sofa", "--allreduce", "ring"}), 2,
+                "groups of one device each ('desk/sofa')");
+  check_refused(bench, served({"--rounds", "5"}), 2, "no device has more than 2 runs");
 }
