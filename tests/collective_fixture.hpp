@@ -15,6 +15,12 @@ namespace tandem::test {
 inline const std::vector<std::string> kAllreduces{"star", "tree:1",  "tree",        "tree:3",
                                                   "ring", "halving", "hierarchical"};
 
+// Within groups and among their leaders.
+inline const std::vector<std::string> kCompositions{
+    "hierarchical:star+ring",    "hierarchical:ring+star",    "hierarchical:ring+ring",
+    "hierarchical:halving+ring", "hierarchical:ring+halving", "hierarchical:halving+halving",
+    "hierarchical:tree:3+ring",  "hierarchical:star+tree",    "hierarchical:star+halving"};
+
 inline model::Device plain_device(int index) {
   return {.name = "d" + std::to_string(index),
           .cores = 1,
@@ -124,16 +130,16 @@ struct Halved {
 
 // One half of a sum, among all devices: a reduce-scatter, of which each rank has a term, or an
 // all-gather, of which each has its part. `rows` and `columns` are of `partial`.
-inline Halved half_graph(const model::Cluster& cluster, const std::string& allreduce, bool gathers,
-                         std::int32_t rows, std::int32_t columns, const planner::Cut& cut) {
+inline Halved half_graph_of(const planner::Proximity& near, const std::string& allreduce,
+                            bool gathers, std::int32_t rows, std::int32_t columns,
+                            const planner::Cut& cut) {
   Halved made{.graph = model::TaskGraph(model::Batch{{{.rows = rows}}}),
               .devices = {},
               .parts = {},
               .made = {}};
   const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
   const planner::Ranking ranking =
-      planner::ranking(planner::proximity(cluster, 0),
-                       std::vector<bool>(cluster.devices().size(), true), chosen.depth);
+      planner::ranking(near, std::vector<bool>(near.order.size(), true), chosen);
   std::vector<planner::Participant> ranks;
   for (const model::DeviceIndex device : ranking.devices)
     ranks.push_back({.device = device, .contributes = !gathers});
@@ -151,6 +157,11 @@ inline Halved half_graph(const model::Cluster& cluster, const std::string& allre
     made.made.push_back(exchange.made_by(rank, part));
   }
   return made;
+}
+
+inline Halved half_graph(const model::Cluster& cluster, const std::string& allreduce, bool gathers,
+                         std::int32_t rows, std::int32_t columns, const planner::Cut& cut) {
+  return half_graph_of(planner::proximity(cluster, 0), allreduce, gathers, rows, columns, cut);
 }
 
 // By rank, the group.

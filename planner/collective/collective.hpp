@@ -23,10 +23,20 @@ struct Uniform {
   model::BytesPerSecond bandwidth;
 };
 
+struct Collective;
+
+// A collective that a composition makes at one of its levels; none in what is no composition.
+struct Level {
+  const Collective* collective = nullptr;
+  std::int32_t depth = 0;
+};
+
 // Whom a collective is among: as many ranks as groups are given.
 struct Topology {
   std::int32_t depth = 0;           // of a tree
   std::vector<std::int32_t> group;  // by rank
+  Level inside{};                   // of a composition: within each group
+  Level among{};                    // and among the groups' leaders
 };
 
 struct Collective {
@@ -51,6 +61,13 @@ struct Collective {
   // alike, and of pairs that are no power of two, at most.
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       half_time;
+  // What rank 0 holds, to all that receive. Bytes: (N - 1) S if all do.
+  std::function<void(Exchange& exchange, const Topology& topology)> broadcast;
+  // The times of a sum that rank 0 alone needs, and of a broadcast of `bytes`; as `time`.
+  std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
+      reduce_time;
+  std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
+      broadcast_time;
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();
@@ -59,11 +76,14 @@ struct Collective {
 struct Allreduce {
   const Collective* collective = nullptr;
   std::int32_t depth = 0;
+  Level inside{};  // of a composition
+  Level among{};
 };
 inline constexpr std::int32_t kTreeDepth = 2;  // unless said otherwise
-// From "star", "tree", "tree:3". Throws Error naming the text and what is known.
+// From "star", "tree", "tree:3", "hierarchical:ring+tree:3". Throws Error naming the text and what
+// is known.
 [[nodiscard]] Allreduce parse_allreduce(std::string_view text);
-// "NAME" and "NAME[:DEPTH]", as in a usage line.
+// "NAME", "NAME[:DEPTH]" and "NAME[:IN+AMONG]", as in a usage line.
 [[nodiscard]] std::string allreduce_names();
 
 // Appends the sum of the contributors' `partial` to `graph`, leaving it in the master's `partial`
@@ -79,9 +99,9 @@ struct Ranking {
   std::vector<model::DeviceIndex> devices;
   Topology topology;
 };
-// `takes_part`: by device. `depth`: of a tree.
+// `takes_part`: by device.
 [[nodiscard]] Ranking ranking(const Proximity& proximity, const std::vector<bool>& takes_part,
-                              std::int32_t depth);
+                              const Allreduce& allreduce);
 
 // Every chunk from its owner, the rank that a reduce-scatter left its sum at, to rank 0.
 //   T = l + S / (N B)               nothing shared, N chunks

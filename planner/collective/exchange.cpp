@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "model/error.hpp"
@@ -20,6 +21,9 @@ namespace {
 
 constexpr BufferRef kPartial{BufferKind::partial, 0};
 constexpr BufferRef kReceive{BufferKind::receive, 0};
+
+// Whether two ranges have something in common: empty ones have not, wherever they are.
+bool overlap(Range a, Range b) { return std::max(a.begin, b.begin) < std::min(a.end, b.end); }
 
 std::vector<Participant> with_master(std::vector<Participant> ranks) {
   if (!ranks.empty()) ranks.front().receives = true;
@@ -104,12 +108,85 @@ bool Exchange::holds(std::int32_t rank, Range chunks) const {
 std::vector<TaskIndex> Exchange::made_by(std::int32_t rank, Range chunks) const {
   std::vector<TaskIndex> tasks;
   for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
-    const TaskIndex ready = chunk(rank, i).ready;
-    if (ready >= 0) tasks.push_back(ready);
+    add_makers(chunk(rank, i), tasks);
   }
   std::sort(tasks.begin(), tasks.end());
   tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
   return tasks;
+}
+
+void Exchange::add_makers(const Chunk& one, std::vector<TaskIndex>& tasks) const {
+  if (one.ready >= 0) tasks.push_back(one.ready);
+  if (one.ready >= -1) return;
+  const std::vector<TaskIndex>& several = joint_[static_cast<std::size_t>(-2 - one.ready)];
+  tasks.insert(tasks.end(), several.begin(), several.end());
+}
+
+void Exchange::set_makers(Chunk& one, std::vector<TaskIndex> tasks) {
+  std::sort(tasks.begin(), tasks.end());
+  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+  if (tasks.size() < 2) {
+    one.ready = tasks.empty() ? -1 : tasks.front();
+    return;
+  }
+  joint_.push_back(std::move(tasks));
+  one.ready = -1 - static_cast<TaskIndex>(joint_.size());
+}
+
+TaskIndex Exchange::last_maker(const Chunk& one) const {
+  return one.ready >= -1 ? one.ready : joint_[static_cast<std::size_t>(-2 - one.ready)].back();
+}
+
+Exchange Exchange::among(const std::vector<std::int32_t>& member,
+                         const std::vector<bool>& receiving, std::vector<Range> chunks) {
+  std::vector<Participant> ranks;
+  for (std::size_t i = 0; i < member.size(); ++i) {
+    ranks.push_back(ranks_[static_cast<std::size_t>(member[i])]);
+    ranks.back().receives = receiving[i];
+  }
+  Exchange part(*graph_, sum_, std::move(ranks), {.axis = cut_.axis, .chunks = std::move(chunks)},
+                buffer_);
+  for (std::int32_t rank = 0; rank < part.size(); ++rank) {
+    const std::int32_t here = member[static_cast<std::size_t>(rank)];
+    for (std::int32_t c = 0; c < part.chunks(); ++c) {
+      std::vector<TaskIndex> tasks;
+      std::optional<bool> held;
+      for (std::int32_t i = 0; i < this->chunks(); ++i) {
+        if (!overlap(extent(i), part.extent(c))) continue;
+        require(held.value_or(chunk(here, i).held) == chunk(here, i).held,
+                "collective: a chunk that is held in part");
+        held = chunk(here, i).held;
+        if (*held) make(here, {i, i + 1});
+        if (*held) add_makers(chunk(here, i), tasks);
+      }
+      // Nothing is sent of an empty chunk, whoever holds it.
+      part.chunk(rank, c) = {.held = held.value_or(true)};
+      part.set_makers(part.chunk(rank, c), std::move(tasks));
+    }
+  }
+  return part;
+}
+
+void Exchange::take(const Exchange& done, const std::vector<std::int32_t>& member) {
+  for (std::int32_t rank = 0; rank < done.size(); ++rank) {
+    const std::int32_t here = member[static_cast<std::size_t>(rank)];
+    for (std::int32_t i = 0; i < chunks(); ++i) {
+      std::vector<TaskIndex> tasks;
+      std::int32_t covered = 0;
+      bool held = true;
+      for (std::int32_t c = 0; c < done.chunks(); ++c) {
+        if (!overlap(extent(i), done.extent(c))) continue;
+        covered += std::min(extent(i).end, done.extent(c).end) -
+                   std::max(extent(i).begin, done.extent(c).begin);
+        held = held && done.chunk(rank, c).held;
+        done.add_makers(done.chunk(rank, c), tasks);
+      }
+      if (covered == 0 || !held) continue;
+      require(covered == extent(i).size(), "collective: a chunk that is covered in part");
+      chunk(here, i).held = chunk(here, i).made = true;
+      set_makers(chunk(here, i), std::move(tasks));
+    }
+  }
 }
 
 void Exchange::make_with(Hook hook) {
@@ -135,7 +212,7 @@ void Exchange::use_all() {
   for (std::int32_t rank = 0; rank < size(); ++rank) {
     std::vector<std::int32_t> order(cut_.chunks.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return chunk(rank, i).ready; });
+    std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return last_maker(chunk(rank, i)); });
     for (const std::int32_t i : order) use(rank, i);
   }
 }

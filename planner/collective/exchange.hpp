@@ -87,6 +87,20 @@ class Exchange {
   // Says that the rank has these chunks since `ready` (-1: from the beginning).
   void give(std::int32_t rank, model::Range chunks, model::TaskIndex ready);
 
+  // The same buffer of some of the ranks, in that order, cut anew along the same dimension:
+  // `member` are the ranks, of which `receiving` receive, `chunks` the ranges. What chunks hold is
+  // taken from the chunks here that they cover, whose own makers are called. A rank that holds some
+  // of those and not others is a logic_error.
+  [[nodiscard]] Exchange among(const std::vector<std::int32_t>& member,
+                               const std::vector<bool>& receiving,
+                               std::vector<model::Range> chunks);
+  // Takes back what such an exchange has done. It covers each chunk here as a whole, or not at all.
+  void take(const Exchange& done, const std::vector<std::int32_t>& member);
+  // Of the dimension that is cut.
+  [[nodiscard]] model::Range extent(std::int32_t chunk) const {
+    return cut_.chunks[static_cast<std::size_t>(chunk)];
+  }
+
   // `to`'s chunks += `from`'s: a transfer to `to`'s receive slot 0 and an add; straight into its
   // buffer if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
   // call all hold something or all hold nothing, else logic_error.
@@ -110,11 +124,16 @@ class Exchange {
     bool held = false;
     bool made = true;
     bool used = false;
+    // -1: from the beginning. Below: several tasks, joint_[-2 - ready].
     model::TaskIndex ready = -1;
   };
 
   [[nodiscard]] Chunk& chunk(std::int32_t rank, std::int32_t index);
   [[nodiscard]] const Chunk& chunk(std::int32_t rank, std::int32_t index) const;
+  // The tasks that made a chunk.
+  void add_makers(const Chunk& one, std::vector<model::TaskIndex>& tasks) const;
+  void set_makers(Chunk& one, std::vector<model::TaskIndex> tasks);
+  [[nodiscard]] model::TaskIndex last_maker(const Chunk& one) const;
   [[nodiscard]] model::Task task(model::TaskKind kind, std::int32_t rank,
                                  model::Range chunks) const;
   model::TaskIndex send(std::int32_t from, std::int32_t to, model::Range chunks,
@@ -130,6 +149,7 @@ class Exchange {
   Hook make_;
   Hook use_;
   std::vector<Chunk> state_;  // [rank, chunk]
+  std::vector<std::vector<model::TaskIndex>> joint_;
 };
 
 }  // namespace tandem::planner

@@ -134,6 +134,19 @@ void doubling_gather_parts(Exchange& exchange) {
   }
 }
 
+model::Seconds halving_reduce_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  if (ranks == 1) return {};
+  const model::Seconds chunk = net.latency + (1.0 / power_of_two(ranks)) * bytes / net.bandwidth;
+  return 0.5 * halving_time(ranks, bytes, net) + chunk;
+}
+
+Parents doubling_parents(std::int32_t ranks) {
+  Parents parents(static_cast<std::size_t>(ranks), -1);
+  for (std::int32_t rank = 1; rank < ranks; ++rank)
+    parents[static_cast<std::size_t>(rank)] = rank - power_of_two(rank);
+  return parents;
+}
+
 model::Seconds halving_half_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
   const std::int32_t p = power_of_two(ranks);
   const std::int32_t extras = ranks - p;
@@ -163,6 +176,20 @@ Collective halving_collective() {
       .half_time =
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
             return halving_half_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+          },
+      .broadcast =
+          [](Exchange& e, const Topology& /*topology*/) {
+            tree_broadcast(e, doubling_parents(e.size()));
+          },
+      .reduce_time =
+          [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+            return halving_reduce_time(static_cast<std::int32_t>(topology.group.size()), bytes,
+                                       net);
+          },
+      .broadcast_time =
+          [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+            const auto ranks = static_cast<std::int32_t>(topology.group.size());
+            return 0.5 * tree_time(levels(doubling_parents(ranks)), bytes, net);
           }};
 }
 

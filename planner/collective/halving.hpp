@@ -2,7 +2,7 @@
 
 // Recursive halving and doubling: log2 N exchanges between pairs, of half the data each time.
 
-#include "planner/collective/collective.hpp"
+#include "planner/collective/tree.hpp"
 
 namespace tandem::planner {
 
@@ -40,6 +40,16 @@ void doubling_gather_parts(Exchange& exchange);
 //   T = (2 + log2 p) l + (N + sum over b = 1, 2, .. p / 2 of (b + min(x, b))) S / (N B)
 [[nodiscard]] model::Seconds halving_half_time(std::int32_t ranks, model::Bytes bytes,
                                                const Uniform& net);
+
+// A sum that rank 0 alone needs: the reduce-scatter, and p chunks to rank 0.
+//   T = log2 p l + (1 - 1 / p) S / B + [N > p] (l + S / B) + [N > 1] (l + S / (p B))
+//   bytes = (N - 1) S + (1 - 1 / p) S
+[[nodiscard]] model::Seconds halving_reduce_time(std::int32_t ranks, model::Bytes bytes,
+                                                 const Uniform& net);
+// By rank, whom it gets a broadcast from: in step k the first 2^k ranks each send to one more.
+// Halving what all of the others need saves nothing: all of it goes in one message.
+//   T = D (l + S / B), D the most bits that are set in a rank      bytes = (N - 1) S
+[[nodiscard]] Parents doubling_parents(std::int32_t ranks);
 
 [[nodiscard]] Collective halving_collective();
 

@@ -21,7 +21,7 @@ Parents hierarchical_parents(const std::vector<std::int32_t>& group) {
 }
 
 Collective hierarchical_collective() {
-  return along_tree("hierarchical",
+  return along_tree(std::string(kHierarchical),
                     "sums within each group of near devices, among the groups, and back",
                     parents_of);
 }

@@ -4,9 +4,13 @@
 // that the long way carries one term a group instead of one a device.
 // Section 3.2.4 of CSPS ("hierarchical communication").
 
+#include <string_view>
+
 #include "planner/collective/tree.hpp"
 
 namespace tandem::planner {
+
+inline constexpr std::string_view kHierarchical = "hierarchical";
 
 // By rank: members of a group have its first rank, the leader, for parent, and leaders have rank 0.
 [[nodiscard]] Parents hierarchical_parents(const std::vector<std::int32_t>& group);

@@ -1,5 +1,6 @@
 #include "planner/collective/ring.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "model/error.hpp"
@@ -79,6 +80,28 @@ void ring_all_gather(Exchange& exchange) {
   }
 }
 
+void ring_broadcast(Exchange& exchange) {
+  std::int32_t last = 0;  // rank that receives
+  for (std::int32_t rank = 1; rank < exchange.size(); ++rank) {
+    if (exchange.receives(rank)) last = rank;
+  }
+  // In the order in which messages leave: rank r has chunk i after step r + i.
+  for (std::int32_t step = 1; step < last + exchange.chunks(); ++step) {
+    const std::int32_t latest = std::min(last, step);
+    for (std::int32_t rank = std::max(1, step - exchange.chunks() + 1); rank <= latest; ++rank)
+      exchange.copy(rank - 1, rank, chunk(step - rank));
+  }
+}
+
+model::Seconds ring_broadcast_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  return static_cast<double>(ranks - 1) * (net.latency + (2.0 / ranks) * bytes / net.bandwidth);
+}
+
+model::Seconds ring_reduce_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
+  if (ranks == 1) return {};
+  return static_cast<double>(ranks) * (net.latency + (1.0 / ranks) * bytes / net.bandwidth);
+}
+
 model::Seconds ring_half_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net) {
   return static_cast<double>(ranks - 1) * (net.latency + (1.0 / ranks) * bytes / net.bandwidth);
 }
@@ -97,7 +120,17 @@ Collective ring_collective() {
       .all_gather = [](Exchange& e, const Topology& /*topology*/) { ring_all_gather(e); },
       .tasks = tasks,
       .time = time,
-      .half_time = half_time};
+      .half_time = half_time,
+      .broadcast = [](Exchange& e, const Topology& /*topology*/) { ring_broadcast(e); },
+      .reduce_time =
+          [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+            return ring_reduce_time(static_cast<std::int32_t>(topology.group.size()), bytes, net);
+          },
+      .broadcast_time =
+          [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+            return ring_broadcast_time(static_cast<std::int32_t>(topology.group.size()), bytes,
+                                       net);
+          }};
 }
 
 }  // namespace tandem::planner

@@ -27,6 +27,17 @@ void ring_all_gather(Exchange& exchange);
 // has its chunks sent to it directly instead of the all-gather.
 [[nodiscard]] model::Seconds ring_time(std::int32_t ranks, model::Bytes bytes, const Uniform& net);
 
+// Rank 0's chunks to all that receive, passed on round the ring as they arrive.
+//   T = (N - 1) (l + 2 S / (N B))      N chunks: a way's messages follow one another without
+//   waiting bytes = (N - 1) S                  for its latency, N - 1 after the first
+void ring_broadcast(Exchange& exchange);
+[[nodiscard]] model::Seconds ring_broadcast_time(std::int32_t ranks, model::Bytes bytes,
+                                                 const Uniform& net);
+// A sum that rank 0 alone needs: a reduce-scatter, and its chunks to rank 0.
+//   T = N (l + S / (N B))              N > 1                bytes = (N - 1) (1 + 1 / N) S
+[[nodiscard]] model::Seconds ring_reduce_time(std::int32_t ranks, model::Bytes bytes,
+                                              const Uniform& net);
+
 [[nodiscard]] Collective ring_collective();
 
 }  // namespace tandem::planner

@@ -194,6 +194,18 @@ Collective along_tree(std::string name, std::string summary, Parents (*parents)(
           .half_time =
               [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
                 return tree_half_time(parents(topology), bytes, net);
+              },
+          .broadcast =
+              [parents](Exchange& exchange, const Topology& topology) {
+                tree_broadcast(exchange, parents(topology));
+              },
+          .reduce_time =
+              [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+                return 0.5 * tree_time(levels(parents(topology)), bytes, net);
+              },
+          .broadcast_time =
+              [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
+                return 0.5 * tree_time(levels(parents(topology)), bytes, net);
               }};
 }
 

@@ -40,7 +40,7 @@ RowGroup::RowGroup(model::TaskGraph& graph, const Plan& plan, WindowTasks& windo
     : graph_(&graph),
       plan_(&plan),
       halves_(parse_allreduce(plan.allreduce.prompt)),
-      ranking_(ranking(plan.layout, among(plan, devices), halves_.depth)),
+      ranking_(ranking(plan.layout, among(plan, devices), halves_)),
       wanted_(std::move(wanted)) {
   for (const DeviceIndex device : ranking_.devices)
     devices_.emplace_back(graph, plan.model, device, &window);

@@ -30,8 +30,7 @@ class Lowering {
       : plan_(&plan),
         graph_(batch),
         gathering_(parse_allreduce(plan.allreduce.prompt)),
-        ranking_(
-            ranking(plan.layout, std::vector<bool>(plan.devices.size(), true), gathering_.depth)),
+        ranking_(ranking(plan.layout, std::vector<bool>(plan.devices.size(), true), gathering_)),
         wanted_(wanted_rows(batch, plan.model.architecture().generates())) {
     for (const DeviceIndex device : ranking_.devices)
       devices_.emplace_back(graph_, plan.model, device);
