@@ -146,6 +146,7 @@ Exchange Exchange::among(const std::vector<std::int32_t>& member,
   }
   Exchange part(*graph_, sum_, std::move(ranks), {.axis = cut_.axis, .chunks = std::move(chunks)},
                 buffer_);
+  part.is_level_ = true;
   for (std::int32_t rank = 0; rank < part.size(); ++rank) {
     const std::int32_t here = member[static_cast<std::size_t>(rank)];
     for (std::int32_t c = 0; c < part.chunks(); ++c) {
@@ -262,10 +263,25 @@ void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
   make(to, chunks);
   std::vector<TaskIndex> dependencies = made_by(to, chunks);
   dependencies.push_back(send(from, to, chunks, kReceive));
-  Task add = task(TaskKind::add, to, chunks);
+  Addition addition{.rank = to, .chunks = chunks, .dependencies = std::move(dependencies)};
+  if (by_steps_) {
+    additions_.push_back(std::move(addition));
+  } else {
+    add(addition);
+  }
+}
+
+void Exchange::add(const Addition& addition) {
+  Task add = task(TaskKind::add, addition.rank, addition.chunks);
   add.input = kReceive;
   add.output = buffer_;
-  give(to, chunks, graph_->add(add, dependencies));
+  give(addition.rank, addition.chunks, graph_->add(add, addition.dependencies));
+}
+
+void Exchange::end_step() {
+  for (const Addition& addition : additions_) add(addition);
+  additions_.clear();
+  by_steps_ = false;
 }
 
 void Exchange::copy(std::int32_t from, std::int32_t to, Range chunks) {

@@ -105,6 +105,11 @@ class Exchange {
   // buffer if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
   // call all hold something or all hold nothing, else logic_error.
   void merge(std::int32_t from, std::int32_t to, model::Range chunks);
+  // Around the merges of a step, which depend on none of its additions. Those of an exchange `among`
+  // others are told at its end: what the level before has copied to a rank is delivered where the
+  // rank sends it on, and would wait there for additions that are told before.
+  void begin_step() { by_steps_ = is_level_; }
+  void end_step();
   // `to`'s chunks = `from`'s: a transfer. Throws logic_error if those hold nothing.
   void copy(std::int32_t from, std::int32_t to, model::Range chunks);
   // The same of the parts of several ranks (ascending), in as few messages as there are runs of
@@ -128,6 +133,13 @@ class Exchange {
     model::TaskIndex ready = -1;
   };
 
+  struct Addition {
+    std::int32_t rank;
+    model::Range chunks;
+    std::vector<model::TaskIndex> dependencies;
+  };
+
+  void add(const Addition& addition);
   [[nodiscard]] Chunk& chunk(std::int32_t rank, std::int32_t index);
   [[nodiscard]] const Chunk& chunk(std::int32_t rank, std::int32_t index) const;
   // The tasks that made a chunk.
@@ -150,6 +162,9 @@ class Exchange {
   Hook use_;
   std::vector<Chunk> state_;  // [rank, chunk]
   std::vector<std::vector<model::TaskIndex>> joint_;
+  bool is_level_ = false;  // made by `among`
+  bool by_steps_ = false;
+  std::vector<Addition> additions_;  // of this step
 };
 
 }  // namespace tandem::planner

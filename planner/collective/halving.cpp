@@ -56,8 +56,10 @@ void halving_reduce_scatter(Exchange& exchange) {
   for (std::int32_t extra = p; extra < exchange.size(); ++extra)
     exchange.merge(extra, extra - p, exchange.all());
   for (std::int32_t bit = 1; bit < p; bit <<= 1) {
+    exchange.begin_step();
     for (std::int32_t rank = 0; rank < p; ++rank)
       exchange.merge(rank, rank ^ bit, kept(rank ^ bit, bit << 1, p));
+    exchange.end_step();
   }
 }
 
@@ -113,8 +115,10 @@ void halving_scatter_parts(Exchange& exchange) {
   for (std::int32_t extra = p; extra < ranks; ++extra)
     exchange.merge_parts(extra, extra - p, all_but(extra, ranks));
   for (std::int32_t bit = p >> 1; bit > 0; bit >>= 1) {
+    exchange.begin_step();
     for (std::int32_t rank = 0; rank < p; ++rank)
       exchange.merge_parts(rank, rank ^ bit, agreeing(rank ^ bit, bit, ranks));
+    exchange.end_step();
   }
   for (std::int32_t extra = p; extra < ranks; ++extra)
     exchange.merge_parts(extra - p, extra, std::vector<std::int32_t>{extra});

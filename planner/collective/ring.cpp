@@ -46,11 +46,13 @@ void ring_reduce_scatter(Exchange& exchange) {
   for (std::int32_t rank = 0; rank < ranks && ranks > 1; ++rank)
     exchange.make(rank, exchange.part(wrapped(rank - 1, ranks)));
   for (std::int32_t step = 0; step + 1 < ranks; ++step) {
+    exchange.begin_step();
     for (std::int32_t rank = 0; rank < ranks; ++rank) {
       const Range part = exchange.part(wrapped(rank - step - 1, ranks));
       for (std::int32_t i = part.begin; i < part.end; ++i)
         exchange.merge(rank, wrapped(rank + 1, ranks), chunk(i));
     }
+    exchange.end_step();
   }
 }
 
