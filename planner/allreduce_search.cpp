@@ -96,6 +96,33 @@ std::vector<Proximity> tried_layouts(const Plan& plan) {
   return layouts(plan.cluster, plan.master);
 }
 
+bool is_composed(const std::string& name) {
+  return name != kAutoAllreduce && parse_allreduce(name).inside.collective != nullptr;
+}
+
+// Whether there is something within groups and among them: several groups, one of several devices.
+bool has_levels(const Proximity& layout) {
+  std::map<std::int32_t, std::int32_t> sizes;
+  for (const std::int32_t group : layout.group) ++sizes[group];
+  return sizes.size() > 1 && sizes.size() < layout.group.size();
+}
+
+// The layouts that do for what is wanted. Throws Error if there is none.
+std::vector<Proximity> layouts_for(const Plan& plan, const AllreduceChoice& wanted) {
+  std::vector<Proximity> all = tried_layouts(plan);
+  for (const std::string& name : {wanted.prompt, wanted.decode}) {
+    if (plan.cluster.size() == 1 || !is_composed(name)) continue;
+    std::erase_if(all, [](const Proximity& layout) { return !has_levels(layout); });
+    if (!all.empty()) continue;
+    throw Error("allreduce '" + name + "': neither wiring nor latencies part the " +
+                std::to_string(plan.cluster.size()) + " devices of platform '" +
+                plan.cluster.name() +
+                "' into groups, expected several, one of them of several devices; name one "
+                "collective for all, such as 'ring'");
+  }
+  return all;
+}
+
 // Whether a collective may be tried on so many devices.
 bool affordable(const Collective& collective, std::int32_t devices, std::int64_t layers) {
   return collective.name == "star" || collective.tasks(devices) <= kMaxTriedTasks / (2 * layers);
@@ -104,11 +131,11 @@ bool affordable(const Collective& collective, std::int32_t devices, std::int64_t
 // Times each collective with each layout once: most are the same with another's groups.
 class SumTimes {
  public:
-  SumTimes(const Plan& plan, const Evaluator& evaluate)
+  SumTimes(const Plan& plan, const Evaluator& evaluate, std::vector<Proximity> layouts)
       : layers_(plan.model.layers),
         trial_(trial_of(plan)),
         evaluate_(&evaluate),
-        layouts_(tried_layouts(plan)) {}
+        layouts_(std::move(layouts)) {}
 
   [[nodiscard]] const std::vector<Proximity>& layouts_of_sums() const { return layouts_; }
 
@@ -211,9 +238,11 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
   const Proximity fixed = wiring(plan.cluster, plan.master);
   const bool chooses = wanted.prompt == kAutoAllreduce || wanted.decode == kAutoAllreduce;
   const bool star = wanted == AllreduceChoice{"star", "star"};
+  std::vector<Proximity> possible =
+      star ? std::vector<Proximity>{fixed} : layouts_for(plan, wanted);
   if (!chooses && (star || plan.cluster.size() == 1 || plan.cluster.size() > kMostLaidOut))
     return {.allreduce = wanted, .layout = fixed};
-  SumTimes times(plan, evaluate);
+  SumTimes times(plan, evaluate, std::move(possible));
   const std::vector<std::string> candidates = allreduce_candidates(plan);
   Sums best;
   double least = std::numeric_limits<double>::infinity();

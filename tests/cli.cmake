@@ -9,6 +9,7 @@ tandem_tests(
     cli_city_test.cpp
     cli_comparison_test.cpp
     cli_experiment_test.cpp
+    cli_collective_test.cpp
     cli_families_test.cpp
     cli_program.cpp
     cli_eval_test.cpp

@@ -3,6 +3,7 @@
 // Sums over small clusters, for the tests of the collectives in every backend.
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,11 @@ inline const std::vector<std::string> kCompositions{
     "hierarchical:star+ring",    "hierarchical:ring+star",    "hierarchical:ring+ring",
     "hierarchical:halving+ring", "hierarchical:ring+halving", "hierarchical:halving+halving",
     "hierarchical:tree:3+ring",  "hierarchical:star+tree",    "hierarchical:star+halving"};
+
+inline std::vector<std::string> with_compositions(std::vector<std::string> names) {
+  names.insert(names.end(), kCompositions.begin(), kCompositions.end());
+  return names;
+}
 
 inline model::Device plain_device(int index) {
   return {.name = "d" + std::to_string(index),
@@ -89,6 +95,12 @@ inline model::Cluster homes_of(int homes, int members, double near_s, double far
   return {"homes", devices, routers, links, edges};
 }
 
+// Two homes if `count` is even.
+inline model::Cluster some_homes(int count) {
+  const int homes = count % 2 == 0 ? 2 : 1;
+  return homes_of(homes, count / homes, 1e-3, 5e-3, 1e6);
+}
+
 inline std::vector<planner::Participant> everyone(model::DeviceIndex devices) {
   std::vector<planner::Participant> participants;
   for (model::DeviceIndex d = 0; d < devices; ++d) participants.push_back({.device = d});
@@ -98,13 +110,41 @@ inline std::vector<planner::Participant> everyone(model::DeviceIndex devices) {
 constexpr std::int32_t kSumRows = 3;
 
 // One sum of `columns` columns; fills in the participants' `sum`.
+inline model::TaskGraph sum_graph_of(const planner::Proximity& near, model::DeviceIndex master,
+                                     const std::string& allreduce, std::int32_t columns,
+                                     std::vector<planner::Participant>& participants) {
+  model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
+  planner::lower_sum(graph,
+                     {.master = master, .layer = 7, .rows = {0, kSumRows}, .columns = {0, columns}},
+                     planner::parse_allreduce(allreduce), near, participants);
+  return graph;
+}
+
 inline model::TaskGraph sum_graph(const model::Cluster& cluster, model::DeviceIndex master,
                                   const std::string& allreduce, std::int32_t columns,
                                   std::vector<planner::Participant>& participants) {
+  return sum_graph_of(planner::proximity(cluster, master), master, allreduce, columns,
+                      participants);
+}
+
+// What device 0 holds, to all others that receive.
+inline model::TaskGraph broadcast_graph(const planner::Proximity& near,
+                                        const std::string& allreduce, std::int32_t columns,
+                                        const std::vector<bool>& receives) {
   model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
-  planner::lower_sum(
-      graph, {.master = master, .layer = 7, .rows = {0, kSumRows}, .columns = {0, columns}},
-      planner::parse_allreduce(allreduce), planner::proximity(cluster, master), participants);
+  const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
+  const planner::Ranking ranking =
+      planner::ranking(near, std::vector<bool>(near.order.size(), true), chosen);
+  std::vector<planner::Participant> ranks;
+  for (const model::DeviceIndex device : ranking.devices)
+    ranks.push_back({.device = device,
+                     .contributes = ranks.empty(),
+                     .receives = receives[static_cast<std::size_t>(device)]});
+  const auto size = static_cast<std::int32_t>(ranks.size());
+  planner::Exchange exchange(
+      graph, {.master = ranks.front().device, .rows = {0, kSumRows}, .columns = {0, columns}},
+      ranks, chosen.collective->chunks(size));
+  chosen.collective->broadcast(exchange, ranking.topology);
   return graph;
 }
 
@@ -162,6 +202,30 @@ inline Halved half_graph_of(const planner::Proximity& near, const std::string& a
 inline Halved half_graph(const model::Cluster& cluster, const std::string& allreduce, bool gathers,
                          std::int32_t rows, std::int32_t columns, const planner::Cut& cut) {
   return half_graph_of(planner::proximity(cluster, 0), allreduce, gathers, rows, columns, cut);
+}
+
+// Groups of these sizes, consecutive or dealt out in turns, on ways that are all alike.
+inline planner::Proximity grouped(const std::vector<int>& sizes, bool in_turns) {
+  planner::Proximity near;
+  std::vector<int> left = sizes;
+  const int devices = std::accumulate(sizes.begin(), sizes.end(), 0);
+  std::size_t group = 0;
+  while (static_cast<int>(near.group.size()) < devices) {
+    while (left[group] == 0) group = (group + 1) % left.size();
+    near.order.push_back(static_cast<model::DeviceIndex>(near.group.size()));
+    near.group.push_back(static_cast<std::int32_t>(group));
+    --left[group];
+    if (in_turns) group = (group + 1) % left.size();
+  }
+  return near;
+}
+
+inline planner::Topology topology_of(const planner::Allreduce& chosen,
+                                     const std::vector<int>& groups) {
+  return {.depth = chosen.depth,
+          .group = grouped(groups, false).group,
+          .inside = chosen.inside,
+          .among = chosen.among};
 }
 
 // By rank, the group.

@@ -26,6 +26,7 @@ using planner::Participant;
 using testing::TemporaryFolder;
 
 constexpr model::BufferRef kPartial{model::BufferKind::partial, 0};
+const std::vector<std::string> kAll = test::with_compositions(test::kAllreduces);
 
 // Whole, so that sums of them are exact in any order.
 float term(model::DeviceIndex device, std::size_t i) {
@@ -55,9 +56,9 @@ TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever tak
   const TemporaryFolder folder;
   write_random_weights(t, 5, model::DType::f32, folder.path());
   std::uint64_t seed = 0;
-  for (const std::string& allreduce : test::kAllreduces) {
+  for (const std::string& allreduce : kAll) {
     for (int count = 1; count <= 9; ++count) {
-      const model::Cluster cluster = test::homes_of(1, count, 1e-3, 5e-3, 1e6);
+      const model::Cluster cluster = test::some_homes(count);
       for (const std::int32_t columns : {1, count, 13}) {
         for (const unsigned absent : {0U, 0x0AU}) {  // devices 1 and 3 give or need nothing
           std::vector<Participant> participants = test::everyone(count);
@@ -100,6 +101,45 @@ TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever tak
   }
 }
 
+TEST_CASE("exec/collective: broadcasts reach all that receive") {
+  const model::Transformer t = testing::small_llama();
+  const TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  constexpr std::int32_t kColumns = 13;
+  std::uint64_t seed = 0;
+  for (const std::string& name : kAll) {
+    for (const int count : {1, 2, 3, 6, 8}) {
+      for (const bool all : {true, false}) {
+        CAPTURE(name);
+        CAPTURE(count);
+        CAPTURE(all);
+        std::vector<Participant> participants = test::everyone(count);
+        std::vector<bool> receives;
+        for (Participant& p : participants) {
+          p.contributes = p.device == 0;
+          receives.push_back(all || p.device % 2 == 0);
+        }
+        const model::TaskGraph graph = test::broadcast_graph(
+            planner::proximity(test::some_homes(count), 0), name, kColumns, receives);
+        std::vector<Compute> devices = devices_of(t, folder.path(), participants, kColumns);
+        const testing::MemoryOptions network{.sends_inline = seed % 2 == 0,
+                                             .max_delay = std::chrono::microseconds(100),
+                                             .seed = ++seed};
+        for (const std::string& error : testing::execute_on_threads(graph, devices, network, 1))
+          CHECK(error == "");
+        std::vector<float> values(static_cast<std::size_t>(test::kSumRows * kColumns));
+        int wrong = 0;
+        for (std::size_t d = 0; d < devices.size(); ++d) {
+          if (!receives[d]) continue;
+          devices[d].read_rows(kPartial, {0, test::kSumRows}, {0, kColumns}, values);
+          for (std::size_t i = 0; i < values.size(); ++i) wrong += values[i] == term(0, i) ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
 // Rows in parts that differ, one of them empty where there are three ranks or more.
 TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows") {
   const model::Transformer t = testing::small_llama();
@@ -107,7 +147,7 @@ TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows
   write_random_weights(t, 5, model::DType::f32, folder.path());
   constexpr std::int32_t kColumns = 13;
   std::uint64_t seed = 0;
-  for (const std::string& allreduce : test::kAllreduces) {
+  for (const std::string& allreduce : kAll) {
     for (const int count : {1, 2, 3, 5, 8}) {
       for (const bool gathers : {true, false}) {
         CAPTURE(allreduce);
@@ -117,10 +157,9 @@ TEST_CASE("exec/collective: exact reduce-scatters and all-gathers of uneven rows
         sizes.reserve(static_cast<std::size_t>(count));
         for (int rank = 0; rank < count; ++rank) sizes.push_back(rank % 3 == 2 ? 0 : 1 + rank % 4);
         const std::int32_t rows = std::accumulate(sizes.begin(), sizes.end(), 0);
-        const test::Halved halved = test::half_graph(
-            test::homes_of(count % 2 == 0 ? 2 : 1, count % 2 == 0 ? count / 2 : count, 1e-3, 5e-3,
-                           1e6),
-            allreduce, gathers, rows, kColumns, test::cut_of(planner::Cut::Axis::rows, sizes, 2));
+        const test::Halved halved =
+            test::half_graph(test::some_homes(count), allreduce, gathers, rows, kColumns,
+                             test::cut_of(planner::Cut::Axis::rows, sizes, 2));
         std::vector<Compute> devices;
         std::vector<float> values(static_cast<std::size_t>(rows * kColumns));
         const auto part = [&](std::size_t rank) {
@@ -172,7 +211,7 @@ constexpr int kTokens = 8;
 
 planner::Plan planned(const model::Transformer& t, int devices, const std::string& allreduce) {
   planner::Request request{.model = t,
-                           .cluster = testing::star_of(devices),
+                           .cluster = test::some_homes(devices),
                            .partition = "equal",
                            .allreduce = allreduce,
                            .workload = {static_cast<std::int64_t>(kPrompt.size()), kTokens}};
@@ -221,7 +260,7 @@ TEST_CASE(
   write_random_weights(t, 17, model::DType::f32, folder.path());
   std::vector<std::int32_t> expected;
   for (const int devices : {2, 3, 5, 8}) {
-    for (const std::string& allreduce : test::kAllreduces) {
+    for (const std::string& allreduce : kAll) {
       for (const bool both : {true, false}) {
         CAPTURE(devices);
         CAPTURE(allreduce);
@@ -245,7 +284,7 @@ TEST_CASE("exec/collective: buffers that a device allocates are within the predi
   const TemporaryFolder folder;
   write_random_weights(t, 3, model::DType::f32, folder.path());
   for (const int devices : {2, 3, 5, 8}) {
-    for (const std::string& allreduce : test::kAllreduces) {
+    for (const std::string& allreduce : kAll) {
       for (const char* const decode : {"", ",star", ",ring"}) {
         CAPTURE(devices);
         CAPTURE(allreduce);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collective_fixture.hpp"
 #include "device_threads.hpp"
 #include "exec/runtime/device_run.hpp"
 #include "exec/weights/random.hpp"
@@ -56,16 +57,24 @@ std::vector<Given> all_given() {
           {"galaxy", 3, "1:2:5", "ring,star", 2},
           {"galaxy", 5, "2:1:3:1:1", "ring,star", 1},
           {"galaxy", 5, "equal", "star,halving", 2},
+          {"galaxy", 4, "2:1:3:2", "hierarchical:ring+star", 0},
+          {"galaxy", 6, "equal", "hierarchical:ring+ring", 2},
+          {"galaxy", 6, "2:1:1:1:2:1", "hierarchical:star+halving", 1},
+          {"galaxy", 8, "equal", "hierarchical:halving+ring", 1},
           {"sp", 1, "", "ring", 0},
           {"sp", 2, "", "ring", 0},
           {"sp", 3, "", "star", 0},
           {"sp", 5, "", "ring", 0},
-          {"sp", 5, "", "halving", 0}};
+          {"sp", 5, "", "halving", 0},
+          {"sp", 4, "", "hierarchical:star+ring", 0},
+          {"sp", 6, "", "hierarchical:ring+halving", 0}};
 }
 
 planner::Plan planned(const model::Transformer& t, const Given& given, std::int64_t prompt) {
   planner::Request request{.model = t,
-                           .cluster = testing::star_of(given.devices),
+                           .cluster = given.allreduce.starts_with("hierarchical")
+                                          ? tandem::test::some_homes(given.devices)
+                                          : testing::star_of(given.devices),
                            .strategy = given.strategy,
                            .partition = given.partition.empty() ? "auto" : given.partition,
                            .allreduce = given.allreduce,

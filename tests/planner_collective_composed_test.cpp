@@ -79,22 +79,6 @@ double time_of(const model::Cluster& cluster, const model::TaskGraph& graph) {
   return end;
 }
 
-// Groups of these sizes, consecutive or dealt out in turns, on ways that are all alike.
-planner::Proximity grouped(const std::vector<int>& sizes, bool in_turns) {
-  planner::Proximity near;
-  std::vector<int> left = sizes;
-  const int devices = std::accumulate(sizes.begin(), sizes.end(), 0);
-  std::size_t group = 0;
-  while (static_cast<int>(near.group.size()) < devices) {
-    while (left[group] == 0) group = (group + 1) % left.size();
-    near.order.push_back(static_cast<model::DeviceIndex>(near.group.size()));
-    near.group.push_back(static_cast<std::int32_t>(group));
-    --left[group];
-    if (in_turns) group = (group + 1) % left.size();
-  }
-  return near;
-}
-
 const std::vector<std::vector<int>> kGroups{{1},       {3},    {1, 1, 1}, {2, 2},      {3, 3},
                                             {1, 4, 2}, {4, 4}, {2, 3, 4}, {2, 2, 2, 2}};
 
@@ -128,11 +112,8 @@ TEST_CASE("planner/collective: compositions sum exactly, whoever takes part, byt
             if (absent == 1 || (absent == 3 && p.device % 2 == 1)) p.receives = false;
             if (absent >= 2 && p.device % 2 == 1) p.contributes = false;
           }
-          model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
           constexpr std::int32_t kFew = 24;
-          planner::lower_sum(graph,
-                             {.master = 0, .layer = 7, .rows = {0, kSumRows}, .columns = {0, kFew}},
-                             planner::parse_allreduce(name), near, participants);
+          const model::TaskGraph graph = sum_graph_of(near, 0, name, kFew, participants);
           Memory memory;
           const auto each = [&](const auto& element) {
             for (int row = 0; row < kSumRows; ++row)
@@ -171,13 +152,6 @@ TEST_CASE("planner/collective: compositions sum exactly, whoever takes part, byt
   }
 }
 
-planner::Topology topology_of(const planner::Allreduce& chosen, const std::vector<int>& groups) {
-  return {.depth = chosen.depth,
-          .group = grouped(groups, false).group,
-          .inside = chosen.inside,
-          .among = chosen.among};
-}
-
 TEST_CASE("planner/collective: compositions take their closed forms, equal groups to 1e-9") {
   for (const std::string& name : kCompositions) {
     for (const std::vector<int>& groups : kGroups) {
@@ -188,11 +162,8 @@ TEST_CASE("planner/collective: compositions take their closed forms, equal group
       const int devices = static_cast<int>(near.order.size());
       const model::Cluster cluster = mesh_of(devices, 2e-3, 1e6);
       std::vector<Participant> participants = everyone(devices);
-      model::TaskGraph graph(model::Batch{{{.rows = kSumRows}}});
       const planner::Allreduce chosen = planner::parse_allreduce(name);
-      planner::lower_sum(graph,
-                         {.master = 0, .layer = 7, .rows = {0, kSumRows}, .columns = {0, kColumns}},
-                         chosen, near, participants);
+      const model::TaskGraph graph = sum_graph_of(near, 0, name, kColumns, participants);
       const double expected =
           chosen.collective->time(topology_of(chosen, groups), model::Bytes{kBytes}, kNet).value();
       const double time = time_of(cluster, graph);
@@ -314,6 +285,56 @@ TEST_CASE("planner/collective: halves of compositions take their closed forms at
         const double time = time_of(mesh_of(devices, 2e-3, 1e6), halved.graph);
         CHECK(time <= expected * (1.0 + 1e-9));
         CHECK(time >= 0.3 * expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("planner/collective: broadcasts reach all that receive, bytes and times as counted") {
+  for (const std::string& name : with_compositions(kAllreduces)) {
+    for (const std::vector<int>& groups : kGroups) {
+      for (const bool all : {true, false}) {
+        CAPTURE(name);
+        CAPTURE(groups.size());
+        CAPTURE(groups.front());
+        CAPTURE(all);
+        const planner::Proximity near = grouped(groups, false);
+        const int devices = static_cast<int>(near.order.size());
+        std::vector<bool> receives(near.order.size(), true);
+        for (std::size_t d = 1; !all && d < receives.size(); d += 2) receives[d] = false;
+        const model::TaskGraph graph = broadcast_graph(near, name, kColumns, receives);
+        Memory memory;
+        for (int row = 0; row < kSumRows; ++row)
+          for (int column = 0; column < kColumns; ++column)
+            at(memory, 0, model::BufferKind::partial, row, column) = term(0, row, column);
+        run(memory, graph);
+        int wrong = 0;
+        for (int d = 0; d < devices; ++d) {
+          if (!receives[static_cast<std::size_t>(d)]) continue;
+          for (int row = 0; row < kSumRows; ++row)
+            for (int column = 0; column < kColumns; ++column)
+              wrong +=
+                  at(memory, d, model::BufferKind::partial, row, column) == term(0, row, column)
+                      ? 0
+                      : 1;
+        }
+        CHECK(wrong == 0);
+        CHECK(model::find_conflict(graph).value_or("") == "");
+        CHECK(bytes_of(graph) <= (devices - 1) * kBytes);
+        if (!all) continue;
+        CHECK(bytes_of(graph) == (devices - 1) * kBytes);
+        const planner::Allreduce chosen = planner::parse_allreduce(name);
+        const double expected =
+            chosen.collective
+                ->broadcast_time(topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
+                .value();
+        const double time = time_of(mesh_of(devices, 2e-3, 1e6), graph);
+        const bool equal = std::ranges::count(groups, groups.front()) == std::ssize(groups);
+        if (equal || chosen.inside.collective == nullptr) {
+          CHECK(time == doctest::Approx(expected).epsilon(1e-9));
+        } else {
+          CHECK(time <= expected * (1.0 + 1e-9));
+        }
       }
     }
   }

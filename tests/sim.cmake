@@ -5,6 +5,7 @@ tandem_tests(
     sim_cache_copies_test.cpp
     sim_child_test.cpp
     sim_city_test.cpp
+    sim_collective_composed_test.cpp
     sim_collective_test.cpp
     sim_galaxy_test.cpp
     sim_dynamics_test.cpp

@@ -99,10 +99,14 @@ const Exchange::Chunk& Exchange::chunk(std::int32_t rank, std::int32_t index) co
 }
 
 bool Exchange::holds(std::int32_t rank, Range chunks) const {
-  const bool held = chunk(rank, chunks.begin).held;
-  for (std::int32_t i = chunks.begin; i < chunks.end; ++i)
-    require(chunk(rank, i).held == held, "collective: chunks of one message differ");
-  return held;
+  std::optional<bool> held;
+  for (std::int32_t i = chunks.begin; i < chunks.end; ++i) {
+    if (extent(i).empty()) continue;
+    require(held.value_or(chunk(rank, i).held) == chunk(rank, i).held,
+            "collective: chunks of one message differ");
+    held = chunk(rank, i).held;
+  }
+  return held.value_or(chunk(rank, chunks.begin).held);
 }
 
 std::vector<TaskIndex> Exchange::made_by(std::int32_t rank, Range chunks) const {

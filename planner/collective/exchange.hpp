@@ -105,9 +105,9 @@ class Exchange {
   // buffer if those chunks hold nothing yet; nothing at all if `from`'s do not. Chunks of one
   // call all hold something or all hold nothing, else logic_error.
   void merge(std::int32_t from, std::int32_t to, model::Range chunks);
-  // Around the merges of a step, which depend on none of its additions. Those of an exchange `among`
-  // others are told at its end: what the level before has copied to a rank is delivered where the
-  // rank sends it on, and would wait there for additions that are told before.
+  // Around the merges of a step, which depend on none of its additions. Those of an exchange
+  // `among` others are told at its end: what the level before has copied to a rank is delivered
+  // where the rank sends it on, and would wait there for additions that are told before.
   void begin_step() { by_steps_ = is_level_; }
   void end_step();
   // `to`'s chunks = `from`'s: a transfer. Throws logic_error if those hold nothing.
@@ -122,6 +122,7 @@ class Exchange {
 
   // The tasks that made the chunks of a rank, ascending.
   [[nodiscard]] std::vector<model::TaskIndex> made_by(std::int32_t rank, model::Range chunks) const;
+  // Of those that are not empty, if there are any.
   [[nodiscard]] bool holds(std::int32_t rank, model::Range chunks) const;
 
  private:

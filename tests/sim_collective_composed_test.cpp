@@ -1,0 +1,106 @@
+// Compositions by SimGrid: their closed forms, and their bytes in between.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "collective_fixture.hpp"
+#include "sim_fixture.hpp"
+
+namespace tandem::sim::testing {
+namespace {
+
+using planner::Allreduce;
+
+constexpr std::int32_t kColumns = 2520;
+constexpr double kBytes = 4.0 * test::kSumRows * kColumns;
+constexpr planner::Uniform kNet{model::Seconds{2e-3}, model::BytesPerSecond{1e6}};
+const std::vector<std::vector<int>> kGroups{{2, 2}, {3, 3}, {4, 4}, {1, 4, 2}, {2, 2, 2, 2}};
+
+bool alike(const std::vector<int>& groups) {
+  return std::ranges::count(groups, groups.front()) == std::ssize(groups);
+}
+
+TEST_CASE("sim/collective: compositions take their closed forms to 1e-9, equal groups") {
+  for (const std::string& name : test::kCompositions) {
+    for (const std::vector<int>& groups : kGroups) {
+      CAPTURE(name);
+      CAPTURE(groups.size());
+      CAPTURE(groups.front());
+      const int devices = std::accumulate(groups.begin(), groups.end(), 0);
+      const Allreduce chosen = planner::parse_allreduce(name);
+      const double expected =
+          chosen.collective->time(test::topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
+              .value();
+      std::vector<planner::Participant> participants = test::everyone(devices);
+      const double time = makespan(simulated(
+          test::mesh_of(devices, 2e-3, 1e6),
+          test::sum_graph_of(test::grouped(groups, false), 0, name, kColumns, participants)));
+      if (alike(groups)) {
+        CHECK(time == doctest::Approx(expected).epsilon(1e-9));
+      } else {
+        CHECK(time <= expected * (1.0 + 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("sim/collective: halves of compositions take their closed forms at most") {
+  for (const std::string& name : test::kCompositions) {
+    for (const std::vector<int>& groups : kGroups) {
+      for (const bool gathers : {true, false}) {
+        if (!alike(groups)) continue;
+        CAPTURE(name);
+        CAPTURE(groups.size());
+        CAPTURE(groups.front());
+        CAPTURE(gathers);
+        const int devices = std::accumulate(groups.begin(), groups.end(), 0);
+        const Allreduce chosen = planner::parse_allreduce(name);
+        const double expected =
+            chosen.collective
+                ->half_time(test::topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
+                .value();
+        const std::vector<std::int32_t> parts(static_cast<std::size_t>(devices),
+                                              kColumns / devices);
+        const double time = makespan(simulated(
+            test::mesh_of(devices, 2e-3, 1e6),
+            test::half_graph_of(test::grouped(groups, false), name, gathers, kColumns,
+                                test::kSumRows, test::cut_of(planner::Cut::Axis::rows, parts))
+                .graph));
+        CHECK(time <= expected * (1.0 + 1e-9));
+        CHECK(time >= 0.3 * expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("sim/collective: broadcasts take their closed forms to 1e-9") {
+  for (const std::string& name : test::with_compositions(test::kAllreduces)) {
+    for (const std::vector<int>& groups : kGroups) {
+      CAPTURE(name);
+      CAPTURE(groups.size());
+      CAPTURE(groups.front());
+      const auto devices = std::accumulate(groups.begin(), groups.end(), 0);
+      const Allreduce chosen = planner::parse_allreduce(name);
+      const double expected =
+          chosen.collective
+              ->broadcast_time(test::topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
+              .value();
+      const double time = makespan(simulated(
+          test::mesh_of(devices, 2e-3, 1e6),
+          test::broadcast_graph(test::grouped(groups, false), name, kColumns,
+                                std::vector<bool>(static_cast<std::size_t>(devices), true))));
+      if (alike(groups) || chosen.inside.collective == nullptr) {
+        CHECK(time == doctest::Approx(expected).epsilon(1e-9));
+      } else {
+        CHECK(time <= expected * (1.0 + 1e-9));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::sim::testing
