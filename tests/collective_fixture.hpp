@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/analytic.hpp"
+#include "planner/collective/all_to_all.hpp"
 #include "planner/collective/collective.hpp"
 
 namespace tandem::test {
@@ -196,6 +197,30 @@ inline Halved half_graph_of(const planner::Proximity& near, const std::string& a
                           cut.chunks[static_cast<std::size_t>(part.end) - 1].end});
     made.made.push_back(exchange.made_by(rank, part));
   }
+  return made;
+}
+
+// An all-to-all of chunks of rows or columns, of these sizes.
+struct Dealt {
+  model::TaskGraph graph;
+  std::vector<model::DeviceIndex> devices;              // by rank
+  std::vector<std::vector<model::TaskIndex>> arrivals;  // by rank and slot
+};
+
+inline Dealt dealt(const planner::Proximity& near, const std::string& allreduce, std::int32_t rows,
+                   std::int32_t columns, const planner::Cut& cut) {
+  Dealt made{
+      .graph = model::TaskGraph(model::Batch{{{.rows = rows}}}), .devices = {}, .arrivals = {}};
+  const planner::Allreduce chosen = planner::parse_allreduce(allreduce);
+  const planner::Ranking ranking =
+      planner::ranking(near, std::vector<bool>(near.order.size(), true), chosen);
+  std::vector<planner::Participant> ranks;
+  for (const model::DeviceIndex device : ranking.devices) ranks.push_back({.device = device});
+  planner::Exchange exchange(
+      made.graph, {.master = ranking.devices.front(), .rows = {0, rows}, .columns = {0, columns}},
+      ranks, cut, {model::BufferKind::partial, 0});
+  made.arrivals = planner::all_to_all(exchange, *chosen.collective, ranking.topology);
+  made.devices = ranking.devices;
   return made;
 }
 

@@ -34,8 +34,8 @@ float term(model::DeviceIndex device, std::size_t i) {
 }
 
 std::vector<Compute> devices_of(const model::Transformer& t, const std::filesystem::path& weights,
-                                const std::vector<Participant>& participants,
-                                std::int32_t columns) {
+                                const std::vector<Participant>& participants, std::int32_t columns,
+                                std::int16_t slots = 1) {
   std::vector<Compute> devices;
   std::vector<float> values(static_cast<std::size_t>(test::kSumRows * columns));
   for (const Participant& p : participants) {
@@ -43,7 +43,7 @@ std::vector<Compute> devices_of(const model::Transformer& t, const std::filesyst
         t, Shard::slice(weights, t, testing::whole_share(t)),
         ComputeLimits{.max_rows = test::kSumRows,
                       .cache_positions = 4,
-                      .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 1)});
+                      .buffers = tandem::test::buffers_of(t, testing::whole_share(t), slots)});
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = p.contributes ? term(p.device, i) : 0.5F;  // that no sum may have
     devices.back().write_rows(kPartial, {0, test::kSumRows}, {0, columns}, values);
@@ -136,6 +136,52 @@ TEST_CASE("exec/collective: broadcasts reach all that receive") {
         }
         CHECK(wrong == 0);
       }
+    }
+  }
+}
+
+TEST_CASE("exec/collective: all-to-alls bring every chunk to its slot") {
+  const model::Transformer t = testing::small_llama();
+  const TemporaryFolder folder;
+  write_random_weights(t, 5, model::DType::f32, folder.path());
+  std::uint64_t seed = 0;
+  for (const std::string& name : kAll) {
+    for (const int count : {2, 3, 6, 8}) {
+      CAPTURE(name);
+      CAPTURE(count);
+      std::vector<std::int32_t> sizes;
+      for (int rank = 0; rank < count; ++rank) sizes.push_back((rank * 5 + 1) % 4);
+      const std::int32_t columns = std::accumulate(sizes.begin(), sizes.end(), 0);
+      const planner::Cut cut = test::cut_of(planner::Cut::Axis::columns, sizes);
+      const test::Dealt made = test::dealt(planner::proximity(test::some_homes(count), 0), name,
+                                           test::kSumRows, columns, cut);
+      const std::vector<Participant> participants = test::everyone(count);
+      std::vector<Compute> devices =
+          devices_of(t, folder.path(), participants, columns, static_cast<std::int16_t>(count - 1));
+      const testing::MemoryOptions network{.sends_inline = seed % 2 == 0,
+                                           .max_delay = std::chrono::microseconds(100),
+                                           .seed = ++seed};
+      for (const std::string& error : testing::execute_on_threads(made.graph, devices, network, 1))
+        CHECK(error == "");
+      int wrong = 0;
+      for (std::size_t to = 0; to < made.devices.size(); ++to) {
+        const Range own = cut.chunks[to];
+        if (own.empty()) continue;
+        std::vector<float> values(static_cast<std::size_t>(test::kSumRows * own.size()));
+        for (std::size_t from = 0; from < made.devices.size(); ++from) {
+          if (from == to) continue;
+          const auto slot = static_cast<std::int16_t>(from < to ? from : from - 1);
+          devices[static_cast<std::size_t>(made.devices[to])].read_rows(
+              {model::BufferKind::receive, slot}, {0, test::kSumRows}, own, values);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto width = static_cast<std::size_t>(own.size());
+            const std::size_t place = i / width * static_cast<std::size_t>(columns) +
+                                      static_cast<std::size_t>(own.begin) + i % width;
+            wrong += values[i] == term(made.devices[from], place) ? 0 : 1;
+          }
+        }
+      }
+      CHECK(wrong == 0);
     }
   }
 }

@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     planner_allreduce_search_test.cpp
     planner_announcement_test.cpp
+    planner_collective_all_to_all_test.cpp
     planner_collective_composed_test.cpp
     planner_collective_halves_test.cpp
     planner_bound_test.cpp

@@ -77,6 +77,30 @@ TEST_CASE("sim/collective: halves of compositions take their closed forms at mos
   }
 }
 
+TEST_CASE("sim/collective: all-to-alls take their closed forms at most") {
+  for (const std::string& name : test::with_compositions(test::kAllreduces)) {
+    for (const std::vector<int>& groups : kGroups) {
+      CAPTURE(name);
+      CAPTURE(groups.size());
+      CAPTURE(groups.front());
+      const auto devices = std::accumulate(groups.begin(), groups.end(), 0);
+      const Allreduce chosen = planner::parse_allreduce(name);
+      const double expected =
+          planner::all_to_all_time(*chosen.collective, test::topology_of(chosen, groups),
+                                   model::Bytes{kBytes}, kNet)
+              .value();
+      const std::vector<std::int32_t> parts(static_cast<std::size_t>(devices), kColumns / devices);
+      const double time = makespan(
+          simulated(test::mesh_of(devices, 2e-3, 1e6),
+                    test::dealt(test::grouped(groups, false), name, kColumns, test::kSumRows,
+                                test::cut_of(planner::Cut::Axis::rows, parts))
+                        .graph));
+      CHECK(time <= expected * (1.0 + 1e-9));
+      CHECK(time >= 0.3 * expected);
+    }
+  }
+}
+
 TEST_CASE("sim/collective: broadcasts take their closed forms to 1e-9") {
   for (const std::string& name : test::with_compositions(test::kAllreduces)) {
     for (const std::vector<int>& groups : kGroups) {

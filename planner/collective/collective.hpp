@@ -68,6 +68,11 @@ struct Collective {
       reduce_time;
   std::function<model::Seconds(const Topology& topology, model::Bytes bytes, const Uniform& net)>
       broadcast_time;
+  // The ranks by which an all-to-all takes what `from` has for `to`, another one: `from` first,
+  // `to` last, one a step. A rank that stands twice in a row waits for a step.
+  std::function<std::vector<std::int32_t>(const Topology& topology, std::int32_t from,
+                                          std::int32_t to)>
+      way;
 };
 
 [[nodiscard]] const std::vector<Collective>& collectives();

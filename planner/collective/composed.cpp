@@ -249,6 +249,35 @@ model::Seconds reduce_time(const Topology& topology, model::Bytes bytes, const U
          times.among(&Collective::reduce_time, bytes);
 }
 
+Ranks way_of(const Topology& topology, std::int32_t from, std::int32_t to) {
+  const std::vector<Ranks> groups = groups_of(topology);
+  const auto place = [](const Ranks& of, std::int32_t rank) {
+    return static_cast<std::int32_t>(std::ranges::find(of, rank) - of.begin());
+  };
+  Ranks leaders;
+  for (const Ranks& group : groups) leaders.push_back(group.front());
+  const auto group_of = [&](std::int32_t rank) -> const Ranks& {
+    return *std::ranges::find_if(
+        groups, [&](const Ranks& group) { return std::ranges::binary_search(group, rank); });
+  };
+  Ranks way{from};
+  const auto go = [&](const Level& level, const Ranks& ranks, std::int32_t next) {
+    if (way.back() == next) return;
+    const Ranks part = level.collective->way(level_topology(level, ranks.size()),
+                                             place(ranks, way.back()), place(ranks, next));
+    for (std::size_t i = 1; i < part.size(); ++i)
+      way.push_back(ranks[static_cast<std::size_t>(part[i])]);
+  };
+  const Ranks& own = group_of(from);
+  const Ranks& other = group_of(to);
+  if (&own != &other) {
+    go(topology.inside, own, own.front());
+    go(topology.among, leaders, other.front());
+  }
+  go(topology.inside, other, to);
+  return way;
+}
+
 Collective composed() {
   return {
       .name = std::string(kHierarchical),
@@ -267,7 +296,8 @@ Collective composed() {
       .broadcast = [](Exchange& e,
                       const Topology& topology) { Composition(e, topology).broadcast(); },
       .reduce_time = reduce_time,
-      .broadcast_time = broadcast_time};
+      .broadcast_time = broadcast_time,
+      .way = way_of};
 }
 
 }  // namespace

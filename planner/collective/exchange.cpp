@@ -242,15 +242,20 @@ Task Exchange::task(TaskKind kind, std::int32_t rank, Range chunks) const {
 }
 
 TaskIndex Exchange::send(std::int32_t from, std::int32_t to, Range chunks, BufferRef output) {
+  return send(from, buffer_, to, chunks, output, made_by(from, chunks));
+}
+
+TaskIndex Exchange::send(std::int32_t from, BufferRef input, std::int32_t to, Range chunks,
+                         BufferRef output, const std::vector<TaskIndex>& after) {
   Task transfer = task(TaskKind::transfer, from, chunks);
   transfer.lane = model::LaneKind::channel;
   transfer.peer = ranks_[static_cast<std::size_t>(to)].device;
-  transfer.input = buffer_;
+  transfer.input = input;
   transfer.output = output;
   // Columns keep their places, so it is as wide as what is summed.
   if (output.kind == BufferKind::receive)
     graph_->declare(transfer.peer, {.name = output, .columns = sum_.columns.end});
-  return graph_->add(transfer, made_by(from, chunks));
+  return graph_->add(transfer, after);
 }
 
 void Exchange::merge(std::int32_t from, std::int32_t to, Range chunks) {
@@ -330,6 +335,12 @@ TaskIndex Exchange::deposit(std::int32_t from, std::int32_t to, Range chunks, st
   make(from, chunks);
   if (empty(chunks)) return -1;
   return send(from, to, chunks, {BufferKind::receive, slot});
+}
+
+TaskIndex Exchange::pass_on(std::int32_t from, std::int16_t held, std::int32_t to, Range chunks,
+                            std::int16_t slot, const std::vector<TaskIndex>& after) {
+  if (empty(chunks)) return -1;
+  return send(from, {BufferKind::receive, held}, to, chunks, {BufferKind::receive, slot}, after);
 }
 
 }  // namespace tandem::planner

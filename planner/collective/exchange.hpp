@@ -119,6 +119,10 @@ class Exchange {
   // `from`'s chunks to receive slot `slot` of `to`. Returns the transfer, or -1 if they are empty.
   model::TaskIndex deposit(std::int32_t from, std::int32_t to, model::Range chunks,
                            std::int16_t slot);
+  // The same of what came to `from`'s receive slot `held`, by `after`: it is passed on.
+  model::TaskIndex pass_on(std::int32_t from, std::int16_t held, std::int32_t to,
+                           model::Range chunks, std::int16_t slot,
+                           const std::vector<model::TaskIndex>& after);
 
   // The tasks that made the chunks of a rank, ascending.
   [[nodiscard]] std::vector<model::TaskIndex> made_by(std::int32_t rank, model::Range chunks) const;
@@ -151,6 +155,9 @@ class Exchange {
                                  model::Range chunks) const;
   model::TaskIndex send(std::int32_t from, std::int32_t to, model::Range chunks,
                         model::BufferRef output);
+  model::TaskIndex send(std::int32_t from, model::BufferRef input, std::int32_t to,
+                        model::Range chunks, model::BufferRef output,
+                        const std::vector<model::TaskIndex>& after);
   [[nodiscard]] std::vector<model::Range> runs(std::int32_t from, std::int32_t to,
                                                std::span<const std::int32_t> of) const;
 

@@ -144,6 +144,17 @@ model::Seconds halving_reduce_time(std::int32_t ranks, model::Bytes bytes, const
   return 0.5 * halving_time(ranks, bytes, net) + chunk;
 }
 
+// Bit by bit, by way of who stands for an extra rank.
+std::vector<std::int32_t> halving_way(std::int32_t ranks, std::int32_t from, std::int32_t to) {
+  const std::int32_t p = power_of_two(ranks);
+  const std::int32_t target = to % p;
+  std::vector<std::int32_t> way{from, from % p};
+  for (std::int32_t bit = 1; bit < p; bit <<= 1)
+    way.push_back((way.back() & ~bit) | (target & bit));
+  way.push_back(to);
+  return way;
+}
+
 Parents doubling_parents(std::int32_t ranks) {
   Parents parents(static_cast<std::size_t>(ranks), -1);
   for (std::int32_t rank = 1; rank < ranks; ++rank)
@@ -194,6 +205,10 @@ Collective halving_collective() {
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
             const auto ranks = static_cast<std::int32_t>(topology.group.size());
             return 0.5 * tree_time(levels(doubling_parents(ranks)), bytes, net);
+          },
+      .way =
+          [](const Topology& topology, std::int32_t from, std::int32_t to) {
+            return halving_way(static_cast<std::int32_t>(topology.group.size()), from, to);
           }};
 }
 

@@ -132,6 +132,13 @@ Collective ring_collective() {
           [](const Topology& topology, model::Bytes bytes, const Uniform& net) {
             return ring_broadcast_time(static_cast<std::int32_t>(topology.group.size()), bytes,
                                        net);
+          },
+      .way =
+          [](const Topology& topology, std::int32_t from, std::int32_t to) {
+            const auto ranks = static_cast<std::int32_t>(topology.group.size());
+            std::vector<std::int32_t> way{from};
+            while (way.back() != to) way.push_back(wrapped(way.back() + 1, ranks));
+            return way;
           }};
 }
 

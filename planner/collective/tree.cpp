@@ -67,6 +67,18 @@ Parents parents_of(const Topology& topology) {
   return tree_parents(static_cast<std::int32_t>(topology.group.size()), topology.depth);
 }
 
+// Up to whoever is above both, and down. A parent's rank is smaller.
+std::vector<std::int32_t> tree_way(const Parents& parents, std::int32_t from, std::int32_t to) {
+  std::vector<std::int32_t> up{from};
+  std::vector<std::int32_t> down{to};
+  while (up.back() != down.back()) {
+    std::vector<std::int32_t>& lower = up.back() > down.back() ? up : down;
+    lower.push_back(parent_of(parents, lower.back()));
+  }
+  up.insert(up.end(), down.rbegin() + 1, down.rend());
+  return up;
+}
+
 }  // namespace
 
 Parents tree_parents(std::int32_t ranks, std::int32_t depth) {
@@ -206,7 +218,9 @@ Collective along_tree(std::string name, std::string summary, Parents (*parents)(
           .broadcast_time =
               [parents](const Topology& topology, model::Bytes bytes, const Uniform& net) {
                 return 0.5 * tree_time(levels(parents(topology)), bytes, net);
-              }};
+              },
+          .way = [parents](const Topology& topology, std::int32_t from,
+                           std::int32_t to) { return tree_way(parents(topology), from, to); }};
 }
 
 Collective tree_collective() {
