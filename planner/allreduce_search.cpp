@@ -1,12 +1,14 @@
 #include "planner/allreduce_search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 
 #include "model/error.hpp"
 #include "model/variation.hpp"
 #include "planner/collective/collective.hpp"
+#include "planner/collective/composed.hpp"
 #include "planner/collective/hierarchical.hpp"
 #include "planner/collective/tree.hpp"
 #include "planner/lowering.hpp"
@@ -17,6 +19,7 @@ namespace {
 constexpr std::int64_t kMaxTriedTasks = 1 << 20;
 constexpr std::int32_t kMostLaidOut = 256;  // devices whose sums are laid out by time
 constexpr std::int32_t kDeepestTried = 3;
+constexpr std::size_t kMostComposed = 16;  // devices among which compositions are tried unasked
 // The first layer begins with the embedding, the last ends with one sum less.
 constexpr std::int64_t kTrialLayers = 3;
 // Times whose ratio differs by less are equal: sums are rounded in another order.
@@ -91,31 +94,43 @@ Plan trial_of(const Plan& plan) {
   return trial;
 }
 
-std::vector<Proximity> tried_layouts(const Plan& plan) {
-  if (plan.cluster.size() > kMostLaidOut) return {wiring(plan.cluster, plan.master)};
-  return layouts(plan.cluster, plan.master);
+std::vector<Proximity> tried_layouts(const model::Cluster& cluster, model::DeviceIndex master) {
+  if (cluster.size() > kMostLaidOut) return {wiring(cluster, master)};
+  return layouts(cluster, master);
 }
 
 bool is_composed(const std::string& name) {
   return name != kAutoAllreduce && parse_allreduce(name).inside.collective != nullptr;
 }
 
-// Whether there is something within groups and among them: several groups, one of several devices.
-bool has_levels(const Proximity& layout) {
+// The devices of each group, in the order in which they are met.
+std::vector<std::int32_t> group_sizes(const Proximity& layout) {
   std::map<std::int32_t, std::int32_t> sizes;
   for (const std::int32_t group : layout.group) ++sizes[group];
-  return sizes.size() > 1 && sizes.size() < layout.group.size();
+  std::vector<std::int32_t> result;
+  result.reserve(sizes.size());
+  for (const auto& [unused_group, size] : sizes) result.push_back(size);
+  return result;
 }
 
-// The layouts that do for what is wanted. Throws Error if there is none.
+// Whether there is something within groups and among them: several groups, one of several devices.
+bool has_levels(const Proximity& layout) {
+  const std::size_t groups = group_sizes(layout).size();
+  return groups > 1 && groups < layout.group.size();
+}
+
+// The layouts that do for what is wanted: as a plan has one, a composition of either phase decides
+// for both. Throws Error if there is none.
 std::vector<Proximity> layouts_for(const Plan& plan, const AllreduceChoice& wanted) {
-  std::vector<Proximity> all = tried_layouts(plan);
+  std::vector<Proximity> all = tried_layouts(plan.cluster, plan.master);
   for (const std::string& name : {wanted.prompt, wanted.decode}) {
     if (plan.cluster.size() == 1 || !is_composed(name)) continue;
     std::erase_if(all, [](const Proximity& layout) { return !has_levels(layout); });
     if (!all.empty()) continue;
-    throw Error("allreduce '" + name + "': neither wiring nor latencies part the " +
-                std::to_string(plan.cluster.size()) + " devices of platform '" +
+    const bool by_wiring = plan.cluster.size() > kMostLaidOut;  // see tried_layouts
+    throw Error("allreduce '" + name + "': " +
+                (by_wiring ? "the wiring does not part" : "neither wiring nor latencies part") +
+                " the " + std::to_string(plan.cluster.size()) + " devices of platform '" +
                 plan.cluster.name() +
                 "' into groups, expected several, one of them of several devices; name one "
                 "collective for all, such as 'ring'");
@@ -126,6 +141,25 @@ std::vector<Proximity> layouts_for(const Plan& plan, const AllreduceChoice& want
 // Whether a collective may be tried on so many devices.
 bool affordable(const Collective& collective, std::int32_t devices, std::int64_t layers) {
   return collective.name == "star" || collective.tasks(devices) <= kMaxTriedTasks / (2 * layers);
+}
+
+// The compositions that are worth trying. Left out are `star+star`, which is `hierarchical`; for
+// two ranks halving, which is the ring; and the ring within groups of two, which sends as much as
+// the star in twice as many messages.
+std::vector<std::string> compositions(const Proximity& layout) {
+  if (!has_levels(layout) || layout.group.size() > kMostComposed) return {};
+  const std::vector<std::int32_t> sizes = group_sizes(layout);
+  const bool pairs = *std::ranges::max_element(sizes) == 2;
+  std::vector<std::string> names;
+  for (const std::string inside : {"star", "ring", "halving"}) {
+    if (pairs && inside != "star") continue;
+    for (const std::string among : {"star", "ring", "halving"}) {
+      if ((inside == "star" && among == "star") || (sizes.size() == 2 && among == "halving"))
+        continue;
+      names.push_back(std::string(kHierarchical) + ":" + inside + "+" + among);
+    }
+  }
+  return names;
 }
 
 // Times each collective with each layout once: most are the same with another's groups.
@@ -220,7 +254,7 @@ std::vector<std::string> allreduce_candidates(const Plan& plan) {
       for (std::int32_t depth = 2; depth <= kDeepestTried; ++depth)
         add_tree("tree:" + std::to_string(depth), tree_parents(ranks, depth));
     } else if (collective.name == "hierarchical") {
-      for (const Proximity& layout : tried_layouts(plan)) {
+      for (const Proximity& layout : tried_layouts(plan.cluster, plan.master)) {
         std::vector<std::int32_t> group;
         for (const model::DeviceIndex device : layout.order)
           group.push_back(layout.group[static_cast<std::size_t>(device)]);
@@ -234,20 +268,36 @@ std::vector<std::string> allreduce_candidates(const Plan& plan) {
   return names;
 }
 
+Proximity first_layout(const Plan& plan, const AllreduceChoice& wanted) {
+  if (!is_composed(wanted.prompt) && !is_composed(wanted.decode))
+    return wiring(plan.cluster, plan.master);
+  return layouts_for(plan, wanted).front();
+}
+
+AllreduceChoice possible_choice(const model::Cluster& cluster, model::DeviceIndex master,
+                                AllreduceChoice wanted) {
+  if (!is_composed(wanted.prompt) && !is_composed(wanted.decode)) return wanted;
+  if (std::ranges::any_of(tried_layouts(cluster, master), has_levels)) return wanted;
+  for (std::string* const phase : {&wanted.prompt, &wanted.decode}) {
+    if (is_composed(*phase)) *phase = kAutoAllreduce;
+  }
+  return wanted;
+}
+
 Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluator& evaluate) {
-  const Proximity fixed = wiring(plan.cluster, plan.master);
   const bool chooses = wanted.prompt == kAutoAllreduce || wanted.decode == kAutoAllreduce;
   const bool star = wanted == AllreduceChoice{"star", "star"};
-  std::vector<Proximity> possible =
-      star ? std::vector<Proximity>{fixed} : layouts_for(plan, wanted);
   if (!chooses && (star || plan.cluster.size() == 1 || plan.cluster.size() > kMostLaidOut))
-    return {.allreduce = wanted, .layout = fixed};
-  SumTimes times(plan, evaluate, std::move(possible));
-  const std::vector<std::string> candidates = allreduce_candidates(plan);
+    return {.allreduce = wanted, .layout = first_layout(plan, wanted)};
+  SumTimes times(plan, evaluate, layouts_for(plan, wanted));
+  const std::vector<std::string> of_all = allreduce_candidates(plan);
   Sums best;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < times.layouts_of_sums().size(); ++i) {
     AllreduceChoice choice = wanted;
+    std::vector<std::string> candidates = of_all;
+    if (chooses && affordable(composed_collective(), plan.cluster.size(), plan.model.layers))
+      std::ranges::copy(compositions(times.layouts_of_sums()[i]), std::back_inserter(candidates));
     if (choice.decode == kAutoAllreduce) {
       choice.decode =
           fastest(candidates, [&](const std::string& name) { return times.decode(i, name); });

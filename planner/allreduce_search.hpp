@@ -32,14 +32,25 @@ struct Sums {
   Proximity layout;
 };
 
+// Where a search for sums begins: by wiring, or, as a composition needs groups and devices within
+// them, the first of layouts() that has both. Throws Error naming the composition if none has.
+[[nodiscard]] Proximity first_layout(const Plan& plan, const AllreduceChoice& wanted);
+
+// `wanted`, chosen for another network, with auto for each composition if this one's layouts() have
+// no groups and devices within them.
+[[nodiscard]] AllreduceChoice possible_choice(const model::Cluster& cluster,
+                                              model::DeviceIndex master, AllreduceChoice wanted);
+
 // `wanted` with the fastest candidate for auto and the fastest of all layouts(), together: the
 // least time of the prompt's step and, new_tokens - 1 times, of a step halfway through the new
 // tokens (with weights that stream, of later ones in a row). A prompt of one token is lowered as
 // decoding is and gets its choice. Ties (1e-9) go to what comes first. Where nothing streams,
 // three layers are evaluated, which all others are like. A star alone is laid out by wiring,
-// without any search, as is everything on more than 256 devices. `plan` has shares; its allreduce
-// and layout are not read; what varies on its cluster is left out. `evaluate` decides whether
-// messages that share a link are seen to.
+// without any search, as is everything on more than 256 devices. Of up to 16 devices auto also
+// tries compositions of star, ring and halving with each layout that has groups and devices within
+// them; a composition that is asked for is laid out by none but those. `plan` has shares; its
+// allreduce and layout are not read; what varies on its cluster is left out. `evaluate` decides
+// whether messages that share a link are seen to.
 [[nodiscard]] Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted,
                                 const Evaluator& evaluate);
 

@@ -384,12 +384,14 @@ Plan likely_plan(const Request& request, const Strategy& strategy, const Allredu
 // with the shares of that plan.
 Answer make_auto_plan(const Request& request, const Strategy& strategy,
                       const AllreduceChoice& wanted) {
+  const Proximity layout =
+      first_layout(outline(request, strategy, {.allreduce = wanted, .layout = {}}), wanted);
   const auto with = [&](const std::string& candidate) {
     AllreduceChoice choice = wanted;
     for (std::string* const phase : {&choice.prompt, &choice.decode}) {
       if (*phase == kAutoAllreduce) *phase = candidate;
     }
-    return Sums{.allreduce = choice, .layout = wiring(request.cluster, master_of(request))};
+    return Sums{.allreduce = choice, .layout = layout};
   };
   const std::vector<std::string> candidates =
       allreduce_candidates(outline(request, strategy, with("star")));

@@ -137,7 +137,11 @@ class Changes {
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();
     if ((strategy.joins() || !scene.groups.empty()) && scene.strategy == plan_->strategy) {
-      const planner::AllreduceChoice& sums = plan_->allreduce;
+      const planner::AllreduceChoice sums =
+          scene.groups.empty()
+              ? planner::possible_choice(scene.cluster, scene.cluster.find(scene.master),
+                                         plan_->allreduce)
+              : plan_->allreduce;
       request.allreduce = strategy.replicates || sums.prompt == sums.decode
                               ? sums.prompt
                               : sums.prompt + "," + sums.decode;

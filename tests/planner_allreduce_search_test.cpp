@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "collective_fixture.hpp"
 #include "model/error.hpp"
@@ -66,6 +67,31 @@ TEST_CASE("planner/allreduce: auto never loses to a fixed choice by the evaluato
     }
   }
   CHECK(others > 0);
+}
+
+TEST_CASE("planner/allreduce: a composition of one phase has groups, whatever the other's sums") {
+  // One router: only latencies part the devices.
+  model::Cluster cluster = access_of(4, 1e-4, 1e6);
+  std::vector<model::Link> links = cluster.links();
+  for (const std::size_t far : {2, 3}) links[far].latency = model::Seconds{1e-2};
+  cluster = {cluster.name(), cluster.devices(), cluster.routers(), links, cluster.edges()};
+  for (const char* const sums :
+       {"hierarchical:ring+star", "auto,hierarchical:ring+star", "hierarchical:star+ring,auto",
+        "star,hierarchical:ring+star", "hierarchical:star+ring,ring"}) {
+    CAPTURE(sums);
+    const Plan plan = planned(request_on(cluster, sums));
+    const std::set<std::int32_t> groups(plan.layout.group.begin(), plan.layout.group.end());
+    CHECK(groups.size() > 1);
+    CHECK(groups.size() < 4);
+  }
+  const model::Cluster alike = access_of(4, 1e-4, 1e6);
+  for (const char* const sums : {"hierarchical:ring+star", "auto,hierarchical:ring+star"}) {
+    CAPTURE(sums);
+    CHECK_THROWS_WITH_AS((void)make_plan(request_on(alike, sums)),
+                         doctest::Contains("allreduce 'hierarchical:ring+star': neither wiring"),
+                         Error);
+  }
+  CHECK(planned(request_on(alike, "auto")).allreduce.prompt.find('+') == std::string::npos);
 }
 
 TEST_CASE("planner/allreduce: auto plans as if nothing varied") {

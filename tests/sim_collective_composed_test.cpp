@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
+#include "planner/search.hpp"
+#include "planner_fixture.hpp"
+#include "sim/replay.hpp"
 #include "sim_fixture.hpp"
 
 namespace tandem::sim::testing {
@@ -123,6 +126,26 @@ TEST_CASE("sim/collective: broadcasts take their closed forms to 1e-9") {
         CHECK(time <= expected * (1.0 + 1e-9));
       }
     }
+  }
+}
+
+TEST_CASE("sim/collective: auto takes a composition where that is fastest") {
+  planner::Request request{
+      .model = test::small_model({.layers = 2, .heads = 16, .kv_heads = 16, .head_dim = 8}),
+      .cluster = test::homes_of(3, 3, 1e-4, 2e-2, 1e6),
+      .partition = "equal",
+      .allreduce = "auto,star",
+      .workload = {.prompt_tokens = 20, .new_tokens = 1},
+      .evaluate = replay};
+  const auto planned = [&] { return std::get<planner::Plan>(planner::make_plan(request)); };
+  const planner::Plan chosen = planned();
+  CHECK(planner::parse_allreduce(chosen.allreduce.prompt).inside.collective != nullptr);
+  const double least = planner::trial_request_time(chosen, replay);
+  for (const std::string& name : test::with_compositions(test::kAllreduces)) {
+    if (name == chosen.allreduce.prompt) continue;
+    CAPTURE(name);
+    request.allreduce = name + ",star";
+    CHECK(least < planner::trial_request_time(planned(), replay));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "sim/platform.hpp"
 #include "study/prediction.hpp"
 #include "study/whatif.hpp"
+#include "tests/collective_fixture.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/planner_fixture.hpp"
 
@@ -152,6 +153,26 @@ TEST_CASE(
   const WhatIfChange& board = find(whole, Kind::alone, "board");
   CHECK(!board.request_s);
   CHECK(board.obstacle.find("lacks") != std::string::npos);
+}
+
+TEST_CASE("study/whatif: a composition gives way where a change leaves nothing to compose") {
+  planner::Request request =
+      request_for(without_device(test::homes_of(2, 2, 1e-3, 5e-3, 1e7), "d3"), "tensor");
+  request.model = test::small_model({.layers = 2, .heads = 4, .kv_heads = 4, .head_dim = 8});
+  request.allreduce = "hierarchical:star+ring";
+  const planner::Plan plan = planned(request);
+  const WhatIf answer = asked(plan);
+  const auto check = [&](const std::string& gone, const std::string& sums) {
+    planner::Request changed = request;
+    changed.cluster = without_device(request.cluster, gone);
+    changed.allreduce = sums;
+    const double expected = request_s(planned(changed));
+    const WhatIfChange& change = find(answer, Kind::drop, gone);
+    REQUIRE(change.request_s.has_value());
+    CHECK(std::abs(*change.request_s / expected - 1.0) < 1e-9);
+  };
+  check("d2", "auto");  // d0 and d1 are of different homes
+  check("d1", "auto");  // d0 and d2 are of one
 }
 
 TEST_CASE("study/whatif: SimGrid answers, too, also of other strategies") {

@@ -90,7 +90,14 @@ class Composition {
   using Lower = std::function<void(Exchange&, const Topology&)> Collective::*;
 
   [[nodiscard]] Range whole() const {
-    return {exchange_->extent(0).begin, exchange_->extent(exchange_->chunks() - 1).end};
+    Range all{};
+    for (std::int32_t i = 0; i < exchange_->chunks(); ++i) {
+      const Range next = exchange_->extent(i);
+      if (next.empty()) continue;
+      all =
+          all.empty() ? next : Range{std::min(all.begin, next.begin), std::max(all.end, next.end)};
+    }
+    return all;
   }
 
   [[nodiscard]] Ranks others(const Ranks& group) const {
@@ -131,8 +138,8 @@ class Composition {
   void reduce(const Ranks& group, Range run) {
     std::vector<bool> receiving(group.size(), false);
     receiving.front() = true;
-    const bool terms = std::ranges::any_of(
-        group, [&](std::int32_t rank) { return exchange_->holds(rank, chunks_in(run)); });
+    const bool terms = std::any_of(group.begin() + 1, group.end(),
+                                   [&](std::int32_t rank) { return holds_some(rank, run); });
     if (terms) level(topology_->inside, group, receiving, run, &Collective::sum);
   }
 
@@ -143,15 +150,14 @@ class Composition {
     level(topology_->inside, group, receiving, run, &Collective::broadcast);
   }
 
-  // The chunks of the whole exchange that a run covers.
-  [[nodiscard]] Range chunks_in(Range run) const {
-    Range found{exchange_->chunks(), 0};
+  // Of what lies in a run.
+  [[nodiscard]] bool holds_some(std::int32_t rank, Range run) const {
     for (std::int32_t i = 0; i < exchange_->chunks(); ++i) {
       const Range extent = exchange_->extent(i);
-      if (extent.empty() || extent.begin < run.begin || extent.end > run.end) continue;
-      found = {std::min(found.begin, i), std::max(found.end, i + 1)};
+      const bool within = !extent.empty() && run.begin <= extent.begin && extent.end <= run.end;
+      if (within && exchange_->holds(rank, {i, i + 1})) return true;
     }
-    return found;
+    return false;
   }
 
   // Of parts that belong to groups: as many chunks for each, some of them empty.
