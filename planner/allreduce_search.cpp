@@ -156,7 +156,8 @@ std::vector<std::string> compositions(const Proximity& layout) {
     for (const std::string among : {"star", "ring", "halving"}) {
       if ((inside == "star" && among == "star") || (sizes.size() == 2 && among == "halving"))
         continue;
-      names.push_back(std::string(kHierarchical) + ":" + inside + "+" + among);
+      std::string& name = names.emplace_back(kHierarchical);
+      name.append(":").append(inside).append("+").append(among);
     }
   }
   return names;

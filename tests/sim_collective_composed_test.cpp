@@ -135,8 +135,8 @@ TEST_CASE("sim/collective: auto takes a composition where that is fastest") {
       .cluster = test::homes_of(3, 3, 1e-4, 2e-2, 1e6),
       .partition = "equal",
       .allreduce = "auto,star",
-      .workload = {.prompt_tokens = 20, .new_tokens = 1},
-      .evaluate = replay};
+      .evaluate = replay,
+      .workload = {.prompt_tokens = 20, .new_tokens = 1}};
   const auto planned = [&] { return std::get<planner::Plan>(planner::make_plan(request)); };
   const planner::Plan chosen = planned();
   CHECK(planner::parse_allreduce(chosen.allreduce.prompt).inside.collective != nullptr);

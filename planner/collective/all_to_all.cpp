@@ -84,8 +84,10 @@ std::vector<std::vector<TaskIndex>> all_to_all(Exchange& exchange, const Collect
   const std::int32_t ranks = exchange.size();
   require(exchange.chunks() == ranks && std::ssize(topology.group) == ranks,
           "all-to-all: as many chunks as ranks");
-  const auto at = [&](std::int32_t rank, std::int32_t source, std::int32_t target) {
-    return static_cast<std::size_t>((rank * ranks + source) * ranks + target);
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto at = [n](std::int32_t rank, std::int32_t source, std::int32_t target) {
+    return (static_cast<std::size_t>(rank) * n + static_cast<std::size_t>(source)) * n +
+           static_cast<std::size_t>(target);
   };
   std::vector<TaskIndex> came(at(ranks, 0, 0), -1);  // by rank, source and target
   for (const auto& [hop, targets] : hops_of(collective, topology)) {
@@ -100,9 +102,8 @@ std::vector<std::vector<TaskIndex>> all_to_all(Exchange& exchange, const Collect
           const TaskIndex task = came[at(hop.from, hop.source, target)];
           if (task >= 0) after.push_back(task);
         }
-        std::ranges::sort(after);
-        const auto repeated = std::ranges::unique(after);
-        after.erase(repeated.begin(), repeated.end());
+        std::sort(after.begin(), after.end());
+        after.erase(std::unique(after.begin(), after.end()), after.end());
         sent = exchange.pass_on(hop.from, slot_of(hop.source, hop.from), hop.to, run, slot, after);
       }
       for (std::int32_t target = run.begin; target < run.end; ++target)

@@ -147,8 +147,9 @@ model::Seconds halving_reduce_time(std::int32_t ranks, model::Bytes bytes, const
 // Bit by bit, by way of who stands for an extra rank.
 std::vector<std::int32_t> halving_way(std::int32_t ranks, std::int32_t from, std::int32_t to) {
   const std::int32_t p = power_of_two(ranks);
-  const std::int32_t target = to % p;
-  std::vector<std::int32_t> way{from, from % p};
+  const auto stands_for = [p](std::int32_t rank) { return rank < p ? rank : rank - p; };
+  const std::int32_t target = stands_for(to);
+  std::vector<std::int32_t> way{from, stands_for(from)};
   for (std::int32_t bit = 1; bit < p; bit <<= 1)
     way.push_back((way.back() & ~bit) | (target & bit));
   way.push_back(to);
