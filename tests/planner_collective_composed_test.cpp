@@ -262,6 +262,54 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("planner/collective: halves of compositions are exact of parts in several pieces") {
+  constexpr std::int32_t kPieces = 2;
+  for (const std::string& name : kCompositions) {
+    for (const std::vector<int>& groups : kGroups) {
+      for (const bool gathers : {true, false}) {
+        CAPTURE(name);
+        CAPTURE(groups.size());
+        CAPTURE(gathers);
+        const planner::Proximity near = grouped(groups, gathers);
+        const auto devices = static_cast<std::int32_t>(near.order.size());
+        // As of two sequences, each of whose rows are shared out; rank 1 has none of the second.
+        Cut cut{.axis = Cut::Axis::rows, .chunks = {}};
+        for (std::int32_t rank = 0; rank < devices; ++rank) {
+          cut.chunks.push_back({rank, rank + 1});
+          cut.chunks.push_back({devices + rank, devices + rank + (rank == 1 ? 0 : 1)});
+        }
+        const Halved halved = half_graph_of(near, name, gathers, kPieces * devices, 1, cut);
+        Memory memory;
+        const auto owner = [&](std::int32_t row) {
+          return static_cast<std::size_t>(row % devices);
+        };
+        const auto is_some = [&](std::int32_t row) { return row != devices + 1; };
+        for (std::size_t rank = 0; rank < halved.devices.size(); ++rank) {
+          for (std::int32_t row = 0; row < kPieces * devices; ++row) {
+            if (is_some(row) && (!gathers || owner(row) == rank))
+              at(memory, halved.devices[rank], model::BufferKind::partial, row, 0) =
+                  term(gathers ? 0 : halved.devices[rank], row, 0);
+          }
+        }
+        run(memory, halved.graph);
+        int wrong = 0;
+        for (std::size_t rank = 0; rank < halved.devices.size(); ++rank) {
+          for (std::int32_t row = 0; row < kPieces * devices; ++row) {
+            if (!is_some(row) || (!gathers && owner(row) != rank)) continue;
+            double expected = gathers ? term(0, row, 0) : 0.0;
+            for (const model::DeviceIndex q : halved.devices)
+              if (!gathers) expected += term(q, row, 0);
+            wrong +=
+                at(memory, halved.devices[rank], model::BufferKind::partial, row, 0) != expected;
+          }
+        }
+        CHECK(wrong == 0);
+        CHECK(model::find_conflict(halved.graph).value_or("") == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("planner/collective: halves of compositions take their closed forms at most") {
   for (const std::string& name : kCompositions) {
     for (const std::vector<int>& groups : kGroups) {

@@ -160,12 +160,30 @@ class Composition {
     return false;
   }
 
-  // Of parts that belong to groups: as many chunks for each, some of them empty.
+  // Of parts that belong to groups.
   void halves_among(Lower lower) {
+    lowered(topology_->among, leaders_, group_receives(), parts_of(groups_), lower);
+  }
+
+  // Of the parts of a group's ranks, among those.
+  void halves_within(const Ranks& group, Lower lower) {
+    std::vector<bool> receiving;
+    std::vector<Ranks> owners;
+    for (const std::int32_t rank : group) {
+      // What a leader has goes on to other groups.
+      receiving.push_back(rank == group.front() || exchange_->receives(rank));
+      owners.push_back({rank});
+    }
+    lowered(topology_->inside, group, receiving, parts_of(owners), lower);
+  }
+
+  // What belongs to each of several owners, one after the other: as many chunks for each, some of
+  // them empty, as a part need not be in one piece (rows of several sequences are not).
+  [[nodiscard]] std::vector<Range> parts_of(const std::vector<Ranks>& owners) const {
     std::vector<std::vector<Range>> runs;
     std::size_t most = 1;
-    for (const Ranks& group : groups_) {
-      runs.push_back(runs_of(*exchange_, group));
+    for (const Ranks& ranks : owners) {
+      runs.push_back(runs_of(*exchange_, ranks));
       most = std::max(most, runs.back().size());
     }
     std::vector<Range> chunks;
@@ -173,21 +191,7 @@ class Composition {
       own.resize(most, own.empty() ? Range{} : Range{own.back().end, own.back().end});
       chunks.insert(chunks.end(), own.begin(), own.end());
     }
-    lowered(topology_->among, leaders_, group_receives(), std::move(chunks), lower);
-  }
-
-  // Of the parts of a group's ranks, among those.
-  void halves_within(const Ranks& group, Lower lower) {
-    std::vector<bool> receiving;
-    std::vector<Range> chunks;
-    for (const std::int32_t rank : group) {
-      // What a leader has goes on to other groups.
-      receiving.push_back(rank == group.front() || exchange_->receives(rank));
-      const std::vector<Range> own = runs_of(*exchange_, {rank});
-      require(own.size() < 2, "hierarchical: a rank's part in one piece");
-      chunks.push_back(own.empty() ? Range{} : own.front());
-    }
-    lowered(topology_->inside, group, receiving, std::move(chunks), lower);
+    return chunks;
   }
 
   Exchange* exchange_;
