@@ -104,12 +104,12 @@ TEST_CASE("cli/collective: compositions serve prompts of more and fewer rows tha
       "\n"
       R"({"id": "d", "arrival_s": 0, "prompt_ids": [7, 9, 12], "new_tokens": 2})"
       "\n");
-  const auto serve = [&](Words how, const Words& more) {
+  const auto serve = [&](const std::string& policy, Words how, const Words& more) {
     how.insert(how.begin(), {"plan", "--model", "tiny", "--workload", "requests.jsonl", "--policy",
-                             "sequential", "--out", "plan.json", "--quiet"});
+                             policy, "--out", "plan.json", "--quiet"});
     bench.must(how);
     Words run{"run",   "plan.json", "--weights",  "tiny",           "--cache",  "cache",
-              "--out", "run.json",  "--workload", "requests.jsonl", "--policy", "sequential"};
+              "--out", "run.json",  "--workload", "requests.jsonl", "--policy", policy};
     run.insert(run.end(), more.begin(), more.end());
     const Outcome outcome = bench.run(run);
     CAPTURE(outcome.err);
@@ -119,7 +119,7 @@ TEST_CASE("cli/collective: compositions serve prompts of more and fewer rows tha
     for (const Json& request : result["requests"]) all.push_back(request["tokens"]);
     return all;
   };
-  const auto expected = serve({"--strategy", "local", "--platform", "shelf4"}, {});
+  const auto expected = serve("sequential", {"--strategy", "local", "--platform", "shelf4"}, {});
   for (const auto& [strategy, allreduce] :
        std::vector<std::array<std::string, 2>>{{"tensor", "hierarchical:ring+star"},
                                                {"galaxy", "hierarchical:ring+star"},
@@ -128,8 +128,14 @@ TEST_CASE("cli/collective: compositions serve prompts of more and fewer rows tha
                                                {"sp", "hierarchical:ring+star"}}) {
     CAPTURE(strategy);
     CAPTURE(allreduce);
-    CHECK(serve({"--strategy", strategy, "--platform", "homes.xml", "--allreduce", allreduce},
-                {"--emulate", "--pace", "nominal"}) == expected);
+    // One after another, and, which sp refuses, rows of several sequences in a step.
+    for (const std::string policy : {"sequential", "static"}) {
+      if (strategy == "sp" && policy == "static") continue;
+      CAPTURE(policy);
+      CHECK(serve(policy,
+                  {"--strategy", strategy, "--platform", "homes.xml", "--allreduce", allreduce},
+                  {"--emulate", "--pace", "nominal"}) == expected);
+    }
   }
 }
 
