@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -112,13 +113,17 @@ void report(benchmark::State& state, const char* subject, const std::vector<doub
   state.counters["ratio"] = model::quantile(ratios, 0.5);
 }
 
+// Whether it is to be seen that they run, and no more: $TANDEM_BENCH_SMOKE, of bench/run.sh
+// --smoke.
+bool smoke() { return std::getenv("TANDEM_BENCH_SMOKE") != nullptr; }
+
 // One token's products over more bytes than any cache has.
 void memory(benchmark::State& state, WeightFormat format) {
-  constexpr std::int64_t kBytes = std::int64_t{1920} * 1024 * 1024;
+  const std::int64_t bytes = std::int64_t{smoke() ? 8 : 1920} * 1024 * 1024;
   const auto threads = static_cast<int>(state.range(0));
   const std::int64_t tokens = state.range(1);
-  const Weights weights(format, kBytes);
-  exec::AlignedBuffer plain(static_cast<std::size_t>(kBytes));
+  const Weights weights(format, bytes);
+  exec::AlignedBuffer plain(static_cast<std::size_t>(bytes));
   std::fill_n(plain.data(), plain.size(), std::byte{1});  // pages of zeros may be one page
   exec::ThreadPool pool(threads);
   const std::vector<float> x = some_floats(tokens * kDepth);
@@ -126,7 +131,7 @@ void memory(benchmark::State& state, WeightFormat format) {
   std::vector<double> products;
   std::vector<double> reads;
   for ([[maybe_unused]] auto _ : state) {
-    reads.push_back(static_cast<double>(kBytes) * 1e-9 / read(pool, plain));
+    reads.push_back(static_cast<double>(bytes) * 1e-9 / read(pool, plain));
     products.push_back(static_cast<double>(weights.bytes()) * 1e-9 /
                        seconds_of([&] { weights.multiply(pool, x, tokens, y); }));
   }
@@ -136,7 +141,7 @@ void memory(benchmark::State& state, WeightFormat format) {
 // The same over what a second-level cache holds, weights against floats.
 void cached(benchmark::State& state, WeightFormat format) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 20;
-  constexpr int kTimes = 200;
+  const int times = smoke() ? 1 : 200;
   const Weights weights(format, kBytes);
   exec::AlignedBuffer plain(static_cast<std::size_t>(kBytes));
   std::fill_n(plain.data(), plain.size(), std::byte{1});
@@ -147,11 +152,11 @@ void cached(benchmark::State& state, WeightFormat format) {
   std::vector<double> reads;
   for ([[maybe_unused]] auto _ : state) {
     double best = 1e9;
-    for (int i = 0; i < kTimes; ++i) best = std::min(best, read(pool, plain));
+    for (int i = 0; i < times; ++i) best = std::min(best, read(pool, plain));
     reads.push_back(static_cast<double>(kBytes) / sizeof(float) * 1e-9 / best);
-    products.push_back(static_cast<double>(weights.rows() * kDepth) * kTimes * 1e-9 /
+    products.push_back(static_cast<double>(weights.rows() * kDepth) * times * 1e-9 /
                        seconds_of([&] {
-                         for (int i = 0; i < kTimes; ++i) weights.multiply(pool, x, 1, y);
+                         for (int i = 0; i < times; ++i) weights.multiply(pool, x, 1, y);
                        }));
   }
   report(state, "Gweights", products, "read_Gfloats", reads);
@@ -190,13 +195,13 @@ void add_all() {
     add("memory", memory)
         ->ArgNames({"threads", "tokens"})
         ->ArgsProduct({{1, 2}, {1, 4}})
-        ->Iterations(5);
-    add("cached", cached)->Iterations(15);
+        ->Iterations(smoke() ? 1 : 5);
+    add("cached", cached)->Iterations(smoke() ? 1 : 15);
     if (format == WeightFormat::f32) continue;
     add("prompt", prompt)
         ->ArgNames({"threads", "tokens"})
         ->ArgsProduct({{2}, {32, 128, 512}})
-        ->Iterations(5);
+        ->Iterations(smoke() ? 1 : 5);
   }
 }
 

@@ -30,9 +30,9 @@ constexpr std::size_t kMostPromising = 5;
 constexpr std::size_t kMostMoved = 16;
 constexpr std::size_t kMostSwapped = 8;  // of more, none is exchanged for another
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const planner::DevicePlan& one) { return one.window.streams(); });
+// Of plans for devices that are alike.
+bool is_equal(double seconds, double other) {
+  return std::min(seconds, other) >= std::max(seconds, other) * kEqualTimes;
 }
 
 class Search {
@@ -281,17 +281,36 @@ class Search {
       if (answers_.seconds(one) * kHardlySlower <= known->seconds) others.push_back(one);
     }
     std::ranges::stable_sort(others, {}, [&](const Setting& one) { return answers_.seconds(one); });
-    others.resize(std::min(others.size(), kMostPromising));
-    found.insert(found.end(), others.begin(), others.end());
+    for (const Setting& one : others) {
+      if (found.size() == 2 + kMostPromising) break;
+      // Of as many devices that take the same time one choice does: they are alike.
+      const auto is_alike = [&](const Setting& other) {
+        return one.size() == other.size() &&
+               is_equal(answers_.seconds(one), answers_.seconds(other));
+      };
+      if (std::ranges::none_of(found, is_alike)) found.push_back(one);
+    }
     return found;
   }
 
+  // What each other device would make of it. Of those that are alike, one is asked.
   std::vector<LeftOut> left_out(const Setting& best) {
     std::vector<LeftOut> all;
+    std::vector<double> quick;
     for (const DeviceIndex d : slowest_first_) {
       if (best.used[static_cast<std::size_t>(d)] || is_alone(*best.strategy)) continue;
       Setting with = best;
       with.used[static_cast<std::size_t>(d)] = true;
+      Setting rough = with;
+      rough.thorough = false;
+      quick.push_back(answers_.seconds(rough));
+      const auto known =
+          std::ranges::find_if(quick, [&](double other) { return is_equal(other, quick.back()); });
+      const std::size_t like = static_cast<std::size_t>(known - quick.begin());
+      if (like < all.size() && std::isfinite(quick.back())) {
+        all.push_back({.device = name(d), .seconds = all[like].seconds});
+        continue;
+      }
       const Answer& of = answers_(with);
       all.push_back(
           {.device = name(d),

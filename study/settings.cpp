@@ -1,5 +1,6 @@
 #include "study/settings.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -55,6 +56,11 @@ bool has_near_groups(const Request& request) {
 }
 
 }  // namespace
+
+bool streams(const Plan& plan) {
+  return std::ranges::any_of(plan.devices,
+                             [](const planner::DevicePlan& one) { return one.window.streams(); });
+}
 
 bool is_alone(const planner::Strategy& strategy) {
   return !strategy.splits && !strategy.splits_layers && !strategy.replicates;
@@ -158,6 +164,9 @@ Answer Answers::found(const Setting& setting) {
     }
   }
   if (!setting.strategy->joins()) return best;
+  // Shares that stream are sought at length: not again for other sums where they were of no use.
+  if (best.contender && !streams(best.contender->plan))
+    request->window = {.blocks = 0, .retain = {}};
   // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
   // may still be faster.
   faster(best_with(setting, *request, std::string(planner::kAutoAllreduce)));
