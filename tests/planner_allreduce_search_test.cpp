@@ -73,7 +73,7 @@ TEST_CASE("planner/allreduce: a composition of one phase has groups, whatever th
   // One router: only latencies part the devices.
   model::Cluster cluster = access_of(4, 1e-4, 1e6);
   std::vector<model::Link> links = cluster.links();
-  for (const std::size_t far : {2, 3}) links[far].latency = model::Seconds{1e-2};
+  for (const std::size_t far : {2U, 3U}) links[far].latency = model::Seconds{1e-2};
   cluster = {cluster.name(), cluster.devices(), cluster.routers(), links, cluster.edges()};
   for (const char* const sums :
        {"hierarchical:ring+star", "auto,hierarchical:ring+star", "hierarchical:star+ring,auto",
