@@ -24,4 +24,12 @@ namespace tandem::model {
 // Throws Error as the constructor does, where routes go from device to device without a router.
 [[nodiscard]] Cluster with_copy(const Cluster& cluster, const std::string& name);
 
+// The cluster with devices `a` and `b` in each other's places among the devices.
+[[nodiscard]] Cluster with_exchanged(const Cluster& cluster, DeviceIndex a, DeviceIndex b);
+// The cluster without the routers and links that no device needs, with names by position, routers
+// and links as they are met from the first device on. Of clusters for which it is equal all times
+// are equal, too, device by device, where no two ways between devices are equally short; others may
+// be alike all the same.
+[[nodiscard]] Cluster anonymous(const Cluster& cluster);
+
 }  // namespace tandem::model

@@ -199,9 +199,30 @@ const Answer& Answers::operator()(const Setting& setting) {
   return known_.emplace(setting.key(), found(setting)).first->second;
 }
 
+// None of what cannot be asked: its devices do not reach each other.
+std::optional<Answers::Alike> Answers::likeness(const Setting& setting) const {
+  try {
+    Request request = request_of(setting);
+    return Alike{.setting = {setting.strategy->name, setting.policy, setting.format,
+                             setting.thorough, request.cluster.find(request.master)},
+                 .cluster = model::anonymous(request.cluster),
+                 .profiles = std::move(request.profiles)};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 double Answers::seconds(const Setting& setting) {
-  const Answer& of = (*this)(setting);
-  return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
+  const auto planned = [&] {
+    const Answer& of = (*this)(setting);
+    return of.contender ? of.contender->seconds : std::numeric_limits<double>::infinity();
+  };
+  if (known_.contains(setting.key())) return planned();
+  std::optional<Alike> like = likeness(setting);
+  if (!like) return planned();
+  const auto known = std::ranges::find(alike_, *like, &std::pair<Alike, double>::first);
+  if (known != alike_.end()) return known->second;
+  return alike_.emplace_back(std::move(*like), planned()).second;
 }
 
 }  // namespace tandem::study

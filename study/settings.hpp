@@ -51,9 +51,9 @@ class Answers {
   // Throws Error as the planner does, but of many requests, where the error is the reason: some
   // strategies do not serve them.
   const Answer& operator()(const Setting& setting);
-  // Infinite where there is no plan.
+  // Infinite where there is no plan. Of settings that are the same but for names, one is planned.
   [[nodiscard]] double seconds(const Setting& setting);
-  // In the order in which they were first asked about.
+  // Those that were planned, in their order.
   [[nodiscard]] const std::vector<Setting>& asked() const { return asked_; }
   // The first error that was a reason.
   [[nodiscard]] const std::optional<Error>& refused() const { return refused_; }
@@ -67,7 +67,18 @@ class Answers {
   [[nodiscard]] Answer best_with(const Setting& setting, planner::Request& request,
                                  std::optional<std::string> sums);
 
+  // What a plan depends on, but for names.
+  struct Alike {
+    std::tuple<std::string_view, const planner::Policy*, std::size_t, bool, model::DeviceIndex>
+        setting;
+    model::Cluster cluster;
+    std::vector<model::DeviceProfile> profiles;
+    bool operator==(const Alike&) const = default;
+  };
+  [[nodiscard]] std::optional<Alike> likeness(const Setting& setting) const;
+
   const Question* question_;
+  std::vector<std::pair<Alike, double>> alike_;  // and the seconds
   std::map<decltype(Setting().key()), Answer> known_;
   std::vector<Setting> asked_;
   std::optional<Error> refused_;

@@ -41,6 +41,38 @@ std::string to_text(const std::vector<std::vector<std::string>>& groups) {
   return text;
 }
 
+// What a plan for a scene depends on, but for names.
+struct Likeness {
+  Cluster cluster;
+  std::vector<model::DeviceProfile> profiles;
+  model::DeviceIndex master;
+  std::string strategy;
+  std::vector<std::vector<model::DeviceIndex>> groups;
+  bool operator==(const Likeness&) const = default;
+};
+
+Likeness likeness(const Scene& scene) {
+  Likeness like{.cluster = anonymous(scene.cluster),
+                .profiles = scene.profiles,
+                .master = scene.cluster.find(scene.master),
+                .strategy = scene.strategy,
+                .groups = {}};
+  for (const std::vector<std::string>& group : scene.groups) {
+    std::vector<model::DeviceIndex>& members = like.groups.emplace_back();
+    for (const std::string& name : group) members.push_back(scene.cluster.find(name));
+  }
+  return like;
+}
+
+Scene exchanged(Scene scene, model::DeviceIndex a, model::DeviceIndex b) {
+  scene.cluster = with_exchanged(scene.cluster, a, b);
+  std::swap(scene.profiles[static_cast<std::size_t>(a)],
+            scene.profiles[static_cast<std::size_t>(b)]);
+  return scene;
+}
+
+constexpr model::DeviceIndex kMostExchanged = 16;  // devices; of more, no two change places
+
 class Changes {
  public:
   Changes(const planner::Plan& plan, EvaluatorKind evaluator)
@@ -72,9 +104,10 @@ class Changes {
   }
 
   // Of the best plan for `scene`: one that is made anew or, with the same devices, the plan as it
-  // is. Throws Error, with the reason, if there is none.
-  [[nodiscard]] double best(const Scene& scene) const {
-    const double anew = planned(scene);
+  // is. Throws Error, with the reason, if there is none. Of scenes that are the same but for names
+  // and places of two devices, one is planned for.
+  [[nodiscard]] double best(const Scene& scene) {
+    const double anew = known(scene);
     const auto names = [](const Cluster& cluster) {
       std::vector<std::string> all;
       for (const Device& device : cluster.devices()) all.push_back(device.name);
@@ -121,6 +154,24 @@ class Changes {
   }
 
  private:
+  [[nodiscard]] double known(const Scene& scene) {
+    const auto find = [&](const Scene& same) {
+      return std::ranges::find(planned_, likeness(same), &std::pair<Likeness, double>::first);
+    };
+    auto at = find(scene);
+    // Chance meets devices by their places.
+    const model::DeviceIndex moved =
+        scene.cluster.size() > kMostExchanged || model::varies_by_chance(scene.cluster)
+            ? 0
+            : scene.cluster.size();
+    for (model::DeviceIndex b = 1; b < moved; ++b) {
+      for (model::DeviceIndex a = 0; a < b && at == planned_.end(); ++a)
+        at = find(exchanged(scene, a, b));
+    }
+    if (at != planned_.end()) return at->second;
+    return planned_.emplace_back(likeness(scene), planned(scene)).second;
+  }
+
   [[nodiscard]] double planned(const Scene& scene) const {
     const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
     planner::Request request{.model = plan_->model,
@@ -157,6 +208,7 @@ class Changes {
   const planner::Plan* plan_;
   planner::Evaluator evaluate_;
   bool streams_;
+  std::vector<std::pair<Likeness, double>> planned_;  // and the seconds
 };
 
 using Edit = std::function<Scene()>;
@@ -274,7 +326,7 @@ double WhatIf::gain(const WhatIfChange& change) const {
 
 WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress) {
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
-  const Changes changes(plan, evaluator);
+  Changes changes(plan, evaluator);
   WhatIf answer{.planned_s = changes.request_s(plan)};
   answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));
   std::vector<Task> tasks;

@@ -5,6 +5,7 @@ tandem_tests(
     model_block_table_test.cpp
     model_channel_slots_test.cpp
     model_child_process_test.cpp
+    model_cluster_edit_test.cpp
     model_cluster_test.cpp
     model_communication_test.cpp
     model_config_families_test.cpp

@@ -18,6 +18,7 @@
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "study/choice.hpp"
+#include "study/settings.hpp"
 #include "tests/model_fixtures.hpp"
 
 namespace tandem::study {
@@ -135,6 +136,31 @@ TEST_CASE("study/choice: a device that makes it slower is left out, and it is to
     CHECK(devices[static_cast<std::size_t>(one.plan.master)].name == "desktop");
     CHECK(one.seconds >= choice.contenders.front().seconds * (1 - 1e-3));
   }
+}
+
+TEST_CASE("study/choice: settings that are the same but for names are planned once") {
+  const auto planned = [](const model::Cluster& cluster) {
+    const Question question{.request = request_for(cluster, "gpt2")};
+    Answers answers(question);
+    for (std::size_t gone = 1; gone < 4; ++gone) {
+      Setting setting{.strategy = &planner::find_strategy("tensor"),
+                      .used = std::vector<bool>(4, true)};
+      setting.used[gone] = false;
+      const double seconds = answers.seconds(setting);
+      CHECK(seconds == doctest::Approx(answers(setting).contender->seconds).epsilon(1e-9));
+      CHECK(seconds == answers.seconds(setting));
+      setting.thorough = true;
+      CHECK(answers.seconds(setting) <= seconds * (1.0 + 1e-9));
+    }
+    return answers.asked().size();
+  };
+  // Asked whole, each is planned; asked for seconds alone, only the first one is.
+  const model::Cluster alike = model::test::star(4);
+  CHECK(planned(alike) == 3 + 1);
+  const model::Cluster unlike = with_devices(alike, [](model::Device& device) {
+    if (device.name == "d3") device.memory_bandwidth = model::BytesPerSecond{1e9};
+  });
+  CHECK(planned(unlike) == 3 + 2);
 }
 
 TEST_CASE("study/choice: of devices that are equally good the fewest") {

@@ -118,6 +118,33 @@ TEST_CASE("study/whatif: each change takes what a plan for the changed cluster t
     CHECK(*answer.changes[i - 1].request_s <= *answer.changes[i].request_s);
 }
 
+TEST_CASE("study/whatif: devices that are alike have the same answers, and only they") {
+  const model::Cluster near = with_links(model::test::star(4), [](model::Link& link) {
+    link.bandwidth = model::BytesPerSecond{1e8};
+    if (link.name == "d3-link") link.latency = model::Seconds{1e-2};
+  });
+  const planner::Request request = request_for(near, "tensor");
+  const WhatIf answer = asked(planned(request));
+  for (const Kind kind : {Kind::drop, Kind::add, Kind::master, Kind::speed, Kind::memory}) {
+    const auto of = [&](const char* name) { return *find(answer, kind, name).request_s; };
+    CAPTURE(to_text(find(answer, kind, "d1")));
+    CHECK(of("d1") == doctest::Approx(of("d2")).epsilon(1e-9));
+    // There is enough memory, and the farthest device decides how long sums take.
+    if (kind != Kind::memory && kind != Kind::add)
+      CHECK(std::abs(of("d1") / of("d3") - 1.0) > 1e-6);
+  }
+  for (const char* const name : {"d1", "d2", "d3"}) {
+    CAPTURE(name);
+    planner::Request changed = request;
+    changed.cluster = without_device(near, name);
+    const double dropped = *find(answer, Kind::drop, name).request_s;
+    CHECK(std::abs(dropped / request_s(planned(changed)) - 1.0) < 1e-9);
+    changed.cluster = with_copy(near, name);
+    const double added = *find(answer, Kind::add, name).request_s;
+    CHECK(std::abs(added / request_s(planned(changed)) - 1.0) < 1e-9);
+  }
+}
+
 TEST_CASE(
     "study/whatif: where a network costs more than it brings, one device alone is the answer") {
   const model::Cluster far =
