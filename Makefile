@@ -2,6 +2,8 @@
 # make test    install what is missing, build, run every test
 # make bench   the same for the benchmarks; results under out/bench/
 # make fuzz    short runs of the fuzz targets
+# make packages  Debian packages under out/packages: tandem, and tandem-worker for devices
+# make arm64   the same for arm64 boards: tandem-worker, cross-compiled
 #
 # On Debian 12 everything comes from Debian's packages; as another user than root, sudo is asked.
 
@@ -16,7 +18,12 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache lld pkg-config libsimgrid-dev lib
   doctest-dev libbenchmark-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) python3 python3-numpy python3-matplotlib
 TEST_PACKAGES := $(DEMO_PACKAGES) python3-torch python3-sentencepiece python3-regex glpk-utils
-CHECK_PACKAGES := $(TEST_PACKAGES) clang-format-14 clang-tidy-14 clang-16 libclang-rt-16-dev
+ARM64_PACKAGES := $(BUILD_PACKAGES) mmdebstrap g++-aarch64-linux-gnu
+CHECK_PACKAGES := $(TEST_PACKAGES) $(ARM64_PACKAGES) qemu-user-static clang-format-14 clang-tidy-14 clang-16 \
+  libclang-rt-16-dev
+# Headers and libraries of a board. libsentencepiece-dev of two architectures cannot be installed side by side.
+ARM64_SYSROOT_PACKAGES := libc6-dev,libstdc++-12-dev,libboost-dev,libboost-program-options-dev,libeigen3-dev,libhwy-dev,$\
+  nlohmann-json3-dev,libssl-dev,libsentencepiece-dev,libpcre2-dev,libicu-dev,liburing-dev,doctest-dev
 
 # $(call install,PACKAGES): apt-get install of those that are missing; silent when none is.
 define install
@@ -31,7 +38,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short test bench fuzz build check-packages clean
+.PHONY: help demo demo-short test bench fuzz build packages arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -64,6 +71,26 @@ fuzz:
 	@cmake --preset asan --log-level=WARNING >/dev/null
 	@cmake --build --preset asan --target tandem_fuzz_targets -j $(JOBS)
 	@tests/fuzz/run.sh
+
+packages: build
+	@cmake --preset device --log-level=WARNING >/dev/null
+	@cmake --build --preset device -j $(JOBS)
+	@for b in release device; do (cd build/$$b && cpack >/dev/null); done
+	@ls -1 out/packages/*.deb
+
+# The sysroot takes its name when it is whole.
+arm64:
+	@$(call install,$(ARM64_PACKAGES))
+	@if [ ! -d build/sysroot-arm64 ]; then \
+	  mkdir -p build && rm -rf build/sysroot-arm64.new && \
+	  mmdebstrap --quiet --architectures=arm64 --variant=extract --include=$(ARM64_SYSROOT_PACKAGES) \
+	    bookworm build/sysroot-arm64.new http://deb.debian.org/debian && \
+	  mv build/sysroot-arm64.new build/sysroot-arm64; \
+	fi
+	@cmake --preset arm64 --log-level=WARNING >/dev/null
+	@cmake --build --preset arm64 --target tandem tandem_kernels_tests -j $(JOBS)
+	@cd build/arm64 && cpack >/dev/null
+	@ls -1 out/packages/*_arm64.deb
 
 check-packages:
 	@$(call install,$(CHECK_PACKAGES))

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <exception>
 #include <iostream>
 
+#include "cli/command_table.hpp"
 #include "cli/commands.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/line_log.hpp"
@@ -24,30 +24,11 @@ constexpr int kWorldWrong = 1;
 constexpr int kWrongUsage = 2;
 constexpr int kInternal = 70;
 
-constexpr std::array kCommands{
-    Command{"model", "list, inspect or make models (list, inspect, random, shard)", model_command},
-    Command{"platform", "check and print a scenario", platform_command},
-    Command{"plan", "place a model on a platform", plan_command},
-    Command{"simulate", "predict the times of a plan", simulate_command},
-    Command{"run", "run a plan for real, on emulated or real devices", run_command},
-    Command{"worker", "be a device for 'tandem run --hosts'", worker_command},
-    Command{"eval", "score a model, or a plan of it, on held-out text and recall", eval_command},
-    Command{"whatif", "tell which one change of devices or links helps a plan most",
-            whatif_command},
-    Command{"compare", "hold a prediction against a measurement", compare_command},
-    Command{"propositions", "hold TPI-LLM's Propositions 3 to 6 against their recurrence",
-            propositions_command},
-    Command{"experiment", "make a table or figure of a paper again, beside its numbers",
-            experiment_command},
-    Command{"sweep", "predict a grid of scenarios into a CSV", sweep_command},
-    Command{"profile", "measure this machine's speed", profile_command},
-};
-
 std::string overview() {
   std::string text =
       "usage: tandem COMMAND ...\n\n"
       "Plans, predicts and runs distributed LLM inference on the devices people own.\n\n";
-  text += summaries(kCommands);
+  text += summaries(commands());
   return text +
          "\n'tandem help COMMAND' explains one; 'tandem --version' names the build.\n"
          "Exit codes: 0 done, 1 error in a file, flag or peer, 2 wrong usage, 3 the answer is no,\n"
@@ -63,10 +44,10 @@ int run(const Arguments& words, std::ostream& out) {
     out << (words[0] == "--version" ? "tandem " + std::string(version()) + '\n' : overview());
     return kDone;
   }
-  if (!help) return find_command(kCommands, words[0], "tandem").run(rest, out);
+  if (!help) return find_command(commands(), words[0], "tandem").run(rest, out);
   Arguments asked(rest.begin() + 1, rest.end());
   asked.emplace_back("--help");
-  return find_command(kCommands, rest[0], "tandem").run(asked, out);
+  return find_command(commands(), rest[0], "tandem").run(asked, out);
 }
 
 int guarded(const Arguments& words, std::ostream& out) {

@@ -16,6 +16,7 @@
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/files/study_scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/progress.hpp"

@@ -3,12 +3,12 @@
 include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY TANDEM_LIBRARIES)
 install(TARGETS ${libraries} EXPORT tandem-targets
-        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
-install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+        COMPONENT development
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem COMPONENT development)
+install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(EXPORT tandem-targets NAMESPACE tandem::
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
-install(DIRECTORY scenarios DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem)
-install(DIRECTORY plots DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem COMPONENT development)
+install(DIRECTORY scenarios plots DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT program)
 configure_package_config_file(
   cmake/tandem-config.cmake.in ${PROJECT_BINARY_DIR}/tandem-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
@@ -16,4 +16,4 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandem-config-version.cma
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tandem-config.cmake
               ${PROJECT_BINARY_DIR}/tandem-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem COMPONENT development)

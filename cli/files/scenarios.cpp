@@ -7,9 +7,7 @@
 #include "cli/files/files.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/weights/model_folder.hpp"
-#include "model/digest.hpp"
 #include "model/error.hpp"
-#include "sim/platform.hpp"
 
 namespace tandem::cli {
 namespace fs = std::filesystem;
@@ -74,28 +72,6 @@ std::vector<std::string> known_models() {
   }
   std::ranges::sort(names);
   return names;
-}
-
-study::Scenarios scenarios() {
-  return {.platform =
-              [](const std::string& name) {
-                return sim::read_platform(find_platform(name).string()).cluster;
-              },
-          .model = load_model,
-          .paper =
-              [](const std::string& name) {
-                const fs::path path =
-                    resource_folder("scenarios") / "experiments" / (name + ".csv");
-                return model::parse_csv(read_file(path), path.string());
-              },
-          .digest =
-              [](const std::string& platform, const std::string& model) {
-                const fs::path config = find_config(model);
-                const std::string geometry = exec::is_gguf(config)
-                                                 ? model::to_config_json(load_model(model))
-                                                 : read_file(config);
-                return model::sha256_hex(read_file(find_platform(platform)) + '\n' + geometry);
-              }};
 }
 
 }  // namespace tandem::cli

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "model/transformer.hpp"
-#include "study/scenarios.hpp"
 
 namespace tandem::cli {
 
@@ -28,8 +27,5 @@ namespace tandem::cli {
 
 // The names in scenarios/models, geometries and folders, sorted.
 [[nodiscard]] std::vector<std::string> known_models();
-
-// Platforms, models and papers' numbers by name, for studies.
-[[nodiscard]] study::Scenarios scenarios();
 
 }  // namespace tandem::cli

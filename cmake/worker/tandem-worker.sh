@@ -1,0 +1,3 @@
+#!/bin/sh
+# The program of the package tandem-worker: tandem without its simulator.
+exec /usr/lib/tandem-worker/bin/tandem "$@"
