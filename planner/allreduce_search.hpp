@@ -30,6 +30,7 @@ inline constexpr std::string_view kAutoAllreduce = "auto";
 struct Sums {
   AllreduceChoice allreduce;
   Proximity layout;
+  bool operator==(const Sums&) const = default;
 };
 
 // Where a search for sums begins: by wiring, or, as a composition needs groups and devices within

@@ -1,7 +1,9 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <utility>
 
 #include "model/error.hpp"
 #include "planner/group_search.hpp"
@@ -15,6 +17,7 @@
 #include "planner/phase_search.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/share_candidates.hpp"
+#include "planner/split_time.hpp"
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -103,15 +106,6 @@ std::string least_text(const std::vector<Window>& windows) {
          (least.blocks == 1 ? " block" : " blocks") + " and " +
          (least.retain > 0 ? "one FFN block in " + std::to_string(least.retain) : "no block") +
          " retained, on devices that have a disk\n";
-}
-
-// Whether every device that streams has a disk.
-bool can_stream(const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    if (plan.devices[d].window.streams() && plan.cluster.devices()[d].disk_bandwidth.value() <= 0.0)
-      return false;
-  }
-  return true;
 }
 
 // A window that was asked for needs a disk.
@@ -232,16 +226,9 @@ class Search {
 
   bool try_shares(const std::vector<Window>& windows) {
     const Budget budget(outline_, exchange_, windows);
-    SplitTime streamed;
-    if (std::any_of(windows.begin(), windows.end(), [](Window w) { return w.streams(); })) {
-      streamed = [&](const Split& split) {
-        const Plan plan =
-            with_first_windows(to_shares(outline_.model, outline_.master, split), budget, nullptr);
-        return can_stream(plan) ? predicted_request_time(plan)
-                                : std::numeric_limits<double>::infinity();
-      };
-    }
-    const ShareCandidates found = candidates(budget, streamed);
+    const bool streams = std::ranges::any_of(windows, &Window::streams);
+    const ShareCandidates found =
+        candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
     bool lacks = false;
     for (const Shares& shares : found.shares) {
       std::string no = budget.shortage(shares);
@@ -276,27 +263,10 @@ class Search {
     return all;
   }
 
-  using Choices = std::vector<std::vector<Window>>;
-
-  // A plan of shares that fit, each device's window the first of what the budget leaves room for,
-  // which go to `all` unless it is null.
-  [[nodiscard]] Plan with_first_windows(const Shares& shares, const Budget& budget,
-                                        Choices* all) const {
-    Plan plan = outline_;
-    plan.devices.reserve(shares.size());
-    for (std::size_t d = 0; d < shares.size(); ++d) {
-      std::vector<Window> choices = window_choices(budget, d, shares[d], request_->window);
-      require(!choices.empty(), "make_plan: a share that fits has a window that does");
-      plan.devices.push_back({.share = shares[d], .memory = {}, .window = choices.front()});
-      if (all != nullptr) all->push_back(std::move(choices));
-    }
-    return plan;
-  }
-
   // A plan of shares that fit, with the best windows that the budget leaves room for.
   [[nodiscard]] Plan with_shares(const Shares& shares, const Budget& budget) const {
-    Choices choices;
-    Plan plan = with_first_windows(shares, budget, &choices);
+    std::vector<std::vector<Window>> choices;
+    Plan plan = with_first_windows(outline_, shares, budget, request_->window, &choices);
     const bool streams = request_->window.blocks.value_or(0) > 0;
     for (std::size_t d = 0; d < shares.size() && streams; ++d)
       check_disk(plan, d, choices[d].front());
@@ -380,6 +350,24 @@ Plan likely_plan(const Request& request, const Strategy& strategy, const Allredu
   return plan;
 }
 
+// The answers for sums, each searched for once.
+class Answers {
+ public:
+  Answers(const Request& request, const Strategy& strategy)
+      : request_(&request), strategy_(&strategy) {}
+  const Answer& with(const Sums& sums) {
+    const auto known = std::ranges::find(known_, sums, &Known::first);
+    if (known != known_.end()) return known->second;
+    return known_.emplace_back(sums, make_plan(*request_, *strategy_, sums)).second;
+  }
+
+ private:
+  using Known = std::pair<Sums, Answer>;
+  const Request* request_;
+  const Strategy* strategy_;
+  std::deque<Known> known_;  // whose answers stay where they are
+};
+
 // Auto, where asked for, is the first candidate with which there is a plan, then the fastest one
 // with the shares of that plan.
 Answer make_auto_plan(const Request& request, const Strategy& strategy,
@@ -395,25 +383,27 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
   };
   const std::vector<std::string> candidates =
       allreduce_candidates(outline(request, strategy, with("star")));
-  Answer first = make_plan(request, strategy, with(candidates.front()));
-  for (std::size_t i = 1; i < candidates.size() && std::holds_alternative<Infeasible>(first); ++i) {
-    Answer next = make_plan(request, strategy, with(candidates[i]));
-    if (std::holds_alternative<Plan>(next)) first = std::move(next);
+  Answers answers(request, strategy);
+  const Answer* first = &answers.with(with(candidates.front()));
+  for (std::size_t i = 1; i < candidates.size() && std::holds_alternative<Infeasible>(*first);
+       ++i) {
+    const Answer& next = answers.with(with(candidates[i]));
+    if (std::holds_alternative<Plan>(next)) first = &next;
   }
-  if (std::holds_alternative<Infeasible>(first)) return first;
+  if (std::holds_alternative<Infeasible>(*first)) return *first;
   // Sums and shares each depend on the other: both orders are tried.
-  Plan best = std::move(std::get<Plan>(first));
+  Plan best = std::get<Plan>(*first);
   double least = -1.0;
   for (const Plan& plan : {likely_plan(request, strategy, wanted), best}) {
-    Answer next = make_plan(request, strategy, fastest_sums(plan, wanted, request.evaluate));
+    const Answer& next = answers.with(fastest_sums(plan, wanted, request.evaluate));
     if (std::holds_alternative<Infeasible>(next)) continue;
-    Plan& made = std::get<Plan>(next);
+    const Plan& made = std::get<Plan>(next);
     if (made == best) continue;
     if (least < 0.0) least = trial_request_time(best, request.evaluate);
     const double time = trial_request_time(made, request.evaluate);
     if (time >= least * (1.0 - kEqualTimes)) continue;
     least = time;
-    best = std::move(made);
+    best = made;
   }
   return best;
 }

@@ -17,6 +17,7 @@ tandem_tests(
     planner_fixture.cpp
     planner_galaxy_test.cpp
     planner_interpreter.cpp
+    planner_least_request_time_test.cpp
     planner_lowering_test.cpp
     planner_monotony_test.cpp
     planner_split_clock_test.cpp

@@ -82,14 +82,21 @@ class Search {
     const std::int64_t least = least_column_unit(transformer());
     if (unit == least || std::ranges::find(best.columns, unit) == best.columns.end()) return best;
     Split single = improved(best, least);
-    return this->time(single) < this->time(best) * kSingleColumns ? single : best;
+    const double limit = this->time(best) * kSingleColumns;
+    return this->time(single, limit) < limit ? single : best;
   }
 
-  double time(const Split& split) {
+  // The time; instead of one that is not below `limit`, any such.
+  double time(const Split& split, double limit = kNever) {
     if (!*streamed_) return clock_.time(split);
-    const auto [known, fresh] = times_.try_emplace({split.heads, split.columns}, kNever);
-    if (fresh && left_-- > 0) known->second = (*streamed_)(split);
-    return known->second;
+    const auto [known, fresh] = times_.try_emplace({split.heads, split.columns}, Timed{});
+    Timed& timed = known->second;
+    if (fresh && left_-- <= 0) timed = {.least = kNever, .exact = true};
+    if (timed.exact) return timed.least;
+    if (streamed_->least && limit < kNever && timed.least < limit)
+      timed.least = std::max(timed.least, streamed_->least(split, limit));
+    if (timed.least < limit || limit == kNever) timed = {streamed_->time(split), true};
+    return timed.least;
   }
   // Whether shares that would have been tried did not fit.
   [[nodiscard]] bool memory_binds() const { return memory_binds_; }
@@ -117,7 +124,7 @@ class Search {
   void descend(Split& best, double& time, Split split) {
     for (int round = 0; round < kRounds; ++round) {
       const SplitClock::Measured measured = clock_.measure(split);
-      const double taken = *streamed_ ? this->time(split) : measured.time;
+      const double taken = *streamed_ ? this->time(split, time * kBetter) : measured.time;
       if (taken < time * kBetter) {
         time = taken;
         best = split;
@@ -169,7 +176,7 @@ class Search {
       if (!h || !c) return;
       Split candidate{*h, *c};
       if (candidate == split || !budget_->fits(candidate)) return;
-      const double taken = this->time(candidate);
+      const double taken = this->time(candidate, time);
       if (taken >= time) return;
       time = taken;
       best = std::move(candidate);
@@ -246,7 +253,7 @@ class Search {
         (candidate.*dimension)[from] -= run;
         (candidate.*dimension)[to] += run;
         if (!budget_->fits(candidate)) continue;
-        const double taken = this->time(candidate);
+        const double taken = this->time(candidate, time * kBetter);
         if (taken >= time * kBetter) continue;
         time = taken;
         best = std::move(candidate);
@@ -265,7 +272,11 @@ class Search {
   std::int64_t unit_ = 1;  // of columns
   Split least_;
   const SplitTime* streamed_;
-  std::map<std::pair<Counts, Counts>, double> times_;  // of whole plans
+  struct Timed {
+    double least = 0.0;  // the time, or what it is not below
+    bool exact = false;
+  };
+  std::map<std::pair<Counts, Counts>, Timed> times_;  // of whole plans
   int most_streamed_ = 0;  // whole plans that are evaluated from one start
   int left_ = 0;           // of them
   bool memory_binds_ = false;

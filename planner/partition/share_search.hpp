@@ -27,9 +27,15 @@ struct SplitCandidates {
 // go on (a block counts the longer of computing and loading), as what streams is not alike from
 // layer to layer: `streamed` then has the time of a request with the whole plan of a split that
 // fits, by which all else is decided, for as many splits as `kStreamedTasks` allows.
-using SplitTime = std::function<double(const Split&)>;
+struct SplitTime {
+  std::function<double(const Split&)> time{};
+  // What `time` is not below, at a small part of the cost; what is `enough` or more may be any
+  // such. With it `time` is not asked for most splits, and the answers are the same.
+  std::function<double(const Split&, double enough)> least{};
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(time); }
+};
 [[nodiscard]] SplitCandidates split_candidates(const Budget& budget,
-                                               const SplitTime& streamed = nullptr);
+                                               const SplitTime& streamed = {});
 
 // A split that fits, if there is one with something for every device: found for certain, by
 // dynamic programming over devices and heads. Hence neither a faster device nor more memory can

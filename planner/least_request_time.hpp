@@ -1,0 +1,57 @@
+#pragma once
+
+// What a request takes at least with a plan that may stream weights, at a small part of the cost of
+// its prediction: what is too slow by that need not be predicted.
+
+#include <vector>
+
+#include "model/cost_model.hpp"
+#include "model/memory.hpp"
+#include "model/task_graph.hpp"
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+class LeastRequestTime {
+ public:
+  // `outline`: a plan of a strategy that splits, whose devices are not read.
+  explicit LeastRequestTime(const Plan& outline);
+
+  struct Least {  // seconds: of the prompt's step, and of all others together
+    double prompt = 0.0;
+    double tokens = 0.0;
+    [[nodiscard]] double total() const { return prompt + tokens; }
+  };
+  // What no predicted_request_time (window_search.hpp) of the outline with these shares and all
+  // weights in memory is below by more than rounding; `enough` of it may be less than could be
+  // told. Zeros where layers are not alike.
+  //   Of a step of few layers, all but the first and the last are alike: if everything in one of
+  // them is at least s later than in the one before, so it is in each layer after it, as times are
+  // sums and maxima of times. A step begins when the one before has sampled. Times are convex in
+  // the positions before a token, so that all tokens take at least what as many do with the mean
+  // number of positions.
+  [[nodiscard]] Least in_memory(const std::vector<model::Share>& shares, double enough);
+
+  // The same with the windows of `plan`, whose shares `in_memory` is of, or zeros: no less than
+  // that, nor than each disk takes to load what the device streams. Of a token's blocks those that
+  // its window holds may be there before the step.
+  [[nodiscard]] double streamed(const Plan& plan, const Least& in_memory) const;
+
+ private:
+  struct Bound {
+    double seconds = 0.0;
+    bool exact = false;  // or not to be known better
+  };
+  [[nodiscard]] Bound step(const Plan& few, const model::TaskGraph& graph) const;
+  [[nodiscard]] Bound prompt(const Plan& few) const;
+  [[nodiscard]] Bound tokens(const Plan& few) const;  // all of them
+  // By how much the master's head may be faster in tiles than whole, in one step.
+  [[nodiscard]] double tiles_gain(const Plan& plan) const;
+
+  std::vector<Plan> few_;  // of ever more layers, with the shares that were asked for last
+  std::int64_t layers_;
+  bool bounded_;
+  model::CostModel costs_;
+};
+
+}  // namespace tandem::planner
