@@ -192,6 +192,8 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   if (as_json) {
     Json json = geometry_json(t);
     if (!t.architecture().learned()) json["rope_theta"] = t.rope_theta;
+    json["window"] = t.window;
+    json["windowed_layers"] = std::ranges::count(t.windowed, true);
     for (const Part& part : parts(t)) json["parameters_by_part"][part.name] = part.parameters;
     for (const model::DType dtype : kDTypes)
       json["weight_bytes"][std::string(to_string(dtype))] = t.parameters() * size_of(dtype);
@@ -210,7 +212,10 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   out << t.name << ": " << to_string(t.family) << ", " << t.layers << " layers, hidden " << t.hidden
       << ", " << t.heads << " heads of " << t.head_dim << " (" << t.kv_heads << " key/value), FFN "
       << t.intermediate << ", vocabulary " << t.vocab << ", context " << t.max_context
-      << (t.tied_embeddings ? ", tied embeddings" : "") << "\n\n";
+      << (t.tied_embeddings ? ", tied embeddings" : "") << "\n";
+  if (const std::int64_t windowed = std::ranges::count(t.windowed, true); windowed > 0)
+    out << "attention of " << windowed << " layers sees the last " << t.window << " positions\n";
+  out << '\n';
   model::Table table({"part", "parameters", "F32", "F16 or BF16"});
   for (const Part& part : parts(t)) {
     const double count = static_cast<double>(part.parameters);

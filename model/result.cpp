@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kSchema = "tandem.result/5";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
+constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 template <class T>
@@ -140,7 +141,9 @@ DeviceMetrics read_device(const JsonValue& json) {
                         .activations = amount(peak, "activations"),
                         .buffers = amount(peak, "buffers"),
                         .program = amount(peak, "program")};
-  (void)amount(peak, "total");
+  const double total = amount(peak, "total");
+  if (std::abs(total - device.peak_memory.total()) > kTotalError * total)
+    peak.at("total").fail("the sum of the others");
   device.bytes_sent = amount(json, "bytes_sent");
   device.bytes_loaded = amount(json, "bytes_loaded");
   const JsonValue busy = json.at("busy_s");

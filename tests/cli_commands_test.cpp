@@ -115,6 +115,10 @@ TEST_CASE("cli/model: inspect counts what the geometry says") {
   }
   SUBCASE("cache: 2 layers * 2 (keys, values) * 2 heads * 16 * 4 B = 512 B a token") {
     CHECK(model["kv_bytes_per_token"] == 512);
+    CHECK(model["windowed_layers"] == 0);
+    // Of 26 layers every sixth sees everything.
+    CHECK(contains(bench.good({"model", "inspect", "gemma-3-1b"}),
+                   "attention of 22 layers sees the last 512 positions"));
   }
   SUBCASE("a new token: 2 flops a parameter that is multiplied, and a little") {
     const double multiplied = 2.0 * (100160 - 19200 - 5 * 64);

@@ -188,6 +188,8 @@ TEST_CASE("model/result: every wrong field costs one line that names it") {
   CHECK(
       contains(message([](json& j) { j["environment"]["seed"] = 1; }), "'environment.seed' is 1"));
   CHECK(contains(message([](json& j) { j["metrics"]["ready_s"] = "soon"; }), "'metrics.ready_s'"));
+  CHECK(contains(message([](json& j) { j["devices"][0]["peak_memory_bytes"]["total"] = 16; }),
+                 "'devices[0].peak_memory_bytes.total' is 16, expected the sum of the others"));
   CHECK(contains(message([](json& j) { j["metrics"].erase("ready_s"); }), "is missing"));
   CHECK(contains(message([](json& j) { j["metrics"]["ttft_s"] = -1; }), "'metrics.ttft_s' is -1"));
   CHECK(contains(message([](json& j) { j["metrics"]["token_latency_s"]["p50"] = "x"; }),
