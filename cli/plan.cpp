@@ -160,6 +160,8 @@ Syntax syntax() {
           {"prompt-tokens", "N", "tokens of the prompt [64]"},
           {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          kChatFlag,
+          kSystemFlag,
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
           {"tiles", "T",
@@ -201,7 +203,8 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
                            const model::Transformer& transformer) {
   const std::optional<std::string> text = options.text("prompt");
   if (!text) {
-    options.refuse({"raw-prompt"}, "without '--prompt', the text that it is about");
+    options.refuse({"raw-prompt", "chat", "system"},
+                   "without '--prompt', the text that it is about");
     return options.integer_or("prompt-tokens", 64, 1, 1 << 30);
   }
   if (options.has("prompt-tokens"))
@@ -212,7 +215,7 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
                 ": has no tokenizer to count the prompt's tokens with, expected a model folder; "
                 "give '--prompt-tokens'");
   return static_cast<std::int64_t>(
-      encoded_prompt(options, *exec::load_tokenizer(folder, transformer), *text).size());
+      spoken_prompt(options, *exec::load_tokenizer(folder, transformer), folder, *text).size());
 }
 
 // Of one request; of many it is theirs to say.
@@ -220,7 +223,7 @@ planner::Workload workload_of(const Options& options, const std::string& model_n
                               const model::Transformer& transformer,
                               const std::optional<Served>& served) {
   if (served && !served->samples)
-    options.refuse({"prompt-tokens", "prompt", "new-tokens"},
+    options.refuse({"prompt-tokens", "prompt", "chat", "system", "new-tokens"},
                    "with '--workload', which says it for each request");
   if (served) return planner::typical_workload(served->requests);
   return {.prompt_tokens = prompt_tokens(options, model_name, transformer),

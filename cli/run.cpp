@@ -65,6 +65,8 @@ Syntax syntax() {
           {"dilate", "D", "emulated time passes D times more slowly [as this machine needs]"},
           {"prompt", "TEXT", "prompt [a text of the planned length; required without one]"},
           {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          kChatFlag,
+          kSystemFlag,
           {"prompt-ids", "FILE", "prompt as token ids, separated by spaces or lines"},
           {"new-tokens", "N",
            "most tokens [the plan's; without one 512, or what the context leaves]"},
@@ -92,7 +94,7 @@ Syntax syntax() {
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
   const std::vector<Flag> more = workload_flags();
-  syntax.flags.insert(syntax.flags.begin() + 8, more.begin(), more.end());
+  syntax.flags.insert(syntax.flags.begin() + 10, more.begin(), more.end());
   return syntax;
 }
 
@@ -191,10 +193,11 @@ exec::SamplingOptions sampling_of(const Options& options) {
 
 // One of many that are alike, as the flags for one request say.
 planner::InferenceRequest sample_of(const Options& options, const planner::Plan& plan,
-                                    const exec::Tokenizer& tokenizer) {
+                                    const exec::Tokenizer& tokenizer,
+                                    const std::filesystem::path& weights) {
   planner::InferenceRequest sample{
       .id = {}, .new_tokens = new_tokens(options, plan.model, plan.workload.new_tokens)};
-  sample.prompt_ids = prompt_of(options, tokenizer, plan.workload.prompt_tokens);
+  sample.prompt_ids = prompt_of(options, tokenizer, weights, plan.workload.prompt_tokens);
   sample.prompt_tokens = static_cast<std::int64_t>(sample.prompt_ids.size());
   const exec::SamplingOptions sampling = sampling_of(options);
   sample.temperature = sampling.temperature;
@@ -211,10 +214,12 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
   check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
+  if (options.has("workload"))
+    options.refuse({"chat", "system"}, "with '--workload', whose prompts are whole texts");
   std::unique_ptr<exec::Tokenizer> tokenizer;
   std::optional<Served> served = served_workload(options, plan.model, weights, "", [&] {
     tokenizer = tokenizer_of(options, plan.model, weights, options.has("prompt-ids"));
-    return sample_of(options, plan, *tokenizer);
+    return sample_of(options, plan, *tokenizer, weights);
   });
   const bool ids_only = served ? std::ranges::none_of(served->requests,
                                                       [](const planner::InferenceRequest& request) {
@@ -227,7 +232,8 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
     find_chunk(*served, plan);
     return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
   }
-  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, plan.workload.prompt_tokens);
+  std::vector<std::int32_t> prompt =
+      prompt_of(options, *tokenizer, weights, plan.workload.prompt_tokens);
   const std::int64_t count = new_tokens(options, plan.model, plan.workload.new_tokens);
   return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
 }
@@ -260,7 +266,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
               : exec::stored_formats(*exec::open_weights(weights, transformer), transformer);
   check_outcome(options, transformer);
   auto tokenizer = tokenizer_of(options, transformer, weights, options.has("prompt-ids"));
-  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, std::nullopt);
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, std::nullopt);
   const auto length = static_cast<std::int64_t>(prompt.size());
   const std::int64_t most =
       transformer.max_context - (transformer.architecture().generates() ? 1 : 0);

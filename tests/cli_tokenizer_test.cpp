@@ -54,6 +54,29 @@ TEST_CASE("cli/run: a prompt comes out as it went in, without its special tokens
   }
 }
 
+TEST_CASE("cli/run: what a user says stands where the model's chat template has it") {
+  const Study bench;
+  bench.give("tokenizer.json", source_file("tests/tokenizers/bpe-llama3/tokenizer.json"));
+  const auto said = [&](const Words& flags) { return bench.good(run_with(flags)); };
+  const std::string plain = said({"--prompt", "[be brief] user: Hello\nmodel:"});
+  check_refused(bench, run_with({"--prompt", "Hello", "--chat"}), 1,
+                "the model has no chat template");
+  bench.give("chat_template.jinja",
+             "<|begin_of_text|>{% for m in messages %}\n{% if m.role == 'system' %}\n"
+             "{{ '[' ~ m.content ~ ']' -}}\n{% else %}\n {{ m.role }}: {{ m.content }}\n"
+             "{% endif %}\n{% endfor %}\nmodel:\n");
+  CHECK(said({"--prompt", "Hello", "--chat", "--system", "be brief"}) == plain);
+  // It is there, and not used: said, but not with --quiet.
+  const tandem::test::Outcome told = bench.run(
+      {"run", "plan.json", "--weights", "model", "--cache", "cache", "--prompt", "Hello"});
+  CHECK(told.err.find("has a chat template, which '--chat'") != std::string::npos);
+  check_refused(bench, run_with({"--prompt", "Hello", "--system", "x"}), 2, "'--chat'");
+  check_refused(bench, run_with({"--prompt", "Hello", "--chat", "--raw-prompt"}), 2,
+                "'--raw-prompt'");
+  bench.write("ids", "1 2 3");
+  check_refused(bench, run_with({"--prompt-ids", "ids", "--chat"}), 2, "'--chat'");
+}
+
 TEST_CASE("cli/run: a token that only the tokenizer's files call the end ends the text") {
   const Study bench;
   bench.write("ids", "1 2 3 4 5");

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/files/files.hpp"
+#include "exec/tokenizer/chat/model_chat.hpp"
 #include "model/error.hpp"
 
 namespace tandem::cli {
@@ -69,13 +70,31 @@ std::vector<std::int32_t> encoded_prompt(const Options& options, const exec::Tok
   return ids;
 }
 
+std::vector<std::int32_t> spoken_prompt(const Options& options, const exec::Tokenizer& tokenizer,
+                                        const std::filesystem::path& weights,
+                                        const std::string& text) {
+  if (!options.has("chat")) {
+    options.refuse({"system"}, "without '--chat', whose template it is for");
+    return encoded_prompt(options, tokenizer, text);
+  }
+  options.refuse({"raw-prompt"},
+                 "with '--chat', whose template writes special tokens around the prompt");
+  std::vector<exec::ChatMessage> messages;
+  if (const auto system = options.text("system")) messages.push_back({"system", *system});
+  messages.push_back({"user", text});
+  return exec::encode_chat(exec::read_model_chat(weights), tokenizer, messages);
+}
+
 std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenizer& tokenizer,
+                                    const std::filesystem::path& weights,
                                     std::optional<std::int64_t> planned) {
   const auto text = options.text("prompt");
   const auto file = options.text("prompt-ids");
   if (text && file)
     throw Usage("flags '--prompt' and '--prompt-ids' contradict each other; give one");
-  if (!text) options.refuse({"raw-prompt"}, "without '--prompt', the text that it is about");
+  if (!text)
+    options.refuse({"raw-prompt", "chat", "system"},
+                   "without '--prompt', the text that it is about");
   if (!text && !file) {
     if (!planned)
       throw Usage(
@@ -84,7 +103,10 @@ std::vector<std::int32_t> prompt_of(const Options& options, const exec::Tokenize
     return default_prompt(tokenizer, *planned);
   }
   std::vector<std::int32_t> ids =
-      text ? encoded_prompt(options, tokenizer, *text) : read_ids(*file);
+      text ? spoken_prompt(options, tokenizer, weights, *text) : read_ids(*file);
+  if (text && !options.has("chat") && !options.has("raw-prompt") && !options.has("quiet") &&
+      !exec::read_model_chat(weights).chat_template.empty())
+    std::cerr << "tandem: the model has a chat template, which '--chat' puts around the prompt\n";
   for (const std::int32_t id : ids) {
     if (id < tokenizer.vocab()) continue;
     throw Error((text ? "flag '--prompt'" : *file) + ": token " + std::to_string(id) +

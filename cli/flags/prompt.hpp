@@ -1,6 +1,6 @@
 #pragma once
 
-// What is fed to a model: flags --prompt, --raw-prompt and --prompt-ids.
+// What is fed to a model: flags --prompt, --raw-prompt, --chat, --system and --prompt-ids.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,11 +28,25 @@ namespace tandem::cli {
     const Options& options, const exec::Tokenizer& tokenizer, const std::string& text,
     const std::string& subject = "flag '--prompt'");
 
-// The ids of the prompt that the flags give, else a text of the planned length; a remark on
-// standard error if their number is not the planned one. `planned`: nothing without a plan, whose
-// flags must give a prompt. Throws Usage, Error.
+// The flags that make a prompt part of a conversation.
+inline const Flag kChatFlag{"chat", "",
+                            "the prompt is what a user says: use the model's chat template"};
+inline const Flag kSystemFlag{"system", "TEXT", "with --chat: what the model is told before"};
+
+// The ids of what a user says, in the model's chat template if `--chat` says so, else of the text
+// as encoded_prompt. Throws Usage, Error.
+[[nodiscard]] std::vector<std::int32_t> spoken_prompt(const Options& options,
+                                                      const exec::Tokenizer& tokenizer,
+                                                      const std::filesystem::path& weights,
+                                                      const std::string& text);
+
+// The ids of the prompt that the flags give, else a text of the planned length; remarks on
+// standard error if their number is not the planned one, or if the model has a chat template that
+// is not used. `planned`: nothing without a plan, whose flags must give a prompt. Throws Usage,
+// Error.
 [[nodiscard]] std::vector<std::int32_t> prompt_of(const Options& options,
                                                   const exec::Tokenizer& tokenizer,
+                                                  const std::filesystem::path& weights,
                                                   std::optional<std::int64_t> planned);
 
 }  // namespace tandem::cli

@@ -126,10 +126,15 @@ std::string folder_chat_template(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(path, ignored)) return "";
   const Json config = Json::parse(read_text(path, kMaxFileBytes), nullptr, false);
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
-  // Several by name are none that a file without names could have.
-  return config.is_object() && found != config.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
+  if (!config.is_object() || found == config.end()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  // Of several by name, the one that is taken without a name.
+  for (const Json& one : *found) {
+    if (one.is_object() && one.value("name", Json()) == "default" &&
+        one.value("template", Json()).is_string())
+      return one["template"].get<std::string>();
+  }
+  return "";
 }
 
 }  // namespace tandem::exec

@@ -16,7 +16,8 @@ namespace tandem::exec {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> tokenizer_files(
     const Vocabulary& vocabulary, const std::string& chat_template);
 
-// The chat template in the folder's tokenizer_config.json, or chat_template.jinja; empty: none.
+// The chat template in the folder's tokenizer_config.json (of several by name, the one called
+// "default"), or chat_template.jinja; empty: none.
 [[nodiscard]] std::string folder_chat_template(const std::filesystem::path& folder);
 
 }  // namespace tandem::exec
