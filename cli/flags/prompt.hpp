@@ -29,9 +29,9 @@ namespace tandem::cli {
     const std::string& subject = "flag '--prompt'");
 
 // The flags that make a prompt part of a conversation.
-inline const Flag kChatFlag{"chat", "",
-                            "the prompt is what a user says: use the model's chat template"};
-inline const Flag kSystemFlag{"system", "TEXT", "with --chat: what the model is told before"};
+inline constexpr Flag kChatFlag{"chat", "",
+                                "the prompt is what a user says: use the model's chat template"};
+inline constexpr Flag kSystemFlag{"system", "TEXT", "with --chat: what the model is told before"};
 
 // The ids of what a user says, in the model's chat template if `--chat` says so, else of the text
 // as encoded_prompt. Throws Usage, Error.
