@@ -401,10 +401,10 @@ std::string names_of(const Table& table) {
 
 }  // namespace
 
-Value Given::at(std::size_t place, const std::string& name, Value otherwise) const {
+Value Given::at(std::size_t place, const std::string& name, const Value& otherwise) const {
   if (place < values.size()) return values[place];
   const auto found = named.find(name);
-  return found == named.end() ? std::move(otherwise) : found->second;
+  return found == named.end() ? otherwise : found->second;
 }
 
 Value filtered(const std::string& filter, const Value& value, const Given& given) {

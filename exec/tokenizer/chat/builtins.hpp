@@ -16,7 +16,7 @@ struct Given {
   std::map<std::string, Value> named{};
   // The argument in that place, or of that name, else `otherwise`.
   [[nodiscard]] Value at(std::size_t place, const std::string& name,
-                         Value otherwise = undefined()) const;
+                         const Value& otherwise = undefined()) const;
 };
 
 // Each throws Error naming what it does not know, or was not made for.

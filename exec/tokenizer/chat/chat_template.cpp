@@ -201,11 +201,11 @@ class Interpreter {
         return call(of);
       case Kind::filter: {
         const Value subject = child(0);
-        return filtered(of.text, subject, given(of.arguments));
+        return filtered(of.text, subject, given(of));
       }
       case Kind::test: {
         const Value subject = child(0);
-        return tested(of.text, subject, given(of.arguments));
+        return tested(of.text, subject, given(of));
       }
       case Kind::negation:
         return !is_true(child(0));
@@ -276,13 +276,13 @@ class Interpreter {
     return static_cast<std::int64_t>(made);
   }
 
-  Given given(const std::vector<Argument>& arguments) {
+  Given given(const Expression& call) {
     Given all;
-    for (const Argument& one : arguments) {
-      if (one.name.empty()) {
-        all.values.push_back(value(one.value));
+    for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+      if (call.names[i].empty()) {
+        all.values.push_back(value(call.arguments[i]));
       } else {
-        all.named[one.name] = value(one.value);
+        all.named[call.names[i]] = value(call.arguments[i]);
       }
     }
     return all;
@@ -292,10 +292,10 @@ class Interpreter {
     const Expression& callee = of.children[0];
     if (callee.kind == Expression::Kind::attribute) {
       const Value subject = value(callee.children[0]);
-      return method(subject, callee.text, given(of.arguments));
+      return method(subject, callee.text, given(of));
     }
     if (callee.kind != Expression::Kind::name) fail("a call of what is no name");
-    const Given arguments = given(of.arguments);
+    const Given arguments = given(of);
     const auto macro = macros_.find(callee.text);
     if (macro != macros_.end()) return expanded(*macro->second, arguments);
     return function(callee.text, arguments);
@@ -307,14 +307,14 @@ class Interpreter {
       fail("macro '" + macro.text + "': " + std::to_string(arguments.values.size()) +
            " arguments, expected at most " + std::to_string(macro.parameters.size()));
     for (const auto& [name, unused] : arguments.named) {
-      if (std::ranges::find(macro.parameters, name, &Argument::name) == macro.parameters.end())
+      if (std::ranges::find(macro.parameters, name, &Parameter::name) == macro.parameters.end())
         fail("macro '" + macro.text + "': argument '" + name + "', which it does not have");
     }
     Value own = Value::object();
     for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
-      const Argument& one = macro.parameters[i];
+      const Parameter& one = macro.parameters[i];
       Value got = arguments.at(i, one.name);
-      own[one.name] = is_undefined(got) ? value(one.value) : std::move(got);
+      own[one.name] = is_undefined(got) ? value(one.otherwise) : std::move(got);
     }
     // A macro sees what the whole template sees, not what its caller does.
     std::vector<Value> callers(scopes_.begin() + 1, scopes_.end());

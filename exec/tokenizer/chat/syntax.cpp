@@ -66,12 +66,12 @@ class ExpressionParser {
     return words_[at_++].text;
   }
   // name, name = default, ...) of a macro.
-  std::vector<Argument> parameters() {
-    std::vector<Argument> all;
+  std::vector<Parameter> parameters() {
+    std::vector<Parameter> all;
     while (!take_sign(")")) {
-      Argument& one = all.emplace_back();
+      Parameter& one = all.emplace_back();
       one.name = name();
-      one.value = take_sign("=") ? whole() : literal(undefined());
+      one.otherwise = take_sign("=") ? whole() : literal(undefined());
       if (!is_sign(")")) expect_sign(",");
     }
     return all;
@@ -225,19 +225,17 @@ class ExpressionParser {
     }
     return all;
   }
-  std::vector<Argument> arguments() {
-    std::vector<Argument> all;
+  // The arguments up to the bracket, of `call`.
+  Expression with_arguments(Expression call) {
     while (!take_sign(")")) {
-      Argument& one = all.emplace_back();
-      if (word().kind == Word::Kind::name && words_[at_ + 1].text == "=" &&
-          words_[at_ + 1].kind == Word::Kind::sign) {
-        one.name = name();
-        ++at_;
-      }
-      one.value = whole();
+      const bool named = word().kind == Word::Kind::name &&
+                         words_[at_ + 1].kind == Word::Kind::sign && words_[at_ + 1].text == "=";
+      call.names.push_back(named ? name() : "");
+      if (named) expect_sign("=");
+      call.arguments.push_back(whole());
       if (!is_sign(")")) expect_sign(",");
     }
-    return all;
+    return call;
   }
   // Attributes, items and calls.
   Expression followed(Expression of) {
@@ -247,7 +245,7 @@ class ExpressionParser {
       } else if (take_sign("[")) {
         of = item(std::move(of));
       } else if (take_sign("(")) {
-        of = {.kind = Kind::call, .children = {std::move(of)}, .arguments = arguments()};
+        of = with_arguments({.kind = Kind::call, .children = {std::move(of)}});
       } else {
         return of;
       }
@@ -272,14 +270,15 @@ class ExpressionParser {
     while (true) {
       if (take_sign("|")) {
         of = {.kind = Kind::filter, .text = name(), .children = {std::move(of)}};
-        if (take_sign("(")) of.arguments = arguments();
+        if (take_sign("(")) of = with_arguments(std::move(of));
       } else if (take_name("is")) {
         const bool negated = take_name("not");
         of = {.kind = Kind::test, .text = name(), .children = {std::move(of)}};
         if (take_sign("(")) {
-          of.arguments = arguments();
+          of = with_arguments(std::move(of));
         } else if (begins_argument()) {
-          of.arguments.push_back({.value = followed(primary())});
+          of.names.emplace_back();
+          of.arguments.push_back(followed(primary()));
         }
         if (negated) of = {.kind = Kind::negation, .children = {std::move(of)}};
       } else {

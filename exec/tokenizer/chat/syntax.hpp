@@ -15,9 +15,7 @@ namespace tandem::exec::chat {
 struct Expression;
 using Expressions = std::vector<Expression>;
 
-// An argument of a call: its name is empty unless it is given by name.
-struct Argument;
-
+// NOLINTNEXTLINE(bugprone-exception-escape): what moving a json value asserts does not throw
 struct Expression {
   enum class Kind {
     literal,     // value
@@ -39,12 +37,15 @@ struct Expression {
   std::string text{};
   Value value{};
   Expressions children{};
-  std::vector<Argument> arguments{};
+  Expressions arguments{};
+  std::vector<std::string> names{};  // of the arguments; empty: not given by name
 };
 
-struct Argument {
+// Of a macro.
+// NOLINTNEXTLINE(bugprone-exception-escape): as above
+struct Parameter {
   std::string name{};
-  Expression value{};
+  Expression otherwise{};  // a literal undefined: none
 };
 
 struct Node;
@@ -70,7 +71,7 @@ struct Node {
   Expression expression{};
   Expression condition{};
   std::vector<std::pair<Expression, Nodes>> branches{};
-  std::vector<Argument> parameters{};  // and their defaults, undefined if there is none
+  std::vector<Parameter> parameters{};
   Nodes body{};
   Nodes otherwise{};
 };
