@@ -38,7 +38,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short test bench fuzz build packages arm64 check-packages clean
+.PHONY: help demo demo-short test bench fuzz build packages arm64-sysroot arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -79,7 +79,7 @@ packages: build
 	@ls -1 out/packages/*.deb
 
 # The sysroot takes its name when it is whole.
-arm64:
+arm64-sysroot:
 	@$(call install,$(ARM64_PACKAGES))
 	@if [ ! -d build/sysroot-arm64 ]; then \
 	  mkdir -p build && rm -rf build/sysroot-arm64.new && \
@@ -87,6 +87,8 @@ arm64:
 	    bookworm build/sysroot-arm64.new http://deb.debian.org/debian && \
 	  mv build/sysroot-arm64.new build/sysroot-arm64; \
 	fi
+
+arm64: arm64-sysroot
 	@cmake --preset arm64 --log-level=WARNING >/dev/null
 	@cmake --build --preset arm64 --target tandem tandem_kernels_tests -j $(JOBS)
 	@cd build/arm64 && cpack >/dev/null
