@@ -7,6 +7,7 @@
 
 #include "model/cost_model.hpp"
 #include "model/memory.hpp"
+#include "model/program.hpp"
 #include "model/task_graph.hpp"
 #include "planner/plan.hpp"
 
@@ -25,11 +26,11 @@ class LeastRequestTime {
   // What no predicted_request_time (window_search.hpp) of the outline with these shares and all
   // weights in memory is below by more than rounding; `enough` of it may be less than could be
   // told. Zeros where layers are not alike.
-  //   Of a step of few layers, all but the first and the last are alike: if everything in one of
-  // them is at least s later than in the one before, so it is in each layer after it, as times are
-  // sums and maxima of times. A step begins when the one before has sampled. Times are convex in
-  // the positions before a token, so that all tokens take at least what as many do with the mean
-  // number of positions.
+  //   Of a step of few layers, all but the first and the last are alike. Where the longest path
+  // comes by the same action in two of those, there is a path through any number of layers that
+  // goes on in the same way. A step begins when the one before has sampled. Times are convex in the
+  // positions before a token, so that all tokens take at least what as many do with the mean number
+  // of positions.
   [[nodiscard]] Least in_memory(const std::vector<model::Share>& shares, double enough);
 
   // The same with the windows of `plan`, whose shares `in_memory` is of, or zeros: no less than
@@ -38,13 +39,10 @@ class LeastRequestTime {
   [[nodiscard]] double streamed(const Plan& plan, const Least& in_memory) const;
 
  private:
-  struct Bound {
-    double seconds = 0.0;
-    bool exact = false;  // or not to be known better
-  };
-  [[nodiscard]] Bound step(const Plan& few, const model::TaskGraph& graph) const;
-  [[nodiscard]] Bound prompt(const Plan& few) const;
-  [[nodiscard]] Bound tokens(const Plan& few) const;  // all of them
+  [[nodiscard]] double step(const Plan& few, const model::Program& program,
+                            const model::TaskGraph& graph) const;
+  [[nodiscard]] double prompt(const Plan& few) const;
+  [[nodiscard]] double tokens(const Plan& few) const;  // all of them
   // By how much the master's head may be faster in tiles than whole, in one step.
   [[nodiscard]] double tiles_gain(const Plan& plan) const;
 
