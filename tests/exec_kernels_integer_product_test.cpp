@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "exec/kernels/integer_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -153,6 +155,19 @@ TEST_CASE("kernels/integer product: a token's results are the same bits beside a
       }
     }
   });
+}
+
+// .ci/arm64 names the processor that it has QEMU emulate.
+TEST_CASE("kernels/integer product: Arm's dot products are taken where the processor has them") {
+  const char* const named = std::getenv("QEMU_CPU");
+  const std::string processor = named == nullptr ? "" : named;
+#if defined(__aarch64__)
+  if (processor == "cortex-a72") CHECK(integer_kernels().front().name == "plain");
+  if (processor == "cortex-a76" || processor == "max")
+    CHECK(integer_kernels().front().name == "sdot");
+#else
+  CHECK(sdot_kernels() == nullptr);
+#endif
 }
 
 TEST_CASE("kernels/integer product: inputs to the nearest of 255 levels of their block") {

@@ -133,7 +133,8 @@ void multiply(const IntegerProduct& p) {
 
 std::vector<IntegerKernels> runnable() {
   std::vector<IntegerKernels> kernels;
-  for (const IntegerKernels* one : {amx_kernels(), vnni_kernels(), avx2_kernels()}) {
+  for (const IntegerKernels* one :
+       {amx_kernels(), vnni_kernels(), avx2_kernels(), sdot_kernels()}) {
     if (one != nullptr) kernels.push_back(*one);
   }
   kernels.push_back(plain_kernels());

@@ -101,6 +101,7 @@ struct IntegerKernels {
 [[nodiscard]] const IntegerKernels* amx_kernels();
 [[nodiscard]] const IntegerKernels* vnni_kernels();
 [[nodiscard]] const IntegerKernels* avx2_kernels();
+[[nodiscard]] const IntegerKernels* sdot_kernels();
 [[nodiscard]] const IntegerKernels& plain_kernels();
 
 }  // namespace tandem::exec
