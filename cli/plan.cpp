@@ -376,7 +376,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (any) refuse_with_any(options);
   const planner::Strategy& chosen = planner::find_strategy(any ? "galaxy" : strategy);
   const std::string undivided = "with strategy '" + strategy + "'";
-  if (!chosen.splits && !chosen.splits_layers)
+  if (!chosen.divides())
     options.refuse({"partition"}, undivided + ", which does not split the model");
   const std::string groups = options.text_or("groups", "");
   if (!chosen.joins() && groups.empty())
@@ -390,7 +390,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
   const std::string collective = options.text_or("allreduce", chosen.allreduce);
-  if (chosen.replicates && collective.find(',') != std::string::npos)
+  if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
                 ", of which new tokens exchange nothing; expected one collective");
   check_files(options, platform, model_name, show);

@@ -161,17 +161,20 @@ void Compute::State::copy_cache(const model::Batch& batch, const model::Task& tr
   check_batch(batch, transfer);
   need_cached(batch, transfer);
   const auto d = static_cast<std::size_t>(transformer.head_dim);
-  const std::size_t half = static_cast<std::size_t>(kv_share.size()) * d;
-  require(share.layers.contains(transfer.layer) &&
-              transfer.columns == model::Range{0, static_cast<std::int32_t>(2 * half)} &&
+  const std::size_t half = static_cast<std::size_t>(transfer.columns.size()) / 2;
+  const auto pair = static_cast<std::int32_t>(2 * d);  // columns of a head's key and value
+  const model::Range heads{transfer.columns.begin / pair, transfer.columns.end / pair};
+  require(share.layers.contains(transfer.layer) && transfer.columns.begin == heads.begin * pair &&
+              transfer.columns.end == heads.end * pair && heads.begin >= 0 &&
+              heads.end <= kv_share.size() &&
               packed.size() == static_cast<std::size_t>(transfer.rows.size()) * 2 * half,
-          "a transfer of all keys and values of a layer");
+          "a transfer of keys and values of a layer's heads");
   std::size_t at = 0;
   for_segments(batch, transfer.rows, [&](const TaskSegment& segment) {
     const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
     for (std::int32_t i = 0; i < segment.rows.size(); ++i, at += 2 * half) {
-      for (std::int32_t head = 0; head < kv_share.size(); ++head) {
-        const std::size_t offset = at + static_cast<std::size_t>(head) * d;
+      for (std::int32_t head = heads.begin; head < heads.end; ++head) {
+        const std::size_t offset = at + static_cast<std::size_t>(head - heads.begin) * d;
         body(cache.head(blocks, transfer.layer, kv_share.begin + head), segment.past + i,
              packed.subspan(offset, d), packed.subspan(offset + half, d));
       }

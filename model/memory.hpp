@@ -12,6 +12,13 @@
 
 namespace tandem::model {
 
+// What a device computes of a step where several hold the same.
+struct Part {
+  Range heads{};    // query heads
+  Range columns{};  // FFN columns
+  bool operator==(const Part&) const = default;
+};
+
 // What one device holds of the model. Layers it has no share in cost nothing.
 struct Share {
   LayerRuns layers{};      // the layers it takes part in
@@ -19,6 +26,11 @@ struct Share {
   Range columns{};         // FFN columns, in each of those layers
   bool embedding = false;  // holds the embedding matrix
   bool head = false;       // holds the final norm and the LM head
+  Part part{};             // of heads and columns, where others hold them, too; empty: all
+  [[nodiscard]] Range computed_heads() const { return part.heads.empty() ? heads : part.heads; }
+  [[nodiscard]] Range computed_columns() const {
+    return part.columns.empty() ? columns : part.columns;
+  }
   bool operator==(const Share&) const = default;
 };
 

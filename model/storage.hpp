@@ -19,7 +19,7 @@ enum class BufferKind : std::uint8_t {
   hidden,      // [rows, hidden]              residual stream
   normed,      // [rows, hidden]
   query,       // [rows, heads * head_dim]    this device's heads
-  key_value,   // [positions, 2, kv_heads * head_dim] of task.layer    the cache
+  key_value,   // [positions, kv_heads, 2, head_dim] of task.layer     the cache
   attention,   // [rows, heads * head_dim]    this device's heads
   activation,  // [rows, ffn columns]         this device's columns
   partial,     // [rows, hidden]              partial sum to be reduced

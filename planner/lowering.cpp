@@ -4,6 +4,7 @@
 
 #include "model/announcement.hpp"
 #include "model/error.hpp"
+#include "planner/strategy/csps.hpp"
 #include "planner/strategy/galaxy.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -14,7 +15,7 @@ namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
   static const std::vector<Strategy> table{local_strategy(), tensor_strategy(), pipeline_strategy(),
-                                           galaxy_strategy(), sp_strategy()};
+                                           galaxy_strategy(), sp_strategy(), csps_strategy()};
   return table;
 }
 

@@ -26,6 +26,9 @@ struct Strategy {
   // Whether every device holds all heads and columns of all layers. A plan then has no partition,
   // but an allreduce, by which devices tell each other what they computed.
   bool replicates = false;
+  // Whether each of those computes a part of them (Share::part), where rows are not parted: a plan
+  // then has a partition, of the parts.
+  bool divides_work = false;
   // Whether devices may stream weights through a window.
   bool streams = true;
   // Whether a step's rows are parted, so that which messages there are depends on the rows whose
@@ -41,6 +44,10 @@ struct Strategy {
 
   // Whether every plan has an allreduce and a layout.
   [[nodiscard]] bool joins() const { return splits || replicates; }
+  // Whether every plan has a partition.
+  [[nodiscard]] bool divides() const { return splits || splits_layers || divides_work; }
+  // Whether new tokens exchange nothing, so that a plan's one collective is of prompts.
+  [[nodiscard]] bool joins_prompts_only() const { return replicates && !divides_work; }
 
   // The graph of one step: its tasks, and the announcements that devices must wait for which would
   // begin on their own (model/announcement.hpp).

@@ -28,7 +28,7 @@ std::optional<Workload> phase_of(const Workload& whole, Objective objective) {
 std::optional<Plan> widened(Plan phase, const Plan& whole, Objective objective) {
   phase.workload = whole.workload;
   phase.capacity = whole.capacity;
-  if (find_strategy(phase.strategy).replicates) {
+  if (find_strategy(phase.strategy).joins_prompts_only()) {
     phase.allreduce = whole.allreduce;  // of prompts, for both phases
   } else if (objective == Objective::latency) {
     phase.tiles = whole.tiles;

@@ -143,6 +143,18 @@ void check_blocks(const Plan& plan, Range columns, const std::string& subject) {
               " with weights in " + plan.model.formats.text() + kRemedy);
 }
 
+void check_part(const Plan& plan, const model::Share& share, const std::string& subject) {
+  const model::Part& part = share.part;
+  if (!find_strategy(plan.strategy).divides_work) {
+    if (part == model::Part()) return;
+    throw Error(subject + ": computes a part of its share: expected none with strategy '" +
+                plan.strategy + "'" + kRemedy);
+  }
+  check_within(part.heads, plan.model.heads, subject + ": heads that it computes");
+  check_within(part.columns, plan.model.intermediate, subject + ": FFN columns that it computes");
+  check_blocks(plan, part.columns, subject);
+}
+
 // The blocks that the window counts are more than the window, or else nothing would be streamed.
 void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
   const Window window = plan.devices[d].window;
@@ -210,7 +222,7 @@ void Plan::validate() const {
   }
   check_size(devices.size(), cluster.devices().size(), "device plans");
   check_size(profiles.size(), cluster.devices().size(), "profiles");
-  const bool divides = lowering.splits || lowering.splits_layers;
+  const bool divides = lowering.divides();
   if (partition.empty() == divides) {
     throw Error("plan: partition '" + partition + "': expected " + (divides ? "a name" : "none") +
                 " with strategy '" + strategy + "'" + kRemedy);
@@ -227,6 +239,7 @@ void Plan::validate() const {
     check_within(share.heads, model.heads, subject + ": heads");
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
     check_blocks(*this, share.columns, subject);
+    check_part(*this, share, subject);
     check_bytes(devices[d].memory, subject);
     check_window(*this, d, subject);
     profiles[d].validate(subject + ": profile");

@@ -139,7 +139,7 @@ Json to_json(const model::Cluster& cluster) {
 // A range is [begin, end): half-open.
 Json to_json(const std::string& name, const DevicePlan& device,
              const model::DeviceProfile& profile) {
-  return {{"name", name},
+  Json json{{"name", name},
           {"layers", to_json(device.share.layers)},
           {"heads", to_json(device.share.heads)},
           {"columns", to_json(device.share.columns)},
@@ -148,6 +148,10 @@ Json to_json(const std::string& name, const DevicePlan& device,
           {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
           {"memory_bytes", to_json(device.memory)},
           {"profile", Json::parse(model::to_json(profile))}};
+  const model::Part& part = device.share.part;
+  if (part != model::Part())
+    json["part"] = {{"heads", to_json(part.heads)}, {"columns", to_json(part.columns)}};
+  return json;
 }
 
 // Formats of weights are told where one is not f32, so that what does not know of them refuses
@@ -219,6 +223,15 @@ model::MemoryUse read_memory(const JsonValue& value) {
           .activations = bytes("activations"),
           .buffers = bytes("buffers"),
           .program = bytes("program")};
+}
+
+model::Part read_part(const JsonValue& value) {
+  value.expect_keys({"heads", "columns"});
+  const model::Part part{.heads = read_range(value.at("heads")),
+                         .columns = read_range(value.at("columns"))};
+  if (part.heads.empty() || part.columns.empty())
+    value.fail("heads and columns that it computes, or no such key");
+  return part;
 }
 
 Window read_window(const JsonValue& value) {
@@ -388,7 +401,7 @@ Capacity read_capacity(const JsonValue& value) {
 
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
   value.expect_keys({"name", "layers", "heads", "columns", "embedding", "head", "window",
-                     "memory_bytes", "profile"});
+                     "memory_bytes", "profile", "part"});
   const std::size_t d = plan.devices.size();
   const std::string& expected = plan.cluster.devices()[d].name;
   if (value.at("name").text() != expected) {
@@ -401,6 +414,7 @@ void read_device_plan(const JsonValue& value, const std::string& subject, Plan& 
                                     .head = value.at("head").boolean()},
                           .memory = read_memory(value.at("memory_bytes")),
                           .window = read_window(value.at("window"))});
+  if (const auto part = value.find("part")) plan.devices.back().share.part = read_part(*part);
   plan.profiles.push_back(model::parse_profile_json(
       value.at("profile").json().dump(), subject + ": devices[" + std::to_string(d) + "].profile"));
 }

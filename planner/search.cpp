@@ -63,7 +63,7 @@ void check_window(const Request& request) {
 Plan outline(const Request& request, const Strategy& strategy, const Sums& sums) {
   Plan plan{
       .strategy = request.strategy,
-      .partition = strategy.splits || strategy.splits_layers ? request.partition : "",
+      .partition = strategy.divides() ? request.partition : "",
       .allreduce = sums.allreduce,
       .layout = sums.layout,
       .tiles = strategy.tiles || !request.group_strategy.empty() ? request.tiles.value_or(1) : 0,
@@ -123,7 +123,10 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
   const std::string least = strategy.splits_layers ? "one layer" : "one head and one FFN column";
   std::string lines;
   for (std::size_t d = 0; d < shares.size(); ++d) {
-    if (!shares[d].heads.empty() || !shares[d].columns.empty()) continue;
+    const model::Part& part = shares[d].part;
+    const bool idle = strategy.divides_work ? part.heads.empty() || part.columns.empty()
+                                            : shares[d].heads.empty() && shares[d].columns.empty();
+    if (!idle) continue;
     lines += "device '" + plan.cluster.devices()[d].name + "': its share is less than " + least +
              " by partition '" + plan.partition + "'\n";
   }
@@ -144,6 +147,12 @@ std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& str
     return Infeasible{platform + " but only " + std::to_string(plan.model.heads) +
                       " attention heads and " + std::to_string(plan.model.intermediate) +
                       " FFN columns in " + plan.model.name + remedy};
+  }
+  if (strategy.divides_work &&
+      plan.cluster.size() > std::min(plan.model.heads, plan.model.intermediate)) {
+    return Infeasible{platform + " but only " + std::to_string(plan.model.heads) +
+                      " attention heads in " + plan.model.name + ", of which each computes some" +
+                      remedy};
   }
   const auto stages = groups.empty() ? static_cast<std::int64_t>(plan.cluster.size())
                                      : static_cast<std::int64_t>(groups.size());
@@ -169,7 +178,8 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
       !groups.empty()       ? even_group_shares(plan, groups)
-      : strategy.replicates ? whole_shares(plan)
+      : strategy.divides_work ? shares_in_parts(plan, alike)
+      : strategy.replicates   ? whole_shares(plan)
       : strategy.splits_layers
           ? layer_shares(plan.model, stage_order(plan), plan.master,
                          proportional_shares(alike, plan.model.layers), rounds)
@@ -237,7 +247,7 @@ class Search {
         no += (windows.empty() ? "" : least_text(windows)) + kMoreMemory;
         if (strategy_->splits && outline_.partition == "galaxy" && any_split(budget))
           no += kOtherSplit;
-      } else if (strategy_->splits || strategy_->splits_layers) {
+      } else if (strategy_->divides()) {
         no = idle_devices(outline_, *strategy_, shares);
       }
       std::optional<Plan> plan;
@@ -337,7 +347,9 @@ namespace {
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
   if (strategy.replicates) {
-    for (const model::Share& share : whole_shares(plan))
+    const std::vector<double> alike(plan.profiles.size(), 1.0);
+    for (const model::Share& share :
+         strategy.divides_work ? shares_in_parts(plan, alike) : whole_shares(plan))
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }

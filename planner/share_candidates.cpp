@@ -120,7 +120,36 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   return candidates;
 }
 
+// Whole shares, of which each device computes a part. Memory does not bear on parts.
+ShareCandidates part_candidates(const Plan& plan) {
+  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  if (plan.partition == kAutoPartition) {
+    return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, alike)}};
+  }
+  if (plan.partition == "galaxy") return {.shares = {shares_in_parts(plan, capacities(plan))}};
+  if (plan.partition == kExactPartition || plan.partition == kHaldaPartition) {
+    throw Error("partition '" + plan.partition + "' with strategy '" + plan.strategy +
+                "': expected auto, galaxy, equal or proportions A:B:C, one a device");
+  }
+  return {.shares = {shares_in_parts(plan, given_proportions(plan))}};
+}
+
 }  // namespace
+
+Shares shares_in_parts(const Plan& plan, std::span<const double> proportions) {
+  const Split split = proportional_split(plan.model, proportions);
+  Shares shares = whole_shares(plan);
+  std::int32_t head = 0;
+  std::int32_t column = 0;
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    const auto heads = static_cast<std::int32_t>(split.heads[d]);
+    const auto columns = static_cast<std::int32_t>(split.columns[d]);
+    shares[d].part = {.heads = {head, head + heads}, .columns = {column, column + columns}};
+    head += heads;
+    column += columns;
+  }
+  return shares;
+}
 
 Split master_alone(const Plan& plan) {
   Split split{std::vector<std::int64_t>(plan.profiles.size()),
@@ -165,6 +194,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
                             const SplitTime& streamed, const Request& request) {
   if (strategy.splits) return split_shares(plan, budget, streamed);
   if (strategy.splits_layers) return layer_candidates(plan, budget, request);
+  if (strategy.divides_work) return part_candidates(plan);
   if (strategy.replicates) return {.shares = {whole_shares(plan)}};
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }

@@ -2,6 +2,7 @@
 
 // Ways to share a model out over the devices of a plan that has no shares yet.
 
+#include <span>
 #include <vector>
 
 #include "model/memory.hpp"
@@ -31,6 +32,9 @@ struct ShareCandidates {
 [[nodiscard]] Split master_alone(const Plan& plan);
 // Returns, by device, everything for every device but the ends, which are the master's.
 [[nodiscard]] Shares whole_shares(const Plan& plan);
+// Returns the same, with the parts that devices compute in these proportions, one a device, by
+// largest remainder.
+[[nodiscard]] Shares shares_in_parts(const Plan& plan, std::span<const double> proportions);
 // Returns the proportions of a partition other than galaxy, by device. Throws Error if it is
 // unknown.
 [[nodiscard]] std::vector<double> given_proportions(const Plan& plan);

@@ -43,7 +43,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   if (block == WeightBlock::ffn && state.window.retains(layer)) return -1;
   require(state.loads < state.blocks.size(), "window: more blocks than the device streams");
   const StreamedBlock& next = state.blocks[state.loads];
-  require(next.block == block && next.layer == layer && next.columns == columns,
+  require(next.block == block && next.layer == layer && next.columns.contains(columns),
           "window: not the device's next streamed block");
 
   Task task;
@@ -52,7 +52,7 @@ TaskIndex WindowTasks::load(DeviceIndex device, WeightBlock block, std::int32_t 
   task.block = block;
   task.device = device;
   task.layer = layer;
-  task.columns = columns;
+  task.columns = next.columns;
   // The sum of the block before does not come to this device.
   if (state.computed >= 0) reduced(device, {&state.computed, 1});
   const auto window = static_cast<std::size_t>(state.window.blocks);

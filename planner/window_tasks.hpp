@@ -30,8 +30,9 @@ class WindowTasks {
   // What the LM head is computed in: its tiles, or all rows of the vocabulary at once.
   [[nodiscard]] std::span<const model::Range> head_tiles(model::DeviceIndex device) const;
 
-  // Appends the load of a block, which the block's first compute task depends on; -1: it is
-  // resident. Throws logic_error unless it is the device's next streamed block.
+  // Appends the load of the block that has `columns`, all of it, which the block's first compute
+  // task depends on; -1: it is resident. Throws logic_error unless it is the device's next streamed
+  // block.
   model::TaskIndex load(model::DeviceIndex device, model::WeightBlock block, std::int32_t layer,
                         model::Range columns);
   // The block loaded last has been computed by `last`.

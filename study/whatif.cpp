@@ -193,7 +193,7 @@ class Changes {
               ? planner::possible_choice(scene.cluster, scene.cluster.find(scene.master),
                                          plan_->allreduce)
               : plan_->allreduce;
-      request.allreduce = strategy.replicates || sums.prompt == sums.decode
+      request.allreduce = strategy.joins_prompts_only() || sums.prompt == sums.decode
                               ? sums.prompt
                               : sums.prompt + "," + sums.decode;
     }

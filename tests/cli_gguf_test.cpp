@@ -49,7 +49,7 @@ TEST_CASE("cli/gguf: a file is planned and run as its folder is, whatever the st
   file["tokenizer"] = folder["tokenizer"];
   CHECK(file == folder);
   std::string expected;
-  for (const char* const strategy : {"local", "pipeline", "tensor", "galaxy", "sp"}) {
+  for (const char* const strategy : {"local", "pipeline", "tensor", "galaxy", "sp", "csps"}) {
     CAPTURE(strategy);
     // The file has the format that the folder has to be asked for.
     bench.must(plan_words("same.gguf", "file.json", {"--strategy", strategy}));

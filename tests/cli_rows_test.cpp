@@ -73,12 +73,12 @@ std::vector<Json> tokens_of(const Json& result) {
 
 }  // namespace
 
-TEST_CASE("cli/rows: sp and galaxy serve prompts of more and fewer rows than devices") {
+TEST_CASE("cli/rows: sp, galaxy and csps serve prompts of more and fewer rows than devices") {
   const Shelf bench;
   const Words served{"--workload", "requests.jsonl", "--policy", "sequential"};
   bench.plan("local", served);
   const std::vector<Json> expected = tokens_of(bench.run(served));
-  for (const char* const strategy : {"sp", "galaxy"}) {
+  for (const char* const strategy : {"sp", "galaxy", "csps"}) {
     CAPTURE(strategy);
     bench.plan(strategy, served);
     Words words = served;
@@ -112,11 +112,11 @@ TEST_CASE("cli/rows: prompts that leave most of many devices without rows beside
   }
 }
 
-TEST_CASE("cli/rows: sp and galaxy score texts, whatever rows are asked for") {
+TEST_CASE("cli/rows: sp, galaxy and csps score texts, whatever rows are asked for") {
   const Shelf bench;
   bench.plan("local", {});
   const double expected = bench.bits({});
-  for (const char* const strategy : {"sp", "galaxy"}) {
+  for (const char* const strategy : {"sp", "galaxy", "csps"}) {
     CAPTURE(strategy);
     bench.plan(strategy, {});
     CHECK(bench.bits({"--emulate"}) == doctest::Approx(expected).epsilon(1e-5));
@@ -128,7 +128,7 @@ TEST_CASE("cli/rows: a plan for a prompt of one token runs longer ones") {
   const Words prompt{"--prompt-ids", "long.txt"};
   bench.plan("local", {"--new-tokens", "3"});
   const Json expected = bench.run(prompt)["tokens"];
-  for (const char* const strategy : {"sp", "galaxy"}) {
+  for (const char* const strategy : {"sp", "galaxy", "csps"}) {
     CAPTURE(strategy);
     bench.plan(strategy, {"--prompt-tokens", "1", "--new-tokens", "3"});
     Words words = prompt;

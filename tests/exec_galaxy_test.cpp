@@ -1,4 +1,4 @@
-// Strategies that part rows, really executed: galaxy with and without tiles, and sp.
+// Strategies that part rows, really executed: galaxy with and without tiles, sp and csps.
 
 #include <doctest/doctest.h>
 
@@ -67,7 +67,12 @@ std::vector<Given> all_given() {
           {"sp", 5, "", "ring", 0},
           {"sp", 5, "", "halving", 0},
           {"sp", 4, "", "hierarchical:star+ring", 0},
-          {"sp", 6, "", "hierarchical:ring+halving", 0}};
+          {"sp", 6, "", "hierarchical:ring+halving", 0},
+          {"csps", 1, "equal", "star", 0},
+          {"csps", 2, "5:3", "ring", 0},
+          {"csps", 3, "1:2:5", "star,ring", 0},
+          {"csps", 5, "2:1:3:1:1", "halving", 0},
+          {"csps", 8, "equal", "hierarchical:ring+star", 0}};
 }
 
 planner::Plan planned(const model::Transformer& t, const Given& given, std::int64_t prompt) {
@@ -157,7 +162,7 @@ double relative_error(const Outcome& a, const Outcome& b) {
 }
 
 TEST_CASE(
-    "exec/galaxy: galaxy and sp leave local's tokens and logits, bit for bit the serial ones") {
+    "exec/galaxy: galaxy, sp and csps leave local's tokens and logits, bit for bit the serial ones") {
   for (const Family family : {Family::llama, Family::gpt2, Family::opt, Family::bert}) {
     const model::Transformer t = geometry(family);
     const TemporaryFolder folder;

@@ -15,6 +15,7 @@ tandem_tests(
     planner_formats_test.cpp
     planner_conflicts_test.cpp
     planner_fixture.cpp
+    planner_csps_test.cpp
     planner_galaxy_test.cpp
     planner_interpreter.cpp
     planner_least_request_time_test.cpp

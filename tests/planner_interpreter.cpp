@@ -207,7 +207,7 @@ void Interpreter::keep_window(const Task& task) {
   std::vector<Held>& held = held_[task.device];
   const auto same = [&](const Held& block) {
     return block.block == task.block && block.layer == task.layer &&
-           (task.kind == TaskKind::norm || block.columns == task.columns);
+           (task.kind == TaskKind::norm || block.columns.contains(task.columns));
   };
   const auto found = std::find_if(held.begin(), held.end(), same);
   if (task.kind == TaskKind::load) {
@@ -312,13 +312,14 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::transfer: {
       elements_sent_ += columns.size();
       if (task.input.kind == BufferKind::key_value) {
-        require(task.output == task.input &&
-                    columns == Range{0, static_cast<std::int32_t>(2 * t.kv_heads * t.head_dim)},
-                "interpreter: all keys and values of some rows, to the same place");
+        const auto pair = static_cast<std::int32_t>(2 * t.head_dim);
+        require(task.output == task.input && columns.begin % pair == 0 &&
+                    columns.end % pair == 0 && columns.end <= pair * t.kv_heads,
+                "interpreter: keys and values of some rows and heads, to the same place");
         int first = 0;
         const int sequence = segment_of(batch, r, first).sequence;
         const int position = position_of(batch, r);
-        for (int head = 0; head < t.kv_heads; ++head) {
+        for (int head = columns.begin / pair; head < columns.end / pair; ++head) {
           const Position sent = cached(task.device, task.layer, sequence, head, position);
           require(!sent.key.empty(), "interpreter: keys are sent that nobody has made");
           cached(task.peer, task.layer, sequence, head, position) = sent;

@@ -67,7 +67,7 @@ class Draw {
 
 Plan random_plan(Draw& draw) {
   const std::string strategy =
-      draw.of<std::string>({"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp"});
+      draw.of<std::string>({"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp", "csps"});
   const int devices = strategy == "local" ? 1 : static_cast<int>(draw.number(2, 6));
   planner::Request request{
       .model = small_model({.layers = 6, .heads = 8, .kv_heads = 4, .intermediate = 24}),
@@ -81,7 +81,7 @@ Plan random_plan(Draw& draw) {
     request.allreduce = draw.of(sums) + "," + draw.of(sums);
   }
   request.capacity = draw.capacity(strategy == "pipeline");
-  if (known.replicates) request.capacity.sequences = request.capacity.steps = 1;
+  if (known.joins_prompts_only()) request.capacity.sequences = request.capacity.steps = 1;
   if (known.tiles) request.tiles = static_cast<std::int32_t>(draw.number(0, 4));
   if (known.streams && strategy != "pipeline" && draw.number(0, 3) == 0)
     request.window = {.blocks = 2, .retain = std::nullopt};

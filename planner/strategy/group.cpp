@@ -51,9 +51,9 @@ void DeviceGroup::block(WeightBlock block, std::int32_t layer, bool last) {
   const bool attention = block == WeightBlock::attention;
   for (std::size_t m = 0; m < tasks_.size(); ++m) {
     Participant& p = participants_[m];
-    const Range part = attention ? share(m).heads : share(m).columns;
+    const Range part = attention ? share(m).computed_heads() : share(m).computed_columns();
     p.contributes = !part.empty();
-    p.receives = !last || (attention && !share(m).columns.empty());
+    p.receives = !last || (attention && !share(m).computed_columns().empty());
     if (p.contributes) {
       p.ready = attention ? tasks_[m].attention(layer, part, ready_[m])
                           : tasks_[m].ffn(layer, part, ready_[m]);

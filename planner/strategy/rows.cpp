@@ -20,6 +20,31 @@ std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts) {
   return sizes;
 }
 
+std::vector<std::int32_t> parts_by_weight(std::int32_t total,
+                                          const std::vector<std::int64_t>& weights) {
+  std::int64_t sum = 0;
+  for (const std::int64_t weight : weights) {
+    require(weight >= 0, "parts by weight: none is negative");
+    sum += weight;
+  }
+  require(total >= 0 && sum > 0, "parts by weight: some weight");
+  // The method gives everybody the quota at least, so one may begin there.
+  std::vector<std::int32_t> sizes;
+  std::int32_t left = total;
+  for (const std::int64_t weight : weights) {
+    sizes.push_back(static_cast<std::int32_t>(total * weight / sum));
+    left -= sizes.back();
+  }
+  for (; left > 0; --left) {
+    std::size_t next = 0;
+    for (std::size_t i = 1; i < sizes.size(); ++i) {
+      if (weights[i] * (sizes[next] + 1) > weights[next] * (sizes[i] + 1)) next = i;
+    }
+    ++sizes[next];
+  }
+  return sizes;
+}
+
 std::vector<bool> wanted_rows(const model::Batch& batch, bool generates) {
   std::vector<bool> wanted;
   for (const model::Segment& segment : batch.segments) {

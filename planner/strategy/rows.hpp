@@ -22,6 +22,13 @@ namespace tandem::planner {
 // smaller than that of fewer.
 [[nodiscard]] std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts);
 
+// `total` in parts that follow `weights`, none negative, by D'Hondt's divisors: the next row goes to
+// the largest weight / (rows + 1), equal ones to the first. No part of more rows is smaller than
+// that of fewer, and none is below its quota rounded down. {1, 1, 2} of 10 are 3, 2 and 5. Throws
+// logic_error unless some weight is positive.
+[[nodiscard]] std::vector<std::int32_t> parts_by_weight(std::int32_t total,
+                                                        const std::vector<std::int64_t>& weights);
+
 // By row of the batch, whether the step's result needs it: rows that are sampled from, or all rows
 // of an encoder's pass.
 [[nodiscard]] std::vector<bool> wanted_rows(const model::Batch& batch, bool generates);

@@ -1,0 +1,282 @@
+#include "planner/strategy/csps.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "model/error.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+#include "planner/strategy/rows.hpp"
+#include "planner/strategy/tensor.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::DeviceIndex;
+using model::Range;
+using model::Task;
+using model::TaskIndex;
+using model::WeightBlock;
+
+constexpr BufferRef kQuery{BufferKind::query, 0};
+constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
+constexpr BufferRef kAttention{BufferKind::attention, 0};
+
+Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
+
+Range times(Range range, std::int64_t factor) {
+  const auto f = static_cast<std::int32_t>(factor);
+  return {range.begin * f, range.end * f};
+}
+
+Ranking ranking_of(const Plan& plan) {
+  return ranking(plan.layout, std::vector<bool>(plan.devices.size(), true),
+                 parse_allreduce(plan.allreduce.prompt));
+}
+
+// By rank.
+std::vector<Range> rows_by_rank(const Plan& plan, const Ranking& ranks, std::int32_t total) {
+  std::vector<std::int64_t> weights;
+  for (const DeviceIndex device : ranks.devices)
+    weights.push_back(
+        plan.devices[static_cast<std::size_t>(device)].share.computed_columns().size());
+  std::vector<Range> rows;
+  std::int32_t begin = 0;
+  for (const std::int32_t size : parts_by_weight(total, weights)) {
+    rows.push_back({begin, begin + size});
+    begin += size;
+  }
+  return rows;
+}
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const model::Batch& batch, const Ranking& ranks,
+           const std::vector<Range>& rows)
+      : plan_(&plan),
+        graph_(batch),
+        window_(graph_, plan) {
+    const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
+    for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
+      const DeviceIndex device = ranks.devices[rank];
+      const Range heads =
+          plan.devices[static_cast<std::size_t>(device)].share.computed_heads();
+      ranks_.push_back({.device = device,
+                        .tasks = {graph_, plan.model, device, &window_},
+                        .heads = heads,
+                        .kv_heads = plan.model.kv_heads_for(heads),
+                        .rows = rows[rank],
+                        .wanted = wanted_within(wanted, rows[rank]),
+                        .active = rows[rank]});
+    }
+  }
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+  Lowering(Lowering&&) = delete;
+  Lowering& operator=(Lowering&&) = delete;
+  ~Lowering() = default;
+
+  model::TaskGraph run() && {
+    declare_buffers(graph_, *plan_);
+    scatter();
+    const auto layers = static_cast<std::int32_t>(plan_->model.layers);
+    for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
+    collect();
+    ranks_.front().tasks.finish(-1);
+    window_.finish();
+    return std::move(graph_);
+  }
+
+ private:
+  struct Rank {
+    DeviceIndex device;
+    DeviceTasks tasks;
+    Range heads;     // that it attends with
+    Range kv_heads;  // which those read
+    Range rows;
+    Range wanted;            // by the result, of its rows
+    Range active;            // rows that go on after attention: of the last layer those wanted
+    TaskIndex stream = -1;   // that wrote its rows of hidden
+    TaskIndex made = -1;     // that wrote its queries, keys and values
+    TaskIndex attended = -1;
+    std::vector<TaskIndex> came{};  // what the next task waits for
+  };
+
+  TaskIndex send(const Rank& from, const Rank& to, BufferRef buffer, std::int32_t layer, Range rows,
+                 Range columns, TaskIndex after) {
+    Task task;
+    task.kind = model::TaskKind::transfer;
+    task.lane = model::LaneKind::channel;
+    task.device = from.device;
+    task.peer = to.device;
+    task.layer = layer;
+    task.rows = rows;
+    task.columns = columns;
+    task.input = task.output = buffer;
+    return graph_.add(task, {after});
+  }
+
+  TaskIndex send_stream(const Rank& from, const Rank& to, Range rows, TaskIndex after) {
+    return send_hidden(graph_, plan_->model, from.device, to.device, rows, after);
+  }
+
+  void scatter() {
+    const TaskIndex embedded = ranks_.front().tasks.embed();
+    for (Rank& rank : ranks_) {
+      rank.stream = &rank == &ranks_.front()
+                        ? embedded
+                        : send_stream(ranks_.front(), rank, rank.rows, embedded);
+    }
+  }
+
+  // Calls `body` for all pairs, in step k those k ranks apart: at any time every rank is sent to
+  // once.
+  template <class Body>
+  void all_to_all(const Body& body) {
+    for (std::size_t step = 1; step < ranks_.size(); ++step) {
+      for (std::size_t from = 0; from < ranks_.size(); ++from)
+        body(ranks_[from], ranks_[(from + step) % ranks_.size()]);
+    }
+  }
+
+  void block(std::int32_t layer, bool last) {
+    const Range heads = all(plan_->model.heads);
+    const Range columns = all(plan_->model.intermediate);
+    const std::int64_t d = plan_->model.head_dim;
+    for (Rank& rank : ranks_) {
+      if (last) rank.active = last_rows(rank);
+      rank.came.clear();
+      rank.tasks.begin_block(WeightBlock::attention, layer, heads);
+      rank.tasks.wait(rank.stream);
+      rank.tasks.norm_rows(WeightBlock::attention, layer, rank.rows);
+      rank.made = rank.tasks.first_product(WeightBlock::attention, layer, rank.rows, heads);
+    }
+    all_to_all([&](const Rank& from, Rank& to) {
+      if (!from.active.empty())
+        to.came.push_back(
+            send(from, to, kQuery, layer, from.active, times(to.heads, d), from.made));
+      to.came.push_back(
+          send(from, to, kKeyValue, layer, from.rows, times(to.kv_heads, 2 * d), from.made));
+    });
+    for (Rank& rank : ranks_) attend(rank, layer, last);
+    all_to_all([&](const Rank& from, Rank& to) {
+      if (!to.active.empty())
+        to.came.push_back(
+            send(from, to, kAttention, layer, to.active, times(from.heads, d), from.attended));
+    });
+    for (Rank& rank : ranks_) {
+      rank.tasks.wait(std::exchange(rank.came, {}));
+      go_on(rank, layer, heads, columns);
+    }
+  }
+
+  // Blocks that stream pass by also where nobody wants a row: then one goes on.
+  [[nodiscard]] Range last_rows(const Rank& rank) const {
+    if (!rank.wanted.empty() || !window_.fetches(rank.device)) return rank.wanted;
+    return {rank.rows.end - 1, rank.rows.end};
+  }
+
+  // All rows that go on, in one task but where some between them do not.
+  void attend(Rank& rank, std::int32_t layer, bool last) {
+    rank.tasks.wait(std::exchange(rank.came, {}));
+    if (!last) {
+      rank.attended = rank.tasks.attend(layer, {0, graph_.batch().rows()}, rank.heads);
+      return;
+    }
+    for (const Rank& of : ranks_) {
+      if (!of.active.empty())
+        rank.attended = rank.tasks.attend(layer, of.active, rank.heads);
+    }
+  }
+
+  // The rest of the layer, of the rank's own rows.
+  void go_on(Rank& rank, std::int32_t layer, Range heads, Range columns) {
+    DeviceTasks& tasks = rank.tasks;
+    if (rank.active.empty()) return;
+    TaskIndex made = tasks.second_product(WeightBlock::attention, layer, rank.active, heads);
+    tasks.end_block(made);
+    tasks.add_rows(WeightBlock::attention, layer, rank.active, {&made, 1});
+    tasks.begin_block(WeightBlock::ffn, layer, columns);
+    tasks.norm_rows(WeightBlock::ffn, layer, rank.active);
+    tasks.first_product(WeightBlock::ffn, layer, rank.active, columns);
+    made = tasks.second_product(WeightBlock::ffn, layer, rank.active, columns);
+    tasks.end_block(made);
+    rank.stream = tasks.add_rows(WeightBlock::ffn, layer, rank.active, {&made, 1});
+  }
+
+  void collect() {
+    for (const Rank& rank : ranks_) {
+      if (rank.wanted.empty()) continue;
+      ranks_.front().tasks.wait(
+          &rank == &ranks_.front()
+              ? rank.stream
+              : send_stream(rank, ranks_.front(), rank.wanted, rank.stream));
+    }
+  }
+
+  const Plan* plan_;
+  model::TaskGraph graph_;
+  WindowTasks window_;
+  std::vector<Rank> ranks_;
+};
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  if (!is_prompt(batch)) return tensor_strategy().tasks(plan, batch);
+  const Ranking ranks = ranking_of(plan);
+  const std::vector<Range> rows = rows_by_rank(plan, ranks, batch.rows());
+  if (std::ranges::any_of(rows, [](Range part) { return part.empty(); }))
+    return tensor_strategy().tasks(plan, batch);
+  return Lowering(plan, batch, ranks, rows).run();
+}
+
+// Parts follow one another, and none is empty.
+void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t total,
+                 const std::string& what) {
+  std::int32_t next = 0;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const Range part = plan.devices[d].share.part.*dimension;
+    if (part.begin != next || part.empty()) {
+      fail_share(plan, static_cast<DeviceIndex>(d),
+                 "computes " + what + " " + text(part) +
+                     ": expected at least one, beginning at " + std::to_string(next) +
+                     ", where the device before ends");
+    }
+    next = part.end;
+  }
+  if (next != total) {
+    throw Error("plan: " + what + " that devices compute end at " + std::to_string(next) +
+                ": expected all " + std::to_string(total) +
+                " of the model; make the plan again with `tandem plan`");
+  }
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    check_whole(plan, static_cast<DeviceIndex>(d));
+  check_parts(plan, &model::Part::heads, plan.model.heads, "heads");
+  check_parts(plan, &model::Part::columns, plan.model.intermediate, "FFN columns");
+}
+
+}  // namespace
+
+Strategy csps_strategy() {
+  return {.name = "csps",
+          .summary =
+              "a prompt's rows split over devices that hold or stream the whole model, "
+              "attention by heads, new tokens as tensor (CSPS, SP-NTP)",
+          .replicates = true,
+          .divides_work = true,
+          .parts_rows = true,
+          .allreduce = "star",
+          .tasks = lower,
+          .check = check};
+}
+
+}  // namespace tandem::planner
