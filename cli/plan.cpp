@@ -141,7 +141,7 @@ Syntax syntax() {
            "q4_k_m "
            "or q5_k_m [f32; as a GGUF file has it]"},
           {"strategy", "S",
-           "tensor, galaxy (rows, too), sp (rows only), pipeline (whole layers), local, auto "
+           "tensor, galaxy (rows, too), sp, csps (rows only), pipeline (whole layers), local, auto "
            "[tensor]"},
           {"partition", "HOW",
            "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "

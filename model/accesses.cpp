@@ -25,9 +25,9 @@ std::span<const BufferKind> also_written(TaskKind kind) {
 Area area_of(const Task& task, BufferKind buffer) {
   if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
     return {task.rows, task.columns};
-  const bool all_rows = buffer == BufferKind::logits ||
-                        (buffer == BufferKind::key_value && task.kind == TaskKind::attend);
-  return {all_rows ? kEverything : task.rows, kEverything};
+  if (buffer == BufferKind::key_value && task.kind == TaskKind::attend)
+    return {task.later_keys ? kEverything : Range{0, task.rows.end}, kEverything};
+  return {buffer == BufferKind::logits ? kEverything : task.rows, kEverything};
 }
 
 std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {

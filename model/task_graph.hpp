@@ -135,6 +135,8 @@ struct Task {
   Range columns{};
   Range keys = kCausal;     // attend: positions of the keys, in their sequence
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
+  // attend: whether rows may see keys of later rows of the batch: without a causal mask.
+  bool later_keys = false;
   BufferRef input{};
   BufferRef output{};
 };

@@ -14,8 +14,9 @@
 namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{local_strategy(), tensor_strategy(), pipeline_strategy(),
-                                           galaxy_strategy(), sp_strategy(), csps_strategy()};
+  static const std::vector<Strategy> table{local_strategy(),    tensor_strategy(),
+                                           pipeline_strategy(), galaxy_strategy(),
+                                           sp_strategy(),       csps_strategy()};
   return table;
 }
 

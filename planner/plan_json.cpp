@@ -140,14 +140,14 @@ Json to_json(const model::Cluster& cluster) {
 Json to_json(const std::string& name, const DevicePlan& device,
              const model::DeviceProfile& profile) {
   Json json{{"name", name},
-          {"layers", to_json(device.share.layers)},
-          {"heads", to_json(device.share.heads)},
-          {"columns", to_json(device.share.columns)},
-          {"embedding", device.share.embedding},
-          {"head", device.share.head},
-          {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
-          {"memory_bytes", to_json(device.memory)},
-          {"profile", Json::parse(model::to_json(profile))}};
+            {"layers", to_json(device.share.layers)},
+            {"heads", to_json(device.share.heads)},
+            {"columns", to_json(device.share.columns)},
+            {"embedding", device.share.embedding},
+            {"head", device.share.head},
+            {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
+            {"memory_bytes", to_json(device.memory)},
+            {"profile", Json::parse(model::to_json(profile))}};
   const model::Part& part = device.share.part;
   if (part != model::Part())
     json["part"] = {{"heads", to_json(part.heads)}, {"columns", to_json(part.columns)}};

@@ -177,7 +177,7 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
                                    const Groups& groups) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
-      !groups.empty()       ? even_group_shares(plan, groups)
+      !groups.empty()         ? even_group_shares(plan, groups)
       : strategy.divides_work ? shares_in_parts(plan, alike)
       : strategy.replicates   ? whole_shares(plan)
       : strategy.splits_layers

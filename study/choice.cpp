@@ -355,6 +355,9 @@ std::string why_first(const Choice& choice) {
                : "devices work one after the other, but each sends one message a step "
                  "instead of some in every layer";
   }
+  if (first.divides_work)
+    return "every device has room for the whole model, or streams it once for all its rows, so a "
+           "prompt's devices exchange no partial sums";
   if (first.replicates)
     return "every device has room for the whole model, so only keys and values travel";
   if (is_alone(second) || second.splits_layers)
@@ -362,7 +365,7 @@ std::string why_first(const Choice& choice) {
   if (choice.contenders[0].plan.tiles > 0)
     return "a prompt's messages travel while other rows are computed";
   if (first.parts_rows) return "norms and residual adds of a prompt are split, too";
-  if (second.replicates) return "new tokens are computed by all devices, not by the master alone";
+  if (second.joins_prompts_only()) return "new tokens are computed by all devices, not by the master alone";
   return "sums of all rows at once take less than parts of them, with products cut into tiles";
 }
 

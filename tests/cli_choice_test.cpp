@@ -28,7 +28,7 @@ TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others 
   };
   const Json plan = Json::parse(bench.good(with({"--strategy", "auto", "--json"})));
   const Json& contenders = plan.at("choice").at("contenders");
-  REQUIRE(contenders.size() == 5);
+  REQUIRE(contenders.size() == 6);
   CHECK(contenders[0].at("strategy") == plan.at("strategy"));
   CHECK(!plan.at("choice").at("reason").get<std::string>().empty());
   for (std::size_t i = 1; i < contenders.size(); ++i)

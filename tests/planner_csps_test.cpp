@@ -29,9 +29,10 @@ using planner::Split;
 
 // Everybody with everything, of which each computes its part of `split`.
 Plan csps_plan(const ModelSizes& sizes, model::DeviceIndex master, const Split& split,
-               const std::string& allreduce, planner::Window window = {}) {
+               const std::string& allreduce, std::int32_t tiles, planner::Window window = {}) {
   Plan plan = plan_of("tensor", sizes, master, split);
   plan.strategy = "csps";
+  plan.tiles = tiles;
   plan.allreduce = {allreduce, allreduce};
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     planner::DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
@@ -77,12 +78,15 @@ std::vector<Given> parts() {
 TEST_CASE("planner/csps: gives the unsharded model's logits, whoever attends with which heads") {
   for (const Given& given : parts()) {
     for (const char* allreduce : {"star", "ring", "hierarchical"}) {
-      CAPTURE(given.split.heads);
-      CAPTURE(given.master);
-      CAPTURE(allreduce);
-      const Plan plan = csps_plan(given.sizes, given.master, given.split, allreduce);
-      check_graphs(plan);
-      check_batches(plan, true);
+      for (const std::int32_t tiles : {0, 1, 3}) {
+        CAPTURE(given.split.heads);
+        CAPTURE(given.master);
+        CAPTURE(allreduce);
+        CAPTURE(tiles);
+        const Plan plan = csps_plan(given.sizes, given.master, given.split, allreduce, tiles);
+        check_graphs(plan);
+        check_batches(plan, true);
+      }
     }
   }
 }
@@ -94,7 +98,8 @@ TEST_CASE("planner/csps: streams the model once for all rows of a device, whoeve
     for (const std::int32_t blocks : {1, 2}) {
       CAPTURE(given.split.heads);
       CAPTURE(blocks);
-      const Plan plan = csps_plan(given.sizes, given.master, given.split, "star",
+      if (given.sizes.layers == 1 && blocks == 2) continue;  // nothing would stream
+      const Plan plan = csps_plan(given.sizes, given.master, given.split, "star", blocks - 1,
                                   {.blocks = blocks, .retain = 0});
       const model::TaskGraph prompt = strategy.lower(plan, planner::prompt_batch({7, 1}));
       const model::TaskGraph token = strategy.lower(plan, planner::decode_batch(7));
@@ -132,7 +137,7 @@ double bytes_of(const Plan& plan, const model::TaskGraph& graph, model::BufferKi
 
 TEST_CASE("planner/csps: of equal parts sends e R d (2 H + 2 K) (N - 1) / N bytes a layer") {
   const Plan plan = csps_plan({.layers = 3, .heads = 8, .kv_heads = 4, .intermediate = 8}, 0,
-                              {{2, 2, 2, 2}, {2, 2, 2, 2}}, "star");
+                              {{2, 2, 2, 2}, {2, 2, 2, 2}}, "star", 2);
   const model::TaskGraph graph =
       planner::find_strategy("csps").lower(plan, planner::scored_batch(12, 12));
   const double d = static_cast<double>(plan.model.head_dim);
@@ -149,7 +154,7 @@ TEST_CASE("planner/csps: of equal parts sends e R d (2 H + 2 K) (N - 1) / N byte
 TEST_CASE("planner/csps: key and value heads that several devices read travel to each") {
   // e d sum over j of (R - S_j) (|A_j| + 2 K_j), and of the last layer one row's queries.
   const Plan plan = csps_plan({.layers = 2, .heads = 6, .kv_heads = 2, .intermediate = 12}, 0,
-                              {{1, 1, 4}, {6, 3, 3}}, "star");
+                              {{1, 1, 4}, {6, 3, 3}}, "star", 2);
   const model::TaskGraph graph =
       planner::find_strategy("csps").lower(plan, planner::prompt_batch({12, 1}));
   const double element = 4.0 * static_cast<double>(plan.model.head_dim);
@@ -168,7 +173,7 @@ TEST_CASE("planner/csps: new tokens are those of tensor with the parts as shares
   Plan tensor = plan_of("tensor", sizes, 1, split);
   tensor.allreduce = {"ring", "ring"};
   tensor.validate();
-  const Plan csps = csps_plan(sizes, 1, split, "ring");
+  const Plan csps = csps_plan(sizes, 1, split, "ring", 0);
   const model::Batch token = planner::decode_batch(10);
   const model::TaskGraph a = planner::find_strategy("tensor").lower(tensor, token);
   const model::TaskGraph b = planner::find_strategy("csps").lower(csps, token);
@@ -182,8 +187,8 @@ TEST_CASE("planner/csps: new tokens are those of tensor with the parts as shares
 }
 
 TEST_CASE("planner/csps: parts by weight are no smaller of more rows, nor below their quota") {
-  const std::vector<std::vector<std::int64_t>> all{
-      {1, 1, 2}, {5, 3, 3}, {1}, {7, 1, 1, 1}, {0, 3, 2}, {6, 6, 2}};
+  const std::vector<std::vector<std::int64_t>> all{{1, 1, 2},    {5, 3, 3}, {1},
+                                                   {7, 1, 1, 1}, {0, 3, 2}, {6, 6, 2}};
   for (const std::vector<std::int64_t>& weights : all) {
     std::int64_t sum = 0;
     for (const std::int64_t weight : weights) sum += weight;
@@ -205,7 +210,7 @@ TEST_CASE("planner/csps: parts by weight are no smaller of more rows, nor below 
 }
 
 TEST_CASE("planner/csps: a file's parts are read back, and others refused by name") {
-  const Plan plan = csps_plan({.heads = 6, .kv_heads = 3}, 0, {{2, 4}, {3, 3}}, "star");
+  const Plan plan = csps_plan({.heads = 6, .kv_heads = 3}, 0, {{2, 4}, {3, 3}}, "star", 1);
   CHECK(planner::parse_plan_json(planner::to_json(plan), "plan.json") == plan);
   const auto refused = [&](auto change, const char* reason) {
     Plan other = plan;

@@ -313,8 +313,8 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       elements_sent_ += columns.size();
       if (task.input.kind == BufferKind::key_value) {
         const auto pair = static_cast<std::int32_t>(2 * t.head_dim);
-        require(task.output == task.input && columns.begin % pair == 0 &&
-                    columns.end % pair == 0 && columns.end <= pair * t.kv_heads,
+        require(task.output == task.input && columns.begin % pair == 0 && columns.end % pair == 0 &&
+                    columns.end <= pair * t.kv_heads,
                 "interpreter: keys and values of some rows and heads, to the same place");
         int first = 0;
         const int sequence = segment_of(batch, r, first).sequence;

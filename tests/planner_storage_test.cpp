@@ -66,8 +66,8 @@ class Draw {
 };
 
 Plan random_plan(Draw& draw) {
-  const std::string strategy =
-      draw.of<std::string>({"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp", "csps"});
+  const std::string strategy = draw.of<std::string>(
+      {"tensor", "tensor", "pipeline", "local", "galaxy", "galaxy", "sp", "csps"});
   const int devices = strategy == "local" ? 1 : static_cast<int>(draw.number(2, 6));
   planner::Request request{
       .model = small_model({.layers = 6, .heads = 8, .kv_heads = 4, .intermediate = 24}),

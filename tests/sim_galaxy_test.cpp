@@ -54,14 +54,19 @@ planner::Plan planned(const model::Cluster& cluster, const std::string& strategy
 TEST_CASE("sim/galaxy: where nothing contends both evaluators agree to 1e-9, tile by tile") {
   for (const int devices : {1, 2, 3, 5}) {
     for (const std::int64_t prompt : {2, 40}) {
-      for (const std::int32_t tiles : {-2, -1, 0, 1, 3}) {  // -1: sp; -2: csps
+      for (const auto& [strategy, tiles] :
+           std::vector<std::pair<const char*, std::optional<std::int32_t>>>{{"sp", std::nullopt},
+                                                                            {"galaxy", 0},
+                                                                            {"galaxy", 1},
+                                                                            {"galaxy", 3},
+                                                                            {"csps", 0},
+                                                                            {"csps", 1},
+                                                                            {"csps", 3}}) {
         CAPTURE(devices);
         CAPTURE(prompt);
-        CAPTURE(tiles);
-        const bool sp = tiles < 0;
-        const planner::Plan plan =
-            planned(balanced(devices), tiles == -2 ? "csps" : sp ? "sp" : "galaxy", "auto",
-                    sp ? std::nullopt : std::optional<std::int32_t>(tiles), prompt);
+        CAPTURE(strategy);
+        CAPTURE(tiles.value_or(-1));
+        const planner::Plan plan = planned(balanced(devices), strategy, "auto", tiles, prompt);
         const Times analytic = times_of(plan, model::evaluate_analytic);
         const Times simulated = times_of(plan, replay);
         CHECK(simulated.ttft_s == doctest::Approx(analytic.ttft_s).epsilon(1e-9));

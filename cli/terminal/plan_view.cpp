@@ -81,14 +81,18 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     const model::Device& device = plan.cluster.devices()[i];
-    table.add({device.name, share_text(share.layers), share_text(share.heads),
-               share_text(share.columns), window_text(plan.devices[i].window),
+    table.add({device.name, share_text(share.layers), share_text(share.computed_heads()),
+               share_text(share.computed_columns()), window_text(plan.devices[i].window),
                to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
                to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
                to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
                to_text(device.memory)});
   }
   table.print(out);
+  if (planner::find_strategy(plan.strategy).divides_work) {
+    out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
+           "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";
+  }
   if (const std::string varies = variation(plan.cluster); !varies.empty()) {
     out << "\nplanned as if constant, which is not: " << varies
         << " (simulate on SimGrid knows of it)\n";
@@ -108,8 +112,8 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
     const model::MemoryUse& memory = plan.devices[i].memory;
     json["devices"].push_back({{"name", plan.cluster.devices()[i].name},
                                {"layers", layers_json(share.layers)},
-                               {"heads", share.heads.size()},
-                               {"columns", share.columns.size()},
+                               {"heads", share.computed_heads().size()},
+                               {"columns", share.computed_columns().size()},
                                {"window_blocks", plan.devices[i].window.blocks},
                                {"retain", plan.devices[i].window.retain},
                                {"weights_bytes", memory.weights},

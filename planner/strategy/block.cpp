@@ -223,6 +223,7 @@ Task DeviceTasks::attend_task(std::int32_t layer, Range rows, Range heads) const
   Task task =
       with(make(TaskKind::attend, WeightBlock::none, layer, rows, heads), kQuery, kAttention);
   task.window = static_cast<std::int32_t>(transformer_->window_of(layer));
+  task.later_keys = transformer_->architecture().mask != model::Mask::causal;
   return task;
 }
 

@@ -59,21 +59,22 @@ class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch, const Ranking& ranks,
            const std::vector<Range>& rows)
-      : plan_(&plan),
-        graph_(batch),
-        window_(graph_, plan) {
+      : plan_(&plan), graph_(batch), window_(graph_, plan) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
       const DeviceIndex device = ranks.devices[rank];
-      const Range heads =
-          plan.devices[static_cast<std::size_t>(device)].share.computed_heads();
+      const Range heads = plan.devices[static_cast<std::size_t>(device)].share.computed_heads();
       ranks_.push_back({.device = device,
                         .tasks = {graph_, plan.model, device, &window_},
                         .heads = heads,
                         .kv_heads = plan.model.kv_heads_for(heads),
                         .rows = rows[rank],
-                        .wanted = wanted_within(wanted, rows[rank]),
-                        .active = rows[rank]});
+                        .wanted = wanted_within(wanted, rows[rank])});
+      std::int32_t begin = rows[rank].begin;
+      for (const std::int32_t size : equal_parts(rows[rank].size(), std::max(plan.tiles, 1))) {
+        if (size > 0) tiles_.push_back({.rank = rank, .rows = {begin, begin + size}});
+        begin += size;
+      }
     }
   }
   Lowering(const Lowering&) = delete;
@@ -100,13 +101,22 @@ class Lowering {
     Range heads;     // that it attends with
     Range kv_heads;  // which those read
     Range rows;
-    Range wanted;            // by the result, of its rows
-    Range active;            // rows that go on after attention: of the last layer those wanted
-    TaskIndex stream = -1;   // that wrote its rows of hidden
-    TaskIndex made = -1;     // that wrote its queries, keys and values
-    TaskIndex attended = -1;
-    std::vector<TaskIndex> came{};  // what the next task waits for
+    Range wanted;                      // by the result, of its rows
+    Range active{};                    // that go on after attention: in the last layer those wanted
+    TaskIndex stream = -1;             // that wrote its rows of hidden
+    std::vector<TaskIndex> results{};  // of attention elsewhere, for its rows
   };
+  // Adjacent rows of one rank, which travel and are attended together.
+  struct Tile {
+    std::size_t rank;
+    Range rows;
+    TaskIndex made = -1;                // that wrote its queries, keys and values
+    std::vector<TaskIndex> arrivals{};  // of those, by rank; -1 at its own
+  };
+
+  [[nodiscard]] Range active(const Tile& tile) const {
+    return ranks_[tile.rank].active.intersect(tile.rows);
+  }
 
   TaskIndex send(const Rank& from, const Rank& to, BufferRef buffer, std::int32_t layer, Range rows,
                  Range columns, TaskIndex after) {
@@ -135,45 +145,35 @@ class Lowering {
     }
   }
 
-  // Calls `body` for all pairs, in step k those k ranks apart: at any time every rank is sent to
-  // once.
-  template <class Body>
-  void all_to_all(const Body& body) {
-    for (std::size_t step = 1; step < ranks_.size(); ++step) {
-      for (std::size_t from = 0; from < ranks_.size(); ++from)
-        body(ranks_[from], ranks_[(from + step) % ranks_.size()]);
-    }
+  // The ranks that follow `rank` in turn: if each sends in that order, every rank is sent to once
+  // at any time.
+  [[nodiscard]] std::vector<std::size_t> others(std::size_t rank) const {
+    std::vector<std::size_t> all;
+    for (std::size_t step = 1; step < ranks_.size(); ++step)
+      all.push_back((rank + step) % ranks_.size());
+    return all;
   }
 
   void block(std::int32_t layer, bool last) {
     const Range heads = all(plan_->model.heads);
-    const Range columns = all(plan_->model.intermediate);
-    const std::int64_t d = plan_->model.head_dim;
     for (Rank& rank : ranks_) {
-      if (last) rank.active = last_rows(rank);
-      rank.came.clear();
+      rank.active = last ? last_rows(rank) : rank.rows;
       rank.tasks.begin_block(WeightBlock::attention, layer, heads);
       rank.tasks.wait(rank.stream);
       rank.tasks.norm_rows(WeightBlock::attention, layer, rank.rows);
-      rank.made = rank.tasks.first_product(WeightBlock::attention, layer, rank.rows, heads);
     }
-    all_to_all([&](const Rank& from, Rank& to) {
-      if (!from.active.empty())
-        to.came.push_back(
-            send(from, to, kQuery, layer, from.active, times(to.heads, d), from.made));
-      to.came.push_back(
-          send(from, to, kKeyValue, layer, from.rows, times(to.kv_heads, 2 * d), from.made));
-    });
-    for (Rank& rank : ranks_) attend(rank, layer, last);
-    all_to_all([&](const Rank& from, Rank& to) {
-      if (!to.active.empty())
-        to.came.push_back(
-            send(from, to, kAttention, layer, to.active, times(from.heads, d), from.attended));
-    });
-    for (Rank& rank : ranks_) {
-      rank.tasks.wait(std::exchange(rank.came, {}));
-      go_on(rank, layer, heads, columns);
+    for (Tile& tile : tiles_) {
+      tile.made =
+          ranks_[tile.rank].tasks.first_product(WeightBlock::attention, layer, tile.rows, heads);
     }
+    for (Tile& tile : tiles_) send_heads(tile, layer);
+    if (plan_->tiles == 0 && !last) {
+      attend_at_once(layer);
+    } else {
+      if (plan_->model.architecture().mask != model::Mask::causal) wait_for_all();
+      for (const Tile& tile : tiles_) attend(tile, layer);
+    }
+    for (Rank& rank : ranks_) go_on(rank, layer);
   }
 
   // Blocks that stream pass by also where nobody wants a row: then one goes on.
@@ -182,41 +182,83 @@ class Lowering {
     return {rank.rows.end - 1, rank.rows.end};
   }
 
-  // All rows that go on, in one task but where some between them do not.
-  void attend(Rank& rank, std::int32_t layer, bool last) {
-    rank.tasks.wait(std::exchange(rank.came, {}));
-    if (!last) {
-      rank.attended = rank.tasks.attend(layer, {0, graph_.batch().rows()}, rank.heads);
-      return;
-    }
-    for (const Rank& of : ranks_) {
-      if (!of.active.empty())
-        rank.attended = rank.tasks.attend(layer, of.active, rank.heads);
+  // The first all-to-all, of one tile.
+  void send_heads(Tile& tile, std::int32_t layer) {
+    const std::int64_t d = plan_->model.head_dim;
+    const Rank& from = ranks_[tile.rank];
+    tile.arrivals.assign(ranks_.size(), -1);
+    for (const std::size_t other : others(tile.rank)) {
+      const Rank& to = ranks_[other];
+      if (!active(tile).empty())
+        send(from, to, kQuery, layer, active(tile), times(to.heads, d), tile.made);
+      // The later of both: what a channel takes arrives in order.
+      tile.arrivals[other] =
+          send(from, to, kKeyValue, layer, tile.rows, times(to.kv_heads, 2 * d), tile.made);
     }
   }
 
+  // Everybody's heads of the tile's rows, and the second all-to-all. Keys and values of the rows
+  // before it are there with the tiles before.
+  void attend(const Tile& tile, std::int32_t layer) {
+    const Range rows = active(tile);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      ranks_[rank].tasks.wait(tile.arrivals[rank]);
+    if (rows.empty()) return;
+    std::vector<TaskIndex> attended;
+    for (Rank& rank : ranks_) attended.push_back(rank.tasks.attend(layer, rows, rank.heads));
+    for (const std::size_t other : others(tile.rank))
+      send_back(other, tile, attended[other], layer);
+  }
+
+  // Every rank, for what comes to it of all tiles.
+  void wait_for_all() {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (const Tile& tile : tiles_) ranks_[rank].tasks.wait(tile.arrivals[rank]);
+    }
+  }
+
+  void attend_at_once(std::int32_t layer) {
+    wait_for_all();
+    std::vector<TaskIndex> attended;
+    for (Rank& rank : ranks_)
+      attended.push_back(rank.tasks.attend(layer, {0, graph_.batch().rows()}, rank.heads));
+    for (const Tile& tile : tiles_) {
+      for (const std::size_t other : others(tile.rank))
+        send_back(other, tile, attended[other], layer);
+    }
+  }
+
+  void send_back(std::size_t from, const Tile& tile, TaskIndex attended, std::int32_t layer) {
+    Rank& owner = ranks_[tile.rank];
+    owner.results.push_back(send(ranks_[from], owner, kAttention, layer, active(tile),
+                                 times(ranks_[from].heads, plan_->model.head_dim), attended));
+  }
+
   // The rest of the layer, of the rank's own rows.
-  void go_on(Rank& rank, std::int32_t layer, Range heads, Range columns) {
+  void go_on(Rank& rank, std::int32_t layer) {
     DeviceTasks& tasks = rank.tasks;
-    if (rank.active.empty()) return;
-    TaskIndex made = tasks.second_product(WeightBlock::attention, layer, rank.active, heads);
+    const Range rows = rank.active;
+    tasks.wait(std::exchange(rank.results, {}));
+    if (rows.empty()) return;
+    TaskIndex made =
+        tasks.second_product(WeightBlock::attention, layer, rows, all(plan_->model.heads));
     tasks.end_block(made);
-    tasks.add_rows(WeightBlock::attention, layer, rank.active, {&made, 1});
+    tasks.add_rows(WeightBlock::attention, layer, rows, {&made, 1});
+    const Range columns = all(plan_->model.intermediate);
     tasks.begin_block(WeightBlock::ffn, layer, columns);
-    tasks.norm_rows(WeightBlock::ffn, layer, rank.active);
-    tasks.first_product(WeightBlock::ffn, layer, rank.active, columns);
-    made = tasks.second_product(WeightBlock::ffn, layer, rank.active, columns);
+    tasks.norm_rows(WeightBlock::ffn, layer, rows);
+    tasks.first_product(WeightBlock::ffn, layer, rows, columns);
+    made = tasks.second_product(WeightBlock::ffn, layer, rows, columns);
     tasks.end_block(made);
-    rank.stream = tasks.add_rows(WeightBlock::ffn, layer, rank.active, {&made, 1});
+    rank.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
   }
 
   void collect() {
     for (const Rank& rank : ranks_) {
       if (rank.wanted.empty()) continue;
-      ranks_.front().tasks.wait(
-          &rank == &ranks_.front()
-              ? rank.stream
-              : send_stream(rank, ranks_.front(), rank.wanted, rank.stream));
+      ranks_.front().tasks.wait(&rank == &ranks_.front()
+                                    ? rank.stream
+                                    : send_stream(rank, ranks_.front(), rank.wanted, rank.stream));
     }
   }
 
@@ -224,6 +266,7 @@ class Lowering {
   model::TaskGraph graph_;
   WindowTasks window_;
   std::vector<Rank> ranks_;
+  std::vector<Tile> tiles_;  // in the order of their rows
 };
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
@@ -243,9 +286,8 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
     const Range part = plan.devices[d].share.part.*dimension;
     if (part.begin != next || part.empty()) {
       fail_share(plan, static_cast<DeviceIndex>(d),
-                 "computes " + what + " " + text(part) +
-                     ": expected at least one, beginning at " + std::to_string(next) +
-                     ", where the device before ends");
+                 "computes " + what + " " + text(part) + ": expected at least one, beginning at " +
+                     std::to_string(next) + ", where the device before ends");
     }
     next = part.end;
   }
@@ -274,6 +316,7 @@ Strategy csps_strategy() {
           .replicates = true,
           .divides_work = true,
           .parts_rows = true,
+          .tiles = true,
           .allreduce = "star",
           .tasks = lower,
           .check = check};
