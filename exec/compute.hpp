@@ -92,8 +92,8 @@ class Compute {
 
   // The payload of a transfer of a step of `batch`, that began, and its arrival: rows and columns
   // of its buffers, as above. Of the cache: keys, then values of the positions of the transfer's
-  // rows, of key/value heads of the layer: columns [2 d a, 2 d b) are heads a to b of this device's. Throws logic_error also for positions that
-  // the cache has not.
+  // rows, of key/value heads of the layer: columns [2 d a, 2 d b) are heads a to b of this
+  // device's. Throws logic_error also for positions that the cache has not.
   void capture(const model::Batch& batch, const model::Task& transfer,
                std::span<float> packed) const;
   void deliver(const model::Batch& batch, const model::Task& transfer,

@@ -365,7 +365,8 @@ std::string why_first(const Choice& choice) {
   if (choice.contenders[0].plan.tiles > 0)
     return "a prompt's messages travel while other rows are computed";
   if (first.parts_rows) return "norms and residual adds of a prompt are split, too";
-  if (second.joins_prompts_only()) return "new tokens are computed by all devices, not by the master alone";
+  if (second.joins_prompts_only())
+    return "new tokens are computed by all devices, not by the master alone";
   return "sums of all rows at once take less than parts of them, with products cut into tiles";
 }
 

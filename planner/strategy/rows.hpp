@@ -22,8 +22,8 @@ namespace tandem::planner {
 // smaller than that of fewer.
 [[nodiscard]] std::vector<std::int32_t> equal_parts(std::int32_t total, std::int32_t parts);
 
-// `total` in parts that follow `weights`, none negative, by D'Hondt's divisors: the next row goes to
-// the largest weight / (rows + 1), equal ones to the first. No part of more rows is smaller than
+// `total` in parts that follow `weights`, none negative, by D'Hondt's divisors: the next row goes
+// to the largest weight / (rows + 1), equal ones to the first. No part of more rows is smaller than
 // that of fewer, and none is below its quota rounded down. {1, 1, 2} of 10 are 3, 2 and 5. Throws
 // logic_error unless some weight is positive.
 [[nodiscard]] std::vector<std::int32_t> parts_by_weight(std::int32_t total,
