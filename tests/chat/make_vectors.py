@@ -25,6 +25,12 @@ CONVERSATIONS = [
     [],
 ]
 T = []
+T.append("a\r\n{% if true %}\r\nb\r\n{% endif %}\r\nc\rd\r\n")
+T.append("{% for m in messages %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}")
+T.append("{% set x %}{% set y = 1 %}{{ y }}{% endset %}{{ x }}{{ y }}")
+T.append("{% set x = 'o' %}{% macro a(x, y=x) %}{{ x }}{{ y }}{% endmacro %}{{ a('1') }}{{ a('1', '2') }}")
+T.append("{% for i in [1] %}{% break %}{% else %}E{% endfor %}{% for i in [1, 2] %}{% if i == 2 %}{% continue %}{% endif %}{% else %}F{% endfor %}")
+T.append("{{ '\u01c6a'|capitalize }}{{ '\u00dfA'|capitalize }}{{ ''|capitalize }}")
 T.append("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 T.append("{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}")
 T.append("""{{- bos_token }}

@@ -15,6 +15,9 @@
 namespace tandem::exec::chat {
 namespace {
 
+constexpr std::size_t kNowhere =
+    std::numeric_limits<std::size_t>::max();             // of arguments by name alone
+constexpr std::size_t kLongest = std::size_t{4} << 20U;  // text that is taken apart
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void fail(const std::string& text) { throw Error("chat template: " + text); }
@@ -56,7 +59,11 @@ std::string cased(const std::string& text, Case wanted) {
   };
   if (wanted != Case::capital) return to(text, wanted == Case::upper);
   const std::size_t first = character_at(text, 0).bytes;
-  return to(text.substr(0, first), true) + to(text.substr(first), false);
+  icu::UnicodeString title = icu::UnicodeString::fromUTF8(text.substr(0, first));
+  title.toTitle(nullptr, icu::Locale::getRoot());
+  std::string made;
+  title.toUTF8String(made);
+  return made + to(text.substr(first), false);
 }
 
 std::string replaced(const std::string& text, const std::string& what, const std::string& with,
@@ -68,6 +75,7 @@ std::string replaced(const std::string& text, const std::string& what, const std
     const std::size_t found = text.find(what, at);
     if (found == std::string::npos) break;
     all.append(text, at, found - at).append(with);
+    all = bounded(std::move(all));
     at = found + what.size();
   }
   return all.append(text, at);
@@ -125,6 +133,7 @@ Value joined(const Value& parts, const std::string& between) {
     if (!first) all += between;
     first = false;
     all += to_text(part);
+    all = bounded(std::move(all));
   }
   return all;
 }
@@ -193,6 +202,7 @@ Value picked(const std::string& filter, const Value& value, const Given& given) 
   const bool wanted = filter.starts_with("select");
   const std::size_t test_at = by_attribute ? 1 : 0;
   const Value test = given.at(test_at, "");
+  if (!given.named.empty()) fail("'" + filter + "': arguments by name, expected them by place");
   Given rest;
   for (std::size_t i = test_at + 1; i < given.values.size(); ++i)
     rest.values.push_back(given.values[i]);
@@ -207,14 +217,14 @@ Value picked(const std::string& filter, const Value& value, const Given& given) 
 }
 
 Value mapped(const Value& value, const Given& given) {
-  const Value attribute = given.at(std::numeric_limits<std::size_t>::max(), "attribute");
+  const Value attribute = given.at(kNowhere, "attribute");
+  const Value otherwise = given.at(kNowhere, "default");
+  if (!is_undefined(attribute)) given.expect_taken("map");
   Value all = Value::array();
   for (const Value& one : elements(value)) {
     if (!is_undefined(attribute)) {
       const Value found = attribute_of(one, attribute);
-      all.push_back(is_undefined(found)
-                        ? given.at(std::numeric_limits<std::size_t>::max(), "default")
-                        : found);
+      all.push_back(is_undefined(found) ? otherwise : found);
       continue;
     }
     Given rest = given;
@@ -258,6 +268,7 @@ std::string indented(const std::string& text, const Given& given) {
     if ((is_first ? first : true) && (end > at || (blank && !is_first) || (is_first && first)))
       all += space;
     all.append(text, at, end - at);
+    all = bounded(std::move(all));
     at = end + 1;
   }
   return all;
@@ -319,13 +330,18 @@ std::size_t length_of(const Value& value) {
   if (is_undefined(value)) return 0;
   if (!value.is_string() && !value.is_structured())
     fail("length of " + kind_of(value) + ", expected a text, a list or a mapping");
-  return value.is_string() ? characters(value.get<std::string>()).size() : value.size();
+  if (!value.is_string()) return value.size();
+  // Bytes that begin a character.
+  return static_cast<std::size_t>(std::ranges::count_if(
+      value.get_ref<const std::string&>(),
+      [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
 Value default_of(const Value& value, const Given& given) {
   const bool missing =
       is_true(given.at(1, "boolean", false)) ? !is_true(value) : is_undefined(value);
-  return missing ? given.at(0, "default_value", "") : value;
+  const Value otherwise = given.at(0, "default_value", "");
+  return missing ? otherwise : value;
 }
 
 Value first_or_last(const Value& value, bool first) {
@@ -363,7 +379,7 @@ const std::map<std::string, Filter>& filters() {
        }},
       {"tojson",
        [](const Value& v, const Given& g) {
-         const Value indent = g.at(std::numeric_limits<std::size_t>::max(), "indent", nullptr);
+         const Value indent = g.at(kNowhere, "indent", nullptr);
          return Value(to_json(v, indent.is_null()
                                      ? -1
                                      : static_cast<int>(std::clamp<std::int64_t>(
@@ -402,29 +418,49 @@ std::string names_of(const Table& table) {
 }  // namespace
 
 Value Given::at(std::size_t place, const std::string& name, const Value& otherwise) const {
+  asked.insert(name);
+  if (place < kNowhere) taken = std::max(taken, place + 1);
   if (place < values.size()) return values[place];
   const auto found = named.find(name);
   return found == named.end() ? otherwise : found->second;
 }
 
+void Given::expect_taken(const std::string& by) const {
+  if (taken < values.size())
+    fail("'" + by + "': " + std::to_string(values.size()) + " arguments, expected at most " +
+         std::to_string(taken));
+  for (const auto& [name, unused] : named) {
+    if (!asked.contains(name))
+      fail("'" + by + "': argument '" + name + "' is not known, expected another filter or method");
+  }
+}
+
 Value filtered(const std::string& filter, const Value& value, const Given& given) {
+  // What these are given is their test's.
   if (filter == "select" || filter == "reject" || filter == "selectattr" || filter == "rejectattr")
     return picked(filter, value, given);
   const auto found = filters().find(filter);
   if (found == filters().end())
     fail("filter '" + filter + "': not known, expected one of " + names_of(filters()) +
          ", select, reject, selectattr, rejectattr");
-  return found->second(value, given);
+  Value made = found->second(value, given);
+  // What `map` is given is its filter's.
+  if (filter != "map") given.expect_taken(filter);
+  return made;
 }
 
 bool tested(const std::string& test, const Value& value, const Given& given) {
   const auto found = tests().find(test);
   if (found == tests().end())
     fail("test '" + test + "': not known, expected one of " + names_of(tests()));
-  return found->second(value, given);
+  const bool is_so = found->second(value, given);
+  given.expect_taken(test);
+  return is_so;
 }
 
-Value method(const Value& of, const std::string& name, const Given& given) {
+namespace {
+
+Value method_of(const Value& of, const std::string& name, const Given& given) {
   if (of.is_string()) return text_method(of.get_ref<const std::string&>(), name, given);
   if (of.is_object()) {
     if (name == "items") return pairs_of(of);
@@ -436,10 +472,19 @@ Value method(const Value& of, const std::string& name, const Given& given) {
     }
     if (name == "get") {
       const Value found = member(of, given.at(0, "key"));
-      return is_undefined(found) ? given.at(1, "default", nullptr) : found;
+      const Value otherwise = given.at(1, "default", nullptr);
+      return is_undefined(found) ? otherwise : found;
     }
   }
   fail("'" + name + "' of " + kind_of(of) + " is called, expected a method that templates have");
+}
+
+}  // namespace
+
+Value method(const Value& of, const std::string& name, const Given& given) {
+  Value made = method_of(of, name, given);
+  given.expect_taken(name);
+  return made;
 }
 
 Value member(const Value& of, const Value& index) {
@@ -496,6 +541,8 @@ std::vector<Value> elements(const Value& of) {
     return all;
   }
   if (!of.is_string()) fail("a loop through " + kind_of(of) + ", expected a list");
+  if (of.get_ref<const std::string&>().size() > kLongest)
+    fail("a text of more than 4 MiB is taken apart, expected a shorter one");
   for (const std::string& one : characters(of.get_ref<const std::string&>())) all.emplace_back(one);
   return all;
 }

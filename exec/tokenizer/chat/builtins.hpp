@@ -3,6 +3,7 @@
 // Filters, tests and methods of values, as Jinja and Python have them.
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct Given {
   // The argument in that place, or of that name, else `otherwise`.
   [[nodiscard]] Value at(std::size_t place, const std::string& name,
                          const Value& otherwise = undefined()) const;
+  // Throws Error unless at() was asked for each: one that is left out changes the text unseen.
+  void expect_taken(const std::string& by) const;
+
+  mutable std::size_t taken{};  // places that were asked for
+  mutable std::set<std::string> asked{};
 };
 
 // Each throws Error naming what it does not know, or was not made for.

@@ -17,7 +17,10 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 constexpr std::int64_t kMostSteps = 1'000'000;
+constexpr std::size_t kMostWork = std::size_t{1}
+                                  << 30U;  // bytes of values that were made: of memory, too
 constexpr int kDeepestCall = 50;
+constexpr const char* kNamespace = "\x01namespace";  // a member of those alone
 
 [[noreturn]] void fail(const std::string& text) { throw Error("chat template: " + text); }
 
@@ -79,11 +82,16 @@ class Interpreter {
         break;
       case Node::Kind::capture: {
         std::string text;
+        scopes_.push_back(Value::object());
         (void)run(node.body, text);
+        scopes_.pop_back();
         scopes_.back()[node.names.front()] = text;
         break;
       }
       case Node::Kind::macro:
+        // It would see what is around it.
+        if (scopes_.size() > 1)
+          fail("macro '" + node.text + "' in a loop or a macro, expected it outside of them");
         macros_[node.text] = &node;
         break;
       case Node::Kind::group:
@@ -122,6 +130,7 @@ class Interpreter {
     });
     const auto size = all.size();
     Flow flow = Flow::on;
+    bool ended = false;  // a body was left by its end, as Jinja's `else` asks
     for (std::size_t i = 0; i < size && flow != Flow::leave; ++i) {
       scopes_.back() = Value::object();
       Value& loop = scopes_.back()["loop"];
@@ -132,27 +141,49 @@ class Interpreter {
       loop["first"] = i == 0;
       loop["last"] = i + 1 == size;
       loop["length"] = size;
+      loop["depth"] = 1;  // of `recursive` ones, which there are none of
+      loop["depth0"] = 0;
       if (i > 0) loop["previtem"] = all[i - 1];
       if (i + 1 < size) loop["nextitem"] = all[i + 1];
       bind(node.names, all[i]);
       step();
       flow = run(node.body, out);
+      ended = ended || flow == Flow::on;
     }
     scopes_.pop_back();
-    if (size == 0) return run(node.otherwise, out);
+    if (!ended) return run(node.otherwise, out);
     return Flow::on;
   }
 
   void assign(const Node& node) {
+    if (node.member.empty() && node.names.size() == 1 && calls_namespace(node.expression)) {
+      Value made = Value::object();
+      const Given members = given(node.expression);
+      if (!members.values.empty()) fail("namespace(): expected members by name");
+      for (const auto& [key, one] : members.named) made[key] = one;
+      made[kNamespace] = true;
+      scopes_.back()[node.names.front()] = std::move(made);
+      return;
+    }
     const Value made = value(node.expression);
     if (node.member.empty()) {
       bind(node.names, made);
       return;
     }
     Value* const of = find(node.names.front());
-    if (of == nullptr || !of->is_object())
+    if (of == nullptr || !is_namespace(*of))
       fail("'" + node.names.front() + "." + node.member + "' is set, expected a namespace()");
     (*of)[node.member] = made;
+  }
+
+  static bool calls_namespace(const Expression& of) {
+    return of.kind == Expression::Kind::call && of.children[0].kind == Expression::Kind::name &&
+           of.children[0].text == "namespace";
+  }
+
+  static std::string key_of(const Value& key) {
+    if (!key.is_string()) fail(kind_of(key) + " as a mapping's key, expected a text");
+    return key.get<std::string>();
   }
 
   Value* find(const std::string& name) {
@@ -164,14 +195,37 @@ class Interpreter {
   }
 
   Value value(const Expression& of) {
-    using Kind = Expression::Kind;
     step();
+    Value made = evaluated(of);
+    work_ += weight(made);
+    if (work_ > kMostWork) fail("1 GiB of values without an end; use another template");
+    return made;
+  }
+
+  // What an attribute or item is taken of: a namespace, too.
+  Value owner(const Expression& of) {
+    if (of.kind == Expression::Kind::name) {
+      const Value* const found = find(of.text);
+      if (found != nullptr && is_namespace(*found)) return *found;
+    }
+    return value(of);
+  }
+
+  static bool is_namespace(const Value& value) {
+    return value.is_object() && value.contains(kNamespace);
+  }
+
+  Value evaluated(const Expression& of) {
+    using Kind = Expression::Kind;
     const auto child = [&](std::size_t i) { return value(of.children[i]); };
     switch (of.kind) {
       case Kind::literal:
         return of.value;
       case Kind::name: {
         const Value* const found = find(of.text);
+        // Ours would be a copy.
+        if (found != nullptr && is_namespace(*found))
+          fail("namespace '" + of.text + "' is handed on, expected one of its members");
         if (found != nullptr) return *found;
         // A function that is asked about, not called.
         return is_function(of.text) || macros_.contains(of.text) ? Value(true) : undefined();
@@ -184,13 +238,13 @@ class Interpreter {
       case Kind::mapping: {
         Value all = Value::object();
         for (std::size_t i = 0; i < of.children.size(); i += 2)
-          all[to_text(child(i))] = child(i + 1);
+          all[key_of(child(i))] = child(i + 1);
         return all;
       }
       case Kind::attribute:
-        return member(child(0), of.text);
+        return member(owner(of.children[0]), of.text);
       case Kind::item: {
-        const Value whole = child(0);
+        const Value whole = owner(of.children[0]);
         return member(whole, child(1));
       }
       case Kind::slice: {
@@ -232,25 +286,20 @@ class Interpreter {
     if (sign == "<=") return !less(right, left);
     if (sign == ">=") return !less(left, right);
     if (sign == "in") return contains(right, left);
-    if (sign == "~") return limited(to_text(left) + to_text(right));
+    if (sign == "~") return bounded(to_text(left) + to_text(right));
     return arithmetic(sign, left, right);
-  }
-
-  static Value limited(std::string text) {
-    if (text.size() > kMostBytes) fail("more than 16 MiB of text; use another template");
-    return text;
   }
 
   static Value arithmetic(const std::string& sign, const Value& a, const Value& b) {
     if (sign == "+" && a.is_string() && b.is_string())
-      return limited(a.get<std::string>() + b.get<std::string>());
+      return bounded(a.get<std::string>() + b.get<std::string>());
     if (sign == "+" && a.is_array() && b.is_array()) {
       Value all = a;
       all.insert(all.end(), b.begin(), b.end());
       return all;
     }
     if (sign == "*" && a.is_string() && b.is_number_integer())
-      return limited(repeated(a.get<std::string>(), b.get<std::int64_t>()));
+      return bounded(repeated(a.get<std::string>(), b.get<std::int64_t>()));
     const auto number = [](const Value& v) { return v.is_number() || v.is_boolean(); };
     if (!number(a) || !number(b))
       fail(kind_of(a) + " " + sign + " " + kind_of(b) +
@@ -310,16 +359,17 @@ class Interpreter {
       if (std::ranges::find(macro.parameters, name, &Parameter::name) == macro.parameters.end())
         fail("macro '" + macro.text + "': argument '" + name + "', which it does not have");
     }
-    Value own = Value::object();
-    for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
-      const Parameter& one = macro.parameters[i];
-      Value got = arguments.at(i, one.name);
-      own[one.name] = is_undefined(got) ? value(one.otherwise) : std::move(got);
-    }
     // A macro sees what the whole template sees, not what its caller does.
     std::vector<Value> callers(scopes_.begin() + 1, scopes_.end());
     scopes_.resize(1);
-    scopes_.push_back(std::move(own));
+    scopes_.push_back(Value::object());
+    for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
+      const Parameter& one = macro.parameters[i];
+      Value got = arguments.at(i, one.name);
+      // It may name the parameters before it.
+      if (is_undefined(got)) got = value(one.otherwise);
+      scopes_.back()[one.name] = std::move(got);
+    }
     std::string text;
     (void)run(macro.body, text);
     scopes_.resize(1);
@@ -332,7 +382,9 @@ class Interpreter {
     if (name == "raise_exception")
       throw Error("the chat template refuses these messages: " +
                   to_text(arguments.at(0, "message")));
-    if (name == "namespace" || name == "dict") {
+    if (name == "namespace") fail("a namespace that is not set at once, expected 'set ns = ...'");
+    if (name == "dict") {
+      if (!arguments.values.empty()) fail("dict: expected members by name");
       Value made = Value::object();
       for (const auto& [key, one] : arguments.named) made[key] = one;
       return made;
@@ -378,6 +430,7 @@ class Interpreter {
   std::vector<Value> scopes_;  // from the whole template's to the innermost loop's
   std::map<std::string, const Node*> macros_;
   std::int64_t steps_ = 0;
+  std::size_t work_ = 0;
   int calls_ = 0;
 };
 

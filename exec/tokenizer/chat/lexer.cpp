@@ -150,9 +150,17 @@ std::string quoted_text(const std::string& text, std::size_t& at, int line) {
 }  // namespace
 
 std::vector<Piece> pieces(std::string_view source) {
+  std::string lines;
+  for (std::size_t at = 0; at < source.size(); ++at) {
+    if (source[at] != '\r') {
+      lines += source[at];
+    } else if (!source.substr(at + 1).starts_with('\n')) {
+      lines += '\n';
+    }
+  }
   // The last line's end is none of the text's.
-  if (source.ends_with('\n')) source.remove_suffix(1);
-  return Cutter(source).cut();
+  if (lines.ends_with('\n')) lines.pop_back();
+  return Cutter(lines).cut();
 }
 
 std::vector<Word> words(const std::string& text, int line) {

@@ -21,7 +21,7 @@ struct Word {
   std::string text{};  // of a text without quotes and escapes
 };
 
-// Comments are gone. Throws Error for what does not end.
+// Comments are gone, and every line ends by \n alone. Throws Error for what does not end.
 [[nodiscard]] std::vector<Piece> pieces(std::string_view source);
 // The last one is an end. Throws Error naming `line`.
 [[nodiscard]] std::vector<Word> words(const std::string& text, int line);

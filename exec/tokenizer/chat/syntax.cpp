@@ -211,7 +211,12 @@ class ExpressionParser {
       --at_;
       fail("a number of digits");
     }
-    return literal(Value::parse(text, nullptr, false));
+    Value read = Value::parse(text, nullptr, false);
+    if (is_undefined(read)) {
+      --at_;
+      fail("a number without zeros in front");
+    }
+    return literal(std::move(read));
   }
   Expressions elements(std::string_view close, bool pairs) {
     Expressions all;

@@ -23,6 +23,26 @@ double number_of(const Value& value) {
   return value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) : value.get<double>();
 }
 
+constexpr std::size_t kMostText = std::size_t{16} << 20U;
+constexpr std::size_t kMostWeight = std::size_t{64} << 20U;
+constexpr int kDeepest = 100;
+
+void weigh(const Value& value, int depth, std::size_t& sum) {
+  if (depth > kDeepest) throw Error("chat template: more than 100 lists in one another");
+  sum += 16;
+  if (value.is_string()) sum += value.get_ref<const std::string&>().size();
+  if (sum > kMostWeight)
+    throw Error("chat template: a value of more than 64 MiB; use another template");
+  if (value.is_array()) {
+    for (const Value& element : value) weigh(element, depth + 1, sum);
+  } else if (value.is_object()) {
+    for (const auto& [key, element] : value.items()) {
+      sum += key.size();
+      weigh(element, depth + 1, sum);
+    }
+  }
+}
+
 void append_json(const Value& value, int indent, int depth, std::string& text) {
   const auto line = [&](int levels) {
     if (indent >= 0) text += '\n' + std::string(static_cast<std::size_t>(indent * levels), ' ');
@@ -49,6 +69,7 @@ void append_json(const Value& value, int indent, int depth, std::string& text) {
   }
   line(depth);
   text += list ? ']' : '}';
+  text = bounded(std::move(text));
 }
 
 }  // namespace
@@ -113,6 +134,18 @@ bool contains(const Value& whole, const Value& part) {
     return part.is_string() && whole.contains(part.get_ref<const std::string&>());
   throw Error("chat template: " + kind_of(part) + " in " + kind_of(whole) +
               ", expected a list, a mapping or a text");
+}
+
+std::string bounded(std::string text) {
+  if (text.size() > kMostText)
+    throw Error("chat template: more than 16 MiB of text; use another template");
+  return text;
+}
+
+std::size_t weight(const Value& value) {
+  std::size_t sum = 0;
+  weigh(value, 0, sum);
+  return sum;
 }
 
 std::string kind_of(const Value& value) {

@@ -26,6 +26,10 @@ using Value = nlohmann::ordered_json;
 [[nodiscard]] bool less(const Value& a, const Value& b);
 // Python's `in`: a text within a text, an element of a list, a key of a mapping. Throws Error.
 [[nodiscard]] bool contains(const Value& whole, const Value& part);
+// `text`. Throws Error if it is longer than 16 MiB: templates are foreign.
+[[nodiscard]] std::string bounded(std::string text);
+// Bytes, about, that a copy takes. Throws Error beyond 64 MiB or 100 levels.
+[[nodiscard]] std::size_t weight(const Value& value);
 // "a text", "a list", ... for messages.
 [[nodiscard]] std::string kind_of(const Value& value);
 
