@@ -28,7 +28,7 @@ T = []
 T.append("a\r\n{% if true %}\r\nb\r\n{% endif %}\r\nc\rd\r\n")
 T.append("{% for m in messages %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}")
 T.append("{% set x %}{% set y = 1 %}{{ y }}{% endset %}{{ x }}{{ y }}")
-T.append("{% set x = 'o' %}{% macro a(x, y=x) %}{{ x }}{{ y }}{% endmacro %}{{ a('1') }}{{ a('1', '2') }}")
+T.append("{% set x = 'o' %}{% macro a(x, y=x) %}{{ x }}{{ y }}{% endmacro %}{{ a('1') }}{{ a('1', '2') }}{{ a('1', nothing) }}{{ a('1', y=nothing) }}")
 T.append("{% for i in [1] %}{% break %}{% else %}E{% endfor %}{% for i in [1, 2] %}{% if i == 2 %}{% continue %}{% endif %}{% else %}F{% endfor %}")
 T.append("{{ '\u01c6a'|capitalize }}{{ '\u00dfA'|capitalize }}{{ ''|capitalize }}")
 T.append("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")

@@ -367,7 +367,8 @@ class Interpreter {
       const Parameter& one = macro.parameters[i];
       Value got = arguments.at(i, one.name);
       // It may name the parameters before it.
-      if (is_undefined(got)) got = value(one.otherwise);
+      if (i >= arguments.values.size() && !arguments.named.contains(one.name))
+        got = value(one.otherwise);
       scopes_.back()[one.name] = std::move(got);
     }
     std::string text;
