@@ -429,10 +429,10 @@ void Given::expect_taken(const std::string& by) const {
   if (taken < values.size())
     fail("'" + by + "': " + std::to_string(values.size()) + " arguments, expected at most " +
          std::to_string(taken));
-  for (const auto& [name, unused] : named) {
-    if (!asked.contains(name))
-      fail("'" + by + "': argument '" + name + "' is not known, expected another filter or method");
-  }
+  const auto unknown = std::ranges::find_if(
+      named, [this](const auto& argument) { return !asked.contains(argument.first); });
+  if (unknown != named.end())
+    fail("'" + by + "': argument '" + unknown->first + "' is not known, expected another one");
 }
 
 Value filtered(const std::string& filter, const Value& value, const Given& given) {
