@@ -164,6 +164,7 @@ Syntax syntax() {
           kSystemFlag,
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
+          {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
            "[auto]"},
@@ -307,6 +308,16 @@ std::optional<std::int32_t> tiles(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
 }
 
+// A device alone sends nothing.
+model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
+  if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
+    options.refuse({"wire-type"}, "with strategy '" + strategy.name + "', which sends nothing");
+  std::vector<std::string_view> names;
+  names.reserve(model::kWireFormats.size());
+  for (const model::WireFormat format : model::kWireFormats) names.push_back(to_string(format));
+  return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -430,7 +441,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .objective = objective,
       .rounds = rounds(options),
       .groups = groups,
-      .group_strategy = galaxy_groups ? of_groups : ""};
+      .group_strategy = galaxy_groups ? of_groups : "",
+      .wire = wire_of(options, chosen, any)};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "

@@ -181,65 +181,6 @@ std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t r
           static_cast<std::size_t>(state_->transformer.vocab)};
 }
 
-namespace {
-
-void check_block(std::int64_t rows, std::int64_t width, Range r, Range columns,
-                 std::size_t floats) {
-  require(0 <= r.begin && r.begin <= r.end && r.end <= rows && 0 <= columns.begin &&
-              columns.begin <= columns.end && columns.end <= width,
-          "rows and columns within the buffer");
-  require(floats == static_cast<std::size_t>(std::int64_t{r.size()} * columns.size()),
-          "packed size equals rows times columns");
-}
-
-}  // namespace
-
-void Compute::read_rows(model::BufferRef from, Range rows, Range columns,
-                        std::span<float> packed) const {
-  const State::Buffer b = state_->buffer(from);
-  check_block(b.rows, b.width, rows, columns, packed.size());
-  float* to = packed.data();
-  for (std::int32_t row = rows.begin; row < rows.end; ++row, to += columns.size()) {
-    std::copy_n(b.at(row, columns.begin), columns.size(), to);
-  }
-}
-
-void Compute::write_rows(model::BufferRef to, Range rows, Range columns,
-                         std::span<const float> packed) {
-  const State::Buffer b = state_->buffer(to);
-  check_block(b.rows, b.width, rows, columns, packed.size());
-  const float* from = packed.data();
-  for (std::int32_t row = rows.begin; row < rows.end; ++row, from += columns.size()) {
-    std::copy_n(from, columns.size(), b.at(row, columns.begin));
-  }
-}
-
-void Compute::capture(const model::Batch& batch, const model::Task& transfer,
-                      std::span<float> packed) const {
-  if (transfer.input.kind != BufferKind::key_value)
-    return read_rows(transfer.input, transfer.rows, transfer.columns, packed);
-  state_->copy_cache(batch, transfer, packed,
-                     [&](const CachedHead& home, std::int64_t position, std::span<float> key,
-                         std::span<float> value) {
-                       const auto d = static_cast<std::int64_t>(key.size());
-                       load_key(home, position, d, key.data());
-                       std::copy_n(home.value(position, d), d, value.data());
-                     });
-}
-
-void Compute::deliver(const model::Batch& batch, const model::Task& transfer,
-                      std::span<const float> packed) {
-  if (transfer.output.kind != BufferKind::key_value)
-    return write_rows(transfer.output, transfer.rows, transfer.columns, packed);
-  state_->copy_cache(batch, transfer, packed,
-                     [&](const CachedHead& home, std::int64_t position, std::span<const float> key,
-                         std::span<const float> value) {
-                       const auto d = static_cast<std::int64_t>(key.size());
-                       store_key(key.data(), position, home, d);
-                       std::copy_n(value.data(), d, home.value(position, d));
-                     });
-}
-
 void Compute::reset() { state_->cache.clear(); }
 
 model::MemoryUse Compute::allocated() const {

@@ -93,11 +93,12 @@ class Compute {
   // The payload of a transfer of a step of `batch`, that began, and its arrival: rows and columns
   // of its buffers, as above. Of the cache: keys, then values of the positions of the transfer's
   // rows, of key/value heads of the layer: columns [2 d a, 2 d b) are heads a to b of this
-  // device's. Throws logic_error also for positions that the cache has not.
-  void capture(const model::Batch& batch, const model::Task& transfer,
-               std::span<float> packed) const;
+  // device's. Each row is in the transfer's wire format, and a capture leaves its buffer with what
+  // the receiver's will have (exec/kernels/wire_row.hpp). Throws logic_error also for positions
+  // that the cache has not, and Error if a number is not finite or beyond what the format holds.
+  void capture(const model::Batch& batch, const model::Task& transfer, std::span<std::byte> packed);
   void deliver(const model::Batch& batch, const model::Task& transfer,
-               std::span<const float> packed);
+               std::span<const std::byte> packed);
 
   // Frees all sequences.
   void reset();

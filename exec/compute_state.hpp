@@ -82,17 +82,24 @@ struct Compute::State {
   // A streamed block may not be in memory.
   static void need_loaded(const MatrixView& weights, const model::Task& task);
 
+  // Throws logic_error unless the buffer has these rows and columns.
+  static void check_part(const Buffer& buffer, model::Range rows, model::Range columns);
+
   // What `task` has of each segment, in order.
   template <class Body>
   static void for_segments(const model::Batch& batch, model::Range rows, const Body& body);
 
   // Throws logic_error unless the cache has the positions of every segment of `task`.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
-  // `body` for each key/value head of the positions of a transfer's rows, with its place in the
-  // cache and its key and value in `packed`.
-  template <class Floats, class Body>
-  void copy_cache(const model::Batch& batch, const model::Task& transfer, Floats packed,
-                  const Body& body) const;
+  // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
+  // that calls its argument for each key/value head: with its place in the cache, the position, and
+  // where among the row's numbers its key begins; its value is half the row behind.
+  template <class Body>
+  void copy_cache(const model::Batch& batch, const model::Task& transfer, const Body& body) const;
+  void capture_cache(const model::Batch& batch, const model::Task& transfer,
+                     std::span<std::byte> packed);
+  void deliver_cache(const model::Batch& batch, const model::Task& transfer,
+                     std::span<const std::byte> packed);
   void multiply(const WeightProduct& product);
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
@@ -155,29 +162,28 @@ void Compute::State::for_segments(const model::Batch& batch, model::Range rows, 
   }
 }
 
-template <class Floats, class Body>
+template <class Body>
 void Compute::State::copy_cache(const model::Batch& batch, const model::Task& transfer,
-                                Floats packed, const Body& body) const {
+                                const Body& body) const {
   check_batch(batch, transfer);
   need_cached(batch, transfer);
-  const auto d = static_cast<std::size_t>(transformer.head_dim);
-  const std::size_t half = static_cast<std::size_t>(transfer.columns.size()) / 2;
+  const std::int64_t d = transformer.head_dim;
   const auto pair = static_cast<std::int32_t>(2 * d);  // columns of a head's key and value
   const model::Range heads{transfer.columns.begin / pair, transfer.columns.end / pair};
   require(share.layers.contains(transfer.layer) && transfer.columns.begin == heads.begin * pair &&
               transfer.columns.end == heads.end * pair && heads.begin >= 0 &&
-              heads.end <= kv_share.size() &&
-              packed.size() == static_cast<std::size_t>(transfer.rows.size()) * 2 * half,
+              heads.end <= kv_share.size(),
           "a transfer of keys and values of a layer's heads");
-  std::size_t at = 0;
+  std::size_t row = 0;
   for_segments(batch, transfer.rows, [&](const TaskSegment& segment) {
     const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
-    for (std::int32_t i = 0; i < segment.rows.size(); ++i, at += 2 * half) {
-      for (std::int32_t head = heads.begin; head < heads.end; ++head) {
-        const std::size_t offset = at + static_cast<std::size_t>(head - heads.begin) * d;
-        body(cache.head(blocks, transfer.layer, kv_share.begin + head), segment.past + i,
-             packed.subspan(offset, d), packed.subspan(offset + half, d));
-      }
+    for (std::int32_t i = 0; i < segment.rows.size(); ++i, ++row) {
+      body(row, [&](const auto& each) {
+        for (std::int32_t head = heads.begin; head < heads.end; ++head) {
+          each(cache.head(blocks, transfer.layer, kv_share.begin + head), segment.past + i,
+               (head - heads.begin) * d);
+        }
+      });
     }
   });
 }

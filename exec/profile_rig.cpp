@@ -151,7 +151,7 @@ void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& 
   ++next_slot_;
   const BufferRef partial{BufferKind::partial};
   const model::Work work =
-      model::copy_work(model::Bytes{static_cast<double>(payload.size_bytes())});
+      model::copy_work(model::plain_copy(model::Bytes{static_cast<double>(payload.size_bytes())}));
   const Range all{0, rows};
   log.add(TaskKind::capture, work,
           timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));

@@ -107,7 +107,7 @@ TaskGraph announced(TaskGraph graph, const Cluster& cluster, DeviceIndex master)
   const std::vector<TaskIndex> first = unannounced(graph, cluster, master);
   if (first.empty()) return graph;
   require(!announces(graph), "announced: a graph is announced once");
-  TaskGraph whole(graph.batch());
+  TaskGraph whole(graph.batch(), graph.wire());
   for (DeviceIndex d = 0; d < cluster.size(); ++d) {
     for (const BufferDeclaration& buffer : graph.declared(d)) whole.declare(d, buffer);
   }

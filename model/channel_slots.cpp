@@ -85,9 +85,9 @@ std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessagePla
     ChannelSlots& end = ends[{!outgoing, peer}];
     end.peer = peer;
     end.outgoing = outgoing;
-    const std::int64_t elements = std::int64_t{task.rows.size()} * task.columns.size();
-    end.messages.push_back({.task = i, .elements = elements});
-    end.slot_elements = std::max(end.slot_elements, elements);
+    const std::int64_t bytes = payload_bytes(task);
+    end.messages.push_back({.task = i, .bytes = bytes});
+    end.slot_bytes = std::max(end.slot_bytes, bytes);
   }
   std::vector<ChannelSlots> channels;
   channels.reserve(ends.size());

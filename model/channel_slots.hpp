@@ -15,8 +15,8 @@ namespace tandem::model {
 
 // A message as one end sees it.
 struct SlottedMessage {
-  TaskIndex task = 0;  // the transfer
-  std::int64_t elements = 0;
+  TaskIndex task = 0;      // the transfer
+  std::int64_t bytes = 0;  // payload
   std::int32_t slot = -1;  // among those of its step; -1: it needs none, as relays at their sender
   std::int32_t previous = -1;  // the message, by position, that had the slot before; -1: none
 };
@@ -27,8 +27,8 @@ struct ChannelSlots {
   bool outgoing = false;
   std::vector<SlottedMessage> messages{};  // in program order, which is the order on the wire
   std::int32_t slots = 0;                  // of all steps in flight, each of which has as many
-  std::int64_t slot_elements = 0;          // the largest message
-  [[nodiscard]] std::int64_t elements() const { return slots * slot_elements; }
+  std::int64_t slot_bytes = 0;             // the largest message
+  [[nodiscard]] std::int64_t bytes() const { return slots * slot_bytes; }
 };
 
 // How many steps may be under way at once.

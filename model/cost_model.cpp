@@ -110,13 +110,13 @@ Seconds CostModel::message_overhead(DeviceIndex sender, Bytes payload,
                                  payload)};
 }
 
-Seconds CostModel::copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
+Seconds CostModel::copy_time(DeviceIndex device, TaskKind kind, const CopySize& size,
                              bool computing_thread) const {
   require(is_copy(kind), "copy_time: neither a capture nor a delivery");
   const DeviceProfile& own = profile(device);
   double seconds = message_seconds(own.rate[static_cast<std::size_t>(kind)],
-                                   Bytes{copy_work(payload).streamed_bytes});
-  if (computing_thread) seconds += handling_time(device, kind, payload).value();
+                                   Bytes{copy_work(size).streamed_bytes});
+  if (computing_thread) seconds += handling_time(device, kind, size.payload).value();
   return Seconds{seconds};
 }
 

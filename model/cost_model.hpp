@@ -37,7 +37,7 @@ class CostModel {
 
   // What a capture or a delivery takes of the cpu lane of `device`: the copy, and with
   // `computing_thread` sending or receiving. Throws logic_error for other kinds.
-  [[nodiscard]] Seconds copy_time(DeviceIndex device, TaskKind kind, Bytes payload,
+  [[nodiscard]] Seconds copy_time(DeviceIndex device, TaskKind kind, const CopySize& size,
                                   bool computing_thread) const;
 
   // What sending (capture) or receiving (deliver) a small message takes of whoever does it. 0 with

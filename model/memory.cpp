@@ -89,7 +89,7 @@ std::vector<DeviceStorage> storage_of(const TaskGraph& graph, std::size_t device
     storage[d].buffers.assign(declared.begin(), declared.end());
     for (const ChannelSlots& end : channel_slots(graph, places, device)) {
       storage[d].channels.push_back(
-          {.peer = end.peer, .outgoing = end.outgoing, .elements = end.elements()});
+          {.peer = end.peer, .outgoing = end.outgoing, .bytes = end.bytes()});
     }
   }
   return storage;
@@ -111,7 +111,7 @@ void widen(DeviceStorage& storage, const DeviceStorage& more) {
     if (known == storage.channels.end()) {
       storage.channels.push_back(room);
     } else {
-      known->elements = std::max(known->elements, room.elements);
+      known->bytes = std::max(known->bytes, room.bytes);
     }
   }
 }
@@ -132,7 +132,7 @@ MemoryUse memory_use(const DeviceStorage& storage, const Extents& extents) {
     }
   }
   for (const ChannelRoom& room : storage.channels)
-    use.buffers += kElementBytes * static_cast<double>(extents.steps * room.elements);
+    use.buffers += static_cast<double>(extents.steps * room.bytes);
   return use;
 }
 

@@ -82,7 +82,7 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 struct ChannelRoom {
   DeviceIndex peer = 0;
   bool outgoing = false;
-  std::int64_t elements = 0;  // f32
+  std::int64_t bytes = 0;
   bool operator==(const ChannelRoom&) const = default;
 };
 

@@ -167,7 +167,9 @@ class Finder {
                                    [writer](TaskIndex d) { return d == writer; });
     const Task& message = at(writer);
     const Task& task = at(i);
-    return alone && message.rows == task.rows && message.columns == task.columns ? writer : -1;
+    const bool same =
+        message.rows == task.rows && message.columns == task.columns && message.wire == task.wire;
+    return alone && same ? writer : -1;
   }
 
   // Where the end of task `i` is known on this device.

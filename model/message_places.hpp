@@ -7,7 +7,7 @@
 // at the receiver (a delivery), both by the threads that compute, between their tasks:
 //   captured as soon as the tasks that the transfer depends on, or that write its rows and columns
 //   of its buffer, have run, and before any later task can overwrite it, in the order of its
-//   channel;
+//   channel; what is rounded to travel is rounded in its buffer then;
 //   delivered as late as it can be: before the first later task of the device that depends on it or
 //   touches its rows and columns, so that the device computes while the message travels, and not
 //   after a later arrival in the same buffer; at the end of the step if nothing uses it.

@@ -10,11 +10,6 @@ namespace tandem::model {
 
 namespace {
 
-double payload_bytes(const Task& transfer) {
-  return kElementBytes * static_cast<double>(transfer.rows.size()) *
-         static_cast<double>(transfer.columns.size());
-}
-
 struct Carriers {  // as in LaneAction
   bool computing_thread = false;
   bool lane_sends = false;
@@ -35,7 +30,7 @@ std::vector<Carriers> carriers_of(const TaskGraph& graph, const MessagePlaces& p
     const Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     if (task.lane != LaneKind::channel) continue;
     double& bytes = channels[channel(task)].largest;
-    bytes = std::max(bytes, payload_bytes(task));
+    bytes = std::max(bytes, static_cast<double>(payload_bytes(task)));
     if (!places.is_relay(i)) continue;
     const auto source = static_cast<std::size_t>(places.source[static_cast<std::size_t>(i)]);
     channels[channel(graph.tasks()[source])].forwards = true;
@@ -196,7 +191,8 @@ Seconds message_overhead(const CostModel& costs, const LaneAction& message, Byte
 
 Seconds cache_copy_time(const CostModel& costs, DeviceIndex device, Bytes bytes) {
   if (bytes.value() <= 0.0) return Seconds{0.0};
-  return costs.copy_time(device, TaskKind::capture, bytes, /*computing_thread=*/false);
+  return costs.copy_time(device, TaskKind::capture, plain_copy(bytes),
+                         /*computing_thread=*/false);
 }
 
 ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const TaskGraph& graph,
@@ -205,12 +201,12 @@ ActionCost action_cost(const Cluster& cluster, const CostModel& costs, const Tas
           "action_cost: an action on a device outside the cluster");
   const Task& task = graph.tasks()[static_cast<std::size_t>(action.task)];
   if (action.kind == TaskKind::capture || action.kind == TaskKind::deliver) {
-    const Bytes payload{payload_bytes(task)};
+    const CopySize size = copy_size(action.kind, task);
     return {.seconds = costs
-                           .copy_time(action.device, action.kind, payload,
+                           .copy_time(action.device, action.kind, size,
                                       action.computing_thread && !by_lane(action))
                            .value(),
-            .bytes = copy_work(payload).streamed_bytes};
+            .bytes = copy_work(size).streamed_bytes};
   }
   const Work work = work_of(costs.transformer(), graph.batch(), task);
   ActionCost cost{.bytes = span_bytes(task, work), .flops = work.flops};

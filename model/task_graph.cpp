@@ -110,7 +110,13 @@ bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; 
 
 }  // namespace
 
-TaskGraph::TaskGraph(Batch batch) : batch_(std::move(batch)), structure_(fresh_structure()) {
+std::int64_t payload_bytes(const Task& transfer) {
+  return std::int64_t{transfer.rows.size()} *
+         wire_row_bytes(transfer.wire, transfer.columns.size());
+}
+
+TaskGraph::TaskGraph(Batch batch, WireFormat wire)
+    : batch_(std::move(batch)), wire_(wire), structure_(fresh_structure()) {
   for (const Segment& segment : batch_.segments) {
     require(segment.rows >= 1, "segment: fewer than one row");
     require(0 <= segment.sampled && segment.sampled <= segment.rows,
@@ -138,6 +144,7 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(!reversed(task.rows) && task.rows.end <= rows_, "task: rows outside the batch");
   require(!reversed(task.columns) && !reversed(task.keys), "task: reversed range");
   require(task.layer >= -1, "task: layer below -1");
+  require(channel || task.wire == WireFormat::f32, "task: only what is sent has a wire format");
   if (finish_ >= 0) {
     const bool follows = index == finish_ || task.device == tasks_.back().device;
     require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");

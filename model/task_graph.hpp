@@ -46,6 +46,7 @@
 #include "model/cluster.hpp"
 #include "model/range.hpp"
 #include "model/storage.hpp"
+#include "model/wire_format.hpp"
 
 namespace tandem::model {
 
@@ -69,7 +70,8 @@ enum class TaskKind : std::uint8_t {
   sample,       // the next token of the sequence of row r, from x[r]
   load,         // weight `block` of `layer`, disk to memory (disk lane)
   release,      // the memory of weight `block` of `layer`
-  transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane)
+  transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane), rounded to
+                // `wire`; x, too, goes on with what was sent, so that both ends are replicas
   // What a cpu lane does for a transfer; in profiles and spans, never in graphs.
   capture,  // copies the payload out, at the sender
   deliver,  // copies the payload in, at the receiver
@@ -126,10 +128,11 @@ struct Task {
   TaskKind kind = TaskKind::add;
   LaneKind lane = LaneKind::cpu;
   WeightBlock block = WeightBlock::none;
-  DeviceIndex device = 0;   // where it runs; of a channel: the sender
-  DeviceIndex peer = -1;    // of a channel: the receiver; else -1
-  std::int32_t layer = -1;  // -1: outside the layers
-  Range rows{};             // of the batch
+  WireFormat wire = WireFormat::f32;  // transfer: how its numbers travel
+  DeviceIndex device = 0;             // where it runs; of a channel: the sender
+  DeviceIndex peer = -1;              // of a channel: the receiver; else -1
+  std::int32_t layer = -1;            // -1: outside the layers
+  Range rows{};                       // of the batch
   // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
   // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
   Range columns{};
@@ -141,14 +144,18 @@ struct Task {
   BufferRef output{};
 };
 
+// Returns the bytes that `transfer` sends: its rows, each of its columns in its format.
+[[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
+
 // The tasks of one step of all devices. A strategy's lowering builds a graph once for a batch's
 // structure (its segments' rows and sampled rows); the same graph serves every later step of that
 // structure through `advance`.
 class TaskGraph {
  public:
   // Throws logic_error unless every segment has at least one row, a past of at least 0 and no more
-  // sampled rows than rows, and no cache operation negative positions.
-  explicit TaskGraph(Batch batch);
+  // sampled rows than rows, and no cache operation negative positions. `wire`: the format that
+  // lowerings send activations in.
+  explicit TaskGraph(Batch batch, WireFormat wire = WireFormat::f32);
 
   // Appends `task`; returns its index. Throws logic_error unless every dependency is smaller than
   // that index and the task is well formed (lane fits kind, peer set for channels only, rows within
@@ -181,6 +188,7 @@ class TaskGraph {
   [[nodiscard]] std::span<const BufferDeclaration> declared(DeviceIndex device) const;
 
   [[nodiscard]] const Batch& batch() const { return batch_; }
+  [[nodiscard]] WireFormat wire() const { return wire_; }
   [[nodiscard]] const std::vector<Task>& tasks() const { return tasks_; }
   [[nodiscard]] TaskIndex size() const { return static_cast<TaskIndex>(tasks_.size()); }
   [[nodiscard]] std::span<const TaskIndex> dependencies(TaskIndex i) const {
@@ -223,6 +231,7 @@ class TaskGraph {
   std::vector<std::int32_t> awaited_events_;  // that tasks wait for
   std::vector<std::size_t> first_awaited_event_{0};
   TaskIndex finish_ = -1;
+  WireFormat wire_;
   std::shared_ptr<const char> structure_;
 };
 

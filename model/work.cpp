@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "model/error.hpp"
+
 namespace tandem::model {
 
 // Symbols: r rows of the task, h hidden size, d head dimension, H query heads and K key/value heads
@@ -222,7 +224,7 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
       return {};
     case TaskKind::transfer: {
       Work w;
-      w.bytes_wire = kE * r * c;
+      w.bytes_wire = static_cast<double>(payload_bytes(task));
       w.bytes_read = w.bytes_wire;
       w.bytes_written = w.bytes_wire;
       w.streamed_bytes = w.bytes_wire;
@@ -235,7 +237,24 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   throw std::logic_error("task kind out of range");
 }
 
-Work copy_work(Bytes payload) { return elementwise(0.0, payload.value(), payload.value()); }
+CopySize plain_copy(Bytes payload) {
+  return {.payload = payload, .read = payload, .written = payload};
+}
+
+CopySize copy_size(TaskKind copy, const Task& transfer) {
+  const bool captures = copy == TaskKind::capture;
+  require(captures || copy == TaskKind::deliver, "copy_size: neither a capture nor a delivery");
+  const Bytes payload{static_cast<double>(payload_bytes(transfer))};
+  if (transfer.wire == WireFormat::f32) return plain_copy(payload);
+  const Bytes numbers{kE * static_cast<double>(transfer.rows.size()) *
+                      static_cast<double>(transfer.columns.size())};
+  if (!captures) return {.payload = payload, .read = payload, .written = numbers};
+  return {.payload = payload, .read = numbers, .written = payload + numbers};
+}
+
+Work copy_work(const CopySize& size) {
+  return elementwise(0.0, size.read.value(), size.written.value());
+}
 
 double span_bytes(const Task& task, const Work& work) {
   switch (task.lane) {

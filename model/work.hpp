@@ -43,8 +43,18 @@ struct Work {
 // 4 * hidden * keys per token.
 [[nodiscard]] Work work_of(const Transformer& transformer, const Batch& batch, const Task& task);
 
-// The work of a capture or delivery: every byte is read once and written once.
-[[nodiscard]] Work copy_work(Bytes payload);
+// What a capture or delivery moves in its device's memory.
+struct CopySize {
+  Bytes payload{};  // on the wire
+  Bytes read{};
+  Bytes written{};
+};
+// Of bytes that are copied as they are: each is read once and written once.
+[[nodiscard]] CopySize plain_copy(Bytes payload);
+// Of a capture or delivery of `transfer`. In formats other than f32 a capture reads numbers and
+// writes them, rounded, besides the payload. Throws logic_error for other kinds.
+[[nodiscard]] CopySize copy_size(TaskKind copy, const Task& transfer);
+[[nodiscard]] Work copy_work(const CopySize& size);
 
 // The bytes of `task`'s work that its span tells: bytes from the disk (loads, and fetches, which a
 // cpu lane does), on the wire, or streamed.

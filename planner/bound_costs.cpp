@@ -29,7 +29,12 @@ LeastCosts::LeastCosts(const Plan& plan, const model::Batch& batch)
     : plan_(&plan),
       costs_(plan.cost_model()),
       batch_(batch),
-      bytes_(model::kElementBytes * batch.rows() * static_cast<double>(plan.model.hidden)) {
+      message_({.kind = TaskKind::transfer,
+                .lane = model::LaneKind::channel,
+                .wire = plan.wire,
+                .rows = {0, batch.rows()},
+                .columns = hidden_columns(plan.model)}),
+      bytes_(static_cast<double>(payload_bytes(message_))) {
   if (!find_strategy(plan.strategy).tiles || batch.rows() < 2) return;
   for (DeviceIndex d = 0; d < devices(); ++d) {
     for (const WeightBlock block : {WeightBlock::attention, WeightBlock::ffn}) {
@@ -72,7 +77,7 @@ double LeastCosts::least_ends() const {
 }
 
 double LeastCosts::copy(DeviceIndex device, TaskKind kind) const {
-  return costs_.copy_time(device, kind, model::Bytes{bytes_}, false).value();
+  return costs_.copy_time(device, kind, copy_size(kind, message_), false).value();
 }
 
 double LeastCosts::any_way(DeviceIndex device) const {

@@ -77,7 +77,8 @@ class LeastCosts {
   const Plan* plan_;
   model::CostModel costs_;
   model::Batch batch_;
-  double bytes_;
+  model::Task message_;          // all rows of the residual stream
+  double bytes_;                 // of it
   std::vector<double> parts_{};  // best_part by device, block, product
 };
 

@@ -84,6 +84,7 @@ struct Plan {
   // When a streamed block's memory is free: after its compute, or after the all-reduce that
   // follows.
   model::ReleaseRule release = model::ReleaseRule::early;
+  model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   // Throws Error (field, value, expected, remedy) unless the invariant holds.
   void validate() const;
   // All that memory is reserved for: the workload's and the capacity's, whichever is larger.

@@ -445,7 +445,7 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy"});
+                    "group_strategy", "wire"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -461,6 +461,12 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
   if (const auto strategy = root.find("group_strategy")) {
     plan.group_strategy = strategy->text();
     if (plan.group_strategy.empty()) strategy->fail("\"galaxy\", or no such key");
+  }
+  if (const auto wire = root.find("wire")) {
+    const auto format = model::find_wire_format(wire->text());
+    if (!format) wire->fail("one of " + model::wire_format_names());
+    if (*format == model::WireFormat::f32) wire->fail("no such key for f32");
+    plan.wire = *format;
   }
   plan.master = plan.cluster.find(root.at("master").text());
   plan.layout = read_layout(root.at("layout"), plan.cluster);
@@ -504,6 +510,7 @@ std::string to_json(const Plan& plan) {
       {"release", name_of(kReleases, plan.release)},
       {"devices", std::move(devices)}};
   if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
+  if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   std::string text = model::to_text(json);
   if (text.size() > limits::kPlanBytes) {
     throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +

@@ -75,7 +75,8 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
       .capacity = request.capacity,
       .devices = {},
       .profiles = request.profiles,
-      .release = request.release};
+      .release = request.release,
+      .wire = request.wire};
   plan.model.validate();
   check_window(request);
   plan.workload.validate(plan.model);

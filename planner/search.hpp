@@ -61,6 +61,7 @@ struct Request {
   std::string groups{};
   // How groups compute prompts: kGalaxyGroups, then with tiles as for strategy galaxy, or empty.
   std::string group_strategy{};
+  model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

@@ -183,7 +183,8 @@ class Changes {
                              .profiles = scene.profiles,
                              .release = plan_->release,
                              .groups = to_text(scene.groups),
-                             .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy};
+                             .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
+                             .wire = plan_->wire};
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <string>
@@ -18,18 +20,18 @@ namespace {
 using testing::MemoryNetwork;
 using testing::MemoryTransport;
 
-constexpr std::size_t kFloats = 4;
+constexpr std::size_t kBytes = 4;
 
 ChannelProgram two_messages(model::DeviceIndex peer) {
-  ChannelProgram schedule{.peer = peer, .messages = {}, .slots = 2, .slot_floats = kFloats};
+  ChannelProgram schedule{.peer = peer, .messages = {}, .slots = 2, .slot_bytes = kBytes};
   for (std::int32_t i = 0; i < 2; ++i)
-    schedule.messages.push_back({.task = i, .floats = kFloats, .slot = i});
+    schedule.messages.push_back({.task = i, .bytes = kBytes, .slot = i});
   return schedule;
 }
 
 void send_all(OutgoingLane& lane, const ChannelProgram& schedule) {
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.messages.size()); ++i) {
-    for (float& value : lane.room(i)) value = static_cast<float>(i);
+    std::ranges::fill(lane.room(i), static_cast<std::byte>(i));
     lane.send(i, Clock::now());
   }
 }
@@ -44,7 +46,7 @@ TEST_CASE("exec/lanes: a step's turn comes after the step before it, not after o
     OutgoingLane even(transport, 1, {});
     OutgoingLane odd(transport, 1, {});
     for (OutgoingLane* lane : {&even, &odd}) {
-      lane->declare(2 * static_cast<std::int64_t>(kFloats));
+      lane->declare(2 * static_cast<std::int64_t>(kBytes));
       lane->reserve(schedule);
     }
     even.begin(0, schedule, {});

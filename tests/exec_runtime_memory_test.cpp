@@ -183,15 +183,15 @@ TEST_CASE("exec/memory: a channel's room is declared before its first step, and 
   testing::MemoryNetwork network({});
   testing::MemoryTransport transport(network, 0);
   OutgoingLane lane(transport, 1, {});
-  const auto program = [](std::int32_t slots, std::size_t floats) {
-    return ChannelProgram{.peer = 1, .messages = {}, .slots = slots, .slot_floats = floats};
+  const auto program = [](std::int32_t slots, std::size_t bytes) {
+    return ChannelProgram{.peer = 1, .messages = {}, .slots = slots, .slot_bytes = bytes};
   };
   const ChannelProgram two = program(2, 8);
   CHECK_THROWS_AS(lane.reserve(two), std::logic_error);
   lane.declare(16);
   CHECK_NOTHROW(lane.reserve(two));
   lane.declare(20);
-  CHECK(lane.allocated_bytes() == 80.0);
+  CHECK(lane.allocated_bytes() == 20.0);
   lane.begin(0, two, {});
   CHECK_NOTHROW(lane.declare(20));
   CHECK_NOTHROW(lane.reserve(program(4, 5)));

@@ -145,8 +145,9 @@ TEST_CASE("exec/pacer: without emulation spans are wall time and nothing sleeps"
 
 TEST_CASE(
     "exec/pacer: a copy and the message that a computing thread carries take the lane's time") {
-  MessageCopy copy{
-      .kind = model::TaskKind::deliver, .payload = model::Bytes{1000.0}, .computing_thread = true};
+  MessageCopy copy{.kind = model::TaskKind::deliver,
+                   .size = model::plain_copy(model::Bytes{1000.0}),
+                   .computing_thread = true};
   // 2 ms of a message of 1000 bytes to receive.
   const MessageOverhead messages{.send = {.message_s = 9.0},
                                  .receive = {.message_s = 1e-3, .byte_s = 1e-6}};

@@ -222,8 +222,8 @@ TEST_CASE("transport/tcp: channels that do not exist or exist twice are the call
 }
 
 TEST_CASE("transport/mesh: the channels of a device are those that it has room for, each once") {
-  const std::vector<model::ChannelRoom> rooms{{.peer = 2, .elements = 8},
-                                              {.peer = 1, .outgoing = true, .elements = 8}};
+  const std::vector<model::ChannelRoom> rooms{{.peer = 2, .bytes = 32},
+                                              {.peer = 1, .outgoing = true, .bytes = 32}};
   CHECK(channels_of(rooms, 0) ==
         std::vector<ChannelId>{{.from = 0, .to = 1}, {.from = 2, .to = 0}});
   CHECK(channels_of({}, 3).empty());

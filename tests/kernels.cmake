@@ -11,5 +11,6 @@ tandem_tests(
     exec_kernels_rowwise_test.cpp
     exec_kernels_thread_pool_test.cpp
     exec_kernels_weight_product_test.cpp
+    exec_kernels_wire_row_test.cpp
     exec_profile_test.cpp
   LIBRARIES tandem::exec Threads::Threads)

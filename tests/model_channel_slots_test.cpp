@@ -38,9 +38,9 @@ TEST_CASE("model/channel slots: two for a channel of many messages, of the large
   CHECK(ends[0].outgoing);
   CHECK_FALSE(ends[1].outgoing);
   CHECK(ends[0].slots == 2);
-  CHECK(ends[0].slot_elements == 3 * 7);
-  CHECK(ends[0].elements() == 2 * 3 * 7);
-  CHECK(ends[1].elements() == 2 * 3 * 2);
+  CHECK(ends[0].slot_bytes == 4 * 3 * 7);
+  CHECK(ends[0].bytes() == 4 * 2 * 3 * 7);
+  CHECK(ends[1].bytes() == 4 * 2 * 3 * 2);
   SUBCASE("steps in flight have slots of their own") {
     const std::vector<ChannelSlots> more = channel_slots(graph, places, 0, 3);
     CHECK(more[0].slots == 3 * 2);

@@ -79,7 +79,7 @@ TEST_CASE("model/cost_model: copies cost each end, small messages sending and re
   profile.rate[static_cast<std::size_t>(TaskKind::deliver)] = {1e-6, {{1, 1e-9}}};
   const CostModel copies(test::small_llama(), {profile});
   const auto time = [](const CostModel& costs, TaskKind kind, bool computing_thread) {
-    return costs.copy_time(0, kind, Bytes{1000}, computing_thread).value();
+    return costs.copy_time(0, kind, plain_copy(Bytes{1000}), computing_thread).value();
   };
   // Read and written once: 2000 bytes.
   CHECK(time(copies, TaskKind::capture, false) == doctest::Approx(2000 / 20e9));
@@ -93,7 +93,8 @@ TEST_CASE("model/cost_model: copies cost each end, small messages sending and re
   CHECK(time(costs, TaskKind::deliver, false) == doctest::Approx(3e-6));
   CHECK(costs.message_overhead(0, Bytes{1000}, true).value() == doctest::Approx(11e-6));
   CHECK(costs.message_overhead(0, Bytes{1000}, false).value() == 0.0);
-  CHECK_THROWS_AS((void)costs.copy_time(0, TaskKind::add, Bytes{1}, false), std::logic_error);
+  CHECK_THROWS_AS((void)costs.copy_time(0, TaskKind::add, plain_copy(Bytes{1}), false),
+                  std::logic_error);
 }
 
 TEST_CASE("model/cost_model: what it has no rate for is a caller's error") {

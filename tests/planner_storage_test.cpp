@@ -104,7 +104,7 @@ void check_within(const model::DeviceStorage& needed, const model::DeviceStorage
       return other.peer == room.peer && other.outgoing == room.outgoing;
     });
     REQUIRE(has != reserved.channels.end());
-    if (!adds) CHECK(room.elements <= has->elements);
+    if (!adds) CHECK(room.bytes <= has->bytes);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -110,6 +111,17 @@ class SerialExecutor {
     }
   }
 
+  // Called after each task.
+  std::function<void(const model::Task&)> after{};
+  // Rows and columns of a buffer of a device.
+  [[nodiscard]] std::vector<float> read(model::DeviceIndex d, model::BufferRef buffer,
+                                        model::Range rows, model::Range columns) const {
+    std::vector<float> values(static_cast<std::size_t>(rows.size()) *
+                              static_cast<std::size_t>(columns.size()));
+    devices_[static_cast<std::size_t>(d)].read_rows(buffer, rows, columns, values);
+    return values;
+  }
+
   // One step of the only sequence: `ids` follow the positions of earlier steps. Returns the logits
   // of the last of them.
   std::vector<float> step(std::span<const std::int32_t> ids) {
@@ -166,6 +178,7 @@ class SerialExecutor {
       } else if (task.lane == model::LaneKind::cpu) {
         device(task.device).execute(graph.batch(), task);
       }
+      if (after) after(task);
       const bool last =
           task.kind == model::TaskKind::norm && task.block == model::WeightBlock::head;
       if (last) normed = task.output;
@@ -176,15 +189,14 @@ class SerialExecutor {
   exec::Compute& device(model::DeviceIndex d) { return devices_[static_cast<std::size_t>(d)]; }
 
   void transfer(const model::Batch& batch, const model::Task& task) {
-    payload_.resize(static_cast<std::size_t>(task.rows.size()) *
-                    static_cast<std::size_t>(task.columns.size()));
+    payload_.resize(static_cast<std::size_t>(model::payload_bytes(task)));
     device(task.device).capture(batch, task, payload_);
     device(task.peer).deliver(batch, task, payload_);
   }
 
   const planner::Plan* plan_;
   std::vector<exec::Compute> devices_;
-  std::vector<float> payload_;
+  std::vector<std::byte> payload_;
   std::int32_t past_ = 0;
 };
 

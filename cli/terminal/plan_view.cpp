@@ -66,6 +66,8 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << to_text(plan.workload);
   if (plan.model.formats != model::WeightFormats())
     out << ", weights in " << model::format_name(plan.model);
+  if (plan.wire != model::WireFormat::f32)
+    out << ", activations travel as " << to_string(plan.wire);
   out << "\n\n";
   if (plan.capacity.sequences > 1) {
     out << "memory for " << plan.capacity.sequences << " sequences at once, of "
@@ -106,6 +108,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"partition", plan.partition},
             {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
             {"dtype", model::format_name(plan.model)},
+            {"wire_type", to_string(plan.wire)},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;

@@ -131,12 +131,12 @@ Pacer::Interval Pacer::end_copy(const MessageCopy& copy) {
   if (options_.pace == Pace::real) return {std::min(started_, copy.since), clock_->now()};
   if (options_.pace == Pace::nominal) {
     return occupy(
-        options_.costs->copy_time(copy.device, copy.kind, copy.payload, copy.computing_thread)
+        options_.costs->copy_time(copy.device, copy.kind, copy.size, copy.computing_thread)
             .value() *
         options_.dilation);
   }
   const double message_s = copy.computing_thread && options_.messages != nullptr
-                               ? options_.messages->cpu(copy.kind, copy.payload).value()
+                               ? options_.messages->cpu(copy.kind, copy.size.payload).value()
                                : 0.0;
   return occupy((measured_s() + message_s) * options_.slowdown * options_.dilation);
 }

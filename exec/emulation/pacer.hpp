@@ -22,7 +22,7 @@ enum class Pace : std::uint8_t {
 struct MessageCopy {
   model::TaskKind kind = model::TaskKind::capture;
   model::DeviceIndex device = 0;  // whose it is
-  model::Bytes payload{};
+  model::CopySize size{};
   bool computing_thread = false;  // sends or receives the message, too (model/program.hpp)
   // real: when it began, if that was before begin().
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::time_point::max();

@@ -143,10 +143,10 @@ class Builder {
       ChannelProgram channel{.peer = end.peer,
                              .messages = {},
                              .slots = end.slots,
-                             .slot_floats = static_cast<std::size_t>(end.slot_elements)};
+                             .slot_bytes = static_cast<std::size_t>(end.slot_bytes)};
       for (const model::SlottedMessage& message : end.messages) {
         channel.messages.push_back({.task = message.task,
-                                    .floats = static_cast<std::size_t>(message.elements),
+                                    .bytes = static_cast<std::size_t>(message.bytes),
                                     .slot = message.slot,
                                     .previous = message.previous});
       }
@@ -170,7 +170,7 @@ class Builder {
     for_each(programs.outgoing, [&](ChannelMessage& message, MessageRef at) {
       if (!places_.is_relay(message.task)) return;
       message.source = arrivals.at(places_.source[static_cast<std::size_t>(message.task)]);
-      programs.relayed_bytes += model::kElementBytes * static_cast<double>(message.floats);
+      programs.relayed_bytes += static_cast<double>(message.bytes);
       ChannelProgram& from = programs.incoming[static_cast<std::size_t>(message.source.channel)];
       from.passes_on = true;
       from.messages[static_cast<std::size_t>(message.source.position)].relays.push_back(at);

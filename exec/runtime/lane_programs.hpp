@@ -40,7 +40,7 @@ struct MessageRef {
 // receiver's until they are delivered and passed on.
 struct ChannelMessage {
   model::TaskIndex task = 0;
-  std::size_t floats = 0;
+  std::size_t bytes = 0;  // payload
   std::int32_t slot = 0;
   std::int32_t previous = -1;        // the message that had the slot before; -1: none
   MessageRef source{};               // of a relay: the incoming message that it passes on
@@ -51,12 +51,12 @@ struct ChannelProgram {
   model::DeviceIndex peer = 0;
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
-  std::size_t slot_floats = 0;  // the largest message
-  bool passes_on = false;       // incoming: some message of it is passed on as it arrives
+  std::size_t slot_bytes = 0;  // the largest message
+  bool passes_on = false;      // incoming: some message of it is passed on as it arrives
 
   // Whether a device of its own would send and receive them on its computing thread.
   [[nodiscard]] bool by_computing_thread() const {
-    return static_cast<double>(slot_floats) * model::kElementBytes <= model::kInlineBytes;
+    return static_cast<double>(slot_bytes) <= model::kInlineBytes;
   }
 };
 

@@ -28,18 +28,18 @@ void ChannelLane::stop() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
-void ChannelLane::declare(std::int64_t elements) {
-  const auto floats = static_cast<std::size_t>(elements);
-  if (floats <= storage_.size()) return;
+void ChannelLane::declare(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  if (size <= storage_.size()) return;
   require(!under_way_, "ChannelLane: room is declared while no step is under way");
-  storage_ = std::vector<float>(floats);  // no more than that
+  storage_ = std::vector<std::byte>(size);  // no more than that
 }
 
 void ChannelLane::reserve(const ChannelProgram& program) {
   require(program.peer == peer_, "ChannelLane: program of another channel");
   // Slots of different structures lie differently: begin() says how those of its step do. Another
   // step may be in flight here, whose payloads stay where they are.
-  require(static_cast<std::size_t>(program.slots) * program.slot_floats <= storage_.size(),
+  require(static_cast<std::size_t>(program.slots) * program.slot_bytes <= storage_.size(),
           "ChannelLane: messages take no more room than was declared");
   if (needs_thread(program)) start();
 }
@@ -48,9 +48,7 @@ void ChannelLane::start() {
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
-double ChannelLane::allocated_bytes() const {
-  return static_cast<double>(storage_.capacity() * sizeof(float));
-}
+double ChannelLane::allocated_bytes() const { return static_cast<double>(storage_.capacity()); }
 
 void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, ChannelLane* before) {
   bool work = false;
@@ -61,7 +59,7 @@ void ChannelLane::begin(std::int32_t step, const ChannelProgram& program, Channe
     if (before != nullptr) before_begun_ = before->begun_;  // which this thread alone changes
     program_ = &program;
     count_ = static_cast<std::int32_t>(program.messages.size());
-    slot_floats_ = program.slot_floats;
+    slot_bytes_ = program.slot_bytes;
     step_ = step;
     under_way_ = true;
     ++begun_;
@@ -90,8 +88,8 @@ void ChannelLane::cancel(const std::string& reason) noexcept {
   changed_.notify_all();
 }
 
-std::span<float> ChannelLane::slot(const ChannelMessage& message) {
-  return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_floats_, message.floats};
+std::span<std::byte> ChannelLane::slot(const ChannelMessage& message) {
+  return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_bytes_, message.bytes};
 }
 
 template <class Predicate>
@@ -166,12 +164,12 @@ void OutgoingLane::reset() {
 }
 
 std::span<const std::byte> OutgoingLane::payload(const ChannelMessage& message) {
-  if (!message.source.exists()) return std::as_bytes(slot(message));
+  if (!message.source.exists()) return slot(message);
   IncomingLane* const from = arriving_[static_cast<std::size_t>(message.source.channel)];
-  return std::as_bytes(from->arrived(message.source.position));
+  return from->arrived(message.source.position);
 }
 
-std::span<float> OutgoingLane::room(std::int32_t position) {
+std::span<std::byte> OutgoingLane::room(std::int32_t position) {
   const ChannelMessage& next = message(position);
   if (next.previous >= 0) {
     std::unique_lock lock(mutex());
@@ -269,7 +267,7 @@ void IncomingLane::reset() {
 
 bool IncomingLane::needs_thread(const ChannelProgram& program) const {
   return options().threaded || program.passes_on ||
-         !transport().receives_inline(peer(), program.slot_floats * sizeof(float));
+         !transport().receives_inline(peer(), program.slot_bytes);
 }
 
 bool IncomingLane::has_work() const {
@@ -278,7 +276,7 @@ bool IncomingLane::has_work() const {
   return previous < 0 || held_[static_cast<std::size_t>(previous)] == 0;
 }
 
-std::span<const float> IncomingLane::payload(std::int32_t position) {
+std::span<const std::byte> IncomingLane::payload(std::int32_t position) {
   if (!threaded_) {
     while (received_ <= position) receive(received_);
     return slot(message(position));
@@ -335,9 +333,8 @@ void IncomingLane::receive(std::int32_t position) {
   const ChannelMessage& next = message(position);
   require(threaded_ || next.previous < 0 || held_[static_cast<std::size_t>(next.previous)] == 0,
           "IncomingLane: slot still in use");
-  const MessageTimes times =
-      transport().receive(peer(), tag(next), std::as_writable_bytes(slot(next)),
-                          Clock::time_point::max(), options().may_spin && !threaded_);
+  const MessageTimes times = transport().receive(
+      peer(), tag(next), slot(next), Clock::time_point::max(), options().may_spin && !threaded_);
   if (!threaded_) {
     arrivals_[static_cast<std::size_t>(position)] = times.sent;
     received_ = position + 1;
@@ -347,7 +344,7 @@ void IncomingLane::receive(std::int32_t position) {
   if (program().passes_on && program().by_computing_thread() && options().thread_time) {
     // This thread does what the computing thread does elsewhere.
     if (position > 0) when = std::max(when, arrivals_[static_cast<std::size_t>(position) - 1]);
-    when += options().thread_time(model::TaskKind::deliver, next.floats * sizeof(float));
+    when += options().thread_time(model::TaskKind::deliver, next.bytes);
   }
   arrivals_[static_cast<std::size_t>(position)] = when;
   // With the last message received the step may be over, and its program gone; not before the last

@@ -43,9 +43,9 @@ class ChannelLane {
   ChannelLane& operator=(const ChannelLane&) = delete;
 
   [[nodiscard]] model::DeviceIndex peer() const { return peer_; }
-  // Room for so many elements, for good. Throws logic_error for more than there is while a step is
+  // Room for so many bytes, for good. Throws logic_error for more than there is while a step is
   // under way, whose payloads must stay where they are.
-  void declare(std::int64_t elements);
+  void declare(std::int64_t bytes);
   // The thread, if the messages of `program` need one: at start-up, so that steps allocate
   // nothing. Throws logic_error if the messages take more room than was declared.
   void reserve(const ChannelProgram& program);
@@ -77,7 +77,7 @@ class ChannelLane {
   [[nodiscard]] const ChannelProgram& program() const { return *program_; }
   // How many messages the step has.
   [[nodiscard]] std::int32_t count() const { return count_; }
-  [[nodiscard]] std::span<float> slot(const ChannelMessage& message);
+  [[nodiscard]] std::span<std::byte> slot(const ChannelMessage& message);
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};
   }
@@ -113,8 +113,8 @@ class ChannelLane {
   Transport* transport_;
   model::DeviceIndex peer_;
   LaneOptions options_;
-  std::vector<float> storage_;
-  std::size_t slot_floats_ = 0;
+  std::vector<std::byte> storage_;
+  std::size_t slot_bytes_ = 0;
 
   const ChannelProgram* program_ = nullptr;  // may be gone when the step is done
   std::int32_t count_ = 0;
@@ -152,7 +152,7 @@ class OutgoingLane final : public ChannelLane {
              std::span<IncomingLane* const> arriving, ChannelLane* before = nullptr);
   // Returns storage for the payload of message `position`, which is no relay. Waits for room, which
   // the program promises without this device's help (model/channel_slots.hpp).
-  [[nodiscard]] std::span<float> room(std::int32_t position);
+  [[nodiscard]] std::span<std::byte> room(std::int32_t position);
   // Says that the storage holds the payload, on this device's clock since `ready`.
   void send(std::int32_t position, Clock::time_point ready) { offer(position, ready, false); }
   // Says that the message that `position` passes on has arrived. For the thread that received it.
@@ -203,7 +203,7 @@ class IncomingLane final : public ChannelLane {
   [[nodiscard]] std::optional<Clock::time_point> await_arrival(std::int32_t position,
                                                                Clock::time_point deadline);
   // Waits for message `position`. Returns its payload.
-  [[nodiscard]] std::span<const float> payload(std::int32_t position);
+  [[nodiscard]] std::span<const std::byte> payload(std::int32_t position);
   // Whether a thread of its own receives the step's messages, not the computing thread.
   [[nodiscard]] bool threaded() const { return threaded_; }
   // When message `position` was there: before the work of taking it in if the computing thread does
@@ -215,7 +215,7 @@ class IncomingLane final : public ChannelLane {
   // are sent.
   void delivered(std::int32_t position);
   // The payload of a message that has arrived and is not passed on by all its relays. Any thread.
-  [[nodiscard]] std::span<const float> arrived(std::int32_t position) {
+  [[nodiscard]] std::span<const std::byte> arrived(std::int32_t position) {
     return slot(message(position));
   }
   // Says that a relay of message `position` is sent. Any thread.

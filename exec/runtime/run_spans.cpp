@@ -111,8 +111,8 @@ class StepSpans {
   }
   [[nodiscard]] model::Work work_of(const model::LaneAction& action,
                                     const model::Task& task) const {
-    const model::Work work = model::work_of(plan_.model, graph_.batch(), task);
-    return is_copy(action) ? model::copy_work(model::Bytes{work.bytes_wire}) : work;
+    if (is_copy(action)) return model::copy_work(model::copy_size(action.kind, task));
+    return model::work_of(plan_.model, graph_.batch(), task);
   }
 
   // How long a cpu task waited for loads beyond its lane and everything else that it depends on.

@@ -272,19 +272,19 @@ Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& t
                                  std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   pacer_->wait();
-  const std::span<float> payload = lane.room(position);
+  const std::span<std::byte> payload = lane.room(position);
   MessageCopy copy{.kind = model::TaskKind::capture,
                    .device = options_.device,
-                   .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
+                   .size = model::copy_size(model::TaskKind::capture, task),
                    .computing_thread = channel.by_computing_thread()};
   pacer_->begin();
   // What an announcement says has come by the control connection: only its bytes pass here.
   if (model::is_announcement(task)) {
-    std::ranges::fill(payload, 0.0F);
+    std::ranges::fill(payload, std::byte{0});
   } else {
     compute_->capture(batch, task, payload);
   }
-  bytes_sent_ += static_cast<double>(payload.size_bytes());
+  bytes_sent_ += static_cast<double>(payload.size());
   if (!pacer_->emulates()) {
     lane.send(position, Clock::now());
     return pacer_->end_copy(copy);
@@ -302,10 +302,10 @@ Pacer::Interval Runtime::deliver(const model::Batch& batch, const model::Task& t
   const WaitsFor waits(*activity_, lane.peer());
   const Clock::time_point asked = Clock::now();
   pacer_->wait();
-  const std::span<const float> payload = lane.payload(position);
+  const std::span<const std::byte> payload = lane.payload(position);
   MessageCopy copy{.kind = model::TaskKind::deliver,
                    .device = options_.device,
-                   .payload = model::Bytes{static_cast<double>(payload.size_bytes())},
+                   .size = model::copy_size(model::TaskKind::deliver, task),
                    .computing_thread = channel.by_computing_thread() && !channel.passes_on};
   if (!lane.threaded()) copy.since = std::max(asked, lane.arrival(position));
   pacer_->available(lane.arrival(position));

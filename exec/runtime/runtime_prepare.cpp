@@ -77,12 +77,12 @@ void Runtime::attach(const std::vector<ChannelProgram>& channels, std::size_t pl
               return one.peer == channel.peer && one.outgoing == std::is_same_v<Lane, OutgoingLane>;
             });
         require(room != options_.storage->channels.end(), "Runtime: the channel was declared");
-        all.back()->declare(room->elements);
+        all.back()->declare(room->bytes);
       }
     }
     // Where rows are parted, a step that is smaller than another may need more room.
     if (options_.storage == nullptr || options_.steps == 1) {
-      all[place]->declare(channel.slots * static_cast<std::int64_t>(channel.slot_floats));
+      all[place]->declare(channel.slots * static_cast<std::int64_t>(channel.slot_bytes));
     }
     all[place]->reserve(channel);
     used.push_back(all[place].get());

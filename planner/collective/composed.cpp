@@ -123,7 +123,7 @@ class Composition {
   void level(const Level& level, const Ranks& ranks, const std::vector<bool>& receiving, Range run,
              Lower lower) {
     const std::int32_t chunks = level.collective->chunks(size_of(ranks));
-    lowered(level, ranks, receiving, equal_columns(run, chunks).chunks, lower);
+    lowered(level, ranks, receiving, equal_columns(run, chunks, exchange_->block()).chunks, lower);
   }
 
   void lowered(const Level& level, const Ranks& ranks, const std::vector<bool>& receiving,

@@ -32,10 +32,12 @@ std::vector<Participant> with_master(std::vector<Participant> ranks) {
 
 }  // namespace
 
-Cut equal_columns(Range columns, std::int32_t chunks) {
+Cut equal_columns(Range columns, std::int32_t chunks, std::int32_t block) {
   const auto bound = [&](std::int32_t chunk) {
+    if (chunk == chunks) return columns.end;
     const std::int64_t width = columns.size();
-    return columns.begin + static_cast<std::int32_t>(width * chunk / chunks);
+    const auto even = columns.begin + static_cast<std::int32_t>(width * chunk / chunks);
+    return std::max(columns.begin, even / block * block);
   };
   Cut cut;
   for (std::int32_t i = 0; i < chunks; ++i) cut.chunks.push_back({bound(i), bound(i + 1)});
@@ -44,8 +46,8 @@ Cut equal_columns(Range columns, std::int32_t chunks) {
 
 Exchange::Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks,
                    std::int32_t chunks)
-    : Exchange(graph, sum, with_master(std::move(ranks)), equal_columns(sum.columns, chunks),
-               kPartial) {}
+    : Exchange(graph, sum, with_master(std::move(ranks)),
+               equal_columns(sum.columns, chunks, wire_block(graph.wire())), kPartial) {}
 
 Exchange::Exchange(model::TaskGraph& graph, const Sum& sum, std::vector<Participant> ranks, Cut cut,
                    BufferRef buffer)
@@ -249,6 +251,7 @@ TaskIndex Exchange::send(std::int32_t from, BufferRef input, std::int32_t to, Ra
                          BufferRef output, const std::vector<TaskIndex>& after) {
   Task transfer = task(TaskKind::transfer, from, chunks);
   transfer.lane = model::LaneKind::channel;
+  transfer.wire = graph_->wire();
   transfer.peer = ranks_[static_cast<std::size_t>(to)].device;
   transfer.input = input;
   transfer.output = output;

@@ -35,8 +35,9 @@ struct Cut {
   Axis axis = Axis::columns;
   std::vector<model::Range> chunks{};
 };
-// Runs that differ by one column at most.
-[[nodiscard]] Cut equal_columns(model::Range columns, std::int32_t chunks);
+// Runs that differ by one column at most, or by one block of `block` columns, at multiples of which
+// they begin.
+[[nodiscard]] Cut equal_columns(model::Range columns, std::int32_t chunks, std::int32_t block = 1);
 
 // The state of one buffer on all ranks while a collective is lowered: which chunk holds something,
 // and since which task. Ranks are positions in `ranks`; rank 0 is a sum's master. Some chunks may
@@ -96,6 +97,10 @@ class Exchange {
                                std::vector<model::Range> chunks);
   // Takes back what such an exchange has done. It covers each chunk here as a whole, or not at all.
   void take(const Exchange& done, const std::vector<std::int32_t>& member);
+  // So many adjacent columns or rows are not to be cut (model::wire_block).
+  [[nodiscard]] std::int32_t block() const {
+    return cut_.axis == Cut::Axis::columns ? model::wire_block(graph_->wire()) : 1;
+  }
   // Of the dimension that is cut.
   [[nodiscard]] model::Range extent(std::int32_t chunk) const {
     return cut_.chunks[static_cast<std::size_t>(chunk)];

@@ -79,6 +79,7 @@ TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transfo
   Task task;
   task.kind = TaskKind::transfer;
   task.lane = model::LaneKind::channel;
+  task.wire = graph.wire();
   task.device = from;
   task.peer = to;
   task.rows = rows;

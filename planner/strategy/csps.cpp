@@ -59,7 +59,7 @@ class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch, const Ranking& ranks,
            const std::vector<Range>& rows)
-      : plan_(&plan), graph_(batch), window_(graph_, plan) {
+      : plan_(&plan), graph_(batch, plan.wire), window_(graph_, plan) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
       const DeviceIndex device = ranks.devices[rank];
@@ -123,6 +123,7 @@ class Lowering {
     Task task;
     task.kind = model::TaskKind::transfer;
     task.lane = model::LaneKind::channel;
+    task.wire = graph_.wire();
     task.device = from.device;
     task.peer = to.device;
     task.layer = layer;

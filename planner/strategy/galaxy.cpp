@@ -23,7 +23,7 @@ std::vector<DeviceIndex> everybody(const Plan& plan) {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   if (!is_prompt(batch)) return tensor_strategy().tasks(plan, batch);
-  model::TaskGraph graph(batch);
+  model::TaskGraph graph(batch, plan.wire);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);
   RowGroup group(graph, plan, window, everybody(plan),

@@ -7,7 +7,7 @@ namespace tandem::planner {
 namespace {
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
-  model::TaskGraph graph(batch);
+  model::TaskGraph graph(batch, plan.wire);
   declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceTasks master(graph, plan.model, plan.master, &window);

@@ -48,7 +48,7 @@ bool streams(const Plan& plan) {
 }
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
-  model::TaskGraph graph(batch);
+  model::TaskGraph graph(batch, plan.wire);
   declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   DeviceIndex at = plan.master;

@@ -28,7 +28,7 @@ class Lowering {
  public:
   Lowering(const Plan& plan, const model::Batch& batch)
       : plan_(&plan),
-        graph_(batch),
+        graph_(batch, plan.wire),
         gathering_(parse_allreduce(plan.allreduce.prompt)),
         ranking_(ranking(plan.layout, std::vector<bool>(plan.devices.size(), true), gathering_)),
         wanted_(wanted_rows(batch, plan.model.architecture().generates())) {

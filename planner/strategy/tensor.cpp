@@ -18,7 +18,7 @@ std::vector<DeviceIndex> everybody(const Plan& plan) {
 
 // The master embeds and sends the residual stream to every worker; all of them are one group.
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
-  model::TaskGraph graph(batch);
+  model::TaskGraph graph(batch, plan.wire);
   declare_buffers(graph, plan);
   WindowTasks window(graph, plan);
   const std::vector<DeviceIndex> devices = everybody(plan);

@@ -113,6 +113,14 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) { s.partition = v.text; }),
       of_run("plan.allreduce", Unit::text, "how partial sums are joined",
              [](Setup& s, const Value& v) { s.allreduce = v.text; }),
+      of_run("plan.wire_type", Unit::text, "f32, f16, bf16, q8_0: how activations travel",
+             [](Setup& s, const Value& v) {
+               const auto format = model::find_wire_format(v.text);
+               if (!format)
+                 throw Error("field 'plan.wire_type': '" + v.text + "', expected " +
+                             model::wire_format_names());
+               s.wire = *format;
+             }),
       of_run("plan.master", Unit::text, "device with prompt, embedding and head",
              [](Setup& s, const Value& v) { s.master = v.text; }),
       of_run("plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
@@ -300,7 +308,8 @@ planner::Request Library::request(const Setup& setup) {
                            .profiles = std::move(profiles),
                            .window = setup.window,
                            .release = setup.release,
-                           .memory_limit = setup.memory_limit};
+                           .memory_limit = setup.memory_limit,
+                           .wire = setup.wire};
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);
   return request;

@@ -1,0 +1,153 @@
+// What a device sends and receives of its buffers and its cache.
+
+#include <algorithm>
+#include <string>
+
+#include "exec/compute_state.hpp"
+#include "exec/kernels/attention.hpp"
+#include "exec/kernels/scratch.hpp"
+#include "exec/kernels/wire_row.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using model::BufferKind;
+using model::Range;
+using model::Task;
+using model::WireFormat;
+
+void check_payload(const Task& transfer, std::size_t bytes) {
+  require(bytes == static_cast<std::size_t>(payload_bytes(transfer)),
+          "a payload of the transfer's size");
+}
+
+std::size_t row_bytes(const Task& transfer) {
+  return static_cast<std::size_t>(wire_row_bytes(transfer.wire, transfer.columns.size()));
+}
+
+// Throws Error where they do not fit the format.
+void encode(const Task& transfer, std::span<float> row, std::span<std::byte> sent) {
+  if (encode_row(transfer.wire, row, sent)) return;
+  const bool in_layer = transfer.layer >= 0;
+  throw Error(
+      std::string("wire type ") + std::string(to_string(transfer.wire)) + ": a number sent " +
+      (in_layer ? "in layer " + std::to_string(transfer.layer) : "between layers") +
+      " is not finite or too large for it, expected at most " +
+      (transfer.wire == WireFormat::f16    ? "65504"
+       : transfer.wire == WireFormat::q8_0 ? "8.3e6"
+                                           : "3.38e38") +
+      "; plan with '--wire-type f32'" + (transfer.wire == WireFormat::bf16 ? "" : " or bf16"));
+}
+
+void check_packed(Range rows, Range columns, std::size_t floats) {
+  require(floats == static_cast<std::size_t>(std::int64_t{rows.size()} * columns.size()),
+          "packed size equals rows times columns");
+}
+
+}  // namespace
+
+void Compute::State::check_part(const Buffer& buffer, Range rows, Range columns) {
+  require(0 <= rows.begin && rows.begin <= rows.end && rows.end <= buffer.rows &&
+              0 <= columns.begin && columns.begin <= columns.end && columns.end <= buffer.width,
+          "rows and columns within the buffer");
+}
+
+void Compute::read_rows(model::BufferRef from, Range rows, Range columns,
+                        std::span<float> packed) const {
+  const State::Buffer b = state_->buffer(from);
+  State::check_part(b, rows, columns);
+  check_packed(rows, columns, packed.size());
+  float* to = packed.data();
+  for (std::int32_t row = rows.begin; row < rows.end; ++row, to += columns.size()) {
+    std::copy_n(b.at(row, columns.begin), columns.size(), to);
+  }
+}
+
+void Compute::write_rows(model::BufferRef to, Range rows, Range columns,
+                         std::span<const float> packed) {
+  const State::Buffer b = state_->buffer(to);
+  State::check_part(b, rows, columns);
+  check_packed(rows, columns, packed.size());
+  const float* from = packed.data();
+  for (std::int32_t row = rows.begin; row < rows.end; ++row, from += columns.size()) {
+    std::copy_n(from, columns.size(), b.at(row, columns.begin));
+  }
+}
+
+void Compute::capture(const model::Batch& batch, const Task& transfer,
+                      std::span<std::byte> packed) {
+  check_payload(transfer, packed.size());
+  if (transfer.input.kind == BufferKind::key_value)
+    return state_->capture_cache(batch, transfer, packed);
+  const State::Buffer from = state_->buffer(transfer.input);
+  State::check_part(from, transfer.rows, transfer.columns);
+  const std::size_t bytes = row_bytes(transfer);
+  const auto width = static_cast<std::size_t>(transfer.columns.size());
+  for (std::int32_t row = transfer.rows.begin; row < transfer.rows.end; ++row) {
+    encode(transfer, {from.at(row, transfer.columns.begin), width}, packed.first(bytes));
+    packed = packed.subspan(bytes);
+  }
+}
+
+void Compute::deliver(const model::Batch& batch, const Task& transfer,
+                      std::span<const std::byte> packed) {
+  check_payload(transfer, packed.size());
+  if (transfer.output.kind == BufferKind::key_value)
+    return state_->deliver_cache(batch, transfer, packed);
+  const State::Buffer to = state_->buffer(transfer.output);
+  State::check_part(to, transfer.rows, transfer.columns);
+  const std::size_t bytes = row_bytes(transfer);
+  const auto width = static_cast<std::size_t>(transfer.columns.size());
+  for (std::int32_t row = transfer.rows.begin; row < transfer.rows.end; ++row) {
+    decode_row(transfer.wire, packed.first(bytes), {to.at(row, transfer.columns.begin), width});
+    packed = packed.subspan(bytes);
+  }
+}
+
+namespace {
+
+// Where a row of so many numbers of the cache, whose heads lie apart, is put together.
+std::span<float> joined_row(std::int64_t numbers) {
+  require(numbers <= static_cast<std::int64_t>(KernelScratch::kTileFloats),
+          "a row of the cache fits the scratch memory");
+  return {kernel_scratch().tile, static_cast<std::size_t>(numbers)};
+}
+
+}  // namespace
+
+void Compute::State::capture_cache(const model::Batch& batch, const Task& transfer,
+                                   std::span<std::byte> packed) {
+  const std::int64_t d = transformer.head_dim;
+  const std::int64_t values = transfer.columns.size() / 2;
+  const std::span<float> numbers = joined_row(2 * values);
+  const std::size_t bytes = row_bytes(transfer);
+  copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
+    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
+      load_key(home, position, d, numbers.data() + at);
+      std::copy_n(home.value(position, d), d, numbers.data() + values + at);
+    });
+    encode(transfer, numbers, packed.subspan(row * bytes, bytes));
+    if (transfer.wire == WireFormat::f32) return;
+    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
+      store_key(numbers.data() + at, position, home, d);
+      std::copy_n(numbers.data() + values + at, d, home.value(position, d));
+    });
+  });
+}
+
+void Compute::State::deliver_cache(const model::Batch& batch, const Task& transfer,
+                                   std::span<const std::byte> packed) {
+  const std::int64_t d = transformer.head_dim;
+  const std::int64_t values = transfer.columns.size() / 2;
+  const std::span<float> numbers = joined_row(2 * values);
+  const std::size_t bytes = row_bytes(transfer);
+  copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
+    decode_row(transfer.wire, packed.subspan(row * bytes, bytes), numbers);
+    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
+      store_key(numbers.data() + at, position, home, d);
+      std::copy_n(numbers.data() + values + at, d, home.value(position, d));
+    });
+  });
+}
+
+}  // namespace tandem::exec
