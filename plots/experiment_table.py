@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 TANDEM, PAPER = "#3b75af", "#e0862d"
 COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note"]
-UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms"}
+UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms", "kib": "KiB"}
 
 plt.rcParams.update({"axes.spines.left": False, "axes.grid": True, "ytick.left": False})
 

@@ -151,6 +151,40 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("cli/experiment: clusters that others measured, calibrated on two rows a board") {
+  const Json json = report("measured-clusters");
+  const Errors errors = errors_of(json);
+  CHECK(errors.calibrated == 6);
+  CHECK(errors.predicted == 28);
+  CHECK(errors.within >= 21);
+  int traffic = 0;
+  for (const Json& row : json.at("rows")) {
+    CAPTURE(row.dump());
+    const double error = row.at("error").get<double>();
+    if (row.at("role") == "calibrated") {
+      CHECK(row.at("keys").at("model") == "llama-2-7b");
+      CHECK((row.at("keys").at("devices") == "1" || row.at("keys").at("devices") == "2"));
+      CHECK(std::abs(error) < 2e-4);
+    }
+    if (row.at("quantity") != "traffic_kib") continue;
+    ++traffic;
+    CHECK(row.at("tandem") == row.at("paper"));
+  }
+  CHECK(traffic == 6);
+}
+
+TEST_CASE("cli/experiment: a number that is far off and has no note is an answer of no") {
+  const Workbench bench;
+  const Outcome outcome = bench.shell(
+      "cp -r " TANDEM_SOURCE_DIR
+      "/scenarios own && chmod -R u+w own && export TANDEM_SCENARIOS=$PWD/own && "
+      "grep -v '^measured-clusters,pi-4/llama-2-7b/8' own/experiments/notes.csv > notes && "
+      "cp notes own/experiments/notes.csv && \"$TANDEM\" experiment measured-clusters");
+  CHECK(outcome.code == 3);
+  CHECK(outcome.out.find("unexplained: 1\n") != std::string::npos);
+  CHECK(outcome.out.find("pi-4/llama-2-7b/8/q8_0 token_ms:\n  unexplained") != std::string::npos);
+}
+
 TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here") {
   for (const char* name : {"tpi-table1", "tpi-table3"}) {
     CAPTURE(name);

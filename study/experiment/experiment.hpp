@@ -45,6 +45,7 @@ inline constexpr double kNotable = 0.15;
 struct ExperimentReport {
   std::vector<std::string> key_names{};
   std::vector<ExperimentRow> rows{};
+  std::string theirs = "paper";        // whose numbers `ExperimentRow::paper` are, in a word
   std::vector<std::string> remarks{};  // lines below the table: constants, what they come from
 };
 
@@ -62,6 +63,7 @@ struct Experiment {
 ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress);
+ExperimentReport measured_clusters(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_rates(const Scenarios& scenarios, Progress& progress);
 ExperimentReport galaxy_table1(const Scenarios& scenarios, Progress& progress);
 ExperimentReport galaxy_table4(const Scenarios& scenarios, Progress& progress);

@@ -102,7 +102,7 @@ class Groups {
       compared = compared || row.paper.kind != Reading::Kind::none;
     }
     paper[0] = tandem[0] = joined(report_.rows[begin].keys);
-    paper[1] = "paper";
+    paper[1] = report_.theirs;
     tandem[1] = "tandem";
     errors[1] = "error";
     if (!compared) {
