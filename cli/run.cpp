@@ -87,7 +87,8 @@ Syntax syntax() {
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           kCacheSizeFlag,
           kVerifyFlag,
-          {"map", "", "alone: use weights where their file has them; starts sooner, tokens slower"},
+          {"map", "", "alone: use weights where their file has them [until a copy is faster]"},
+          {"copy", "", "alone: copy weights to memory of their own before the first token"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
           {"out", "FILE", "result as JSON"},
@@ -124,7 +125,10 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
     if (others == 0) options.refuse({"hosts"}, "as the plan's master works alone");
   }
   if (mode.emulate || mode.hosts)
-    options.refuse({"map"}, "with '--emulate' or '--hosts': it is for a machine that works alone");
+    options.refuse({"map", "copy"},
+                   "with '--emulate' or '--hosts': it is for a machine that works alone");
+  if (options.has("map") && options.has("copy"))
+    throw Usage("flags '--map' and '--copy' contradict each other; give one");
   if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!mode.emulate) {
     options.refuse({"pace", "dilate", "max-drift", "allow-drift"}, "without '--emulate'");
@@ -299,7 +303,8 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   run.verify = options.has(kVerifyFlag.name);
-  run.map = options.has("map");
+  if (!job.mode.emulate && !job.mode.hosts && !options.has("copy"))
+    run.place = options.has("map") ? exec::WeightPlace::mapped : exec::WeightPlace::chosen;
   run.ignore_eos = options.has("ignore-eos");
   if (job.served) {
     run.serve = exec::ServeOptions{.requests = job.served->requests,

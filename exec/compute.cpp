@@ -63,6 +63,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
       cache(transformer, share, limit.cache_positions) {
+  if (shard.may_copy()) move.emplace(shard.tensors().layers.size());
   kv_share = share.heads.empty() ? Range{} : transformer.kv_heads_for(share.heads);
 
   if (limits.buffers.empty())
@@ -157,7 +158,10 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   state_->token_count = static_cast<std::int64_t>(ids.size());
 }
 
-double Compute::begin(const model::Batch& batch) { return state_->cache.begin(batch); }
+double Compute::begin(const model::Batch& batch) {
+  state_->move_weights();
+  return state_->cache.begin(batch);
+}
 
 void Compute::pass(const model::Batch& batch) { state_->cache.pass(batch); }
 
@@ -182,6 +186,8 @@ std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t r
 }
 
 void Compute::reset() { state_->cache.clear(); }
+
+double Compute::mapped_bytes() const { return state_->shard.mapped_bytes(); }
 
 model::MemoryUse Compute::allocated() const {
   model::MemoryUse use;

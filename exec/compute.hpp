@@ -105,6 +105,7 @@ class Compute {
 
   // Bytes allocated, by category (weights, kv_cache, activations, buffers; program 0).
   [[nodiscard]] model::MemoryUse allocated() const;
+  [[nodiscard]] double mapped_bytes() const;  // of its weights: Shard::mapped_bytes
 
   struct State;  // exec/compute_state.hpp: what the kernels work on
 

@@ -18,6 +18,7 @@
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
+#include "exec/weights/move_choice.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/error.hpp"
 
@@ -51,6 +52,7 @@ struct Compute::State {
   State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit);
 
   void execute(const model::Batch& batch, const model::Task& task);
+  void execute_now(const model::Batch& batch, const model::Task& task);
   // Throws logic_error for one without rows, or that was not declared.
   [[nodiscard]] Buffer buffer(model::BufferRef ref) const;
   // Without memory if the device has none.
@@ -101,6 +103,8 @@ struct Compute::State {
   void deliver_cache(const model::Batch& batch, const model::Task& transfer,
                      std::span<const std::byte> packed);
   void multiply(const WeightProduct& product);
+  // Between steps: has weights copied that MoveChoice names.
+  void move_weights();
   // Learned positions and token types of the task's rows, to their rows of the vocabulary.
   void add_positions(const model::Batch& batch, const model::Task& task, const Buffer& y);
   // y[rows] += bias, of a product whose sum over heads or columns `task` begins: the partial sums
@@ -124,6 +128,7 @@ struct Compute::State {
 
   model::Transformer transformer;
   Shard shard;
+  std::optional<MoveChoice> move;  // of a shard that may be copied
   EmbeddingRows* embedding_rows = nullptr;
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads

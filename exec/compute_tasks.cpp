@@ -2,6 +2,7 @@
 // runs kernels on it.
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <span>
 #include <string>
@@ -33,6 +34,11 @@ std::int64_t row_granule(std::int64_t width) {
   return std::max<std::int64_t>(1, kElementwiseFloats / std::max<std::int64_t>(width, 1));
 }
 
+bool multiplies_layer(TaskKind kind) {
+  return kind == TaskKind::project_qkv || kind == TaskKind::project_out ||
+         kind == TaskKind::ffn_up || kind == TaskKind::ffn_down;
+}
+
 }  // namespace
 
 void lacks(const std::string& what) {
@@ -42,6 +48,25 @@ void lacks(const std::string& what) {
 }
 
 void Compute::State::execute(const model::Batch& batch, const Task& task) {
+  // Products of more rows read weights from a cache.
+  const bool timed =
+      move && multiplies_layer(task.kind) && task.layer >= 0 && task.rows.size() <= kDecodedRows;
+  if (!timed) return execute_now(batch, task);
+  const auto begin = std::chrono::steady_clock::now();
+  execute_now(batch, task);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  move->saw(static_cast<std::size_t>(share.layers.place(task.layer)),
+            std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+}
+
+void Compute::State::move_weights() {
+  if (!move) return;
+  const auto place = move->next();
+  if (!place) return;
+  if (!shard.copy_mapped(*place, pool)) move->stop();
+}
+
+void Compute::State::execute_now(const model::Batch& batch, const Task& task) {
   require(task.lane == model::LaneKind::cpu, "compute executes tasks of the cpu lane");
   check_batch(batch, task);
   switch (task.kind) {

@@ -36,6 +36,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
+#include "exec/weights/move_choice.hpp"
 #include "model/result.hpp"
 #include "model/trace.hpp"
 #include "planner/plan.hpp"
@@ -72,10 +73,10 @@ struct ExecuteOptions {
   std::filesystem::path cache_dir;           // of sliced weights; empty: default_cache_dir()
   std::optional<std::uint64_t> cache_bytes;  // how large it may become; none: what the disk holds
   bool verify = false;                       // hash cached weights, whatever is known of them
-  bool map = false;       // without other devices: compute from the weights' files, not a copy
-  bool timeline = false;  // keep a span of every task
-  const Tokenizer* tokenizer = nullptr;  // null: the tokenizer of `weights`
-  Interrupt* interrupt = nullptr;        // lets another thread end the run; null: nothing does
+  WeightPlace place = WeightPlace::copied;   // without other devices
+  bool timeline = false;                     // keep a span of every task
+  const Tokenizer* tokenizer = nullptr;      // null: the tokenizer of `weights`
+  Interrupt* interrupt = nullptr;            // lets another thread end the run; null: nothing does
 
   // These are called one at a time, on any thread; what they throw ends the run.
   // on_text is told more of the text, prompt included; of many requests, each whole text once its

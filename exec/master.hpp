@@ -20,6 +20,7 @@
 #include "exec/sampling.hpp"
 #include "exec/transport/endpoint.hpp"
 #include "exec/transport/key.hpp"
+#include "exec/weights/move_choice.hpp"
 #include "planner/plan.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"
@@ -32,8 +33,7 @@ struct SessionOptions {
   std::filesystem::path cache_dir;           // of weight blocks
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
-  // A master that works alone computes from the weights' files where it can (Shard::mapped).
-  bool map = false;
+  WeightPlace place = WeightPlace::copied;  // of a master that works alone
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices

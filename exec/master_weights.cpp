@@ -86,11 +86,12 @@ DeviceWeights MasterWeights::load(const StepGraphs& graphs, bool alone) {
   if (!streams(graphs, plan_->master)) {
     voice_->stage("loading the master's weights");
     session_->activity().enter(Phase::loading);
-    if (options_->map && alone) {
+    if (options_->place != WeightPlace::copied && alone) {
       return {.shard = Shard::mapped(maker().weights(), plan_->model, share,
                                      {.threads = options_->threads,
                                       .notes = store_.folder() / "seen",
                                       .believe = !options_->verify,
+                                      .may_copy = options_->place == WeightPlace::chosen,
                                       .progress =
                                           [this](std::uint64_t done, std::uint64_t total) {
                                             session_->check();

@@ -61,21 +61,23 @@ ordered_json step_json(const ScheduledStep& step) {
 
 ordered_json device_json(const DeviceMetrics& device) {
   const MemoryUse& peak = device.peak_memory;
-  return {{"name", device.name},
-          {"peak_memory_bytes",
-           {{"weights", peak.weights},
-            {"kv_cache", peak.kv_cache},
-            {"activations", peak.activations},
-            {"buffers", peak.buffers},
-            {"program", peak.program},
-            {"total", peak.total()}}},
-          {"bytes_sent", device.bytes_sent},
-          {"bytes_loaded", device.bytes_loaded},
-          {"busy_s",
-           {{"cpu", device.busy_cpu_s},
-            {"disk", device.busy_disk_s},
-            {"channel", device.busy_channel_s}}},
-          {"stall_s", device.stall_s}};
+  ordered_json json{{"name", device.name},
+                    {"peak_memory_bytes",
+                     {{"weights", peak.weights},
+                      {"kv_cache", peak.kv_cache},
+                      {"activations", peak.activations},
+                      {"buffers", peak.buffers},
+                      {"program", peak.program},
+                      {"total", peak.total()}}}};
+  if (device.mapped_bytes > 0.0) json["mapped_weight_bytes"] = device.mapped_bytes;
+  json.update({{"bytes_sent", device.bytes_sent},
+               {"bytes_loaded", device.bytes_loaded},
+               {"busy_s",
+                {{"cpu", device.busy_cpu_s},
+                 {"disk", device.busy_disk_s},
+                 {"channel", device.busy_channel_s}}},
+               {"stall_s", device.stall_s}});
+  return json;
 }
 
 // Reading.
@@ -130,8 +132,8 @@ Metrics read_metrics(const JsonValue& json) {
 }
 
 DeviceMetrics read_device(const JsonValue& json) {
-  json.expect_keys(
-      {"name", "peak_memory_bytes", "bytes_sent", "bytes_loaded", "busy_s", "stall_s"});
+  json.expect_keys({"name", "peak_memory_bytes", "mapped_weight_bytes", "bytes_sent",
+                    "bytes_loaded", "busy_s", "stall_s"});
   DeviceMetrics device;
   device.name = json.at("name").line();
   const JsonValue peak = json.at("peak_memory_bytes");
@@ -144,6 +146,8 @@ DeviceMetrics read_device(const JsonValue& json) {
   const double total = amount(peak, "total");
   if (std::abs(total - device.peak_memory.total()) > kTotalError * total)
     peak.at("total").fail("the sum of the others");
+  if (const auto mapped = json.find("mapped_weight_bytes"))
+    device.mapped_bytes = mapped->number(0.0, kMaxNumber);
   device.bytes_sent = amount(json, "bytes_sent");
   device.bytes_loaded = amount(json, "bytes_loaded");
   const JsonValue busy = json.at("busy_s");

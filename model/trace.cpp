@@ -181,9 +181,10 @@ void RunRecorder::add(DeviceIndex device, const DeviceTotals& totals) {
   }
 }
 
-void RunRecorder::set_peak_memory(DeviceIndex device, const MemoryUse& peak) {
+void RunRecorder::set_peak_memory(DeviceIndex device, const MemoryUse& peak, double mapped_bytes) {
   require(device >= 0 && device < cluster_->size(), "recorder: unknown device");
   devices_[static_cast<std::size_t>(device)].peak_memory = peak;
+  devices_[static_cast<std::size_t>(device)].mapped_bytes = mapped_bytes;
 }
 
 Metrics RunRecorder::metrics() const {

@@ -52,6 +52,7 @@ struct Trace {
 struct DeviceMetrics {
   std::string name{};
   MemoryUse peak_memory{};
+  double mapped_bytes = 0.0;  // of the weights, those that were used in their file to the end
   double bytes_sent = 0.0;
   double bytes_loaded = 0.0;  // read from the disk: loads, and embedding rows that are fetched
   double busy_cpu_s = 0.0;
@@ -149,7 +150,7 @@ class RunRecorder {
   // Takes the sums of a device that keeps no spans, instead of record(): once for each device.
   void add(DeviceIndex device, const DeviceTotals& totals);
   // Peak memory is not made of spans: whoever knows it, says it.
-  void set_peak_memory(DeviceIndex device, const MemoryUse& peak);
+  void set_peak_memory(DeviceIndex device, const MemoryUse& peak, double mapped_bytes = 0.0);
 
   [[nodiscard]] DeviceIndex master() const { return master_; }
   // The steps that were submitted, in their order.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "exec/gguf/model_conversion.hpp"
+#include "exec/kernels/thread_pool.hpp"
 #include "exec/master.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/block_record.hpp"
@@ -106,7 +107,24 @@ double matrix_bytes(const Transformer& t) {
   return bytes;
 }
 
-// Mapped and copied, the same bits. Returns the part of the matrices that was mapped.
+// All matrices but those whose rows are looked up.
+Shard moved(Shard shard, const Transformer& t) {
+  const double before = shard.mapped_bytes();
+  const double all = shard.bytes();
+  ThreadPool pool(2);
+  for (std::int64_t place = 0; place <= t.layers; ++place) {
+    CHECK(shard.copy_mapped(static_cast<std::size_t>(place), pool));
+    const double mapped = shard.mapped_bytes();
+    CHECK(shard.copy_mapped(static_cast<std::size_t>(place), pool));  // nothing is left of it
+    CHECK(shard.mapped_bytes() == mapped);
+  }
+  if (before > 0.0) CHECK(shard.mapped_bytes() < before);
+  CHECK(shard.mapped_bytes() >= 0.0);
+  CHECK(shard.bytes() == doctest::Approx(all).epsilon(0.3));  // whole pages, which are many here
+  return shard;
+}
+
+// Mapped, moved and copied, the same bits. Returns the part of the matrices that was mapped.
 double check_same(const fs::path& weights) {
   const Transformer t = stored(weights);
   const planner::Plan plan = plan_of(t);
@@ -114,12 +132,15 @@ double check_same(const fs::path& weights) {
   const double share = mapped.mapped_bytes() / matrix_bytes(t);
   CHECK(mapped.bytes() >= mapped.mapped_bytes());
   const auto expected = logits_of(plan, Shard::slice(weights, t, whole_share(t)));
-  const auto actual = logits_of(plan, std::move(mapped));
-  REQUIRE(expected.size() == actual.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(expected[i].size() == actual[i].size());
-    CHECK(std::memcmp(expected[i].data(), actual[i].data(), 4 * expected[i].size()) == 0);
+  for (const bool moves : {false, true}) {
+    CAPTURE(moves);
+    const auto actual = logits_of(plan, moves ? moved(map(weights, t), t) : std::move(mapped));
+    REQUIRE(expected.size() == actual.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(expected[i].size() == actual[i].size());
+      CHECK(std::memcmp(expected[i].data(), actual[i].data(), 4 * expected[i].size()) == 0);
+    }
   }
   return share;
 }
@@ -299,19 +320,23 @@ TEST_CASE(
   options.prompt = kPrompt;
   options.new_tokens = 4;
   options.threads = 2;
-  options.map = true;
+  options.place = WeightPlace::mapped;
   Interrupt interrupt;
   const Generation mapped = generate(plan, options, interrupt);
-  options.map = false;
+  options.place = WeightPlace::copied;
   const Generation copied = generate(plan, options, interrupt);
   CHECK(mapped.tokens == copied.tokens);
+  options.place = WeightPlace::chosen;
+  CHECK(generate(plan, options, interrupt).tokens == copied.tokens);
+  CHECK(mapped.run.result.devices.front().mapped_bytes > 0.0);
+  CHECK(copied.run.result.devices.front().mapped_bytes == 0.0);
   const auto weights_of = [](const Generation& done) {
     return done.run.result.devices.front().peak_memory.weights;
   };
   CHECK(weights_of(mapped) == doctest::Approx(weights_of(copied)).epsilon(0.1));
   CHECK(weights_of(mapped) != weights_of(copied));
 
-  options.map = true;
+  options.place = WeightPlace::mapped;
   int told = 0;
   options.on_token = [&](std::int32_t) {
     if (++told == 2) fs::resize_file(file, 100);

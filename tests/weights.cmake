@@ -13,6 +13,7 @@ tandem_tests(
     exec_weights_block_record_test.cpp
     exec_weights_block_store_test.cpp
     exec_weights_golden_blocks_test.cpp
+    exec_weights_move_choice_test.cpp
     exec_weights_shard_test.cpp
     exec_weights_strategies_test.cpp
     exec_weights_tensor_check_test.cpp

@@ -424,6 +424,7 @@ void DeviceRun::cancel(const std::string& reason) noexcept {
 DeviceReport DeviceRun::report() const {
   DeviceReport report;
   report.peak_memory = compute_.allocated();
+  report.mapped_bytes = compute_.mapped_bytes();
   report.peak_memory.buffers += runtime_.allocated_bytes();
   if (window_) report.peak_memory.weights += window_->allocated_bytes();
   report.peak_memory.program = 0.0;

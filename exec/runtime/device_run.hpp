@@ -110,6 +110,7 @@ void check_record_memory(const planner::Plan& plan, const StepGraphs& graphs,
 
 struct DeviceReport {
   model::MemoryUse peak_memory;
+  double mapped_bytes = 0.0;  // model::DeviceMetrics
   double bytes_sent = 0.0;
   double mean_late_s = 0.0;  // Pacer
   double max_late_s = 0.0;

@@ -250,7 +250,8 @@ RunResult merge(const planner::Plan& plan, model::Steps& steps,
   for (std::size_t d = 0; d < accounts.size(); ++d) {
     const auto device = static_cast<DeviceIndex>(d);
     recorder.add(device, totals.of(device, work[d]));
-    recorder.set_peak_memory(device, accounts[d].report.peak_memory);
+    recorder.set_peak_memory(device, accounts[d].report.peak_memory,
+                             accounts[d].report.mapped_bytes);
   }
 
   RunResult merged;

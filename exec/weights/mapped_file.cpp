@@ -108,13 +108,13 @@ MappedFile::MappedFile(std::shared_ptr<const ReadFile> file) : file_(std::move(f
   void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file_->descriptor().number(), 0);
   if (memory == MAP_FAILED) {
     throw Error(file_->path().string() + ": cannot be mapped: " + std::strerror(errno) +
-                "; without '--map' weights are copied instead");
+                "; with '--copy' weights are copied instead");
   }
   place_ = claim(static_cast<std::byte*>(memory), size);
   if (place_ == kMostFiles) {
     munmap(memory, size);
     throw Error(file_->path().string() + ": " + std::to_string(kMostFiles) +
-                " files are mapped, expected fewer; without '--map' weights are copied instead");
+                " files are mapped, expected fewer; with '--copy' weights are copied instead");
   }
   bytes_ = {static_cast<const std::byte*>(memory), size};
 }
@@ -130,6 +130,15 @@ void MappedFile::populate(std::span<const std::byte> some) const {
   // From the page's beginning on.
   const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(some.data()) % places().page;
   madvise(const_cast<std::byte*>(some.data()) - before, before + some.size(), kPopulateRead);
+}
+
+void MappedFile::forget(std::span<const std::byte> some) const {
+  const std::uintptr_t page = places().page;
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(some.data());
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t last = (begin + some.size()) / page * page;
+  if (first >= last) return;
+  madvise(const_cast<std::byte*>(some.data()) + (first - begin), last - first, MADV_DONTNEED);
 }
 
 bool MappedFile::is_sound() const { return bytes_.empty() || places().all[place_].sound.load(); }

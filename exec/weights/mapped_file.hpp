@@ -29,6 +29,9 @@ class MappedFile {
   // Has the kernel provide the pages of `some` of the bytes now, so that no product waits for one.
   // Kernels before Linux 5.14 provide them when they are touched.
   void populate(std::span<const std::byte> some) const;
+  // Gives back the pages of `some` of the bytes, which are not needed soon: whole ones alone, as
+  // others have bytes besides.
+  void forget(std::span<const std::byte> some) const;
   [[nodiscard]] bool is_sound() const;
 
  private:

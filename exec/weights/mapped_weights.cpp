@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -181,6 +182,14 @@ void MappedWeights::read(std::span<const MappedPart> parts, const PartsToRead& h
   std::int64_t latest = 0;
   for (const FileStamp& stamp : opened_) latest = std::max(latest, stamp.changed_ns);
   note(how.notes, claim, latest);
+}
+
+const MappedFile* MappedWeights::file_of(const std::byte* bytes) const {
+  const auto found = std::ranges::find_if(files_, [bytes](const auto& file) {
+    const std::span<const std::byte> all = file->bytes();
+    return std::less_equal<>()(all.data(), bytes) && std::less<>()(bytes, all.data() + all.size());
+  });
+  return found == files_.end() ? nullptr : found->get();
 }
 
 void MappedWeights::check() const {

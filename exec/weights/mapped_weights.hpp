@@ -32,7 +32,8 @@ struct PartsToRead {
   // Where it is noted that all numbers of certain parts of certain files are finite; empty:
   // nowhere.
   std::filesystem::path notes{};
-  bool believe = true;  // such a note, by whatever process; else they are looked at again
+  bool believe = true;    // such a note, by whatever process; else they are looked at again
+  bool may_copy = false;  // later, if that makes products faster (move_choice.hpp)
   // Bytes that are done, of all. What it throws ends the work.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};
 };
@@ -52,6 +53,9 @@ class MappedWeights {
   // files by their identities, looks at all numbers. Throws Error (file, tensor) for those that are
   // not finite, and as check().
   void read(std::span<const MappedPart> parts, const PartsToRead& how) const;
+
+  // The mapped file that has these bytes; null if none has.
+  [[nodiscard]] const MappedFile* file_of(const std::byte* bytes) const;
 
   // Throws Error (file, what happened, remedy) if a file lost bytes or was written since it was
   // opened: what has been computed from it since then is worth nothing.

@@ -1,8 +1,10 @@
 #include "exec/weights/shard.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
+#include "exec/kernels/thread_pool.hpp"
 #include "exec/streaming/block_loader.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -14,6 +16,9 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::uint64_t kCopyAlignment = 64;
+// What one thread copies, and what is in memory twice meanwhile.
+constexpr std::int64_t kCopyGranule = std::int64_t{1} << 20U;
+constexpr std::size_t kCopyBytes = std::size_t{16} << 20U;
 
 // Where a slice of a block lies.
 struct SlicePlace {
@@ -286,7 +291,65 @@ Shard Shard::mapped(const WeightSource& weights, const model::Transformer& trans
   t.storage.push_back(std::make_shared<const AlignedBuffer>(std::move(memory)));
   t.mapped = files;
   t.mapped_bytes = mapped_bytes;
+  t.may_copy = how.may_copy;
   return shard;
+}
+
+bool Shard::may_copy() const { return tensors_->may_copy; }
+
+bool Shard::copy_mapped(std::size_t place, ThreadPool& pool) {
+  Tensors& t = *tensors_;
+  if (!t.mapped) return true;
+  struct Copy {
+    MatrixView* matrix;
+    const MappedFile* file;
+    std::size_t offset;  // in the memory of all
+    [[nodiscard]] std::size_t bytes() const {
+      return static_cast<std::size_t>(matrix->rows * matrix->row_bytes());
+    }
+  };
+  std::vector<Copy> copies;
+  std::size_t total = 0;
+  const auto add = [&](MatrixView& matrix) {
+    const MappedFile* const file =
+        matrix.data == nullptr ? nullptr : t.mapped->file_of(matrix.data);
+    if (file == nullptr) return;
+    copies.push_back({&matrix, file, total});
+    total += (copies.back().bytes() + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  };
+  if (place == t.layers.size()) {
+    add(t.head);
+  } else {
+    LayerTensors& l = t.layers.at(place);
+    for (MatrixView* const one : {&l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down})
+      add(*one);
+  }
+  if (copies.empty()) return true;
+  AlignedBuffer memory;
+  try {
+    memory = AlignedBuffer(whole_pages(total));
+  } catch (const Error&) {
+    return false;
+  }
+  for (const Copy& copy : copies) {
+    for (std::size_t at = 0; at < copy.bytes(); at += kCopyBytes) {
+      const std::byte* const from = copy.matrix->data + at;
+      std::byte* const to = memory.data() + copy.offset + at;
+      const std::size_t bytes = std::min(kCopyBytes, copy.bytes() - at);
+      pool.parallel_for(static_cast<std::int64_t>(bytes), kCopyGranule,
+                        [=](std::int64_t begin, std::int64_t end, int) {
+                          std::copy(from + begin, from + end, to + begin);
+                        });
+      copy.file->forget({from, bytes});
+    }
+  }
+  t.mapped->check();  // what a file lost reads as zeros
+  for (const Copy& copy : copies) {
+    copy.matrix->data = memory.data() + copy.offset;
+    t.mapped_bytes -= static_cast<double>(copy.bytes());
+  }
+  t.storage.push_back(std::make_shared<const AlignedBuffer>(std::move(memory)));
+  return true;
 }
 
 const model::Transformer& Shard::transformer() const { return tensors_->transformer; }

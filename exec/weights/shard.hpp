@@ -21,6 +21,7 @@ struct LayoutBlock;   // exec/weights/layout.hpp
 struct LoadedBlock;   // exec/streaming/block_loader.hpp
 struct ShardLayout;   // exec/weights/layout.hpp
 struct PartsToRead;   // exec/weights/mapped_weights.hpp
+class ThreadPool;     // exec/kernels/thread_pool.hpp
 class WeightSource;   // exec/weights/weight_source.hpp
 
 // Rows of an embedding that is not in memory.
@@ -64,6 +65,13 @@ class Shard {
                          std::vector<Block> blocks);
   // Kernels find a streamed block there until it is bound again, or unbound.
   void bind(const LoadedBlock& block);
+  // Whether it is for the run to find out what copy_mapped() is worth (MoveChoice).
+  [[nodiscard]] bool may_copy() const;
+  // Gives the matrices of a layer (by share.layers.place; their number: the LM head) that are
+  // mapped memory of their own, where later products read the same bytes; an alias keeps what it
+  // has. Returns whether there was memory; without, nothing changes. Throws Error as check().
+  bool copy_mapped(std::size_t place, ThreadPool& pool);
+
   // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
   void unbind(model::WeightBlock block, std::int32_t layer);
 

@@ -63,6 +63,7 @@ struct Shard::Tensors {
   std::vector<std::shared_ptr<const AlignedBuffer>> storage;  // of the blocks that are in memory
   std::shared_ptr<const MappedWeights> mapped;  // the files of matrices that are not; may be null
   double mapped_bytes = 0.0;                    // of these matrices
+  bool may_copy = false;                        // them, later
   std::vector<LayerTensors> layers;             // by share.layers.place(layer)
   MatrixView embedding;                         // [vocab, hidden]; empty without share.embedding
   MatrixView positions;         // [rows, hidden]; empty also where positions are not learned

@@ -124,29 +124,37 @@ class Llama:
             raise RuntimeError("llama.cpp refuses it: " + "".join(self.messages)[-400:].strip())
         return model
 
-    def logits(self, path, prompt, fed, vocab):
-        model = self.model(path)
+    def context_parameters(self, positions, threads, exact):
+        """Of a context. `exact`: attention and cache in F32, as tandem's default, where its own defaults are a cache in F16 and
+        flash attention."""
         params = self.lib.llama_context_default_params()
-        # Found by their defaults, as versions differ in what lies between: threads (4, 4: one is enough), flash attention, the
-        # last of the choices that are left to the program (-1: off, as it computes in F16), the cache's types (F16, 1: F32, 0).
+        # Found by their defaults, as versions differ in what lies between: threads (4, 4), flash attention, the last of the
+        # choices that are left to the program (-1: off, as it computes in F16), the cache's types (F16, 1: F32, 0).
         words = (ctypes.c_int32 * 128).from_buffer(params)
-        words[0] = 256
-        threads = [i for i in range(1, 12) if words[i] == 4 and words[i + 1] == 4]
+        words[0] = positions
+        found = [i for i in range(1, 12) if words[i] == 4 and words[i + 1] == 4]
         choices = [i for i in range(4, 20) if words[i] == -1]
         types = [i for i in range(16, 60) if words[i] == 1 and words[i + 1] == 1]
-        if len(threads) != 1 or not choices or len(types) != 1:
+        if len(found) != 1 or not choices or len(types) != 1:
             raise RuntimeError("the parameters of this version of llama.cpp are not known")
-        words[threads[0]] = words[threads[0] + 1] = 1
-        words[choices[-1]] = 0
-        words[types[0]] = words[types[0] + 1] = 0
-        context = self.lib.llama_init_from_model(model, params)
+        words[found[0]] = words[found[0] + 1] = threads
+        if exact:
+            words[choices[-1]] = 0
+            words[types[0]] = words[types[0] + 1] = 0
+        return params
+
+    def decode(self, context, ids):
+        tokens = (ctypes.c_int32 * len(ids))(*ids)
+        if self.lib.llama_decode(context, self.lib.llama_batch_get_one(tokens, len(ids))) != 0:
+            raise RuntimeError("llama_decode fails")
+        return ctypes.cast(self.lib.llama_get_logits_ith(context, -1), ctypes.POINTER(ctypes.c_float))
+
+    def logits(self, path, prompt, fed, vocab):
+        model = self.model(path)
+        context = self.lib.llama_init_from_model(model, self.context_parameters(256, 1, exact=True))
         rows = []
         for ids in [prompt] + [[token] for token in fed]:
-            tokens = (ctypes.c_int32 * len(ids))(*ids)
-            if self.lib.llama_decode(context, self.lib.llama_batch_get_one(tokens, len(ids))) != 0:
-                raise RuntimeError("llama_decode fails")
-            row = ctypes.cast(self.lib.llama_get_logits_ith(context, -1), ctypes.POINTER(ctypes.c_float))
-            rows.append(row[:vocab])
+            rows.append(self.decode(context, ids)[:vocab])
         self.lib.llama_free(ctypes.c_void_p(context))
         self.lib.llama_model_free(ctypes.c_void_p(model))
         return rows
