@@ -87,8 +87,8 @@ Syntax syntax() {
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
           kCacheSizeFlag,
           kVerifyFlag,
-          {"map", "", "alone: use weights where their file has them [until a copy is faster]"},
-          {"copy", "", "alone: copy weights to memory of their own before the first token"},
+          {"map", "", "use weights where their file has them [until a copy is faster]"},
+          {"copy", "", "copy weights to memory of their own before the first token"},
           {"max-drift", "X", "largest drift of this machine's speed, measured pace [0.30]"},
           {"allow-drift", "", "report a larger drift, but accept the run"},
           {"out", "FILE", "result as JSON"},
@@ -124,9 +124,8 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
                   " working devices; give '--hosts FILE' or '--emulate'");
     if (others == 0) options.refuse({"hosts"}, "as the plan's master works alone");
   }
-  if (mode.emulate || mode.hosts)
-    options.refuse({"map", "copy"},
-                   "with '--emulate' or '--hosts': it is for a machine that works alone");
+  if (mode.emulate)
+    options.refuse({"map", "copy"}, "with '--emulate', whose devices share this machine's memory");
   if (options.has("map") && options.has("copy"))
     throw Usage("flags '--map' and '--copy' contradict each other; give one");
   if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
@@ -303,7 +302,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   run.verify = options.has(kVerifyFlag.name);
-  if (!job.mode.emulate && !job.mode.hosts && !options.has("copy"))
+  if (!job.mode.emulate && !options.has("copy"))
     run.place = options.has("map") ? exec::WeightPlace::mapped : exec::WeightPlace::chosen;
   run.ignore_eos = options.has("ignore-eos");
   if (job.served) {

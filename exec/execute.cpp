@@ -103,7 +103,7 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   run.cache_dir = options.cache_dir.empty() ? default_cache_dir() : options.cache_dir;
   run.cache_bytes = options.cache_bytes;
   run.verify = options.verify;
-  run.place = options.place;
+  if (!std::holds_alternative<EmulatedOn>(options.devices)) run.place = options.place;
   run.threads = options.threads;
   run.keep_spans = options.timeline;
   run.on_stage = options.on_stage;

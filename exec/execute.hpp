@@ -73,7 +73,7 @@ struct ExecuteOptions {
   std::filesystem::path cache_dir;           // of sliced weights; empty: default_cache_dir()
   std::optional<std::uint64_t> cache_bytes;  // how large it may become; none: what the disk holds
   bool verify = false;                       // hash cached weights, whatever is known of them
-  WeightPlace place = WeightPlace::copied;   // without other devices
+  WeightPlace place = WeightPlace::copied;   // the master's; emulated: copied
   bool timeline = false;                     // keep a span of every task
   const Tokenizer* tokenizer = nullptr;      // null: the tokenizer of `weights`
   Interrupt* interrupt = nullptr;            // lets another thread end the run; null: nothing does

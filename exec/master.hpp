@@ -33,7 +33,7 @@ struct SessionOptions {
   std::filesystem::path cache_dir;           // of weight blocks
   std::optional<std::uint64_t> cache_bytes;  // at most; see BlockStore
   bool verify = false;  // hash what is cached, even if the file is one that was hashed before
-  WeightPlace place = WeightPlace::copied;  // of a master that works alone
+  WeightPlace place = WeightPlace::copied;  // of the master; emulated: copied
   int threads = 1;
   std::vector<Endpoint> workers;  // by DeviceIndex; the master's is not used
   bool one_machine = false;       // the workers are processes of this machine: emulated devices

@@ -68,7 +68,7 @@ void MasterSession::offer() {
 }
 
 void MasterSession::prepare() {
-  DeviceWeights weights = weights_->load(*graphs_, peers_.empty());
+  DeviceWeights weights = weights_->load(*graphs_);
   weights_->finish();
   std::vector<std::string> addresses(plan_->cluster.devices().size());
   for (const model::DeviceIndex d : peers_) {

@@ -81,12 +81,12 @@ void MasterWeights::offer(std::span<const model::DeviceIndex> peers, const PlanO
   }
 }
 
-DeviceWeights MasterWeights::load(const StepGraphs& graphs, bool alone) {
+DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
   const model::Share& share = share_of(plan_->master);
   if (!streams(graphs, plan_->master)) {
     voice_->stage("loading the master's weights");
     session_->activity().enter(Phase::loading);
-    if (options_->place != WeightPlace::copied && alone) {
+    if (options_->place != WeightPlace::copied) {
       return {.shard = Shard::mapped(maker().weights(), plan_->model, share,
                                      {.threads = options_->threads,
                                       .notes = store_.folder() / "seen",

@@ -24,8 +24,8 @@ class MasterWeights {
   // Offers the plan to `peers`; slices their weights, one device after the other, and ships each
   // block as soon as it is there. Throws Error if a worker refuses, or a block cannot be made.
   void offer(std::span<const model::DeviceIndex> peers, const PlanOffer& offer);
-  // The master's own: loaded, or a window on them; `alone`, without other devices: mapped.
-  [[nodiscard]] DeviceWeights load(const StepGraphs& graphs, bool alone);
+  // The master's own: in SessionOptions::place, or a window on them.
+  [[nodiscard]] DeviceWeights load(const StepGraphs& graphs);
   // Returns when every worker has its weights.
   void finish();
   [[nodiscard]] const ShippedWeights& shipped() const { return shipment_.shipped(); }
