@@ -23,11 +23,13 @@ std::span<const BufferKind> also_written(TaskKind kind) {
 }
 
 Area area_of(const Task& task, BufferKind buffer) {
+  if (buffer == BufferKind::logits)
+    return {kEverything, task.kind == TaskKind::sample ? kEverything : task.columns};
   if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
     return {task.rows, task.columns};
   if (buffer == BufferKind::key_value && task.kind == TaskKind::attend)
     return {task.later_keys ? kEverything : Range{0, task.rows.end}, kEverything};
-  return {buffer == BufferKind::logits ? kEverything : task.rows, kEverything};
+  return {task.rows, kEverything};
 }
 
 std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {

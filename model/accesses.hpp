@@ -37,7 +37,8 @@ inline constexpr Range kEverything{0, std::numeric_limits<std::int32_t>::max()};
 // The elements of `buffer` that a task uses, at most: the rows and columns that it names if it
 // copies or adds, else all columns of its rows. Rows of the cache are those of the batch whose
 // positions are meant; attention reads all positions, but with a
-// causal mask none of later rows. Logits have rows of their own: all of them.
+// causal mask none of later rows. Logits have rows of their own: all of them, and of an LM head the
+// columns that it names.
 [[nodiscard]] Area area_of(const Task& task, BufferKind buffer);
 
 // The layer whose part of `buffer` a task of `layer` uses: only the cache has parts; else -1.

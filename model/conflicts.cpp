@@ -295,8 +295,10 @@ std::vector<std::string> undeclared(const TaskGraph& graph) {
         const BufferDeclaration* const known = find_buffer(graph.declared(device), access.buffer);
         const bool layer =
             access.layer < 0 || (known != nullptr && known->layers.contains(access.layer));
-        const bool columns = known != nullptr && (access.area.columns == kEverything ||
-                                                  access.area.columns.end <= known->columns);
+        const bool columns =
+            known != nullptr && (access.area.columns == kEverything ||
+                                 (access.area.columns.begin >= known->first &&
+                                  access.area.columns.end <= known->first + known->columns));
         if (known != nullptr && layer && columns) continue;
         faults.push_back(
             name(graph, i) + " uses " + std::string(to_string(access.buffer.kind)) + " on device " +

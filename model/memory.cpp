@@ -18,16 +18,25 @@ std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
          t.kv_heads_for(share.heads).size() * t.head_dim * kCacheBlock;
 }
 
-//   sum over L of (attention(H) + ffn(C)) + embedding + head, each in bytes
-// where a tied matrix is held once, also by a device that has the head only.
+Range head_rows(const Transformer& t, const Share& share) {
+  if (!share.head || t.head_rows() == 0) return {};
+  return share.vocabulary.empty() ? Range{0, static_cast<std::int32_t>(t.vocab)} : share.vocabulary;
+}
+
+bool head_is_embedding(const Transformer& t, const Share& share) {
+  return share.head && share.embedding && t.tied_embeddings && t.head_rows() > 0;
+}
+
+//   sum over L of (attention(H) + ffn(C)) + embedding + final norm + rows of the head, each in bytes
+// where rows of a tied matrix are held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
   std::int64_t bytes = 0;
   for (const std::int32_t layer : share.layers)
     bytes += t.attention_bytes(layer, share.heads) + t.ffn_bytes(layer, share.columns);
   if (share.embedding) bytes += t.embedding_bytes();
   if (share.head) {
-    bytes += t.head_bytes();
-    if (t.tied_embeddings && !share.embedding) bytes += t.head_rows() * t.head_row_bytes();
+    bytes += t.final_norm_bytes();
+    if (!head_is_embedding(t, share)) bytes += head_rows(t, share).size() * t.head_row_bytes();
   }
   return static_cast<double>(bytes);
 }
@@ -37,7 +46,8 @@ double weight_bytes(const Transformer& t, const Share& share) {
 //                    + m C          gate and up side by side (m = 2), or up alone (m = 1)
 //                    + d            cosines and sines of the rows' positions, if they are rotary
 //                    + 1)           token ids, with the embedding only
-//              + sequences V        logits, with an LM head only
+//              + sequences V        logits, with an LM head only; of a device that has rows of it
+//                                   beside the one that embeds and samples, so many
 //              + positions 2 L K d  keys and values
 // A residual stream that is normed in place (post-norm) needs no normed rows beside it.
 std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& share,
@@ -74,8 +84,13 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
   if (share.embedding) {
     buffers.push_back({.name = {BufferKind::tokens}, .columns = 1, .format = ElementFormat::i32});
   }
-  if (share.head) {
-    add(BufferKind::logits, streams_head ? RowCount::sampled : RowCount::sequences, t.head_rows());
+  if (share.head && t.head_rows() > 0) {
+    // All logits come together where the tokens are.
+    const Range own = head_rows(t, share);
+    buffers.push_back({.name = {BufferKind::logits},
+                       .rows = streams_head ? RowCount::sampled : RowCount::sequences,
+                       .columns = share.embedding ? t.head_rows() : own.size(),
+                       .first = share.embedding ? 0 : own.begin});
   }
   return buffers;
 }

@@ -25,7 +25,9 @@ struct Share {
   Range heads{};           // query heads, in each of those layers
   Range columns{};         // FFN columns, in each of those layers
   bool embedding = false;  // holds the embedding matrix
-  bool head = false;       // holds the final norm and the LM head
+  bool head = false;       // holds the final norm and rows of the LM head
+  // Those rows, of the vocabulary, where others hold the rest; empty: all, if `head`.
+  Range vocabulary{};
   Part part{};             // of heads and columns, where others hold them, too; empty: all
   [[nodiscard]] Range computed_heads() const { return part.heads.empty() ? heads : part.heads; }
   [[nodiscard]] Range computed_columns() const {
@@ -33,6 +35,12 @@ struct Share {
   }
   bool operator==(const Share&) const = default;
 };
+
+// The rows of the LM head that a device with `share` holds; empty of an encoder.
+[[nodiscard]] Range head_rows(const Transformer& transformer, const Share& share);
+// Whether the LM head of a device with `share` is rows of the embedding matrix that it holds besides
+// as embedding.
+[[nodiscard]] bool head_is_embedding(const Transformer& transformer, const Share& share);
 
 struct MemoryUse {  // bytes
   double weights = 0.0;

@@ -370,8 +370,12 @@ std::int64_t Transformer::embedding_bytes() const {
 }
 
 std::int64_t Transformer::head_bytes() const {
+  return (tied_embeddings ? 0 : head_rows()) * head_row_bytes() + final_norm_bytes();
+}
+
+std::int64_t Transformer::final_norm_bytes() const {
   const std::int64_t rows = tied_embeddings ? 0 : head_rows();
-  return rows * head_row_bytes() + row_bytes(WeightFormat::f32, head_parameters() - rows * hidden);
+  return row_bytes(WeightFormat::f32, head_parameters() - rows * hidden);
 }
 
 }  // namespace tandem::model

@@ -165,6 +165,8 @@ struct Transformer {
   [[nodiscard]] std::int64_t ffn_bytes(std::int32_t layer, Range columns) const;
   [[nodiscard]] std::int64_t embedding_bytes() const;
   [[nodiscard]] std::int64_t head_bytes() const;
+  // Of those of the head, what is not rows of the vocabulary: the final norm.
+  [[nodiscard]] std::int64_t final_norm_bytes() const;
   // Of one row of the vocabulary.
   [[nodiscard]] std::int64_t embedding_row_bytes() const;
   [[nodiscard]] std::int64_t head_row_bytes() const;
