@@ -164,6 +164,9 @@ Syntax syntax() {
           kSystemFlag,
           {"new-tokens", "N", "tokens to generate [32]"},
           {"allreduce", "HOW", allreduces},
+          {"head", "WHO",
+           "who computes logits: master, split (every device some: the others then see what tokens "
+           "are chosen from), auto (by --objective) [master]"},
           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
@@ -318,6 +321,12 @@ model::WireFormat wire_of(const Options& options, const planner::Strategy& strat
   return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
 }
 
+planner::HeadPlacement head_of(const Options& options) {
+  using enum planner::HeadPlacement;
+  const std::string head = options.choice_or("head", "master", {"master", "split", "auto"});
+  return head == "master" ? master : head == "split" ? split : automatic;
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -442,7 +451,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .rounds = rounds(options),
       .groups = groups,
       .group_strategy = galaxy_groups ? of_groups : "",
-      .wire = wire_of(options, chosen, any)};
+      .wire = wire_of(options, chosen, any),
+      .head = head_of(options)};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "

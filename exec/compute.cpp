@@ -114,7 +114,8 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
   }
   require(one.format == model::ElementFormat::f32 && one.layers.size() == 1,
           "a buffer of a step is f32, and one");
-  buffers.emplace_back(one.name, Buffer{reinterpret_cast<float*>(memory), rows, one.columns});
+  buffers.emplace_back(one.name,
+                       Buffer{reinterpret_cast<float*>(memory), rows, one.columns, one.first});
 }
 
 Compute::State::Buffer Compute::State::buffer(model::BufferRef ref) const {

@@ -48,8 +48,18 @@ void check_packed(Range rows, Range columns, std::size_t floats) {
 
 void Compute::State::check_part(const Buffer& buffer, Range rows, Range columns) {
   require(0 <= rows.begin && rows.begin <= rows.end && rows.end <= buffer.rows &&
-              0 <= columns.begin && columns.begin <= columns.end && columns.end <= buffer.width,
+              buffer.first <= columns.begin && columns.begin <= columns.end &&
+              columns.end <= buffer.first + buffer.width,
           "rows and columns within the buffer");
+}
+
+Range Compute::State::stored_rows(const model::Batch& batch, model::BufferRef ref,
+                                  Range rows) const {
+  if (ref.kind != BufferKind::logits || rows.empty()) return rows;
+  const Range stored{static_cast<std::int32_t>(logit_row(batch, rows.begin)),
+                     static_cast<std::int32_t>(logit_row(batch, rows.end - 1)) + 1};
+  require(stored.size() == rows.size(), "a row of logits for each row");
+  return stored;
 }
 
 void Compute::read_rows(model::BufferRef from, Range rows, Range columns,
@@ -80,10 +90,11 @@ void Compute::capture(const model::Batch& batch, const Task& transfer,
   if (transfer.input.kind == BufferKind::key_value)
     return state_->capture_cache(batch, transfer, packed);
   const State::Buffer from = state_->buffer(transfer.input);
-  State::check_part(from, transfer.rows, transfer.columns);
+  const Range rows = state_->stored_rows(batch, transfer.input, transfer.rows);
+  State::check_part(from, rows, transfer.columns);
   const std::size_t bytes = row_bytes(transfer);
   const auto width = static_cast<std::size_t>(transfer.columns.size());
-  for (std::int32_t row = transfer.rows.begin; row < transfer.rows.end; ++row) {
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
     encode(transfer, {from.at(row, transfer.columns.begin), width}, packed.first(bytes));
     packed = packed.subspan(bytes);
   }
@@ -95,10 +106,11 @@ void Compute::deliver(const model::Batch& batch, const Task& transfer,
   if (transfer.output.kind == BufferKind::key_value)
     return state_->deliver_cache(batch, transfer, packed);
   const State::Buffer to = state_->buffer(transfer.output);
-  State::check_part(to, transfer.rows, transfer.columns);
+  const Range rows = state_->stored_rows(batch, transfer.output, transfer.rows);
+  State::check_part(to, rows, transfer.columns);
   const std::size_t bytes = row_bytes(transfer);
   const auto width = static_cast<std::size_t>(transfer.columns.size());
-  for (std::int32_t row = transfer.rows.begin; row < transfer.rows.end; ++row) {
+  for (std::int32_t row = rows.begin; row < rows.end; ++row) {
     decode_row(transfer.wire, packed.first(bytes), {to.at(row, transfer.columns.begin), width});
     packed = packed.subspan(bytes);
   }

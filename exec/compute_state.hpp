@@ -36,8 +36,10 @@ struct Compute::State {
     float* data = nullptr;
     std::int64_t rows = 0;
     std::int64_t width = 0;
-    [[nodiscard]] float* at(std::int64_t row, std::int64_t column = 0) const {
-      return data + row * width + column;
+    std::int64_t first = 0;  // what its first column is called
+    [[nodiscard]] float* at(std::int64_t row) const { return data + row * width; }
+    [[nodiscard]] float* at(std::int64_t row, std::int64_t column) const {
+      return data + row * width + (column - first);
     }
   };
   // Rows of a task that belong to one segment: batch rows `rows`, the first at position `past`.
@@ -73,6 +75,10 @@ struct Compute::State {
   void lm_head(const model::Batch& batch, const model::Task& task);
   // Where the logits of a sampled row of the batch are.
   [[nodiscard]] std::int64_t logit_row(const model::Batch& batch, std::int32_t row) const;
+
+  // Where a buffer has rows of the batch: logits have rows of their own.
+  [[nodiscard]] model::Range stored_rows(const model::Batch& batch, model::BufferRef ref,
+                                         model::Range rows) const;
 
   // Checked access: throws logic_error or Error as Compute::execute says.
   void check_batch(const model::Batch& batch, const model::Task& task) const;

@@ -10,6 +10,7 @@
 #include "planner/partition/budget.hpp"
 #include "planner/partition/division.hpp"
 #include "planner/partition/equation5.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/stages.hpp"
 #include "planner/window_search.hpp"
@@ -242,7 +243,8 @@ std::optional<RequestBound> request_bound(const Plan& plan) {
     bound.lower_bound_s += static_cast<double>(decodes) *
                            step_bound(plan, decode_batch(static_cast<std::int32_t>(past)));
   }
-  if (!strategy.splits) return bound;
+  // Equation 5 knows nothing of logits, nor of who has room for them.
+  if (!strategy.splits || splits_head(plan)) return bound;
   Split split;
   for (const DevicePlan& device : plan.devices) {
     split.heads.push_back(device.share.heads.size());

@@ -1,6 +1,7 @@
 #include "planner/bound_costs.hpp"
 
 #include "planner/partition/layers.hpp"
+#include "planner/strategy/head.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -64,9 +65,16 @@ double LeastCosts::add(DeviceIndex device) const {
 }
 
 double LeastCosts::ends(DeviceIndex device) const {
-  return tasks(device, [](DeviceTasks& t) {
+  return tasks(device, [&](DeviceTasks& t) {
     t.embed();
-    t.finish(-1);
+    if (!splits_head(*plan_)) {
+      t.finish(-1);
+      return;
+    }
+    // Logits may be anybody's.
+    const std::vector<model::Range> runs = sampled_runs(batch_);
+    for (const model::Range run : runs) t.norm_rows(WeightBlock::head, -1, run);
+    t.sample(runs, -1);
   });
 }
 
@@ -196,7 +204,8 @@ double LeastCosts::way(DeviceIndex device, bool out) const {
   return least;
 }
 
-MostRoom::MostRoom(const Plan& plan) : plan_(plan), limited_(!may_stream(plan)) {
+MostRoom::MostRoom(const Plan& plan)
+    : plan_(plan), limited_(!may_stream(plan)), splits_head_(splits_head(plan)) {
   plan_.devices.clear();
 }
 
@@ -204,7 +213,7 @@ std::int64_t MostRoom::units(DeviceIndex device, bool master, std::int64_t heads
                              std::int64_t unit) {
   if (!limited_) return plan_.model.intermediate / unit;
   const std::int64_t columns =
-      budget(device, master).max_columns(static_cast<std::size_t>(device), whole_range(heads));
+      budget(device, master && !splits_head_).max_columns(static_cast<std::size_t>(device), whole_range(heads));
   return columns < 0 ? columns : columns / unit;
 }
 

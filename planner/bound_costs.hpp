@@ -22,7 +22,8 @@ namespace tandem::planner {
 // Whether weights need not be in memory on some device.
 [[nodiscard]] bool may_stream(const Plan& plan);
 
-// Of one step of `batch`. `plan`, whose shares are not read, outlives it. Seconds throughout.
+// Of one step of `batch`. `plan` outlives it; of its shares only whether the LM head is split is
+// read. Seconds throughout.
 class LeastCosts {
  public:
   LeastCosts(const Plan& plan, const model::Batch& batch);
@@ -41,7 +42,8 @@ class LeastCosts {
   [[nodiscard]] double attention(model::DeviceIndex device, std::int64_t heads) const;
   [[nodiscard]] double ffn(model::DeviceIndex device, std::int64_t columns) const;
   [[nodiscard]] double add(model::DeviceIndex device) const;
-  // What begins and ends the step on `device`; and the least of all.
+  // What begins and ends the step on `device`, without logits where the LM head is split; and the
+  // least of all.
   [[nodiscard]] double ends(model::DeviceIndex device) const;
   [[nodiscard]] double least_ends() const;
 
@@ -96,6 +98,7 @@ class MostRoom {
   Budget budget(model::DeviceIndex device, bool master);
   Plan plan_;
   bool limited_ = false;
+  bool splits_head_ = false;  // then a master need not have room for it
 };
 
 }  // namespace tandem::planner

@@ -29,6 +29,8 @@ struct Strategy {
   // Whether each of those computes a part of them (Share::part), where rows are not parted: a plan
   // then has a partition, of the parts.
   bool divides_work = false;
+  // Whether devices beside the master may hold rows of the LM head (strategy/head.hpp).
+  bool splits_head = false;
   // Whether devices may stream weights through a window.
   bool streams = true;
   // Whether a step's rows are parted, so that which messages there are depends on the rows whose

@@ -4,6 +4,7 @@
 #include "model/limits.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/lowering.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::planner {
@@ -98,6 +99,11 @@ void check_steps(const Plan& plan) {
                 " steps in flight with strategy '" + plan.strategy +
                 "', whose devices all work on one step: expected 1" + kRemedy);
   }
+  if (splits_head(plan)) {
+    throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
+                " steps in flight, but all devices compute logits of a step: expected 1; plan with "
+                "'--in-flight 1' or '--head master'");
+  }
   if (has_rounds(plan)) {
     throw Error("plan: capacity: " + std::to_string(plan.capacity.steps) +
                 " steps in flight, but a step goes round several times: expected 1; plan with "
@@ -153,6 +159,20 @@ void check_part(const Plan& plan, const model::Share& share, const std::string& 
   check_within(part.heads, plan.model.heads, subject + ": heads that it computes");
   check_within(part.columns, plan.model.intermediate, subject + ": FFN columns that it computes");
   check_blocks(plan, part.columns, subject);
+}
+
+void check_vocabulary(const Plan& plan, const model::Share& share, const std::string& subject) {
+  if (share.vocabulary == Range{}) return;
+  const auto refuse = [&](const std::string& expected) {
+    throw Error(subject + ": rows [" + std::to_string(share.vocabulary.begin) + ", " +
+                std::to_string(share.vocabulary.end) + ") of the LM head: expected " + expected +
+                kRemedy);
+  };
+  if (!find_strategy(plan.strategy).splits_head)
+    refuse("none with strategy '" + plan.strategy + "'");
+  if (!share.head) refuse("none of a device that does not say that it has them ('head')");
+  if (share.vocabulary.empty()) refuse("some, or no such range");
+  check_within(share.vocabulary, plan.model.head_rows(), subject + ": rows of the LM head");
 }
 
 // The blocks that the window counts are more than the window, or else nothing would be streamed.
@@ -240,6 +260,7 @@ void Plan::validate() const {
     check_within(share.columns, model.intermediate, subject + ": FFN columns");
     check_blocks(*this, share.columns, subject);
     check_part(*this, share, subject);
+    check_vocabulary(*this, share, subject);
     check_bytes(devices[d].memory, subject);
     check_window(*this, d, subject);
     profiles[d].validate(subject + ": profile");

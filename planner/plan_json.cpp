@@ -148,6 +148,7 @@ Json to_json(const std::string& name, const DevicePlan& device,
             {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
             {"memory_bytes", to_json(device.memory)},
             {"profile", Json::parse(model::to_json(profile))}};
+  if (!device.share.vocabulary.empty()) json["vocabulary"] = to_json(device.share.vocabulary);
   const model::Part& part = device.share.part;
   if (part != model::Part())
     json["part"] = {{"heads", to_json(part.heads)}, {"columns", to_json(part.columns)}};
@@ -401,7 +402,7 @@ Capacity read_capacity(const JsonValue& value) {
 
 void read_device_plan(const JsonValue& value, const std::string& subject, Plan& plan) {
   value.expect_keys({"name", "layers", "heads", "columns", "embedding", "head", "window",
-                     "memory_bytes", "profile", "part"});
+                     "memory_bytes", "profile", "part", "vocabulary"});
   const std::size_t d = plan.devices.size();
   const std::string& expected = plan.cluster.devices()[d].name;
   if (value.at("name").text() != expected) {
@@ -414,6 +415,11 @@ void read_device_plan(const JsonValue& value, const std::string& subject, Plan& 
                                     .head = value.at("head").boolean()},
                           .memory = read_memory(value.at("memory_bytes")),
                           .window = read_window(value.at("window"))});
+  if (const auto vocabulary = value.find("vocabulary")) {
+    plan.devices.back().share.vocabulary = read_range(*vocabulary);
+    if (plan.devices.back().share.vocabulary.empty())
+      vocabulary->fail("rows of the LM head that it holds, or no such key");
+  }
   if (const auto part = value.find("part")) plan.devices.back().share.part = read_part(*part);
   plan.profiles.push_back(model::parse_profile_json(
       value.at("profile").json().dump(), subject + ": devices[" + std::to_string(d) + "].profile"));

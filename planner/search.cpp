@@ -7,6 +7,7 @@
 
 #include "model/error.hpp"
 #include "planner/group_search.hpp"
+#include "planner/head_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/galaxy.hpp"
@@ -460,6 +461,7 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
 }  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const Request& request) {
+  if (request.head != HeadPlacement::master) return make_head_plan(request);
   if (request.objective == Objective::ttft || request.objective == Objective::latency)
     return make_phase_plan(request);
   const Strategy& strategy = find_strategy(request.strategy);

@@ -27,6 +27,9 @@ inline constexpr std::string_view kHaldaPartition = "halda";
 // Of a pipeline's rounds.
 inline constexpr std::int32_t kMostRounds = 64;
 
+// Who computes logits: the master, all devices some of them, or what makes the request faster.
+enum class HeadPlacement : std::uint8_t { master, split, automatic };
+
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
@@ -62,6 +65,7 @@ struct Request {
   // How groups compute prompts: kGalaxyGroups, then with tiles as for strategy galaxy, or empty.
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
+  HeadPlacement head = HeadPlacement::master;       // of the LM head (head_search.hpp)
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

@@ -9,6 +9,7 @@
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/session_memory.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/stages.hpp"
 
@@ -66,6 +67,35 @@ std::vector<model::Batch> parted_batches(const Plan& plan, const model::Extents&
   return batches;
 }
 
+// Where the LM head is split, how many messages with logits are under way, and how large they are,
+// depends on how sampled rows lie: apart, as those of prompts, or next to one another, as those of
+// new tokens.
+std::vector<model::Batch> batches_of_split_head(const Plan& plan, const model::Extents& extents) {
+  if (!splits_head(plan)) return {};
+  const auto rows = static_cast<std::int32_t>(extents.rows);
+  const auto sequences = static_cast<std::int32_t>(std::min(extents.sequences, extents.rows));
+  const auto segment = [](std::int32_t sequence, std::int32_t length, std::int32_t sampled) {
+    return model::Segment{.sequence = sequence, .rows = length, .sampled = sampled};
+  };
+  model::Batch apart;
+  model::Batch prompt_last;
+  model::Batch gap;
+  const std::vector<std::int32_t> parts = equal_parts(rows, sequences);
+  for (std::int32_t i = 0; i < sequences; ++i) {
+    const bool last = i + 1 == sequences;
+    apart.segments.push_back(segment(i, parts[static_cast<std::size_t>(i)], 1));
+    prompt_last.segments.push_back(segment(i, last ? rows - sequences + 1 : 1, 1));
+    gap.segments.push_back(segment(i, 1, i + 2 == sequences ? 0 : 1));
+  }
+  std::vector<model::Batch> batches{std::move(apart), std::move(prompt_last), std::move(gap)};
+  if (extents.sampled > extents.sequences) {
+    const std::int64_t scored = extents.sampled - extents.sequences + 1;
+    batches.push_back(
+        {{segment(0, rows, static_cast<std::int32_t>(std::min<std::int64_t>(scored, rows)))}});
+  }
+  return batches;
+}
+
 std::vector<model::TaskGraph> largest_graphs(const Plan& plan, const model::Extents& extents) {
   const Strategy& strategy = find_strategy(plan.strategy);
   std::vector<model::TaskGraph> graphs;
@@ -83,6 +113,8 @@ std::vector<model::DeviceStorage> storage_of(const Plan& plan, const model::Exte
   };
   for (const model::TaskGraph& graph : graphs) add(graph);
   for (const model::Batch& batch : parted_batches(plan, extents))
+    add(find_strategy(plan.strategy).lower(plan, batch));
+  for (const model::Batch& batch : batches_of_split_head(plan, extents))
     add(find_strategy(plan.strategy).lower(plan, batch));
   return storage;
 }

@@ -65,11 +65,10 @@ std::vector<StreamedBlock> streamed_blocks(const Transformer& t, const Share& sh
           {WeightBlock::ffn, layer, share.columns, ffn_bytes(t, layer, share.columns)});
     }
   }
-  if (!share.head || t.head_rows() == 0) return blocks;
-  const auto vocab = static_cast<std::int32_t>(t.vocab);
-  const std::int32_t rows = tile_rows(t, share);
-  for (std::int32_t row = 0; row < vocab;) {
-    const Range tile{row, row + std::min(rows, vocab - row)};
+  const Range head = model::head_rows(t, share);
+  const std::int32_t rows = head.empty() ? 0 : tile_rows(t, share);
+  for (std::int32_t row = head.begin; row < head.end;) {
+    const Range tile{row, row + std::min(rows, head.end - row)};
     blocks.push_back({WeightBlock::head, -1, tile, tile.size() * head_row_bytes(t)});
     row = tile.end;
   }
@@ -97,8 +96,7 @@ WindowMemory window_memory(const Transformer& t, const Share& share, Window wind
   }
   std::int64_t ends = 0;
   if (share.embedding) ends += t.embedding_bytes() - t.vocab * t.embedding_row_bytes();
-  if (share.head)
-    ends += t.head_bytes() - (t.tied_embeddings ? 0 : t.head_rows() * t.head_row_bytes());
+  if (share.head) ends += t.final_norm_bytes();
   memory.resident += static_cast<double>(ends);
 
   const auto width = static_cast<std::size_t>(window.blocks);
@@ -141,7 +139,7 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
               own.streams() && columns && !own.retains(layer));
   }
   // Of the embedding and the head, their matrices stay unless the device streams.
-  const std::int64_t matrix = t.head_rows() * t.head_row_bytes();
+  const std::int64_t matrix = model::head_rows(t, share).size() * t.head_row_bytes();
   const bool tied_head = share.head && t.tied_embeddings && !share.embedding;
   if (share.embedding) {
     add(t.embedding_bytes() - (own.streams() ? t.vocab * t.embedding_row_bytes() : 0));
@@ -149,8 +147,8 @@ double page_padding(const Transformer& t, const Share& share, Window window) {
     add(matrix);
   }
   if (share.head) {
-    const std::int64_t rows = own.streams() && !t.tied_embeddings ? matrix : 0;
-    add(t.head_bytes() - rows);
+    const bool beside = !own.streams() && !t.tied_embeddings;
+    add(t.final_norm_bytes() + (beside ? matrix : 0));
   }
   return padding;
 }

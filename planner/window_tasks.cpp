@@ -12,7 +12,6 @@ using model::TaskKind;
 using model::WeightBlock;
 
 WindowTasks::WindowTasks(model::TaskGraph& graph, const Plan& plan) : graph_(&graph), plan_(&plan) {
-  const Range vocabulary{0, static_cast<std::int32_t>(plan.model.vocab)};
   std::int32_t events = 0;
   for (const DevicePlan& device : plan.devices) {
     Device& state = devices_.emplace_back();
@@ -23,7 +22,8 @@ WindowTasks::WindowTasks(model::TaskGraph& graph, const Plan& plan) : graph_(&gr
     for (const StreamedBlock& block : state.blocks) {
       if (block.block == WeightBlock::head) state.tiles.push_back(block.columns);
     }
-    if (state.tiles.empty()) state.tiles.push_back(vocabulary);
+    if (state.tiles.empty() && device.share.head)
+      state.tiles.push_back(model::head_rows(plan.model, device.share));
   }
 }
 

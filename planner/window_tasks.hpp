@@ -27,7 +27,7 @@ class WindowTasks {
 
   // Whether the device reads embedding rows from its disk.
   [[nodiscard]] bool fetches(model::DeviceIndex device) const;
-  // What the LM head is computed in: its tiles, or all rows of the vocabulary at once.
+  // What the device's rows of the LM head are computed in: its tiles, or all of them at once.
   [[nodiscard]] std::span<const model::Range> head_tiles(model::DeviceIndex device) const;
 
   // Appends the load of the block that has `columns`, all of it, which the block's first compute

@@ -96,6 +96,8 @@ class Search {
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
     if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
       return "streams no weights";
+    if (question_->request.head == planner::HeadPlacement::split && !strategy.splits_head)
+      return "keeps the LM head at the master";
     if (slowest_first_.size() == 1 && !is_alone(strategy)) return "there is one device alone";
     return {};
   }

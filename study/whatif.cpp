@@ -9,8 +9,10 @@
 #include "model/cluster_edit.hpp"
 #include "model/error.hpp"
 #include "model/variation.hpp"
+#include "planner/head_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
 #include "sim/replay.hpp"
 
@@ -185,6 +187,8 @@ class Changes {
                              .groups = to_text(scene.groups),
                              .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
                              .wire = plan_->wire};
+    if (planner::splits_head(*plan_)) request.head = planner::HeadPlacement::split;
+    if (!planner::head_obstacle(request).empty()) request.head = planner::HeadPlacement::master;
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();

@@ -35,5 +35,6 @@ tandem_tests(
     planner_tensor_collective_test.cpp
     planner_window_memory_test.cpp
     planner_window_test.cpp
+    planner_head_test.cpp
     planner_wire_test.cpp
   LIBRARIES tandem::planner tandem::study nlohmann_json::nlohmann_json)

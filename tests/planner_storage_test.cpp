@@ -11,6 +11,7 @@
 #include "model/analytic.hpp"
 #include "model/error.hpp"
 #include "planner/graph_cache.hpp"
+#include "planner/head_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/request_results.hpp"
@@ -85,6 +86,8 @@ Plan random_plan(Draw& draw) {
   if (known.tiles) request.tiles = static_cast<std::int32_t>(draw.number(0, 4));
   if (known.streams && strategy != "pipeline" && draw.number(0, 3) == 0)
     request.window = {.blocks = 2, .retain = std::nullopt};
+  if (draw.number(0, 2) == 0 && planner::head_obstacle(request).empty())
+    request.head = planner::HeadPlacement::split;
   auto answer = planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) throw Error(no->reason);
   return std::get<Plan>(std::move(answer));

@@ -22,6 +22,7 @@ tandem_tests(
     exec_runtime_lane_programs_test.cpp
     exec_runtime_tally_test.cpp
     exec_streaming_test.cpp
+    exec_head_split_test.cpp
     exec_wire_type_test.cpp
     cli_program.cpp
   LIBRARIES tandem::exec Threads::Threads)

@@ -10,6 +10,7 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/lowering.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
@@ -77,20 +78,37 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
                                     : "")
         << "; lengths are those of a typical request\n\n";
   }
-  model::Table table({"device", "layers", "heads", "FFN columns", "window", "weights", "kv cache",
-                      "activations", "buffers", "program", "total", "budget"});
+  const bool splits_head = planner::splits_head(plan);
+  std::vector<std::string> columns{"device",  "layers",   "heads",       "FFN columns", "window",
+                                   "weights", "kv cache", "activations", "buffers",     "program",
+                                   "total",   "budget"};
+  if (splits_head) columns.insert(columns.begin() + 4, "LM head");
+  model::Table table(columns);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
     const model::MemoryUse& memory = plan.devices[i].memory;
     const model::Device& device = plan.cluster.devices()[i];
-    table.add({device.name, share_text(share.layers), share_text(share.computed_heads()),
-               share_text(share.computed_columns()), window_text(plan.devices[i].window),
-               to_text(Bytes{memory.weights}), to_text(Bytes{memory.kv_cache}),
-               to_text(Bytes{memory.activations}), to_text(Bytes{memory.buffers}),
-               to_text(Bytes{memory.program}), to_text(Bytes{memory.total()}),
-               to_text(device.memory)});
+    std::vector<std::string> row{device.name,
+                                 share_text(share.layers),
+                                 share_text(share.computed_heads()),
+                                 share_text(share.computed_columns()),
+                                 window_text(plan.devices[i].window),
+                                 to_text(Bytes{memory.weights}),
+                                 to_text(Bytes{memory.kv_cache}),
+                                 to_text(Bytes{memory.activations}),
+                                 to_text(Bytes{memory.buffers}),
+                                 to_text(Bytes{memory.program}),
+                                 to_text(Bytes{memory.total()}),
+                                 to_text(device.memory)};
+    if (splits_head) row.insert(row.begin() + 4, share_text(share.vocabulary));
+    table.add(row);
   }
   table.print(out);
+  if (splits_head) {
+    out << "\nthe LM head is split: every device with rows of it computes logits of each new token "
+           "and knows the hidden state that they are of; with '--head master' prompt, logits and "
+           "tokens stay at the master\n";
+  }
   if (planner::find_strategy(plan.strategy).divides_work) {
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
            "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";
@@ -109,6 +127,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
             {"dtype", model::format_name(plan.model)},
             {"wire_type", to_string(plan.wire)},
+            {"head", planner::splits_head(plan) ? "split" : "master"},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;
@@ -117,6 +136,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
                                {"layers", layers_json(share.layers)},
                                {"heads", share.computed_heads().size()},
                                {"columns", share.computed_columns().size()},
+                               {"head_rows", model::head_rows(plan.model, share).size()},
                                {"window_blocks", plan.devices[i].window.blocks},
                                {"retain", plan.devices[i].window.retain},
                                {"weights_bytes", memory.weights},

@@ -75,11 +75,14 @@ WeightWindow::Extent WeightWindow::extent_of(const WindowBlock& wanted) const {
   if (wanted.block == WeightBlock::head) {
     extent.layout = matrix_rows(WeightBlock::head, begin);
     require(extent.layout != nullptr && 0 <= wanted.rows.begin && !wanted.rows.empty() &&
-                wanted.rows.end <= transformer_.vocab,
+                wanted.rows.end <= head_rows(transformer_, share_).end,
             "WeightWindow: a tile of a head that the share has");
     extent.rows = wanted.rows;
     const auto row_bytes = static_cast<std::uint64_t>(transformer_.head_row_bytes());
-    begin += static_cast<std::uint64_t>(wanted.rows.begin) * row_bytes;
+    const TensorSlice& matrix = extent.layout->slices.back();
+    const std::int32_t first = matrix.rows.begin - matrix.first;
+    require(wanted.rows.begin >= first, "WeightWindow: a tile of the share's rows");
+    begin += static_cast<std::uint64_t>(wanted.rows.begin - first) * row_bytes;
     bytes = static_cast<std::uint64_t>(wanted.rows.size()) * row_bytes;
   } else {
     const auto found = std::ranges::find_if(layout_.blocks, [&](const LayoutBlock& block) {

@@ -106,6 +106,11 @@ class Builder {
     matrix(weight, rows, columns, {0, static_cast<std::int32_t>(rows)},
            {0, static_cast<std::int32_t>(columns)});
   }
+  // Whole rows of a matrix as wide as the residual stream.
+  void rows_of(WeightName weight, std::int64_t of_rows, Range rows) {
+    matrix(weight, of_rows, transformer_->hidden, rows,
+           {0, static_cast<std::int32_t>(transformer_->hidden)});
+  }
   void align() {
     std::uint64_t& bytes = layout_.blocks.back().bytes;
     bytes = round_up(bytes, kMatrixAlignment);
@@ -188,6 +193,7 @@ void add_ffn(Builder& builder, const model::Transformer& m, const model::Share& 
   builder.end();
 }
 
+// With all rows of the vocabulary where tokens are embedded, else those of a tied head.
 void add_embedding(Builder& builder, const model::Transformer& m, const model::Share& share) {
   builder.begin(WeightBlock::embedding, -1);
   if (share.embedding && m.position_rows() > 0) {
@@ -198,7 +204,9 @@ void add_embedding(Builder& builder, const model::Transformer& m, const model::S
     builder.whole(WeightName::token_types, m.token_types, m.hidden);
     builder.align();
   }
-  builder.whole(WeightName::embedding, m.vocab, m.hidden);
+  const Range rows = share.embedding ? Range{0, static_cast<std::int32_t>(m.vocab)}
+                                     : model::head_rows(m, share);
+  builder.rows_of(WeightName::embedding, m.vocab, rows);
   builder.end();
 }
 
@@ -249,6 +257,7 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
     check_range("layers", share.layers.run(i), m.layers);
   check_range("heads", share.heads, m.heads);
   check_range("FFN columns", share.columns, m.intermediate);
+  check_range("rows of the LM head", share.vocabulary, share.head ? m.head_rows() : 0);
   check_blocks(m, share.columns);
   if (share.layers.size() > kMostLayers) {
     throw Error("share: " + std::to_string(share.layers.size()) + " layers, expected at most " +
@@ -267,7 +276,8 @@ ShardLayout layout_of(const model::Transformer& transformer, const model::Share&
   if (share.head) {
     builder.begin(WeightBlock::head, -1);
     builder.norm(WeightName::final_norm, WeightName::final_norm_bias);
-    if (head_matrix && !m.tied_embeddings) builder.whole(WeightName::head, m.vocab, m.hidden);
+    if (head_matrix && !m.tied_embeddings)
+      builder.rows_of(WeightName::head, m.vocab, model::head_rows(m, share));
     builder.end();
   }
   return builder.take();

@@ -121,6 +121,9 @@ void bind_block(Shard::Tensors& t, const BlockPlace& place, std::uint64_t reside
       } else if (whole) {
         t.head = matrix_of(place, WeightName::head);
       }
+      // A device that embeds has all rows of a tied matrix.
+      if (!head_is_embedding(t.transformer, t.share))
+        t.head_begin = head_rows(t.transformer, t.share).begin;
       break;
   }
 }

@@ -28,12 +28,30 @@ double block_seconds(const Plan& plan, const model::CostModel& costs, model::Dev
   return seconds;
 }
 
-// The recursion of MemoryAwareBalancing as a loop: shares beyond their cap are cut to it and leave
-// the game, and the others take the overflow in proportion to their capacity. If nobody can, what
-// is left stays where it is.
-std::vector<std::int64_t> rebalance(std::span<const std::int64_t> shares,
-                                    std::span<const std::int64_t> caps,
-                                    std::span<const double> capacities, std::int64_t total) {
+Split balance(const Budget& budget, Split split, std::span<const double> capacities, GroupCut cut) {
+  const model::Transformer& transformer = budget.plan().model;
+  const std::int64_t unit = column_unit(transformer, split);
+  if (budget.fits(split)) return split;
+  std::vector<std::int64_t> caps(budget.devices());
+  for (std::size_t d = 0; d < caps.size(); ++d) {
+    caps[d] = budget.max_columns(d, split.heads[d], cut) / unit;
+    split.columns[d] /= unit;
+  }
+  split.columns = shares_within(split.columns, caps, capacities, transformer.intermediate / unit);
+  for (std::int64_t& columns : split.columns) columns *= unit;
+  for (std::size_t d = 0; d < caps.size(); ++d) {
+    caps[d] = budget.max_heads(d, split.columns[d], cut);
+  }
+  split.heads = shares_within(split.heads, caps, capacities, transformer.heads);
+  return split;
+}
+
+}  // namespace
+
+// As a loop.
+std::vector<std::int64_t> shares_within(std::span<const std::int64_t> shares,
+                                        std::span<const std::int64_t> caps,
+                                        std::span<const double> capacities, std::int64_t total) {
   const std::size_t devices = shares.size();
   std::vector<double> quotas(shares.begin(), shares.end());
   const auto cap = [&](std::size_t d) {
@@ -65,26 +83,6 @@ std::vector<std::int64_t> rebalance(std::span<const std::int64_t> shares,
   }
   return largest_remainder(quotas, total, limits);
 }
-
-Split balance(const Budget& budget, Split split, std::span<const double> capacities, GroupCut cut) {
-  const model::Transformer& transformer = budget.plan().model;
-  const std::int64_t unit = column_unit(transformer, split);
-  if (budget.fits(split)) return split;
-  std::vector<std::int64_t> caps(budget.devices());
-  for (std::size_t d = 0; d < caps.size(); ++d) {
-    caps[d] = budget.max_columns(d, split.heads[d], cut) / unit;
-    split.columns[d] /= unit;
-  }
-  split.columns = rebalance(split.columns, caps, capacities, transformer.intermediate / unit);
-  for (std::int64_t& columns : split.columns) columns *= unit;
-  for (std::size_t d = 0; d < caps.size(); ++d) {
-    caps[d] = budget.max_heads(d, split.columns[d], cut);
-  }
-  split.heads = rebalance(split.heads, caps, capacities, transformer.heads);
-  return split;
-}
-
-}  // namespace
 
 std::vector<double> capacities(const Plan& plan) {
   const model::CostModel costs = plan.cost_model();

@@ -13,6 +13,15 @@ namespace tandem::planner {
 // Throws Error if that takes no time.
 [[nodiscard]] std::vector<double> capacities(const Plan& plan);
 
+// `shares`, which sum to `total`, with what exceeds `caps` given to those with room, in proportion to
+// their capacity, and so on with what those cannot hold: the recursion of Galaxy's
+// MemoryAwareBalancing. Shares beyond their cap are cut to it and leave the game. If nobody has room,
+// what is left stays where it is.
+[[nodiscard]] std::vector<std::int64_t> shares_within(std::span<const std::int64_t> shares,
+                                                      std::span<const std::int64_t> caps,
+                                                      std::span<const double> capacities,
+                                                      std::int64_t total);
+
 // Galaxy's Algorithm 1, line by line: heads and columns in proportion to capacity; then, first of
 // columns (line 21), then of heads beside those (line 22), what exceeds a device's memory goes to
 // the devices with memory to spare, in proportion to their capacity, and so on with what those

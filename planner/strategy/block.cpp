@@ -43,9 +43,9 @@ Task with(Task task, BufferRef input, BufferRef output) {
   return task;
 }
 
-// The sampled rows of every segment, one run for each LM head: adjacent rows of different segments
-// are joined, those of one segment, which has one row of logits, are not.
-std::vector<Range> sampled_rows(const model::Batch& batch) {
+}  // namespace
+
+std::vector<Range> sampled_runs(const model::Batch& batch) {
   std::vector<Range> runs;
   std::int32_t end = 0;
   for (const model::Segment& segment : batch.segments) {
@@ -61,8 +61,6 @@ std::vector<Range> sampled_rows(const model::Batch& batch) {
   }
   return runs;
 }
-
-}  // namespace
 
 Range hidden_columns(const model::Transformer& transformer) {
   return {0, static_cast<std::int32_t>(transformer.hidden)};
@@ -253,40 +251,48 @@ TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range row
 }
 
 TaskIndex DeviceTasks::finish(TaskIndex after) {
-  if (transformer_->architecture().generates()) return sample(after);
-  return norm(WeightBlock::head, -1, rows_, after);
+  if (!transformer_->architecture().generates()) return norm(WeightBlock::head, -1, rows_, after);
+  const std::vector<Range> runs = sampled_runs(graph_->batch());
+  for (const std::span<const Range> some : passes(runs)) after = sample(some, logits(some, after));
+  return after;
 }
 
-TaskIndex DeviceTasks::sample(TaskIndex after) {
+std::vector<std::span<const Range>> DeviceTasks::passes(std::span<const Range> runs) const {
+  std::vector<std::span<const Range>> some;
+  if (window_ != nullptr && window_->fetches(device_)) {
+    // Tiles come from the disk once, for all rows: each keeps its logits.
+    if (!runs.empty()) some.push_back(runs);
+  } else {
+    for (std::size_t i = 0; i < runs.size(); ++i) some.push_back(runs.subspan(i, 1));
+  }
+  return some;
+}
+
+TaskIndex DeviceTasks::logits(std::span<const Range> runs, TaskIndex after) {
   constexpr WeightBlock block = WeightBlock::head;
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
   const std::span<const Range> tiles =
       window_ == nullptr ? std::span<const Range>(&vocabulary, 1) : window_->head_tiles(device_);
-  const auto pass = [&](std::span<const Range> runs) {
-    for (const Range run : runs) after = norm(block, -1, run, after);
-    for (const Range tile : tiles) {
-      TaskIndex loaded = load(block, -1, tile);
-      for (const Range run : runs) {
-        const Task task = make(TaskKind::lm_head, block, -1, run, tile);
-        after = append(with(task, normed_, kLogits), after, loaded);
-        loaded = -1;
-      }
-      computed(after);
-    }
+  for (const Range run : runs) after = norm(block, -1, run, after);
+  for (const Range tile : tiles) {
+    TaskIndex loaded = load(block, -1, tile);
     for (const Range run : runs) {
-      for (std::int32_t row = run.begin; row < run.end; ++row) {
-        const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
-        after = append(with(task, kLogits, {}), after);
-      }
+      const Task task = make(TaskKind::lm_head, block, -1, run, tile);
+      after = append(with(task, normed_, kLogits), after, loaded);
+      loaded = -1;
     }
-  };
-  const std::vector<Range> runs = sampled_rows(graph_->batch());
-  const std::span<const Range> all = runs;
-  if (window_ != nullptr && window_->fetches(device_)) {
-    // Tiles come from the disk once, for all rows: each keeps its logits.
-    if (!all.empty()) pass(all);
-  } else {
-    for (std::size_t i = 0; i < all.size(); ++i) pass(all.subspan(i, 1));
+    computed(after);
+  }
+  return after;
+}
+
+TaskIndex DeviceTasks::sample(std::span<const Range> runs, TaskIndex after) {
+  const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
+  for (const Range run : runs) {
+    for (std::int32_t row = run.begin; row < run.end; ++row) {
+      const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
+      after = append(with(task, kLogits, {}), after);
+    }
   }
   return after;
 }

@@ -43,6 +43,14 @@ class DeviceTasks {
   // pass over the head's weights. Of an encoder all rows' hidden states: the final norm.
   model::TaskIndex finish(model::TaskIndex after);
 
+  // The pieces of a decoder's finish, of `runs` (sampled_runs). Which of them pass over the head
+  // together: all where its tiles are streamed, else one after the other.
+  [[nodiscard]] std::vector<std::span<const model::Range>> passes(
+      std::span<const model::Range> runs) const;
+  // Final norm and logits, of the rows of the vocabulary that the device holds.
+  model::TaskIndex logits(std::span<const model::Range> runs, model::TaskIndex after);
+  model::TaskIndex sample(std::span<const model::Range> runs, model::TaskIndex after);
+
   // The next task of this device's cpu also waits for these; -1 is none.
   void wait(model::TaskIndex task);
   void wait(std::span<const model::TaskIndex> tasks);
@@ -72,7 +80,6 @@ class DeviceTasks {
                                            std::span<const model::TaskIndex> sum);
   [[nodiscard]] model::Task attend_task(std::int32_t layer, model::Range rows,
                                         model::Range heads) const;
-  model::TaskIndex sample(model::TaskIndex after);
   // Also after `load`, unless -1.
   model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
@@ -88,6 +95,10 @@ class DeviceTasks {
   model::BufferRef normed_;  // what norms write; hidden itself, if the stream continues from there
   std::vector<model::TaskIndex> awaited_{};  // by the next task
 };
+
+// The sampled rows of every segment, one run for each LM head: adjacent rows of different segments
+// are joined, those of one segment, which has one row of logits, are not.
+[[nodiscard]] std::vector<model::Range> sampled_runs(const model::Batch& batch);
 
 // Declares what each device of `plan` with a share of the model has, but for receive buffers.
 void declare_buffers(model::TaskGraph& graph, const Plan& plan);

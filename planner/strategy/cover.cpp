@@ -1,9 +1,11 @@
 #include "planner/strategy/cover.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "model/error.hpp"
+#include "planner/strategy/head.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -53,6 +55,23 @@ void check_all_layers(const Plan& plan, DeviceIndex device) {
                  plan.strategy + "'");
 }
 
+// Rows of the LM head follow one another over all devices, the master's among them.
+void check_vocabulary(const Plan& plan) {
+  if (!splits_head(plan)) {
+    if (share(plan, plan.master).vocabulary.empty()) return;
+    fail_share(plan, plan.master,
+               "holds rows " + text(share(plan, plan.master).vocabulary) +
+                   " of the LM head: expected no such range, as no other device holds the rest");
+  }
+  std::vector<DeviceIndex> devices(plan.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  if (share(plan, plan.master).vocabulary.empty()) {
+    fail_share(plan, plan.master,
+               "holds the whole LM head: expected some rows of it, as other devices hold rows");
+  }
+  check_follow(plan, devices, &Share::vocabulary, plan.model.head_rows(), "rows of the LM head");
+}
+
 }  // namespace
 
 std::string text(Range range) {
@@ -69,13 +88,16 @@ void fail_share(const Plan& plan, DeviceIndex device, const std::string& what) {
 void check_master_ends(const Plan& plan) {
   for (DeviceIndex device = 0; device < plan.cluster.size(); ++device) {
     const bool master = device == plan.master;
-    if (share(plan, device).embedding != master || share(plan, device).head != master) {
+    const bool may_have_head = master || !share(plan, device).vocabulary.empty();
+    if (share(plan, device).embedding != master || (share(plan, device).head && !may_have_head) ||
+        (master && !share(plan, device).head)) {
       fail_share(plan, device,
                  master
                      ? "lacks the embedding or the head: expected the master to hold both"
                      : "holds the embedding or the head: expected the master alone to hold them");
     }
   }
+  check_vocabulary(plan);
 }
 
 void check_cover(const Plan& plan, const std::vector<DeviceIndex>& devices) {

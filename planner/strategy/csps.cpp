@@ -10,6 +10,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/tensor.hpp"
 
@@ -88,8 +89,7 @@ class Lowering {
     scatter();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
-    collect();
-    ranks_.front().tasks.finish(-1);
+    finish_step(graph_, *plan_, window_, ranks_.front().tasks, collect());
     window_.finish();
     return std::move(graph_);
   }
@@ -254,13 +254,16 @@ class Lowering {
     rank.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
   }
 
-  void collect() {
+  // Wanted rows, to the master. Returns all that it has them after.
+  std::vector<TaskIndex> collect() {
+    std::vector<TaskIndex> there;
     for (const Rank& rank : ranks_) {
       if (rank.wanted.empty()) continue;
-      ranks_.front().tasks.wait(&rank == &ranks_.front()
-                                    ? rank.stream
-                                    : send_stream(rank, ranks_.front(), rank.wanted, rank.stream));
+      there.push_back(&rank == &ranks_.front()
+                          ? rank.stream
+                          : send_stream(rank, ranks_.front(), rank.wanted, rank.stream));
     }
+    return there;
   }
 
   const Plan* plan_;
@@ -316,6 +319,7 @@ Strategy csps_strategy() {
               "attention by heads, new tokens as tensor (CSPS, SP-NTP)",
           .replicates = true,
           .divides_work = true,
+          .splits_head = true,
           .parts_rows = true,
           .tiles = true,
           .allreduce = "star",

@@ -6,6 +6,7 @@
 #include "model/error.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/row_group.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/tensor.hpp"
@@ -31,8 +32,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   declare_buffers(graph, plan);
   group.scatter(master.embed());
   group.compute({0, static_cast<std::int32_t>(plan.model.layers)});
-  master.wait(group.collect());
-  master.finish(-1);
+  finish_step(graph, plan, window, master, group.collect());
   window.finish();
   return graph;
 }
@@ -51,6 +51,7 @@ Strategy galaxy_strategy() {
               "as tensor, with a prompt's rows split between all-gathers and "
               "reduce-scatters, tile by tile (Galaxy)",
           .splits = true,
+          .splits_head = true,
           .parts_rows = true,
           .tiles = true,
           .allreduce = "ring,star",

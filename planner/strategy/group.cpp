@@ -35,11 +35,11 @@ void DeviceGroup::receive(TaskIndex ready) {
   }
 }
 
-TaskIndex DeviceGroup::compute(Range layers) {
+TaskIndex DeviceGroup::compute(Range layers, bool to_head) {
   for (std::int32_t layer = layers.begin; layer < layers.end; ++layer) {
     const bool last = layer + 1 == layers.end;
-    block(WeightBlock::attention, layer, last);
-    block(WeightBlock::ffn, layer, last);
+    block(WeightBlock::attention, layer, last, to_head);
+    block(WeightBlock::ffn, layer, last, to_head);
   }
   for (std::size_t m = 0; m < tasks_.size(); ++m) {
     if (participants_[m].device == root_) return ready_[m];
@@ -47,13 +47,23 @@ TaskIndex DeviceGroup::compute(Range layers) {
   return -1;
 }
 
-void DeviceGroup::block(WeightBlock block, std::int32_t layer, bool last) {
+std::vector<TaskIndex> DeviceGroup::replicas() const {
+  std::vector<TaskIndex> there(plan_->devices.size(), -1);
+  for (std::size_t m = 0; m < tasks_.size(); ++m) {
+    if (participants_[m].receives)
+      there[static_cast<std::size_t>(participants_[m].device)] = ready_[m];
+  }
+  return there;
+}
+
+void DeviceGroup::block(WeightBlock block, std::int32_t layer, bool last, bool to_head) {
   const bool attention = block == WeightBlock::attention;
   for (std::size_t m = 0; m < tasks_.size(); ++m) {
     Participant& p = participants_[m];
     const Range part = attention ? share(m).computed_heads() : share(m).computed_columns();
     p.contributes = !part.empty();
-    p.receives = !last || (attention && !share(m).computed_columns().empty());
+    p.receives = !last || (attention && !share(m).computed_columns().empty()) ||
+                 (to_head && share(m).head);
     if (p.contributes) {
       p.ready = attention ? tasks_[m].attention(layer, part, ready_[m])
                           : tasks_[m].ffn(layer, part, ready_[m]);

@@ -20,13 +20,15 @@ class DeviceGroup {
 
   // The residual stream, which `root` has after `ready`, to those of the group who lack it.
   void receive(model::TaskIndex ready);
-  // The layers, two sums in each, the last one for the root alone. Returns the task after which
-  // the root has the residual stream.
-  model::TaskIndex compute(model::Range layers);
+  // The layers, two sums in each, the last one for the root and, if `to_head`, for those who hold
+  // rows of the LM head. Returns the task after which the root has the residual stream.
+  model::TaskIndex compute(model::Range layers, bool to_head = false);
+  // By device of the plan, the task after which it has that stream; -1: it did not get it.
+  [[nodiscard]] std::vector<model::TaskIndex> replicas() const;
 
  private:
   [[nodiscard]] const model::Share& share(std::size_t member) const;
-  void block(model::WeightBlock block, std::int32_t layer, bool last);
+  void block(model::WeightBlock block, std::int32_t layer, bool last, bool to_head);
   void reduce(model::WeightBlock block, std::int32_t layer);
 
   model::TaskGraph* graph_;

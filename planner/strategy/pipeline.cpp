@@ -8,6 +8,7 @@
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/group.hpp"
+#include "planner/strategy/head.hpp"
 #include "planner/strategy/row_group.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/stages.hpp"
@@ -62,11 +63,11 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   if (at != plan.master) {
     last = {send(graph, plan, at, plan.master, last)};
     // In further rounds the master computes between, so a step's finish would not be all.
-    if (!streams(plan) && !has_rounds(plan)) graph.begin_finish();
+    // Nor where others compute logits.
+    if (!streams(plan) && !has_rounds(plan) && !splits_head(plan)) graph.begin_finish();
   }
   DeviceTasks master(graph, plan.model, plan.master, &window);
-  if (last.size() > 1) master.wait(last);
-  master.finish(last.size() > 1 ? -1 : last.front());
+  finish_step(graph, plan, window, master, last);
   window.finish();
   return graph;
 }
@@ -104,6 +105,7 @@ Strategy pipeline_strategy() {
   return {.name = "pipeline",
           .summary = "whole layers on each device, one after the other (model parallelism)",
           .splits_layers = true,
+          .splits_head = true,
           .tasks = lower,
           .check = check};
 }

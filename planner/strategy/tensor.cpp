@@ -4,6 +4,7 @@
 
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/group.hpp"
+#include "planner/strategy/head.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -25,7 +26,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   DeviceTasks master(graph, plan.model, plan.master, &window);
   DeviceGroup group(graph, plan, window, plan.master, devices);
   group.receive(master.embed());
-  master.finish(group.compute({0, static_cast<std::int32_t>(plan.model.layers)}));
+  const model::TaskIndex last = group.compute({0, static_cast<std::int32_t>(plan.model.layers)},
+                                              splits_head(plan) && samples_all(batch));
+  finish_step(graph, plan, window, master, {&last, 1}, group.replicas());
   window.finish();
   return graph;
 }
@@ -41,6 +44,7 @@ Strategy tensor_strategy() {
   return {.name = "tensor",
           .summary = "heads and FFN columns split over all devices, two all-reduces a layer",
           .splits = true,
+          .splits_head = true,
           .allreduce = "star",
           .tasks = lower,
           .check = check};

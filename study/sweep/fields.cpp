@@ -35,6 +35,13 @@ std::optional<std::int32_t> count_or_auto(const Value& value, std::string_view z
   return number;
 }
 
+planner::HeadPlacement head_placement(std::string_view text) {
+  if (text == "master") return planner::HeadPlacement::master;
+  if (text == "split") return planner::HeadPlacement::split;
+  if (text == "auto") return planner::HeadPlacement::automatic;
+  throw Error("field 'plan.head': '" + std::string(text) + "', expected master, split or auto");
+}
+
 // A change of one number of every element (a device, a link), or of the one called `selector`.
 template <class Element>
 void add_change(std::vector<std::string>& named,
@@ -121,6 +128,8 @@ std::vector<Field> make_fields() {
                              model::wire_format_names());
                s.wire = *format;
              }),
+      of_run("plan.head", Unit::text, "master, split, auto: who computes logits",
+             [](Setup& s, const Value& v) { s.head = head_placement(v.text); }),
       of_run("plan.master", Unit::text, "device with prompt, embedding and head",
              [](Setup& s, const Value& v) { s.master = v.text; }),
       of_run("plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
@@ -309,7 +318,8 @@ planner::Request Library::request(const Setup& setup) {
                            .window = setup.window,
                            .release = setup.release,
                            .memory_limit = setup.memory_limit,
-                           .wire = setup.wire};
+                           .wire = setup.wire,
+                           .head = setup.head};
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);
   return request;

@@ -40,6 +40,7 @@ struct Setup {
   model::ReleaseRule release = model::ReleaseRule::early;
   std::optional<model::Bytes> memory_limit{};
   model::WireFormat wire = model::WireFormat::f32;
+  planner::HeadPlacement head = planner::HeadPlacement::master;
 };
 
 struct Value {

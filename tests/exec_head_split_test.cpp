@@ -1,0 +1,175 @@
+// The LM head split over devices, really executed: the logits of a head at the master.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_threads.hpp"
+#include "exec/runtime/device_run.hpp"
+#include "exec/weights/random.hpp"
+#include "memory_transport.hpp"
+#include "planner/search.hpp"
+#include "planner/window.hpp"
+#include "serial_executor.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using planner::HeadPlacement;
+using testing::TemporaryFolder;
+
+constexpr int kTokens = 4;
+
+struct Given {
+  const char* strategy;
+  int devices;
+  const char* partition;
+  const char* allreduce;
+};
+constexpr Given kAll[] = {{"tensor", 2, "equal", "star"},      {"tensor", 3, "1:2:5", "ring"},
+                          {"tensor", 5, "equal", "halving"},   {"tensor", 4, "equal", "tree"},
+                          {"galaxy", 3, "1:2:5", "ring,star"}, {"csps", 3, "1:2:5", "star"},
+                          {"pipeline", 3, "equal", ""}};
+
+planner::Plan planned(const model::Transformer& geometry, const Given& given, HeadPlacement head,
+                      std::int64_t prompt = 11) {
+  planner::Request request{.model = geometry,
+                           .cluster = testing::star_of(given.devices),
+                           .strategy = given.strategy,
+                           .partition = given.partition,
+                           .workload = {prompt, kTokens},
+                           .head = head};
+  if (*given.allreduce != 0) request.allreduce = given.allreduce;
+  return std::get<planner::Plan>(make_plan(request));
+}
+
+std::vector<std::int32_t> prompt_of(std::int64_t size) {
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < size; ++i) ids.push_back((17 + i * 31) % 250);
+  return ids;
+}
+
+struct Ran {
+  std::vector<std::vector<float>> logits;  // of each step
+  std::vector<double> sent;                // bytes, by device
+};
+
+// Every device on a thread.
+Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
+  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
+  Ran ran{.logits = {}, .sent = std::vector<double>(plan.devices.size())};
+  const auto errors = testing::on_each_device(
+      plan.devices.size(),
+      [&](model::DeviceIndex self) {
+        const auto d = static_cast<std::size_t>(self);
+        testing::MemoryTransport transport(network, self);
+        Shard shard = Shard::slice(weights, plan.model, plan.devices[d].share);
+        const model::Share& share = plan.devices[d].share;
+        if (shard.bytes() != weight_bytes(plan.model, share) +
+                                 planner::page_padding(plan.model, share, {}))
+          throw Error("weights are not as predicted");
+        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
+                         {std::move(shard), nullptr}, &transport);
+        Sampler greedy({});
+        const auto sample = [&](std::span<const float> values) {
+          ran.logits.emplace_back(values.begin(), values.end());
+          return greedy.sample(values);
+        };
+        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
+        for (int i = 0; i < plan.workload.steps(); ++i) {
+          const std::int32_t token =
+              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
+          tokens = {token};
+        }
+        const DeviceReport report = device.report();
+        ran.sent[d] = report.bytes_sent;
+        const model::MemoryUse& got = report.peak_memory;
+        const model::MemoryUse& said = plan.devices[d].memory;
+        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
+            got.buffers > said.buffers)
+          throw Error("memory is not as predicted");
+      },
+      &network);
+  for (const std::string& error : errors) CHECK(error == "");
+  return ran;
+}
+
+std::vector<double> predicted_bytes(const planner::Plan& plan) {
+  std::vector<double> sent(plan.devices.size());
+  planner::GenerationSteps steps(plan);
+  for (std::int32_t i = 0; i < steps.count(); ++i) {
+    for (const model::Task& task : steps.graph(i).tasks()) {
+      if (task.kind == model::TaskKind::transfer && !task.columns.empty())
+        sent[static_cast<std::size_t>(task.device)] +=
+            static_cast<double>(model::payload_bytes(task));
+    }
+  }
+  return sent;
+}
+
+TEST_CASE("exec/head: a split head's logits have the bits of one at the master") {
+  model::Transformer tied = testing::eight_heads();
+  tied.tied_embeddings = true;
+  model::Transformer capped = testing::eight_heads();
+  capped.family = model::Family::gemma2;
+  capped.activation = model::Activation::gelu_tanh;
+  capped.tied_embeddings = true;
+  capped.embedding_scale = std::sqrt(static_cast<double>(capped.hidden));
+  capped.score_cap = 50.0;
+  capped.logit_cap = 3.0;
+  model::Transformer divided = testing::eight_heads();
+  divided.family = model::Family::granite;
+  divided.logit_divisor = 16.0;
+  const std::pair<const char*, model::Transformer> models[] = {{"untied", testing::eight_heads()},
+                                                               {"tied", tied},
+                                                               {"capped", capped},
+                                                               {"divided", divided}};
+  for (const auto& [name, geometry] : models) {
+    const TemporaryFolder folder;
+    write_random_weights(geometry, 17, model::DType::f32, folder.path());
+    for (const Given& given : kAll) {
+      CAPTURE(name);
+      CAPTURE(given.strategy);
+      CAPTURE(given.allreduce);
+      const planner::Plan plan = planned(geometry, given, HeadPlacement::split);
+      const Ran ran = executed(plan, folder.path());
+      CHECK(ran.logits.size() == kTokens);
+      CHECK(ran.sent == predicted_bytes(plan));
+      std::vector<std::vector<float>> serial;
+      testing::SerialExecutor(plan, folder.path())
+          .generate(prompt_of(plan.workload.prompt_tokens), kTokens, serial);
+      CHECK(ran.logits == serial);
+      const planner::Plan whole = planned(geometry, given, HeadPlacement::master);
+      std::vector<std::vector<float>> at_master;
+      testing::SerialExecutor(whole, folder.path())
+          .generate(prompt_of(plan.workload.prompt_tokens), kTokens, at_master);
+      CHECK(ran.logits == at_master);
+    }
+  }
+}
+
+TEST_CASE("exec/head: rows of the head in any format have the same bits") {
+  for (const model::WeightFormat format :
+       {model::WeightFormat::bf16, model::WeightFormat::q8_0, model::WeightFormat::q4_0,
+        model::WeightFormat::q6_k}) {
+    for (const bool tied : {false, true}) {
+      CAPTURE(to_string(format));
+      CAPTURE(tied);
+      model::Transformer geometry = testing::in_blocks(testing::small_llama(), format);
+      geometry.tied_embeddings = tied;
+      const TemporaryFolder folder;
+      write_random_weights(geometry, 5, model::DType::f32, folder.path());
+      const Given given{"tensor", 3, "1:2:2", "star"};
+      const Ran split = executed(planned(geometry, given, HeadPlacement::split, 3), folder.path());
+      const Ran whole = executed(planned(geometry, given, HeadPlacement::master, 3), folder.path());
+      CHECK(split.logits == whole.logits);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec
