@@ -27,7 +27,8 @@ bool head_is_embedding(const Transformer& t, const Share& share) {
   return share.head && share.embedding && t.tied_embeddings && t.head_rows() > 0;
 }
 
-//   sum over L of (attention(H) + ffn(C)) + embedding + final norm + rows of the head, each in bytes
+//   sum over L of (attention(H) + ffn(C)) + embedding + final norm + rows of the head, each in
+//   bytes
 // where rows of a tied matrix are held once, also by a device that has the head only.
 double weight_bytes(const Transformer& t, const Share& share) {
   std::int64_t bytes = 0;

@@ -28,7 +28,7 @@ struct Share {
   bool head = false;       // holds the final norm and rows of the LM head
   // Those rows, of the vocabulary, where others hold the rest; empty: all, if `head`.
   Range vocabulary{};
-  Part part{};             // of heads and columns, where others hold them, too; empty: all
+  Part part{};  // of heads and columns, where others hold them, too; empty: all
   [[nodiscard]] Range computed_heads() const { return part.heads.empty() ? heads : part.heads; }
   [[nodiscard]] Range computed_columns() const {
     return part.columns.empty() ? columns : part.columns;
@@ -38,8 +38,8 @@ struct Share {
 
 // The rows of the LM head that a device with `share` holds; empty of an encoder.
 [[nodiscard]] Range head_rows(const Transformer& transformer, const Share& share);
-// Whether the LM head of a device with `share` is rows of the embedding matrix that it holds besides
-// as embedding.
+// Whether the LM head of a device with `share` is rows of the embedding matrix that it holds
+// besides as embedding.
 [[nodiscard]] bool head_is_embedding(const Transformer& transformer, const Share& share);
 
 struct MemoryUse {  // bytes

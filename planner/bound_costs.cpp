@@ -213,7 +213,8 @@ std::int64_t MostRoom::units(DeviceIndex device, bool master, std::int64_t heads
                              std::int64_t unit) {
   if (!limited_) return plan_.model.intermediate / unit;
   const std::int64_t columns =
-      budget(device, master && !splits_head_).max_columns(static_cast<std::size_t>(device), whole_range(heads));
+      budget(device, master && !splits_head_)
+          .max_columns(static_cast<std::size_t>(device), whole_range(heads));
   return columns < 0 ? columns : columns / unit;
 }
 

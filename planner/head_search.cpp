@@ -48,8 +48,7 @@ std::vector<double> head_speeds(const Plan& plan) {
 }
 
 std::vector<double> weights_of(const Plan& plan) {
-  const bool given = plan.partition == "equal" ||
-                     plan.partition.find(':') != std::string::npos;
+  const bool given = plan.partition == "equal" || plan.partition.find(':') != std::string::npos;
   return given ? given_proportions(plan) : head_speeds(plan);
 }
 
@@ -61,8 +60,7 @@ Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t 
   std::int32_t next = 0;
   for (std::size_t d = 0; d < units.size(); ++d) {
     DevicePlan& device = plan.devices[d];
-    const std::int32_t end =
-        d == last ? vocab : next + static_cast<std::int32_t>(units[d] * unit);
+    const std::int32_t end = d == last ? vocab : next + static_cast<std::int32_t>(units[d] * unit);
     device.share.vocabulary = units[d] > 0 ? Range{next, end} : Range{};
     device.share.head = units[d] > 0;
     device.window = normalized(plan.model, device.share, device.window);
@@ -84,16 +82,15 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
   for (std::size_t d = 0; d < units.size(); ++d) {
     const model::Share& share = plan.devices[d].share;
     // What streams, or is the embedding's, takes no memory.
-    const bool free = plan.devices[d].window.streams() ||
-                      (share.embedding && plan.model.tied_embeddings);
+    const bool free =
+        plan.devices[d].window.streams() || (share.embedding && plan.model.tied_embeddings);
     const double bytes = static_cast<double>(
         unit * (plan.model.head_row_bytes() +
                 (share.embedding ? 0 : 4 * extents_of(plan.reserved()).sequences)));
     const double room = std::floor(-lacks(plan, d) / bytes);
     caps.push_back(free ? std::numeric_limits<std::int32_t>::max()
-                        : std::max<std::int64_t>(
-                              0, units[d] + static_cast<std::int64_t>(std::clamp(
-                                                room, -1e9, 1e9))));
+                        : std::max<std::int64_t>(0, units[d] + static_cast<std::int64_t>(
+                                                                   std::clamp(room, -1e9, 1e9))));
   }
   return caps;
 }
@@ -141,8 +138,7 @@ std::string head_obstacle(const Request& request) {
   const Strategy& strategy = find_strategy(request.strategy);
   if (!strategy.splits_head)
     return "strategy '" + strategy.name + "' keeps the LM head at the master";
-  if (request.model.head_rows() == 0)
-    return request.model.name + " is an encoder, which has none";
+  if (request.model.head_rows() == 0) return request.model.name + " is an encoder, which has none";
   if (request.cluster.size() == 1) return "there is one device alone";
   if (request.model.vocab < request.cluster.size())
     return "a vocabulary of " + std::to_string(request.model.vocab) + " for " +
@@ -155,9 +151,10 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
   const HeadPlacement wanted = std::exchange(request.head, HeadPlacement::master);
   const std::string no = head_obstacle(request);
   if (!no.empty() && wanted == HeadPlacement::split) {
-    throw Error("LM head split: " + no +
-                ", expected a decoder on several devices, one step at a time, with strategy tensor, "
-                "galaxy, csps or pipeline; plan with '--head master'");
+    throw Error(
+        "LM head split: " + no +
+        ", expected a decoder on several devices, one step at a time, with strategy tensor, "
+        "galaxy, csps or pipeline; plan with '--head master'");
   }
   auto answer = make_plan(request);
   if (wanted == HeadPlacement::master || !no.empty() || std::holds_alternative<Infeasible>(answer))

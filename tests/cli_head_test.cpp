@@ -42,11 +42,11 @@ TEST_CASE("cli/head: split, a text stays, and prediction and run send the same b
       for (const Json& device : plan["devices"])
         CHECK(device.contains("vocabulary") == (std::string(head) == "split"));
       bench.must({"simulate", "plan.json", "--out", "sim.json", "--quiet"});
-      bench.must({"simulate", "plan.json", "--out", "formula.json", "--evaluator", "analytic",
-                  "--quiet"});
-      const std::string text = bench.good({"run", "plan.json", "--weights", "tandem-tiny",
-                                           "--emulate", "--pace", "nominal", "--prompt", "Once upon",
-                                           "--out", "run.json", "--quiet"});
+      bench.must(
+          {"simulate", "plan.json", "--out", "formula.json", "--evaluator", "analytic", "--quiet"});
+      const std::string text =
+          bench.good({"run", "plan.json", "--weights", "tandem-tiny", "--emulate", "--pace",
+                      "nominal", "--prompt", "Once upon", "--out", "run.json", "--quiet"});
       if (expected.empty()) expected = text;
       CHECK(text == expected);
       const Json run = Json::parse(bench.read("run.json"));
@@ -83,8 +83,7 @@ TEST_CASE("cli/head: several sequences, samples of a temperature, a scored text 
 TEST_CASE("cli/head: what cannot be split is refused, and what is split says so") {
   const Kitchen bench;
   tandem::test::check_refused(bench, plan_words("sp", {"--head", "split"}), 1, "--head master");
-  tandem::test::check_refused(bench, plan_words("tensor", {"--head", "all"}), 1,
-                              "master, split");
+  tandem::test::check_refused(bench, plan_words("tensor", {"--head", "all"}), 1, "master, split");
   Words words = plan_words("tensor", {"--head", "split"});
   words.erase(words.end() - 3);  // --quiet
   const std::string table = bench.good(words);

@@ -69,8 +69,8 @@ Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
         testing::MemoryTransport transport(network, self);
         Shard shard = Shard::slice(weights, plan.model, plan.devices[d].share);
         const model::Share& share = plan.devices[d].share;
-        if (shard.bytes() != weight_bytes(plan.model, share) +
-                                 planner::page_padding(plan.model, share, {}))
+        if (shard.bytes() !=
+            weight_bytes(plan.model, share) + planner::page_padding(plan.model, share, {}))
           throw Error("weights are not as predicted");
         DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
                          {std::move(shard), nullptr}, &transport);
@@ -124,10 +124,8 @@ TEST_CASE("exec/head: a split head's logits have the bits of one at the master")
   model::Transformer divided = testing::eight_heads();
   divided.family = model::Family::granite;
   divided.logit_divisor = 16.0;
-  const std::pair<const char*, model::Transformer> models[] = {{"untied", testing::eight_heads()},
-                                                               {"tied", tied},
-                                                               {"capped", capped},
-                                                               {"divided", divided}};
+  const std::pair<const char*, model::Transformer> models[] = {
+      {"untied", testing::eight_heads()}, {"tied", tied}, {"capped", capped}, {"divided", divided}};
   for (const auto& [name, geometry] : models) {
     const TemporaryFolder folder;
     write_random_weights(geometry, 17, model::DType::f32, folder.path());
@@ -153,9 +151,8 @@ TEST_CASE("exec/head: a split head's logits have the bits of one at the master")
 }
 
 TEST_CASE("exec/head: rows of the head in any format have the same bits") {
-  for (const model::WeightFormat format :
-       {model::WeightFormat::bf16, model::WeightFormat::q8_0, model::WeightFormat::q4_0,
-        model::WeightFormat::q6_k}) {
+  for (const model::WeightFormat format : {model::WeightFormat::bf16, model::WeightFormat::q8_0,
+                                           model::WeightFormat::q4_0, model::WeightFormat::q6_k}) {
     for (const bool tied : {false, true}) {
       CAPTURE(to_string(format));
       CAPTURE(tied);

@@ -73,12 +73,11 @@ TEST_CASE("planner/head: rows follow one another, in units where there are many"
         std::vector<Range>{{0, 1024}, {1024, 2048}, {2048, 3072}, {3072, 4096}});
   // What is left of whole units is the last device's.
   CHECK(ranges_of(planned("tensor", HeadPlacement::split, 4099)).back() == Range{3072, 4099});
-  planner::Request by_speed = request_of(
-      "tensor", 4096, {{.flops_per_s = 1e9}, {.flops_per_s = 2e9}, {.flops_per_s = 5e9}},
-      HeadPlacement::split);
+  planner::Request by_speed =
+      request_of("tensor", 4096, {{.flops_per_s = 1e9}, {.flops_per_s = 2e9}, {.flops_per_s = 5e9}},
+                 HeadPlacement::split);
   by_speed.partition = "galaxy";
-  CHECK(ranges_of(planned(by_speed)) ==
-        std::vector<Range>{{0, 512}, {512, 1536}, {1536, 4096}});
+  CHECK(ranges_of(planned(by_speed)) == std::vector<Range>{{0, 512}, {512, 1536}, {1536, 4096}});
   by_speed.partition = "1:1:2";
   CHECK(ranges_of(planned(by_speed)).back() == Range{2048, 4096});
 }
@@ -117,7 +116,8 @@ TEST_CASE("planner/head: at the master nothing changes, and a plan's file is the
 
 TEST_CASE("planner/head: a token's messages are the stream for all, and logits to the master") {
   const model::Batch token = planner::decode_batch(9);
-  const auto hidden = static_cast<double>(4 * planned("tensor", HeadPlacement::master).model.hidden);
+  const auto hidden =
+      static_cast<double>(4 * planned("tensor", HeadPlacement::master).model.hidden);
   // Of 11 rows of the vocabulary the master has 3.
   const double logits = 4.0 * 8.0;
   for (const char* const strategy : {"tensor", "galaxy", "csps", "pipeline"}) {
@@ -196,13 +196,14 @@ TEST_CASE("planner/head: auto splits where that is faster") {
   CHECK_THROWS_WITH_AS(
       (void)planner::make_plan(request_of("tensor", 4096, {{}}, HeadPlacement::split)),
       doctest::Contains("one device alone"), Error);
-  CHECK_THROWS_WITH_AS(
-      (void)planner::make_plan(
-          request_of("tensor", 3, std::vector<DeviceSpec>(4), HeadPlacement::split)),
-      doctest::Contains("a vocabulary of 3 for 4 devices"), Error);
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request_of("tensor", 3, std::vector<DeviceSpec>(4),
+                                                           HeadPlacement::split)),
+                       doctest::Contains("a vocabulary of 3 for 4 devices"), Error);
 }
 
-TEST_CASE("planner/head: a split token takes less where logits are most of it, never less than the bound") {
+TEST_CASE(
+    "planner/head: a split token takes less where logits are most of it, never less than the "
+    "bound") {
   const std::vector<DeviceSpec> slow(4, {.flops_per_s = 1e6});
   const Plan whole = planned(request_of("tensor", 4096, slow, HeadPlacement::master));
   const Plan split = planned(request_of("tensor", 4096, slow, HeadPlacement::split));
@@ -220,8 +221,7 @@ TEST_CASE("planner/head: a split token takes less where logits are most of it, n
 TEST_CASE("planner/head: a file whose ranges do not part the vocabulary is refused") {
   using Json = nlohmann::ordered_json;
   const Json good = Json::parse(planner::to_json(planned("tensor", HeadPlacement::split)));
-  const auto refused = [](Json file, const std::function<void(Json&)>& change,
-                          const char* reason) {
+  const auto refused = [](Json file, const std::function<void(Json&)>& change, const char* reason) {
     change(file["devices"]);
     CAPTURE(reason);
     CHECK_THROWS_WITH_AS((void)planner::parse_plan_json(file.dump(), "plan.json"),
@@ -235,10 +235,14 @@ TEST_CASE("planner/head: a file whose ranges do not part the vocabulary is refus
   refused(good, set(3, 9, 10), "end at 10");
   refused(good, set(3, 9, 12), "expected a range within [0, 11)");
   refused(good, set(1, 3, 3), "or no such key");
-  refused(good, [](Json& devices) { devices[1].erase("vocabulary"); }, "master alone");
-  refused(good, [](Json& devices) { devices[0].erase("vocabulary"); }, "the whole LM head");
-  refused(good, [](Json& devices) { devices[1]["head"] = false; }, "'head'");
-  refused(good, [](Json& devices) { devices[0]["head"] = false; }, "'head'");
+  refused(
+      good, [](Json& devices) { devices[1].erase("vocabulary"); }, "master alone");
+  refused(
+      good, [](Json& devices) { devices[0].erase("vocabulary"); }, "the whole LM head");
+  refused(
+      good, [](Json& devices) { devices[1]["head"] = false; }, "'head'");
+  refused(
+      good, [](Json& devices) { devices[0]["head"] = false; }, "'head'");
   refused(Json::parse(planner::to_json(planned("tensor", HeadPlacement::master))), set(0, 0, 11),
           "no other device holds the rest");
   Json other = Json::parse(planner::to_json(planned("pipeline", HeadPlacement::split)));

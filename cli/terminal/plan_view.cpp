@@ -79,9 +79,9 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
         << "; lengths are those of a typical request\n\n";
   }
   const bool splits_head = planner::splits_head(plan);
-  std::vector<std::string> columns{"device",  "layers",   "heads",       "FFN columns", "window",
-                                   "weights", "kv cache", "activations", "buffers",     "program",
-                                   "total",   "budget"};
+  std::vector<std::string> columns{"device",  "layers",  "heads",    "FFN columns",
+                                   "window",  "weights", "kv cache", "activations",
+                                   "buffers", "program", "total",    "budget"};
   if (splits_head) columns.insert(columns.begin() + 4, "LM head");
   model::Table table(columns);
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {

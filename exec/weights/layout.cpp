@@ -204,8 +204,8 @@ void add_embedding(Builder& builder, const model::Transformer& m, const model::S
     builder.whole(WeightName::token_types, m.token_types, m.hidden);
     builder.align();
   }
-  const Range rows = share.embedding ? Range{0, static_cast<std::int32_t>(m.vocab)}
-                                     : model::head_rows(m, share);
+  const Range rows =
+      share.embedding ? Range{0, static_cast<std::int32_t>(m.vocab)} : model::head_rows(m, share);
   builder.rows_of(WeightName::embedding, m.vocab, rows);
   builder.end();
 }

@@ -13,10 +13,10 @@ namespace tandem::planner {
 // Throws Error if that takes no time.
 [[nodiscard]] std::vector<double> capacities(const Plan& plan);
 
-// `shares`, which sum to `total`, with what exceeds `caps` given to those with room, in proportion to
-// their capacity, and so on with what those cannot hold: the recursion of Galaxy's
-// MemoryAwareBalancing. Shares beyond their cap are cut to it and leave the game. If nobody has room,
-// what is left stays where it is.
+// `shares`, which sum to `total`, with what exceeds `caps` given to those with room, in proportion
+// to their capacity, and so on with what those cannot hold: the recursion of Galaxy's
+// MemoryAwareBalancing. Shares beyond their cap are cut to it and leave the game. If nobody has
+// room, what is left stays where it is.
 [[nodiscard]] std::vector<std::int64_t> shares_within(std::span<const std::int64_t> shares,
                                                       std::span<const std::int64_t> caps,
                                                       std::span<const double> capacities,

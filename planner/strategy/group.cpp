@@ -62,8 +62,8 @@ void DeviceGroup::block(WeightBlock block, std::int32_t layer, bool last, bool t
     Participant& p = participants_[m];
     const Range part = attention ? share(m).computed_heads() : share(m).computed_columns();
     p.contributes = !part.empty();
-    p.receives = !last || (attention && !share(m).computed_columns().empty()) ||
-                 (to_head && share(m).head);
+    p.receives =
+        !last || (attention && !share(m).computed_columns().empty()) || (to_head && share(m).head);
     if (p.contributes) {
       p.ready = attention ? tasks_[m].attention(layer, part, ready_[m])
                           : tasks_[m].ffn(layer, part, ready_[m]);

@@ -110,8 +110,9 @@ bool splits_head(const Plan& plan) {
 }
 
 bool samples_all(const model::Batch& batch) {
-  return std::ranges::all_of(
-      batch.segments, [](const model::Segment& segment) { return segment.sampled == segment.rows; });
+  return std::ranges::all_of(batch.segments, [](const model::Segment& segment) {
+    return segment.sampled == segment.rows;
+  });
 }
 
 TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,

@@ -19,9 +19,10 @@ namespace tandem::planner {
 // last task. As DeviceTasks::finish, if the master has the whole head. Else each device with rows
 // of it computes, for the rows of the batch that are sampled from, the final norm and its logits,
 // and the master samples from them all:
-//   hidden of those rows  master to device, with what lies between them, in the graph's wire format;
-//                         not to devices that have it already: `replicas`, by device the task after which, or -1; empty:
-//                         nobody has
+//   hidden of those rows  master to device, with what lies between them, in the graph's wire
+//   format;
+//                         not to devices that have it already: `replicas`, by device the task after
+//                         which, or -1; empty: nobody has
 //   logits of those rows  device to master, always f32: what is rounded there changes tokens
 // A device whose head streams passes over its tiles once for all rows.
 model::TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
