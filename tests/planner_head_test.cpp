@@ -207,7 +207,7 @@ TEST_CASE(
   const std::vector<DeviceSpec> slow(4, {.flops_per_s = 1e6});
   const Plan whole = planned(request_of("tensor", 4096, slow, HeadPlacement::master));
   const Plan split = planned(request_of("tensor", 4096, slow, HeadPlacement::split));
-  CHECK(planner::predicted_request_time(split) < 0.5 * planner::predicted_request_time(whole));
+  CHECK(planner::predicted_request_time(split) < 0.6 * planner::predicted_request_time(whole));
   for (const char* const strategy : {"tensor", "galaxy", "pipeline"}) {
     CAPTURE(strategy);
     const Plan plan = planned(request_of(strategy, 4096, slow, HeadPlacement::split));
