@@ -37,7 +37,7 @@ TEST_CASE("cli/head: split, a text stays, and prediction and run send the same b
     for (const char* const head : {"master", "split"}) {
       CAPTURE(strategy);
       CAPTURE(head);
-      bench.must(plan_words(strategy, {"--head", head, "--prompt-tokens", "4"}));
+      bench.must(plan_words(strategy, {"--head", head, "--prompt-tokens", "5"}));
       const Json plan = Json::parse(bench.read("plan.json"));
       for (const Json& device : plan["devices"])
         CHECK(device.contains("vocabulary") == (std::string(head) == "split"));

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/strategy/head.hpp"
+
 namespace tandem::planner {
 
 using model::BufferKind;
@@ -90,7 +92,7 @@ void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DevicePlan& device = plan.devices[d];
     for (const model::BufferDeclaration& buffer :
-         model::share_buffers(plan.model, device.share, device.window.streams()))
+         model::share_buffers(plan.model, device.share, device.share.head && heads_at_once(plan)))
       graph.declare(static_cast<model::DeviceIndex>(d), buffer);
   }
 }

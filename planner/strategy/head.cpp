@@ -11,20 +11,21 @@ using model::Range;
 using model::Task;
 using model::TaskIndex;
 
-// One run of each row.
-std::vector<Range> apart(std::span<const Range> runs) {
-  std::vector<Range> rows;
-  for (const Range run : runs) {
-    for (std::int32_t row = run.begin; row < run.end; ++row) rows.push_back({row, row + 1});
+// The sampled rows of each segment, those without any left out.
+std::vector<Range> by_segment(const model::Batch& batch) {
+  std::vector<Range> ranges;
+  std::int32_t end = 0;
+  for (const model::Segment& segment : batch.segments) {
+    end += segment.rows;
+    if (segment.sampled > 0) ranges.push_back({end - segment.sampled, end});
   }
-  return rows;
+  return ranges;
 }
 
 // A device beside the master with rows of the head.
 struct Helper {
   DeviceIndex device;
   Range vocabulary;
-  bool streams;
   DeviceTasks tasks;
   TaskIndex last = -1;  // of its tasks here
 };
@@ -32,21 +33,30 @@ struct Helper {
 class SplitHead {
  public:
   SplitHead(model::TaskGraph& graph, const Plan& plan, WindowTasks& window)
-      : graph_(&graph), plan_(&plan), runs_(sampled_runs(graph.batch())) {
+      : graph_(&graph),
+        plan_(&plan),
+        at_once_(heads_at_once(plan)),
+        runs_(sampled_runs(graph.batch())) {
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
       const auto device = static_cast<DeviceIndex>(d);
       const model::Share& share = plan.devices[d].share;
       if (device == plan.master || !share.head) continue;
       helpers_.push_back({.device = device,
                           .vocabulary = model::head_rows(plan.model, share),
-                          .streams = window.fetches(device),
                           .tasks = DeviceTasks(graph, plan.model, device, &window)});
     }
   }
 
-  [[nodiscard]] const std::vector<Range>& runs() const { return runs_; }
+  // The runs that all devices compute before the master samples any.
+  [[nodiscard]] std::vector<std::span<const Range>> passes() const {
+    const std::span<const Range> all = runs_;
+    std::vector<std::span<const Range>> some;
+    if (at_once_ && !all.empty()) some.push_back(all);
+    for (std::size_t i = 0; i < all.size() && !at_once_; ++i) some.push_back(all.subspan(i, 1));
+    return some;
+  }
 
-  // The residual stream to those who lack it. A device that streams makes all its logits now.
+  // The residual stream to those who lack it.
   void begin(std::span<const TaskIndex> after, const std::vector<TaskIndex>& replicas) {
     if (runs_.empty()) return;
     for (Helper& helper : helpers_) {
@@ -59,24 +69,18 @@ class SplitHead {
       }
       helper.tasks.wait(there);
     }
-    for (Helper& helper : helpers_) {
-      if (helper.streams) helper.last = helper.tasks.logits(runs_, -1);
-    }
   }
 
   // The logits of `runs`, on their way to the master; returns what it has them with.
   [[nodiscard]] std::vector<TaskIndex> send(std::span<const Range> runs) {
     std::vector<TaskIndex> arrivals;
+    // With many rows at once, a message for each segment's: so many sequences need room for so many
+    // messages, however their rows lie, and a text for one.
+    const std::vector<Range> messages =
+        at_once_ ? by_segment(graph_->batch()) : std::vector<Range>(runs.begin(), runs.end());
     for (Helper& helper : helpers_) {
-      if (helper.streams) {
-        // All wait at once: a message for each row, so that room for rows is room for any runs.
-        for (const Range row : apart(runs)) arrivals.push_back(send_logits(helper, row));
-        continue;
-      }
-      for (const Range run : runs) {
-        helper.last = helper.tasks.logits({&run, 1}, helper.last);
-        arrivals.push_back(send_logits(helper, run));
-      }
+      helper.last = helper.tasks.logits(runs, helper.last);
+      for (const Range rows : messages) arrivals.push_back(send_logits(helper, rows));
     }
     return arrivals;
   }
@@ -96,6 +100,7 @@ class SplitHead {
 
   model::TaskGraph* graph_;
   const Plan* plan_;
+  bool at_once_;
   std::vector<Range> runs_;
   std::vector<Helper> helpers_;
 };
@@ -107,6 +112,12 @@ bool splits_head(const Plan& plan) {
     if (static_cast<DeviceIndex>(d) != plan.master && plan.devices[d].share.head) return true;
   }
   return false;
+}
+
+bool heads_at_once(const Plan& plan) {
+  return std::ranges::any_of(plan.devices, [](const DevicePlan& device) {
+    return device.share.head && device.window.streams();
+  });
 }
 
 bool samples_all(const model::Batch& batch) {
@@ -127,7 +138,7 @@ TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& wi
   others.begin(after, replicas);
   master.wait(after);
   TaskIndex last = -1;
-  for (const std::span<const Range> runs : master.passes(others.runs())) {
+  for (const std::span<const Range> runs : others.passes()) {
     const std::vector<TaskIndex> arrivals = others.send(runs);
     last = master.logits(runs, last);
     master.wait(arrivals);

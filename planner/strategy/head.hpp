@@ -12,6 +12,10 @@ namespace tandem::planner {
 // Whether some device beside the master holds rows of the LM head.
 [[nodiscard]] bool splits_head(const Plan& plan);
 
+// Whether devices with rows of the LM head keep logits of all sampled rows at once: a streamed head
+// passes by once.
+[[nodiscard]] bool heads_at_once(const Plan& plan);
+
 // Whether every row of the batch is sampled from: then a sum that all devices get serves the head.
 [[nodiscard]] bool samples_all(const model::Batch& batch);
 
@@ -24,7 +28,8 @@ namespace tandem::planner {
 //                         not to devices that have it already: `replicas`, by device the task after
 //                         which, or -1; empty: nobody has
 //   logits of those rows  device to master, always f32: what is rounded there changes tokens
-// A device whose head streams passes over its tiles once for all rows.
+// Where some head streams, its tiles pass by once, for all rows, and everybody computes all rows
+// before the master samples; else they go on from run to run (sampled_runs).
 model::TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,
                              DeviceTasks& master, std::span<const model::TaskIndex> after,
                              const std::vector<model::TaskIndex>& replicas = {});
