@@ -118,6 +118,11 @@ std::variant<Plan, Infeasible> split_head(const Plan& plan) {
   if (!fits()) {
     units = shares_within(units, caps_of(made, units, unit), weights, total);
     give_master();
+    if (units[master] == total) {
+      return Infeasible{
+          "no device beside the master has room for rows of the LM head\nremedy: '--head master', "
+          "or more memory"};
+    }
     made = with_units(plan, units, unit);
   }
   for (std::size_t d = 0; d < units.size(); ++d) {

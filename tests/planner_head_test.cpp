@@ -101,6 +101,19 @@ TEST_CASE("planner/head: rows go where memory has room") {
   for (std::size_t d = 0; d < 3; ++d) CHECK(bytes_of(plan, d) <= devices[d].memory_bytes);
 }
 
+TEST_CASE("planner/head: where only the master has room, split is infeasible and auto is not") {
+  std::vector<DeviceSpec> devices(2, {.disk_bytes_per_s = 0.0});
+  planner::Request request = request_of("tensor", 4096, devices, HeadPlacement::master);
+  devices[1].memory_bytes = planned(request).devices[1].memory.total();
+  request = request_of("tensor", 4096, devices, HeadPlacement::split);
+  const auto answer = planner::make_plan(request);
+  REQUIRE(std::holds_alternative<planner::Infeasible>(answer));
+  CHECK(std::get<planner::Infeasible>(answer).reason.find("beside the master") !=
+        std::string::npos);
+  request.head = HeadPlacement::automatic;
+  CHECK(!planner::splits_head(planned(request)));
+}
+
 TEST_CASE("planner/head: at the master nothing changes, and a plan's file is the same bytes") {
   for (const char* const strategy : {"tensor", "galaxy", "csps", "pipeline"}) {
     CAPTURE(strategy);
