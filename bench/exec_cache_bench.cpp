@@ -47,7 +47,7 @@ struct Heads {
       : count((heads + kSequences - 1) / kSequences * kSequences),
         length(positions),
         head_dim(d),
-        memory(static_cast<std::size_t>(count * exec::block_floats(positions, d)) * sizeof(float)),
+        memory(static_cast<std::size_t>(count * exec::block_numbers(positions, d)) * sizeof(float)),
         alone(static_cast<std::size_t>(positions / block)),
         interleaved(kSequences) {
     float value = 0.1F;
@@ -60,8 +60,9 @@ struct Heads {
     }
   }
 
-  [[nodiscard]] float* at(std::int64_t head) {
-    return memory.floats().data() + head * exec::block_floats(length, head_dim);
+  [[nodiscard]] std::byte* at(std::int64_t head) {
+    return reinterpret_cast<std::byte*>(memory.floats().data() +
+                                        head * exec::block_numbers(length, head_dim));
   }
 };
 

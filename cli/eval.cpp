@@ -11,6 +11,7 @@
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
+#include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -48,6 +49,7 @@ Syntax syntax() {
                  "without a plan: weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
                  "q6_k, or a "
                  "mix, q4_k_m or q5_k_m [f32; as a GGUF file has it]"},
+                kOwnCacheTypeFlag,
                 {"plan", "FILE", "the plan whose execution is scored"},
                 {"hosts", "FILE", "where its devices listen: lines 'device-name host:port'"},
                 {"emulate", "", "start its devices as processes on this machine, not paced"},
@@ -95,9 +97,10 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
   if (!path) {
     model::Transformer transformer = load_model(weights.string());
     if (const auto formats = dtype_of(options, transformer)) transformer.formats = *formats;
+    transformer.cache = cache_type_of(options);
     return unlimited_plan(transformer);
   }
-  options.refuse({"dtype"}, "with '--plan', which says it");
+  options.refuse({"dtype", "cache-type"}, "with '--plan', which says it");
   planner::Plan plan = planner::parse_plan_json(read_file(*path), *path);
   const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);

@@ -74,7 +74,8 @@ double step_flops(const Transformer& transformer, std::int32_t past, std::int32_
          flops(TaskKind::lm_head, whole(transformer.vocab), last);
 }
 
-double kv_bytes_per_token(const Transformer& transformer) {
+double kv_bytes_per_token(Transformer transformer, model::CacheFormat type) {
+  transformer.cache = type;
   return static_cast<double>(model::cache_block_bytes(transformer, everything(transformer))) /
          model::kCacheBlock;
 }
@@ -184,7 +185,8 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
   const bool as_json = options.has("json");
   options.settle();
-  const double kv = kv_bytes_per_token(t);
+  const double kv = kv_bytes_per_token(t, model::CacheFormat::f32);
+  const double half_kv = kv_bytes_per_token(t, model::CacheFormat::f16);
   const double prompt_flops = step_flops(t, 0, prompt);
   const bool generates = t.architecture().generates();
   const double decode_flops = generates ? step_flops(t, prompt, 1) : 0.0;
@@ -202,6 +204,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       json["memory_bytes"][std::string(format)] = bytes ? Json(*bytes) : Json(nullptr);
     }
     json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
+    json["kv_bytes_per_token_f16"] = generates ? Json(half_kv) : Json(nullptr);
     json["prompt_tokens"] = prompt;
     json["prompt_flops_per_token"] = prompt_flops / prompt;
     json["decode_flops_per_token"] = generates ? Json(decode_flops) : Json(nullptr);
@@ -231,7 +234,8 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
   }
   out << '\n';
   if (generates) {
-    out << "key/value cache  " << to_text(model::Bytes{kv}) << " a token (F32)\n"
+    out << "key/value cache  " << to_text(model::Bytes{kv}) << " a token (F32), "
+        << to_text(model::Bytes{half_kv}) << " (F16)\n"
         << "prompt           " << model::fixed(prompt_flops / prompt * 1e-9, 3)
         << " Gflop a token (mean of " << prompt << " tokens)\n"
         << "new token        " << model::fixed(decode_flops * 1e-9, 3) << " Gflop after " << prompt

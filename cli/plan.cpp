@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/files/scenarios.hpp"
+#include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -167,6 +168,7 @@ Syntax syntax() {
           {"head", "WHO",
            "who computes logits: master, split (every device some: the others then see what tokens "
            "are chosen from), auto (by --objective) [master]"},
+          kCacheTypeFlag,
           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
@@ -415,6 +417,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 ", of which new tokens exchange nothing; expected one collective");
   check_files(options, platform, model_name, show);
   model::Transformer transformer = load_model(model_name);
+  transformer.cache = cache_type_of(options);
   const std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
   if (!any) {

@@ -106,6 +106,14 @@ std::vector<model::WeightFormat> measured_formats(const Options& options,
   return formats;
 }
 
+// Of `--cache-type`, besides f32.
+bool measures_half_cache(const Options& options) {
+  const auto name = options.text("cache-type");
+  if (name && *name != to_string(model::CacheFormat::f16))
+    throw Usage("flag '--cache-type': '" + *name + "', expected f16; f32 is measured in any case");
+  return name.has_value();
+}
+
 void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
   out << profile.source << "\nidle process " << to_text(model::Bytes{profile.program_bytes})
       << ", disk "
@@ -128,6 +136,8 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
     add(k, profile.rate[k], "");
     for (const model::FormatRates& rates : profile.formats)
       add(k, rates.rate[k], std::string(to_string(rates.format)));
+    if (static_cast<model::TaskKind>(k) == model::TaskKind::attend && profile.half_attend)
+      add(k, *profile.half_attend, "f16 cache");
   }
   table.print(out);
 }
@@ -146,6 +156,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
                  {"dtype", "TYPE",
                   "measure weights in this format, too: f16, bf16, q8_0, q4_k and so on, or all",
                   true},
+                 {"cache-type", "TYPE", "measure attention over a cache in this type, too: f16"},
                  {"threads", "N", "threads of a task [1]"},
                  {"seconds", "S", "about how long it may take; less time, shorter prompts [20]"},
                  {"disk", "BYTES", "write, read and remove a file this large: none [256MiB]"},
@@ -168,6 +179,7 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   files.check();
   const model::Transformer transformer = load_model(model_name);
   measure.formats = measured_formats(options, transformer);
+  measure.half_cache = measures_half_cache(options);
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
   options.settle();
 

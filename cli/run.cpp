@@ -15,6 +15,7 @@
 #include "cli/files/npy.hpp"
 #include "cli/files/scenarios.hpp"
 #include "cli/flags/cache.hpp"
+#include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
@@ -82,6 +83,7 @@ Syntax syntax() {
            "without a plan: keep weights in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, "
            "q6_k, or "
            "a mix, q4_k_m or q5_k_m [as stored]"},
+          kOwnCacheTypeFlag,
           {"memory-limit", "BYTES",
            "without a plan: use no more, as 2GiB [nine tenths of what is available]"},
           {"cache", "DIR", "where sliced weights are kept [~/.cache/tandem]"},
@@ -111,8 +113,9 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
   if (mode.emulate && mode.hosts)
     throw Usage("flags '--hosts' and '--emulate' contradict each other; give one");
   if (plan != nullptr)
-    options.refuse({"memory-limit", "dtype"},
-                   "with a plan, which says what each device may use, and weights' formats");
+    options.refuse({"memory-limit", "dtype", "cache-type"},
+                   "with a plan, which says what each device may use, and weights' formats and the "
+                   "cache's");
   if (plan == nullptr) {
     options.refuse({"hosts", "emulate", "key"},
                    "without a plan, with which this machine runs alone");
@@ -263,6 +266,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
                 "'tandem model random' makes one");
   model::Transformer transformer = load_model(weights.string());
+  transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);
   transformer.formats =
       formats ? *formats

@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <string>
 
 #include "exec/compute_state.hpp"
 #include "exec/kernels/attention.hpp"
+#include "exec/kernels/cached_row.hpp"
 #include "exec/kernels/rowwise.hpp"
 #include "model/error.hpp"
 
@@ -36,6 +38,14 @@ void unpair(std::int64_t rows, std::int64_t heads, std::int64_t d, float* y, std
 
 }  // namespace
 
+void refuse_stored(model::CacheFormat format, std::string_view what, std::int32_t layer,
+                   std::int32_t position) {
+  throw Error("cache type " + std::string(to_string(format)) + ": a " + std::string(what) +
+              " of layer " + std::to_string(layer) + " at position " + std::to_string(position) +
+              " has a number that is not finite, or beyond 65504, expected numbers of F16; plan "
+              "with '--cache-type f32'");
+}
+
 RopeTable* Compute::State::rope_of(std::int32_t layer) {
   if (!rope || !transformer.rotates(layer)) return nullptr;
   return window_rope && transformer.window_of(layer) > 0 ? &*window_rope : &*rope;
@@ -48,7 +58,8 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer q = operand(task.output, task, query.width);
   // The attention buffer's columns of these rows and heads are free until attend writes them: keys
-  // (and values, if they belong to several blocks) wait there for their places in the cache.
+  // (and values, if they belong to several blocks or are not kept in f32) wait there for their
+  // places in the cache.
   require(q.data != attention.data && x.data != attention.data && x.data != q.data,
           "queries go to a buffer of their own");
   if (task.columns.empty() || task.rows.empty()) return;
@@ -90,7 +101,9 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
     only = segment;
   });
   const std::span<const std::int32_t> table = cache.table().blocks(only.sequence);
-  const std::int64_t direct = blocks == 1 ? kv.size() : 0;  // heads whose values go straight home
+  // Heads whose values go straight home: as f32, and into one block.
+  const bool straight = blocks == 1 && transformer.cache == model::CacheFormat::f32;
+  const std::int64_t direct = straight ? kv.size() : 0;
   const std::int64_t total = queries.outputs + keys_of_rows.outputs + direct * d;
   pool.parallel_for(total, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
     // The outputs are queries, then keys, then the values of each head.
@@ -106,7 +119,7 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
     for (std::int64_t head = 0; head < direct; ++head) {
       const CachedHead home =
           cache.head(table, task.layer, static_cast<std::int32_t>(kv.begin + head));
-      piece(rows_of(weights.value, first_kv + head, 1, home.value(only.past, d), d));
+      piece(rows_of(weights.value, first_kv + head, 1, home.value<float>(only.past, d), d));
     }
   });
   if (weights.query.in_pairs)
@@ -162,7 +175,8 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, std
         float* key = attention.at(row, column + (head - kv_heads.begin) * d);
         if (!weight.empty()) rms_norm(key, weight.data(), d, epsilon, key);
         if (turns != nullptr) rotate(turns->cosine(row), turns->sine(row), turns->half(), key);
-        store_key(key, position, cache.head(blocks, task.layer, head), d);
+        if (!store_key(key, position, cache.head(blocks, task.layer, head), d))
+          refuse_stored(transformer.cache, "key", task.layer, position);
       }
     }
   });
@@ -178,9 +192,12 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
       const std::int32_t position = segment.past + (row - segment.rows.begin);
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         const std::int64_t at = (head - kv_heads.begin) * d;
-        float* home = cache.head(blocks, task.layer, head).value(position, d);
-        if (staged) std::copy_n(attention.at(row, column + at), d, home);
-        if (bias != nullptr) exec::add(bias + at, d, home);
+        const CachedHead home = cache.head(blocks, task.layer, head);
+        float* const value =
+            staged ? attention.at(row, column + at) : home.value<float>(position, d);
+        if (bias != nullptr) exec::add(bias + at, d, value);
+        if (staged && !store_value(value, position, home, d))
+          refuse_stored(transformer.cache, "value", task.layer, position);
       }
     }
   });

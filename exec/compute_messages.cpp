@@ -1,10 +1,11 @@
 // What a device sends and receives of its buffers and its cache.
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "exec/compute_state.hpp"
-#include "exec/kernels/attention.hpp"
+#include "exec/kernels/cached_row.hpp"
 #include "exec/kernels/scratch.hpp"
 #include "exec/kernels/wire_row.hpp"
 
@@ -125,40 +126,73 @@ std::span<float> joined_row(std::int64_t numbers) {
   return {kernel_scratch().tile, static_cast<std::size_t>(numbers)};
 }
 
+// Keys of all heads, then values, from and to what `heads` names (Compute::State::copy_cache).
+template <class Heads>
+void load_row(const Heads& heads, std::span<float> numbers, std::int64_t d) {
+  heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
+    load_key(home, position, d, numbers.data() + at);
+    load_value(home, position, d, numbers.data() + numbers.size() / 2 + at);
+  });
+}
+
+// Throws Error where the cache's type does not have them.
+template <class Heads>
+void store_row(const Heads& heads, std::span<const float> numbers, std::int64_t d,
+               std::int32_t layer) {
+  heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
+    const auto refuse = [&](std::string_view what) {
+      refuse_stored(home.format, what, layer, static_cast<std::int32_t>(position));
+    };
+    if (!store_key(numbers.data() + at, position, home, d)) refuse("key");
+    if (!store_value(numbers.data() + numbers.size() / 2 + at, position, home, d)) refuse("value");
+  });
+}
+
+// What is sent of a row whose numbers the cache rounds as it stores them: rounded in both types
+// until that changes nothing, so that the row, sent again by whoever has it, is the same bytes.
+template <class Heads>
+void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
+            std::span<std::byte> sent, std::int64_t d) {
+  constexpr int kMost = 8;  // bf16 takes one round, q8_0 at most two
+  require(sent.size() <= KernelScratch::kPanelBytes, "a row of the cache fits the scratch memory");
+  const std::span<std::byte> before{kernel_scratch().panel, sent.size()};
+  for (int i = 0; i < kMost; ++i) {
+    std::ranges::copy(sent, before.begin());
+    load_row(heads, numbers, d);
+    encode(transfer, numbers, sent);
+    if (std::ranges::equal(before, sent)) return;
+    store_row(heads, numbers, d, transfer.layer);
+  }
+  throw std::logic_error("a row of the cache settles in its type and the wire's");
+}
+
 }  // namespace
 
 void Compute::State::capture_cache(const model::Batch& batch, const Task& transfer,
                                    std::span<std::byte> packed) {
-  const std::int64_t d = transformer.head_dim;
   const std::int64_t values = transfer.columns.size() / 2;
   const std::span<float> numbers = joined_row(2 * values);
   const std::size_t bytes = row_bytes(transfer);
   copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
-    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
-      load_key(home, position, d, numbers.data() + at);
-      std::copy_n(home.value(position, d), d, numbers.data() + values + at);
-    });
-    encode(transfer, numbers, packed.subspan(row * bytes, bytes));
+    load_row(heads, numbers, transformer.head_dim);
+    const std::span<std::byte> sent = packed.subspan(row * bytes, bytes);
+    encode(transfer, numbers, sent);
     if (transfer.wire == WireFormat::f32) return;
-    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
-      store_key(numbers.data() + at, position, home, d);
-      std::copy_n(numbers.data() + values + at, d, home.value(position, d));
-    });
+    store_row(heads, numbers, transformer.head_dim, transfer.layer);
+    if (transformer.cache == model::CacheFormat::f32) return;
+    // Stored, it may have been rounded once more: sent again, by whomever, it has to be the same
+    // bytes.
+    settle(heads, transfer, numbers, sent, transformer.head_dim);
   });
 }
 
 void Compute::State::deliver_cache(const model::Batch& batch, const Task& transfer,
                                    std::span<const std::byte> packed) {
-  const std::int64_t d = transformer.head_dim;
-  const std::int64_t values = transfer.columns.size() / 2;
-  const std::span<float> numbers = joined_row(2 * values);
+  const std::span<float> numbers = joined_row(transfer.columns.size());
   const std::size_t bytes = row_bytes(transfer);
   copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
     decode_row(transfer.wire, packed.subspan(row * bytes, bytes), numbers);
-    heads([&](const CachedHead& home, std::int64_t position, std::int64_t at) {
-      store_key(numbers.data() + at, position, home, d);
-      std::copy_n(numbers.data() + values + at, d, home.value(position, d));
-    });
+    store_row(heads, numbers, transformer.head_dim, transfer.layer);
   });
 }
 

@@ -154,6 +154,10 @@ struct Compute::State {
   std::int64_t last_logits = -1;  // row of `logit_rows`
 };
 
+// Throws Error: the type of the cache does not have every number of a key or value.
+[[noreturn]] void refuse_stored(model::CacheFormat format, std::string_view what,
+                                std::int32_t layer, std::int32_t position);
+
 template <class Body>
 void Compute::State::for_segments(const model::Batch& batch, model::Range rows, const Body& body) {
   std::int32_t first = 0;

@@ -202,12 +202,15 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   require(options.threads >= 1 && !options.rows.empty() && std::ranges::min(options.rows) >= 1,
           "a profile has threads, and rows from 1");
   const Clock::time_point start = Clock::now();
-  const double share = options.seconds / static_cast<double>(1 + options.formats.size());
+  const double parts =
+      1.0 + static_cast<double>(options.formats.size()) + (options.half_cache ? 1.0 : 0.0);
+  const double share = options.seconds / parts;
   model::DeviceProfile profile;
   const double idle_heap = resident_bytes("RssAnon");
   profile.source = describe(transformer, options.threads);
   model::Transformer measured = transformer;
   measured.formats = model::WeightFormats();
+  measured.cache = model::CacheFormat::f32;
   const auto rate = [&profile](TaskKind kind) -> model::KindRate& {
     return profile.rate[static_cast<std::size_t>(kind)];
   };
@@ -238,6 +241,14 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
       if (model::reads_weights(kind))
         rates.rate[static_cast<std::size_t>(k)] = fit_rate(of_format.samples(kind));
     }
+  }
+  if (options.half_cache) {
+    measured.formats = model::WeightFormats();
+    measured.cache = model::CacheFormat::f16;
+    profile.source += "; cache in " + std::string(to_string(measured.cache));
+    const ProfileLog of_cache =
+        measure_tasks(measured, options, Clock::now(), share, profile.source);
+    profile.half_attend = fit_rate(of_cache.samples(TaskKind::attend));
   }
   // By now most of the code that a run executes has been executed. What connections and graphs of a
   // session take is the plan's to say (planner/session_memory).

@@ -21,8 +21,10 @@ struct ProfileOptions {
   // the last-level cache, or as much less as `seconds` demand, but twice. Less than a run's
   // measures a cache, not memory.
   double stream_bytes = 0.0;
-  // Of weights that are measured besides f32, each for an equal part of `seconds`.
+  // Of weights that are measured besides f32, and whether attention over an F16 cache is: each for
+  // an equal part of `seconds`.
   std::vector<model::WeightFormat> formats{};
+  bool half_cache = false;
   std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 };
 

@@ -11,6 +11,7 @@ std::vector<FieldDifference> differences(const Transformer& first, const Transfo
   Transformer renamed = second;
   renamed.name = first.name;
   renamed.formats = first.formats;
+  renamed.cache = first.cache;
   const auto a = nlohmann::ordered_json::parse(to_config_json(first));
   const auto b = nlohmann::ordered_json::parse(to_config_json(renamed));
   std::vector<std::string> fields;

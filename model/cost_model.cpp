@@ -58,6 +58,19 @@ void check_format(const DeviceProfile& profile, WeightFormat format) {
   }
 }
 
+void check_cache(const DeviceProfile& profile, CacheFormat cache) {
+  const WeightFormat format = rated_as(cache);
+  if (format == WeightFormat::f32) return;
+  const KindRate* const rate = profile.rate_of(TaskKind::attend, format);
+  if (rate == nullptr) {
+    const std::string name(to_string(cache));
+    throw Error("profile '" + profile.source + "': has no rate for attention over a cache in " +
+                name + ", expected the one that 'tandem profile --cache-type " + name +
+                "' measures; measure it again, or plan with '--cache-type f32'");
+  }
+  check_rate(*rate);
+}
+
 }  // namespace
 
 CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profiles)
@@ -68,6 +81,7 @@ CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profile
       check_rate(profile.rate[static_cast<std::size_t>(kind)]);
     }
     for (const WeightFormat format : transformer_.formats_used()) check_format(profile, format);
+    check_cache(profile, transformer_.cache);
     if (!profile.inlined) continue;
     for (const KindRate* rate :
          {&profile.inlined->send, &profile.inlined->transfer, &profile.inlined->receive})

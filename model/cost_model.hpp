@@ -14,7 +14,7 @@ class CostModel {
  public:
   // One profile a device of the cluster, by DeviceIndex. Throws logic_error unless every kind but
   // fetch, load and release has at least one point, intensity positive and ascending; Error if a
-  // profile knows no rates for a format of the model's weights.
+  // profile knows no rates for a format of the model's weights, or of attention over its cache.
   CostModel(Transformer transformer, std::vector<DeviceProfile> profiles);
 
   // Returns the seconds that a cpu task takes on its device:

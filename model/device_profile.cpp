@@ -25,8 +25,9 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::ffn_down:
     case TaskKind::lm_head:  // 2 flops an element
       return 2.0 * static_cast<double>(block.elements) / static_cast<double>(block.bytes);
-    case TaskKind::attend:  // 2 flops an element of 4 bytes
-    case TaskKind::norm:    // 4 flops an element, read and written
+    case TaskKind::attend:  // 2 flops an element of the cache: 4 bytes, or 2
+      return format == WeightFormat::f16 ? 1.0 : 0.5;
+    case TaskKind::norm:  // 4 flops an element, read and written
       return 0.5;
     case TaskKind::add:
       return 1.0 / 12.0;  // 1 flop an element, two read and one written
@@ -130,15 +131,18 @@ bool reads_weights(TaskKind kind) {
 }
 
 const KindRate* DeviceProfile::rate_of(TaskKind kind, WeightFormat format) const {
+  if (kind == TaskKind::attend && format == WeightFormat::f16)
+    return half_attend ? &*half_attend : nullptr;
   if (format == WeightFormat::f32 || !reads_weights(kind))
     return &rate[static_cast<std::size_t>(kind)];
   const auto found = std::ranges::find(formats, format, &FormatRates::format);
   return found == formats.end() ? nullptr : &found->rate[static_cast<std::size_t>(kind)];
 }
 
-DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats) {
+DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats, CacheFormat cache) {
   std::erase_if(profile.formats,
                 [&](const FormatRates& rates) { return !formats.has(rates.format); });
+  if (cache != CacheFormat::f16) profile.half_attend.reset();
   return profile;
 }
 
@@ -160,6 +164,7 @@ DeviceProfile nominal_profile(const Device& device) {
     if (kind == TaskKind::transfer) rate.points = {{1.0, 0.0}};
     if (is_compute(kind)) rate.points = roofline(kind, WeightFormat::f32);
   }
+  profile.half_attend = KindRate{.points = roofline(TaskKind::attend, WeightFormat::f16)};
   for (const WeightFormat format : kWeightFormats) {
     if (format == WeightFormat::f32) continue;
     FormatRates& rates = profile.formats.emplace_back();
@@ -182,6 +187,7 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
   for (FormatRates& rates : profile.formats) {
     for (KindRate& rate : rates.rate) slow(rate, factor);
   }
+  if (profile.half_attend) slow(*profile.half_attend, factor);
   if (profile.inlined) {
     slow(profile.inlined->send, factor);
     slow(profile.inlined->receive, factor);
@@ -220,6 +226,7 @@ void DeviceProfile::validate(const std::string& subject) const {
                  rates.rate[static_cast<std::size_t>(k)]);
     }
   }
+  if (half_attend) check_rate("rate of attend over an f16 cache", *half_attend);
   if (!inlined) return;
   check_rate("inline_messages: send", inlined->send);
   check_rate("inline_messages: transfer", inlined->transfer);
@@ -255,6 +262,7 @@ std::string to_json(const DeviceProfile& profile) {
         by_kind[std::string(to_string(static_cast<TaskKind>(k)))] = rate_json(rate);
     }
   }
+  if (profile.half_attend) json["caches"]["f16"]["attend"] = rate_json(*profile.half_attend);
   json["inline_messages"] = nullptr;
   if (profile.inlined) {
     json["inline_messages"] = {{"send", rate_json(profile.inlined->send)},
@@ -270,7 +278,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
   root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates", "formats",
-                    "inline_messages"});
+                    "caches", "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
@@ -288,6 +296,12 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   }
   if (rates.json().size() != known) rates.fail("rates of task kinds only");
   if (const auto formats = root.find("formats")) profile.formats = read_formats(*formats);
+  if (const auto caches = root.find("caches")) {
+    caches->expect_keys({"f16"});
+    const JsonValue half = caches->at("f16");
+    half.expect_keys({"attend"});
+    profile.half_attend = read_rate(half.at("attend"));
+  }
   const JsonValue inlined = root.at("inline_messages");
   if (!inlined.json().is_null()) {
     inlined.expect_keys({"send", "transfer", "receive"});

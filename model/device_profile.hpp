@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/cache_format.hpp"
 #include "model/cluster.hpp"
 #include "model/task_graph.hpp"
 #include "model/units.hpp"
@@ -58,19 +59,22 @@ struct DeviceProfile {
   // Of weights in f32.
   std::array<KindRate, kTaskKinds> rate{};
   std::vector<FormatRates> formats{};    // in the order of their enumeration, each once
+  std::optional<KindRate> half_attend{};  // attend over an F16 cache; none: not known
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
   // Throws Error, naming `subject` and the field, unless all numbers are within model/limits.hpp.
   void validate(const std::string& subject) const;
-  // The rate of `kind` with weights in `format`; null if the profile does not know it.
+  // The rate of `kind` with weights in `format`, or (attend) with a cache in what rated_as calls
+  // so; null if the profile does not know it.
   [[nodiscard]] const KindRate* rate_of(TaskKind kind, WeightFormat format) const;
   bool operator==(const DeviceProfile&) const = default;
 };
 
-// `profile` with the rates of no other formats than `formats`, and f32.
-[[nodiscard]] DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats);
+// `profile` with the rates of no other formats than those of the weights and the cache, and f32.
+[[nodiscard]] DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats,
+                                        CacheFormat cache = CacheFormat::f32);
 
 // The profile of `device` by the roofline, for weights in any format: seconds_per_byte(intensity) =
 // max(1 / memory_bandwidth, flops_per_byte * intensity / flop_rate), no overhead. A message costs
@@ -91,7 +95,8 @@ struct DeviceProfile {
 [[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
                                             bool emulated);
 
-// JSON, schema "tandem.profile/3"; formats are in it only if there are any. parse throws Error
+// JSON, schema "tandem.profile/3"; formats, and the cache in F16, are in it only
+// if it knows them. parse throws Error
 // naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);
 [[nodiscard]] DeviceProfile parse_profile_json(std::string_view text, std::string_view source);

@@ -1,6 +1,7 @@
 #include "model/memory.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "model/channel_slots.hpp"
 #include "model/error.hpp"
@@ -12,9 +13,9 @@ namespace tandem::model {
 // Symbols: L layers, H heads, K key/value heads, C FFN columns of the share; h hidden size, d head
 // dimension, V vocabulary; e = 4 bytes, of what is f32.
 
-//   2 e L K d kCacheBlock
+//   2 e L K d kCacheBlock, e: of the type of the cache
 std::int64_t cache_block_bytes(const Transformer& t, const Share& share) {
-  return 2 * static_cast<std::int64_t>(kElementBytes) * share.layers.size() *
+  return 2 * cache_element_bytes(t.cache) * share.layers.size() *
          t.kv_heads_for(share.heads).size() * t.head_dim * kCacheBlock;
 }
 
@@ -26,6 +27,20 @@ Range head_rows(const Transformer& t, const Share& share) {
 bool head_is_embedding(const Transformer& t, const Share& share) {
   return share.head && share.embedding && t.tied_embeddings && t.head_rows() > 0;
 }
+
+namespace {
+
+ElementFormat cache_element(CacheFormat format) {
+  switch (format) {
+    case CacheFormat::f32:
+      return ElementFormat::f32;
+    case CacheFormat::f16:
+      return ElementFormat::f16;
+  }
+  throw std::logic_error("cache format out of range");
+}
+
+}  // namespace
 
 //   sum over L of (attention(H) + ffn(C)) + embedding + final norm + rows of the head, each in
 //   bytes
@@ -79,6 +94,7 @@ std::vector<BufferDeclaration> share_buffers(const Transformer& t, const Share& 
            .rows = RowCount::positions,
            .columns = std::int64_t{2} * t.kv_heads_for(share.heads).size() * t.head_dim,
            .layers = share.layers,
+           .format = cache_element(t.cache),
            .lifetime = Lifetime::sequence});
     }
   }

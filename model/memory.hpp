@@ -70,8 +70,8 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 [[nodiscard]] constexpr std::int64_t cache_blocks(std::int64_t positions) {
   return (positions + kCacheBlock - 1) / kCacheBlock;
 }
-// The bytes of one block on a device: f32 keys and values of all layers and key/value heads of
-// `share`.
+// The bytes of one block on a device: keys and values, in their type, of all layers and key/value
+// heads of `share`.
 [[nodiscard]] std::int64_t cache_block_bytes(const Transformer& transformer, const Share& share);
 
 // The bytes of the weights of `share`, in their formats: every norm it uses, its heads' Wq and Wo,

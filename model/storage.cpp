@@ -44,6 +44,8 @@ std::int64_t element_bytes(ElementFormat format) {
     case ElementFormat::f32:
     case ElementFormat::i32:
       return 4;
+    case ElementFormat::f16:
+      return 2;
   }
   throw std::logic_error("element_bytes: no such format");
 }

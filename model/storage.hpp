@@ -38,7 +38,7 @@ struct BufferRef {
   friend constexpr bool operator==(BufferRef, BufferRef) = default;
 };
 
-enum class ElementFormat : std::uint8_t { f32, i32 };
+enum class ElementFormat : std::uint8_t { f32, i32, f16 };
 [[nodiscard]] std::int64_t element_bytes(ElementFormat format);
 
 // How long values are kept: until the step's last task, or as long as their sequence.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/architecture.hpp"
+#include "model/cache_format.hpp"
 #include "model/range.hpp"
 #include "model/units.hpp"
 #include "model/weight_format.hpp"
@@ -81,6 +82,8 @@ struct Transformer {
   // How the weights are kept in memory, on disk and on the wire: a choice, which no config.json
   // states.
   WeightFormats formats{};
+  // How keys and values are kept: a choice likewise.
+  CacheFormat cache = CacheFormat::f32;
 
   // Throws Error, naming the field, its value, what is expected and the remedy, unless every size
   // is positive and at most 2^31 - 1, kv_heads divides heads, head_dim is even, the rest finite,
@@ -191,7 +194,7 @@ struct Transformer {
 [[nodiscard]] Transformer parse_config_json(std::string_view text, std::string_view source);
 
 // Config JSON of `transformer`: parse_config_json reads it back to an equal value, but for the
-// formats, which are not config.json's.
+// formats of weights and cache, which are not config.json's.
 [[nodiscard]] std::string to_config_json(const Transformer& transformer);
 
 // A field of config.json as two models have it, values as JSON ("null": it has none).

@@ -111,10 +111,12 @@ double all_keys(const Segment& segment, Range keys) {
 
 // Attention of H query heads over n_i keys of row i:
 //   flops = 4 H d sum n_i            q k^T and the weighted sum of v, 2 d each per head and key
-//   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context
+//   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context, e
+//                                                            bytes of the cache's type
 //   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
 // A window bounds n_i, not what the cache keeps.
-// so that flops = streamed * intensity / 2, as for matrices. Rows share keys within a segment only.
+// so that flops = streamed * intensity * 2 / e, as for matrices. Rows share keys within a segment
+// only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   const double d = static_cast<double>(t.head_dim);
   const double query_heads = task.columns.size();
@@ -140,7 +142,9 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   Work w;
   const double rows = task.rows.size();
   w.flops = 4.0 * query_heads * d * keys_total;
-  w.streamed_bytes = kE * 2.0 * kv_heads * d * keys_streamed;
+  w.format = rated_as(t.cache);
+  w.streamed_bytes =
+      static_cast<double>(cache_element_bytes(t.cache)) * 2.0 * kv_heads * d * keys_streamed;
   w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
   w.bytes_written = kE * rows * query_heads * d;
   if (keys_streamed > 0.0 && kv_heads > 0.0) {
@@ -169,6 +173,16 @@ double block_bytes(const Transformer& t, const Task& load) {
 }
 
 }  // namespace
+
+WeightFormat rated_as(CacheFormat cache) {
+  switch (cache) {
+    case CacheFormat::f32:
+      return WeightFormat::f32;
+    case CacheFormat::f16:
+      return WeightFormat::f16;
+  }
+  throw std::logic_error("cache format out of range");
+}
 
 Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
   const double r = task.rows.size();

@@ -10,8 +10,8 @@
 
 namespace tandem::model {
 
-// Activations, the cache, norms and biases are f32 everywhere; matrices are in their formats
-// (model/weight_format.hpp).
+// Activations, norms and biases are f32 everywhere; matrices are in their formats
+// (model/weight_format.hpp), keys and values in the type of the cache (model/cache_format.hpp).
 inline constexpr double kElementBytes = 4.0;
 
 struct Work {
@@ -26,9 +26,9 @@ struct Work {
   double streamed_bytes = 0.0;
   // The arithmetic intensity, as rows that share each streamed byte: rows of the batch; for attend,
   // times the query heads that a key/value head serves. So flops = streamed_bytes * intensity / 2
-  // for f32 matrices: a prompt of 8 rows does 4 flops a byte of weights.
+  // for f32 matrices and caches: a prompt of 8 rows does 4 flops a byte of weights.
   double intensity = 1.0;
-  // Of the streamed weights, or of the embedding's rows; f32 of other kinds.
+  // Of the streamed weights, of the embedding's rows, or (attend) of the cache; f32 of other kinds.
   WeightFormat format = WeightFormat::f32;
   // Of streamed_bytes those that are in other formats: of a product's second and third matrix.
   struct Part {
@@ -37,6 +37,9 @@ struct Work {
   };
   std::array<Part, 2> others{};
 };
+
+// The format that Work::format and DeviceProfile::rate_of call this type of the cache.
+[[nodiscard]] WeightFormat rated_as(CacheFormat cache);
 
 // The work of `task` in a step with `batch`. Multiply-add counts 2 flops. Equations in work.cpp,
 // one a kind; for a whole layer they sum to the usual 2 * parameters * tokens + attention's

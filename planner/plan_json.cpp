@@ -155,11 +155,12 @@ Json to_json(const std::string& name, const DevicePlan& device,
   return json;
 }
 
-// Formats of weights are told where one is not f32, so that what does not know of them refuses
-// them.
+// Formats of weights and of the cache are told where they are not f32, so that what does not know
+// of them refuses them.
 Json model_json(const model::Transformer& transformer) {
   Json json{{"name", transformer.name},
             {"config", Json::parse(model::to_config_json(transformer))}};
+  if (transformer.cache != model::CacheFormat::f32) json["cache"] = to_string(transformer.cache);
   if (transformer.formats == model::WeightFormats()) return json;
   const model::WeightFormats& formats = transformer.formats;
   Json& weights = json["weights"];
@@ -377,12 +378,18 @@ model::WeightFormats read_formats(const JsonValue& value, std::int64_t layers) {
 }
 
 model::Transformer read_model(const JsonValue& value, const std::string& subject) {
-  value.expect_keys({"name", "config", "weights"});
+  value.expect_keys({"name", "config", "weights", "cache"});
   const std::string config = value.at("config").json().dump();
   model::Transformer transformer = model::parse_config_json(config, subject + ": model.config");
   transformer.name = value.at("name").text();
   if (const auto weights = value.find("weights"))
     transformer.formats = read_formats(*weights, transformer.layers);
+  if (const auto cache = value.find("cache")) {
+    const auto format = model::find_cache_format(cache->text());
+    if (!format) cache->fail("one of " + model::cache_format_names());
+    if (*format == model::CacheFormat::f32) cache->fail("no such key for f32");
+    transformer.cache = *format;
+  }
   return transformer;
 }
 

@@ -93,7 +93,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
                 " devices of platform '" + plan.cluster.name() + "'");
   }
   for (model::DeviceProfile& profile : plan.profiles)
-    profile = model::for_formats(std::move(profile), plan.model.formats);
+    profile = model::for_formats(std::move(profile), plan.model.formats, plan.model.cache);
   return plan;
 }
 

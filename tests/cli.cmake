@@ -21,6 +21,7 @@ tandem_tests(
     cli_propositions_test.cpp
     cli_rows_test.cpp
     cli_head_test.cpp
+    cli_cache_type_test.cpp
     cli_wire_type_test.cpp
     cli_whatif_test.cpp
     cli_served_test.cpp

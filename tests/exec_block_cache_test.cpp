@@ -9,6 +9,7 @@
 
 #include "compute_fixture.hpp"
 #include "exec/cache/block_cache.hpp"
+#include "exec/kernels/cached_row.hpp"
 #include "model/cache_copies.hpp"
 #include "model/error.hpp"
 #include "tests/storage_fixture.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 using namespace testing;
 using model::Batch;
+using model::CacheFormat;
 using model::CacheOp;
 using model::CacheOpKind;
 using model::Range;
@@ -94,11 +96,13 @@ class Twins {
     Position all;
     for_heads(sequence, [&](const CachedHead& head) {
       std::vector<float> key(static_cast<std::size_t>(head_dim_));
-      for (float& x : key) x = next_ += 1.0F;
-      store_key(key.data(), position, head, head_dim_);
+      for (float& x : key) x = next();
+      CHECK(store_key(key.data(), position, head, head_dim_));
       all.insert(all.end(), key.begin(), key.end());
-      float* value = head.value(position, head_dim_);
-      for (std::int64_t i = 0; i < head_dim_; ++i) all.push_back(value[i] = next_ += 1.0F);
+      std::vector<float> value(static_cast<std::size_t>(head_dim_));
+      for (float& x : value) x = next();
+      CHECK(store_value(value.data(), position, head, head_dim_));
+      all.insert(all.end(), value.begin(), value.end());
     });
     plain_[static_cast<std::size_t>(sequence)].push_back(std::move(all));
   }
@@ -106,15 +110,17 @@ class Twins {
   [[nodiscard]] Position read(std::int32_t sequence, std::int32_t position) const {
     Position all;
     for_heads(sequence, [&](const CachedHead& head) {
-      const std::int64_t in_block = position % kBlock;
-      const float* key = head.block(position, head_dim_) + in_block / kPanel * kPanel * head_dim_ +
-                         in_block % kPanel;
-      for (std::int64_t i = 0; i < head_dim_; ++i) all.push_back(key[i * kPanel]);
-      const float* value = head.value(position, head_dim_);
-      all.insert(all.end(), value, value + head_dim_);
+      std::vector<float> row(static_cast<std::size_t>(head_dim_));
+      load_key(head, position, head_dim_, row.data());
+      all.insert(all.end(), row.begin(), row.end());
+      load_value(head, position, head_dim_, row.data());
+      all.insert(all.end(), row.begin(), row.end());
     });
     return all;
   }
+
+  // Of a few thousand numbers that both types have, one after another.
+  float next() { return next_ = next_ < 2039.0F ? next_ + 1.0F : -2039.0F; }
 
   std::int64_t head_dim_;
   model::LayerRuns layers_;
@@ -171,9 +177,12 @@ void check_logits(const std::vector<std::vector<float>>& got,
 }  // namespace
 
 TEST_CASE("exec/block cache: after any operations every sequence has what it was given") {
-  const Transformer t = tiny();
+  Transformer t = tiny();
   // All layers and heads, and a device's share of both: layer 1, key/value head 1.
-  for (const model::Share& share : {whole(t), model::Share{{1, 2}, {4, 6}, {0, 1}}}) {
+  for (const auto& [share, format] : {std::pair{whole(t), CacheFormat::f32},
+                                      {whole(t), CacheFormat::f16},
+                                      {model::Share{{1, 2}, {4, 6}, {0, 1}}, CacheFormat::f32}}) {
+    t.cache = format;
     int copies = 0;
     for (unsigned seed = 0; seed < 12; ++seed) {
       CAPTURE(seed);
@@ -217,12 +226,17 @@ TEST_CASE("exec/block cache: after any operations every sequence has what it was
 }
 
 TEST_CASE("exec/block cache: has the bytes that are predicted, for shares without heads too") {
-  const Transformer t = tiny();
+  Transformer t = tiny();
   for (const model::Share& share :
        {whole(t), model::Share{{1, 2}, {4, 6}, {0, 1}}, model::Share{{0, 2}, {3, 3}, {0, 5}}}) {
+    t.cache = CacheFormat::f32;
     const BlockCache cache(t, share, kBlock + 1);
     CHECK(cache.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
     CHECK(cache.table().size() == 2);
+    t.cache = CacheFormat::f16;
+    const BlockCache half(t, share, kBlock + 1);
+    CHECK(half.bytes() == tandem::test::memory_of(t, share, 1, kBlock + 1).kv_cache);
+    CHECK(2.0 * half.bytes() == cache.bytes());
   }
 }
 

@@ -72,7 +72,10 @@ std::vector<Place> places(const model::Transformer& t) {
 }
 
 std::span<float> floats_of(Device& device, const Place& place) {
-  if (place.buffer.kind == BufferKind::key_value) return device.state.cache.layer(place.layer);
+  if (place.buffer.kind == BufferKind::key_value) {
+    const std::span<std::byte> bytes = device.state.cache.layer(place.layer);
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
   return device.buffer(place.buffer);
 }
 

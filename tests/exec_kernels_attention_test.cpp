@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "exec/kernels/attention.hpp"
+#include "exec/kernels/cached_row.hpp"
+#include "exec/weights/convert.hpp"
 #include "kernel_test_support.hpp"
 
 namespace tandem::exec {
 namespace {
 
+using model::CacheFormat;
 using testing::as_matrix;
 using testing::check_close;
 using testing::Matrix;
@@ -25,16 +28,18 @@ struct Case {
 
 // Keys and values in blocks that lie in memory as `order` says; what nobody wrote is not a number.
 struct Blocks {
-  Blocks(std::vector<std::int32_t> order, std::int64_t block_positions, std::int64_t head_dim)
+  Blocks(std::vector<std::int32_t> order, std::int64_t block_positions, std::int64_t head_dim,
+         CacheFormat format = CacheFormat::f32)
       : order_(std::move(order)),
-        memory_(order_.size() * static_cast<std::size_t>(block_floats(block_positions, head_dim)),
-                std::numeric_limits<float>::quiet_NaN()),
-        head_{memory_.data(), order_.data(), block_positions} {}
+        memory_(order_.size() * static_cast<std::size_t>(block_numbers(block_positions, head_dim) *
+                                                         model::cache_element_bytes(format)),
+                std::byte{0xff}),
+        head_{memory_.data(), order_.data(), block_positions, format} {}
   [[nodiscard]] const CachedHead& head() const { return head_; }
 
  private:
   std::vector<std::int32_t> order_;
-  std::vector<float> memory_;
+  std::vector<std::byte> memory_;  // all bits set: not a number of either type
   CachedHead head_;
 };
 
@@ -42,8 +47,8 @@ struct Blocks {
 void store(const Case& c, const std::vector<float>& k, const std::vector<float>& v,
            const CachedHead& head, std::int64_t first = 0) {
   for (std::int64_t p = first; p < c.past + c.rows; ++p) {
-    store_key(k.data() + p * c.head_dim, p, head, c.head_dim);
-    std::copy_n(v.data() + p * c.head_dim, c.head_dim, head.value(p, c.head_dim));
+    CHECK(store_key(k.data() + p * c.head_dim, p, head, c.head_dim));
+    CHECK(store_value(v.data() + p * c.head_dim, p, head, c.head_dim));
   }
 }
 
@@ -67,17 +72,26 @@ std::vector<float> attended(const Case& c, const std::vector<float>& q, const Ca
 // By blocks of 64 positions, the last first. As many blocks as the positions take, or one that has
 // them all, give the same bits.
 std::vector<float> attended(const Case& c, const std::vector<float>& q, const std::vector<float>& k,
-                            const std::vector<float>& v) {
+                            const std::vector<float>& v, CacheFormat format = CacheFormat::f32) {
   const std::int64_t count = (c.past + c.rows + kBlockGranule - 1) / kBlockGranule;
   std::vector<std::int32_t> order(static_cast<std::size_t>(count));
   std::iota(order.rbegin(), order.rend(), 0);
-  const Blocks blocks(order, kBlockGranule, c.head_dim);
-  const Blocks contiguous({0}, count * kBlockGranule, c.head_dim);
+  const Blocks blocks(order, kBlockGranule, c.head_dim, format);
+  const Blocks contiguous({0}, count * kBlockGranule, c.head_dim, format);
   store(c, k, v, blocks.head());
   store(c, k, v, contiguous.head());
   std::vector<float> y = attended(c, q, blocks.head());
   CHECK(y == attended(c, q, contiguous.head()));
   return y;
+}
+
+// What an F16 cache has of `values`.
+std::vector<float> as_half(const std::vector<float>& values) {
+  std::vector<float> rounded(values.size());
+  std::vector<std::byte> bits(2 * values.size());
+  from_f32(model::DType::f16, values, bits);
+  to_f32(model::DType::f16, bits, rounded);
+  return rounded;
 }
 
 void check(const Case& c) {
@@ -99,6 +113,17 @@ void check(const Case& c) {
   const double score_error = static_cast<double>(c.spread) * testing::tolerance(c.head_dim);
   testing::for_every_target([&] {
     check_close(attended(c, q, k, v), wanted, 2.0 * score_error + testing::tolerance(positions));
+  });
+  // Over F16 the same of the rounded numbers, and the bits of F32's sums of them.
+  const std::vector<float> half_k = as_half(k);
+  const std::vector<float> half_v = as_half(v);
+  const Matrix of_half = testing::causal_attention(
+      as_matrix(q, c.rows, c.group * c.head_dim), as_matrix(half_k, positions, c.head_dim),
+      as_matrix(half_v, positions, c.head_dim), c.head_dim, c.group, c.past, c.keys);
+  testing::for_every_target([&] {
+    const std::vector<float> got = attended(c, q, k, v, CacheFormat::f16);
+    check_close(got, of_half, 2.0 * score_error + testing::tolerance(positions));
+    CHECK(got == attended(c, q, half_k, half_v));
   });
 }
 
@@ -150,10 +175,51 @@ TEST_CASE("kernels/attention: memory of positions that are not attended is not u
   const auto q = random_floats(48, 1);
   const auto k = random_floats(std::int64_t{100} * 16, 2);
   const Case c{1, 3, 16, 99, {70, 1 << 30}};
-  const Blocks blocks({1, 0}, kBlockGranule, 16);
-  store(c, k, k, blocks.head(), 70);
-  const std::vector<float> y = attended(c, q, blocks.head());
-  CHECK(std::ranges::none_of(y, [](float value) { return std::isnan(value); }));
+  for (const CacheFormat format : model::kCacheFormats) {
+    const Blocks blocks({1, 0}, kBlockGranule, 16, format);
+    store(c, k, k, blocks.head(), 70);
+    const std::vector<float> y = attended(c, q, blocks.head());
+    CHECK(std::ranges::none_of(y, [](float value) { return std::isnan(value); }));
+  }
+}
+
+TEST_CASE("kernels/cached row: what was stored comes back as the type has it") {
+  constexpr std::int64_t kDim = 6;
+  const std::vector<float> row{1.0F / 3.0F, -65504.0F, 65519.996F, 0x1p-25F, -0x1.8p-24F, 2049.0F};
+  for (const CacheFormat format : model::kCacheFormats) {
+    const Blocks blocks({0, 1}, kBlockGranule, kDim, format);
+    const std::vector<float> wanted = format == CacheFormat::f32 ? row : as_half(row);
+    for (const std::int64_t position : {0, 15, 16, 63, 64, 127}) {
+      std::vector<float> got(kDim);
+      CHECK(store_key(row.data(), position, blocks.head(), kDim));
+      CHECK(store_value(row.data(), position, blocks.head(), kDim));
+      load_key(blocks.head(), position, kDim, got.data());
+      CHECK(got == wanted);
+      load_value(blocks.head(), position, kDim, got.data());
+      CHECK(got == wanted);
+    }
+  }
+  SUBCASE("1/3, the largest, what rounds to it, ties to even among the smallest and beyond 2048") {
+    CHECK(as_half(row) ==
+          std::vector<float>{0x1.554p-2F, -65504.0F, 65504.0F, 0.0F, -0x1p-23F, 2048.0F});
+  }
+}
+
+TEST_CASE("kernels/cached row: numbers that F16 does not have are told") {
+  constexpr std::int64_t kDim = 5;
+  const Blocks half({0}, kBlockGranule, kDim, CacheFormat::f16);
+  const Blocks whole({0}, kBlockGranule, kDim, CacheFormat::f32);
+  for (const float bad : {65520.0F, -65520.0F, 1e30F, std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    for (std::size_t i = 0; i < kDim; ++i) {
+      std::vector<float> row(kDim, 1.0F);
+      row[i] = bad;
+      CHECK(!store_key(row.data(), 3, half.head(), kDim));
+      CHECK(!store_value(row.data(), 3, half.head(), kDim));
+      CHECK(store_key(row.data(), 3, whole.head(), kDim));
+      CHECK(store_value(row.data(), 3, whole.head(), kDim));
+    }
+  }
 }
 
 }  // namespace tandem::exec

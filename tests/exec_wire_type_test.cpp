@@ -1,4 +1,5 @@
-// Activations that travel in fewer bytes, really executed.
+// Activations that travel in fewer bytes, and keys and values that are kept in fewer, really
+// executed.
 
 #include <doctest/doctest.h>
 
@@ -51,7 +52,8 @@ model::Transformer geometry() {
   return t;
 }
 
-planner::Plan planned(const Given& given, WireFormat wire) {
+planner::Plan planned(const Given& given, WireFormat wire,
+                      model::CacheFormat cache = model::CacheFormat::f32) {
   planner::Request request{.model = geometry(),
                            .cluster = std::string(given.allreduce).starts_with("hierarchical")
                                           ? tandem::test::some_homes(given.devices)
@@ -60,6 +62,7 @@ planner::Plan planned(const Given& given, WireFormat wire) {
                            .partition = given.partition,
                            .workload = {11, kTokens},
                            .wire = wire};
+  request.model.cache = cache;
   if (*given.allreduce != 0) request.allreduce = given.allreduce;
   return std::get<planner::Plan>(make_plan(request));
 }
@@ -177,6 +180,43 @@ TEST_CASE("exec/wire type: a run has the serial one's bits, and is as near to f3
       const double error = relative_error(exact.front(), serial.front());
       CHECK(error < (wire == WireFormat::f32 ? 1e-12 : wire == WireFormat::f16 ? 0.01 : 0.1));
       if (wire != WireFormat::f32) CHECK(error > 0.0);
+    }
+  }
+}
+
+TEST_CASE("exec/cache type: several devices make one device's tokens, whatever the wire's type") {
+  const TemporaryFolder folder;
+  write_random_weights(geometry(), 17, model::DType::f32, folder.path());
+  constexpr Given kAlone{"local", 1, "", ""};
+  constexpr auto kHalf = model::CacheFormat::f16;
+  std::vector<std::vector<float>> wanted;
+  testing::SerialExecutor(planned(kAlone, WireFormat::f32, kHalf), folder.path())
+      .generate(prompt(), kTokens, wanted);
+  std::vector<std::vector<float>> exact;
+  testing::SerialExecutor(planned(kAlone, WireFormat::f32), folder.path())
+      .generate(prompt(), kTokens, exact);
+  // Half precision has 11 bits; measured 1e-4.
+  const double error = relative_error(exact.front(), wanted.front());
+  CHECK(error > 0.0);
+  CHECK(error < 1e-3);
+  const auto tokens = [](const std::vector<std::vector<float>>& logits) {
+    std::vector<std::ptrdiff_t> best;
+    for (const std::vector<float>& row : logits)
+      best.push_back(std::ranges::max_element(row) - row.begin());
+    return best;
+  };
+  for (const Given& given : kAll) {
+    for (const WireFormat wire : model::kWireFormats) {
+      CAPTURE(given.strategy);
+      CAPTURE(given.allreduce);
+      CAPTURE(to_string(wire));
+      const planner::Plan plan = planned(given, wire, kHalf);
+      std::vector<std::vector<float>> serial;
+      testing::SerialExecutor(plan, folder.path()).generate(prompt(), kTokens, serial);
+      CHECK(executed(plan, folder.path()) == serial);
+      if (wire != WireFormat::f32) continue;
+      CHECK(tokens(serial) == tokens(wanted));
+      CHECK(relative_error(wanted.front(), serial.front()) < 1e-3);
     }
   }
 }

@@ -2,6 +2,7 @@ tandem_tests(
   kernels
   SOURCES
     exec_block_cache_test.cpp
+    exec_cache_type_test.cpp
     exec_compute_errors_test.cpp
     exec_compute_test.cpp
     exec_compute_touches_test.cpp

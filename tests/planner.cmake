@@ -7,6 +7,7 @@ tandem_tests(
     planner_collective_composed_test.cpp
     planner_collective_halves_test.cpp
     planner_bound_test.cpp
+    planner_cache_type_test.cpp
     planner_chain_test.cpp
     planner_chunk_test.cpp
     planner_division_test.cpp

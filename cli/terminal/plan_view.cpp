@@ -67,6 +67,8 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
       << to_text(plan.workload);
   if (plan.model.formats != model::WeightFormats())
     out << ", weights in " << model::format_name(plan.model);
+  if (plan.model.cache != model::CacheFormat::f32)
+    out << ", keys and values in " << to_string(plan.model.cache);
   if (plan.wire != model::WireFormat::f32)
     out << ", activations travel as " << to_string(plan.wire);
   out << "\n\n";
@@ -126,6 +128,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"partition", plan.partition},
             {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
             {"dtype", model::format_name(plan.model)},
+            {"cache_type", to_string(plan.model.cache)},
             {"wire_type", to_string(plan.wire)},
             {"head", planner::splits_head(plan) ? "split" : "master"},
             {"devices", Json::array()}};

@@ -3,6 +3,7 @@
 // The memory of one device's key/value cache: blocks of positions (model/block_table.hpp), each
 // with the keys and values of all layers and key/value heads that the device has.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -41,17 +42,19 @@ class BlockCache {
   [[nodiscard]] CachedHead head(std::span<const std::int32_t> blocks, std::int32_t layer,
                                 std::int32_t kv_head) const;
   // Keys and values of all of a layer's heads in all blocks, whichever sequence has them.
-  [[nodiscard]] std::span<float> layer(std::int32_t layer);
+  [[nodiscard]] std::span<std::byte> layer(std::int32_t layer);
 
  private:
   // Blocks of one head lie side by side, so that a sequence whose blocks are in order is read as if
   // it were contiguous: [layers][kv heads][blocks][keys and values of a block].
-  [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;
-  std::int64_t copy(const model::BlockTable::Copy& copy);  // returns floats
+  [[nodiscard]] std::int64_t offset(std::int32_t layer, std::int32_t kv_head) const;  // bytes
+  std::int64_t copy(const model::BlockTable::Copy& copy);  // returns bytes
 
   model::LayerRuns layers_;
   model::Range kv_heads_;
   std::int64_t head_dim_;
+  model::CacheFormat format_;
+  std::int64_t number_bytes_;
   model::BlockTable table_;
   AlignedBuffer memory_;
 };

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <limits>
 
+#include "exec/kernels/scratch.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace tandem::exec::HWY_NAMESPACE {
 namespace {
@@ -21,6 +23,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 // At most kPanel lanes: a vector never straddles two panels.
 using Floats = hn::CappedTag<float, kPanel>;
 using V = hn::Vec<Floats>;
+
+// Of an F16 cache: the bits of a number.
+using Half = std::uint16_t;
+
+HWY_INLINE V numbers(const float* from) { return hn::LoadU(Floats(), from); }
+HWY_INLINE V numbers(const Half* from) {
+  const hn::Rebind<hwy::float16_t, Floats> half;
+  return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+HWY_INLINE V numbers(const float* from, Whole) { return numbers(from); }
+HWY_INLINE V numbers(const Half* from, Whole) { return numbers(from); }
+HWY_INLINE V numbers(const float* from, First part) { return load(Floats(), from, part); }
+HWY_INLINE V numbers(const Half* from, First part) {
+  HWY_ALIGN Half lanes[hn::MaxLanes(Floats())] = {};
+  for (std::int64_t i = 0; i < part.n; ++i) lanes[i] = from[i];
+  return numbers(lanes);
+}
 
 constexpr int kQueries = 6;  // query vectors that share a pass over the keys
 // Vectors of positions (or of the head's dimension) in registers for each query.
@@ -47,20 +66,19 @@ struct Scores {
   float cap;
 };
 
-// scores[j][p] = cap(q_j . k_p * scale) for `positions` from `first` of a block, a multiple of
-// kPanel.
-template <int Q>
-HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std::int64_t first,
-                      std::int64_t positions, std::int64_t head_dim, Scores made,
+// scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
+template <int Q, class Number>
+HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std::int64_t positions,
+                      std::int64_t head_dim, Scores made,
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t p = 0; p < positions; p += kVectors * lanes) {
-    const float* at[kVectors];
+    const Number* at[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       // Beyond the last panel there may be no memory: read the last one again, its scores go unused
-      const std::int64_t wanted = first + p + v * lanes;
-      const std::int64_t last = (first + positions - 1) / kPanel * kPanel + kPanel - lanes;
+      const std::int64_t wanted = p + v * lanes;
+      const std::int64_t last = (positions - 1) / kPanel * kPanel + kPanel - lanes;
       const std::int64_t position = wanted < last ? wanted : last;
       at[v] = keys + position / kPanel * kPanel * head_dim + position % kPanel;
     }
@@ -70,7 +88,7 @@ HWY_INLINE void score(const Query* queries, const float* HWY_RESTRICT keys, std:
     }
     for (std::int64_t i = 0; i < head_dim; ++i) {
       V key[kVectors];
-      for (int v = 0; v < kVectors; ++v) key[v] = hn::LoadU(d, at[v] + i * kPanel);
+      for (int v = 0; v < kVectors; ++v) key[v] = numbers(at[v] + i * kPanel);
       for (int j = 0; j < Q; ++j) {
         const V q = hn::Set(d, queries[j].q[i]);
         for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
@@ -134,8 +152,8 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
 
 // out_j = out_j * rescale_j + sum of scores[j][p] value_p over `positions`, for C vectors of
 // columns.
-template <int Q, int C, class Part>
-HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, Positions positions,
+template <int Q, int C, class Number, class Part>
+HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Positions positions,
                     std::int64_t head_dim, std::int64_t column, Part part,
                     const float (*HWY_RESTRICT scores)[kBlockGranule],
                     const float* HWY_RESTRICT rescale) {
@@ -149,9 +167,9 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, Posi
     }
   }
   for (std::int64_t p = positions.begin; p < positions.end; ++p) {
-    const float* row = values + p * head_dim + column;
+    const Number* row = values + p * head_dim + column;
     V value[C];
-    for (int c = 0; c < C; ++c) value[c] = load(d, row + c * lanes, part);
+    for (int c = 0; c < C; ++c) value[c] = numbers(row + c * lanes, part);
     for (int j = 0; j < Q; ++j) {
       const V weight = hn::Set(d, scores[j][p]);
       for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, value[c], acc[j][c]);
@@ -166,8 +184,9 @@ HWY_INLINE void mix(const Query* queries, const float* HWY_RESTRICT values, Posi
 
 // The first lines of what comes next, which lies where the processor cannot foresee: of each panel
 // of the keys at `keys`, which are walked side by side, and of the values.
-HWY_INLINE void prefetch_starts(const float* keys, const float* values, std::int64_t head_dim) {
-  constexpr std::int64_t kLine = 64 / sizeof(float);
+template <class Number>
+HWY_INLINE void prefetch_starts(const Number* keys, const Number* values, std::int64_t head_dim) {
+  constexpr std::int64_t kLine = 64 / sizeof(Number);
   constexpr std::int64_t kKeyLines = 4;
   constexpr std::int64_t kValueLines = 8;
   for (std::int64_t panel = 0; panel < kBlockGranule; panel += kPanel) {
@@ -185,9 +204,41 @@ struct Pass {
   std::int64_t end;
 };
 
-// The positions from `first` of one block, for the queries of a pass.
-template <int Q>
-void attend_block(const Attention& a, Query* queries, std::int64_t first, std::int64_t end) {
+// Keys and values that are scored together: the panels of kBlockGranule positions or, at the end of
+// a sequence, fewer.
+template <class Number>
+struct Granule {
+  const Number* keys;
+  const Number* values;
+};
+
+template <class Number>
+HWY_INLINE Granule<Number> granule_at(const Attention& a, std::int64_t first) {
+  return {
+      a.cache.block<const Number>(first, a.head_dim) + first % a.cache.block_positions * a.head_dim,
+      a.cache.value<const Number>(first, a.head_dim)};
+}
+
+// The first `positions` of it as f32, in the thread's memory.
+Granule<float> widened(const Granule<Half>& granule, std::int64_t positions,
+                       std::int64_t head_dim) {
+  static_assert(2 * kBlockGranule * kMaxHeadDim <= KernelScratch::kTileFloats);
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  float* const keys = kernel_scratch().tile;
+  float* const values = keys + kBlockGranule * head_dim;
+  for (std::int64_t i = 0; i < key_numbers(positions, head_dim); i += lanes)
+    hn::StoreU(numbers(granule.keys + i), d, keys + i);
+  for_vectors(d, positions * head_dim, [&](std::int64_t i, auto part) {
+    store(numbers(granule.values + i, part), d, values + i, part);
+  });
+  return {keys, values};
+}
+
+// The positions from `first` on, which `granule` has, for the queries of a pass.
+template <int Q, class Number>
+void attend_block(const Attention& a, const Granule<Number>& granule, Query* queries,
+                  std::int64_t first, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
@@ -195,8 +246,7 @@ void attend_block(const Attention& a, Query* queries, std::int64_t first, std::i
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
   const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
-  score<Q>(queries, a.cache.block(first, a.head_dim), first % a.cache.block_positions, positions,
-           a.head_dim, made, scores);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, scores);
   std::int64_t from = kBlockGranule;
   for (int j = 0; j < Q; ++j) {
     const std::int64_t seen = HWY_MAX(std::int64_t{0}, queries[j].first - first);
@@ -204,7 +254,7 @@ void attend_block(const Attention& a, Query* queries, std::int64_t first, std::i
         weigh(queries[j], scores[j], seen, HWY_MIN(kBlockGranule, queries[j].limit - first));
     from = HWY_MIN(from, seen);
   }
-  const float* values = a.cache.value(first, a.head_dim);
+  const Number* const values = granule.values;
   std::int64_t column = 0;
   for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
     mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
@@ -219,14 +269,16 @@ void attend_block(const Attention& a, Query* queries, std::int64_t first, std::i
   }
 }
 
-void attend_block(const Attention& a, Pass& pass, std::int64_t first) {
+template <class Number>
+void attend_block(const Attention& a, const Granule<Number>& granule, Pass& pass,
+                  std::int64_t first) {
   static_assert(kQueries == 6);
-  if (pass.count == 6) return attend_block<6>(a, pass.queries, first, pass.end);
-  if (pass.count == 5) return attend_block<5>(a, pass.queries, first, pass.end);
-  if (pass.count == 4) return attend_block<4>(a, pass.queries, first, pass.end);
-  if (pass.count == 3) return attend_block<3>(a, pass.queries, first, pass.end);
-  if (pass.count == 2) return attend_block<2>(a, pass.queries, first, pass.end);
-  if (pass.count == 1) return attend_block<1>(a, pass.queries, first, pass.end);
+  if (pass.count == 6) return attend_block<6>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 5) return attend_block<5>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 4) return attend_block<4>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 3) return attend_block<3>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 2) return attend_block<2>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 1) return attend_block<1>(a, granule, pass.queries, first, pass.end);
 }
 
 // The queries [begin, end), in order of rows, heads of a row side by side: neighbours see almost
@@ -256,10 +308,34 @@ Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
   return pass;
 }
 
-void attend(const Attention& a) {
-  // A block serves several passes while a cache has it, so that it is read from memory once for
-  // their queries.
-  constexpr std::int64_t kTogether = 8;
+// Passes that share the blocks they read: while a cache has one, it is read from memory once for
+// their queries.
+constexpr std::int64_t kTogether = 8;
+
+// The positions from `first` of one block, for the passes that see any of them.
+template <class Number>
+void attend_together(const Attention& a, Pass* together, std::int64_t count, std::int64_t first) {
+  Pass* seeing[kTogether];
+  std::int64_t passes = 0;
+  std::int64_t end = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (first >= together[i].end || together[i].first >= first + kBlockGranule) continue;
+    seeing[passes++] = &together[i];
+    end = HWY_MAX(end, together[i].end);
+  }
+  const Granule<Number> granule = granule_at<Number>(a, first);
+  if constexpr (sizeof(Number) < sizeof(float)) {
+    if (passes > 1) {  // made into f32 once for all of them
+      const Granule<float> wide = widened(granule, HWY_MIN(kBlockGranule, end - first), a.head_dim);
+      for (std::int64_t i = 0; i < passes; ++i) attend_block(a, wide, *seeing[i], first);
+      return;
+    }
+  }
+  for (std::int64_t i = 0; i < passes; ++i) attend_block(a, granule, *seeing[i], first);
+}
+
+template <class Number>
+void attend_over(const Attention& a) {
   const std::int64_t all = a.rows * a.group;
   const std::int64_t passes = (all + kQueries - 1) / kQueries;
   for (std::int64_t done = 0; done < passes; done += kTogether) {
@@ -276,14 +352,10 @@ void attend(const Attention& a) {
          first += kBlockGranule) {
       const std::int64_t next = first + kBlockGranule;
       if (next < end) {
-        prefetch_starts(
-            a.cache.block(next, a.head_dim) + next % a.cache.block_positions * a.head_dim,
-            a.cache.value(first, a.head_dim), a.head_dim);
+        prefetch_starts(granule_at<Number>(a, next).keys, granule_at<Number>(a, first).values,
+                        a.head_dim);
       }
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (first < together[i].end && together[i].first < first + kBlockGranule)
-          attend_block(a, together[i], first);
-      }
+      attend_together<Number>(a, together, count, first);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       for (int j = 0; j < together[i].count; ++j) {
@@ -292,6 +364,15 @@ void attend(const Attention& a) {
         for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
       }
     }
+  }
+}
+
+void attend(const Attention& a) {
+  switch (a.cache.format) {
+    case model::CacheFormat::f32:
+      return attend_over<float>(a);
+    case model::CacheFormat::f16:
+      return attend_over<Half>(a);
   }
 }
 

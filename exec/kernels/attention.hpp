@@ -2,9 +2,13 @@
 
 // Attention of query rows over one key/value head's cache, without a matrix of scores:
 // softmax is accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al.
-// 2022). Single-threaded; no allocation.
+// 2022). Over an F16 cache the sums are those over its numbers as F32, bit for bit. Single-threaded;
+// no allocation but of the thread's kernel_scratch, whose tile it overwrites.
 
+#include <cstddef>
 #include <cstdint>
+
+#include "model/cache_format.hpp"
 
 namespace tandem::exec {
 
@@ -17,51 +21,39 @@ inline constexpr std::int64_t kMaxHeadDim = 512;
 // made in the same order.
 inline constexpr std::int64_t kBlockGranule = 64;
 
-// Floats that the keys of `positions` take.
-[[nodiscard]] constexpr std::int64_t key_floats(std::int64_t positions, std::int64_t head_dim) {
+// Numbers that the keys of `positions` take.
+[[nodiscard]] constexpr std::int64_t key_numbers(std::int64_t positions, std::int64_t head_dim) {
   return (positions + kPanel - 1) / kPanel * kPanel * head_dim;
 }
 
-// Floats of a block of `positions`: their keys, then their values.
-[[nodiscard]] constexpr std::int64_t block_floats(std::int64_t positions, std::int64_t head_dim) {
-  return key_floats(positions, head_dim) + positions * head_dim;
+// Numbers of a block of `positions`: their keys, then their values.
+[[nodiscard]] constexpr std::int64_t block_numbers(std::int64_t positions, std::int64_t head_dim) {
+  return key_numbers(positions, head_dim) + positions * head_dim;
 }
 
 // Keys and values of one sequence and key/value head, in blocks: positions [i block_positions,
 // (i + 1) block_positions) are in block blocks[i] of `memory`. A contiguous cache is one block.
+// `Number` is float of f32, std::uint16_t (its bits) of f16.
 struct CachedHead {
-  float* memory = nullptr;  // blocks of block_floats(block_positions, head_dim), one after another
+  // Blocks of block_numbers(block_positions, head_dim), one after another.
+  std::byte* memory = nullptr;
   const std::int32_t* blocks = nullptr;
   std::int64_t block_positions = 0;  // a multiple of kBlockGranule
+  model::CacheFormat format = model::CacheFormat::f32;
 
   // The block that has `position`: its panels of keys come first.
-  [[nodiscard]] float* block(std::int64_t position, std::int64_t head_dim) const {
-    return memory + blocks[position / block_positions] * block_floats(block_positions, head_dim);
+  template <class Number>
+  [[nodiscard]] Number* block(std::int64_t position, std::int64_t head_dim) const {
+    return reinterpret_cast<Number*>(memory) +
+           blocks[position / block_positions] * block_numbers(block_positions, head_dim);
   }
   // The value of `position`; those of the block's next positions follow it.
-  [[nodiscard]] float* value(std::int64_t position, std::int64_t head_dim) const {
-    return block(position, head_dim) + key_floats(block_positions, head_dim) +
+  template <class Number>
+  [[nodiscard]] Number* value(std::int64_t position, std::int64_t head_dim) const {
+    return block<Number>(position, head_dim) + key_numbers(block_positions, head_dim) +
            position % block_positions * head_dim;
   }
 };
-
-// Stores the key of one position.
-inline void store_key(const float* key, std::int64_t position, const CachedHead& cache,
-                      std::int64_t head_dim) {
-  const std::int64_t in_block = position % cache.block_positions;
-  float* to =
-      cache.block(position, head_dim) + in_block / kPanel * kPanel * head_dim + in_block % kPanel;
-  for (std::int64_t i = 0; i < head_dim; ++i) to[i * kPanel] = key[i];
-}
-
-// The key of one position, as it was stored.
-inline void load_key(const CachedHead& cache, std::int64_t position, std::int64_t head_dim,
-                     float* key) {
-  const std::int64_t in_block = position % cache.block_positions;
-  const float* from =
-      cache.block(position, head_dim) + in_block / kPanel * kPanel * head_dim + in_block % kPanel;
-  for (std::int64_t i = 0; i < head_dim; ++i) key[i] = from[i * kPanel];
-}
 
 // Rows of queries of the `group` heads that share one key/value head.
 struct Attention {

@@ -120,6 +120,14 @@ std::vector<Field> make_fields() {
              [](Setup& s, const Value& v) { s.partition = v.text; }),
       of_run("plan.allreduce", Unit::text, "how partial sums are joined",
              [](Setup& s, const Value& v) { s.allreduce = v.text; }),
+      of_run("plan.cache_type", Unit::text, "f32, f16: how keys and values are kept",
+             [](Setup& s, const Value& v) {
+               const auto format = model::find_cache_format(v.text);
+               if (!format)
+                 throw Error("field 'plan.cache_type': '" + v.text + "', expected " +
+                             model::cache_format_names());
+               s.cache = *format;
+             }),
       of_run("plan.wire_type", Unit::text, "f32, f16, bf16, q8_0: how activations travel",
              [](Setup& s, const Value& v) {
                const auto format = model::find_wire_format(v.text);
@@ -320,6 +328,7 @@ planner::Request Library::request(const Setup& setup) {
                            .memory_limit = setup.memory_limit,
                            .wire = setup.wire,
                            .head = setup.head};
+  request.model.cache = setup.cache;
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);
   return request;

@@ -39,6 +39,7 @@ struct Setup {
   planner::WindowRequest window{.blocks = std::nullopt, .retain = std::nullopt};
   model::ReleaseRule release = model::ReleaseRule::early;
   std::optional<model::Bytes> memory_limit{};
+  model::CacheFormat cache = model::CacheFormat::f32;
   model::WireFormat wire = model::WireFormat::f32;
   planner::HeadPlacement head = planner::HeadPlacement::master;
 };

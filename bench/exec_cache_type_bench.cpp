@@ -1,0 +1,207 @@
+// Attention over a cache in F16 against one in F32, and, of a new token, each against a plain read
+// of the same bytes. The four take turns; ratios are medians of the turns'. Times are CPU seconds
+// of the only thread.
+//   token   one row over `length` positions of many heads, more than caches hold
+//   prompt  `length` rows, 32 at a time as the executor has them, of one key/value head
+
+#include <benchmark/benchmark.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "bench/exec_kernels_reference.hpp"
+#include "exec/kernels/attention.hpp"
+#include "exec/kernels/cached_row.hpp"
+#include "exec/weights/aligned_buffer.hpp"
+#include "model/error.hpp"
+#include "model/memory.hpp"
+#include "model/statistics.hpp"
+
+namespace tandem::bench {
+namespace {
+
+using model::CacheFormat;
+using model::quantile;
+
+constexpr std::int64_t kNumbers = std::int64_t{96} * 1024 * 1024;  // of a token's caches
+constexpr std::int64_t kTile = 32;
+
+double seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+template <class Body>
+double seconds_of(const Body& body) {
+  const double start = seconds();
+  body();
+  return seconds() - start;
+}
+
+struct Shape {
+  std::int64_t head_dim;
+  std::int64_t group;
+  std::int64_t length;
+};
+
+// Caches of as many heads as have `numbers`, at least one, in blocks that lie in order.
+class Heads {
+ public:
+  Heads(CacheFormat format, const Shape& shape, std::int64_t numbers)
+      : shape_(shape),
+        format_(format),
+        head_bytes_(exec::block_numbers(shape.length, shape.head_dim) *
+                    model::cache_element_bytes(format)),
+        count_(
+            std::max<std::int64_t>(1, numbers / exec::block_numbers(shape.length, shape.head_dim))),
+        memory_(static_cast<std::size_t>(count_ * head_bytes_)),
+        order_(static_cast<std::size_t>(shape.length / model::kCacheBlock)) {
+    std::iota(order_.begin(), order_.end(), 0);
+    std::vector<float> row(static_cast<std::size_t>(shape.head_dim));
+    float value = 0.1F;
+    for (std::int64_t p = 0; p < shape.length; ++p) {
+      for (float& x : row) x = value = value > 1.0F ? value - 1.9F : value + 0.37F;
+      require(store_key(row.data(), p, head(0), shape.head_dim) &&
+                  store_value(row.data(), p, head(0), shape.head_dim),
+              "numbers of order one");
+    }
+    for (std::int64_t h = 1; h < count_; ++h)
+      std::copy_n(memory_.data(), head_bytes_, memory_.data() + h * head_bytes_);
+  }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] double bytes() const { return static_cast<double>(memory_.size()); }
+  [[nodiscard]] exec::CachedHead head(std::int64_t index) const {
+    return {const_cast<std::byte*>(memory_.data()) + index * head_bytes_, order_.data(),
+            model::kCacheBlock, format_};
+  }
+  // `rows` after `past`, of every head.
+  void attend(const std::vector<float>& queries, std::vector<float>& output, std::int64_t rows,
+              std::int64_t past) const {
+    const std::int64_t width = shape_.group * shape_.head_dim;
+    for (std::int64_t h = 0; h < count_; ++h) {
+      exec::attend({.queries = queries.data(),
+                    .query_stride = width,
+                    .cache = head(h),
+                    .output = output.data(),
+                    .output_stride = width,
+                    .rows = rows,
+                    .group = shape_.group,
+                    .head_dim = shape_.head_dim,
+                    .first_key = 0,
+                    .end_key = shape_.length,
+                    .past = past});
+      benchmark::DoNotOptimize(output.data());
+    }
+  }
+  void prompt(const std::vector<float>& queries, std::vector<float>& output) const {
+    for (std::int64_t past = 0; past < shape_.length; past += kTile)
+      attend(queries, output, kTile, past);
+  }
+  // Seconds of the fastest plain read.
+  [[nodiscard]] double read() const {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(memory_.data());
+    double best = std::numeric_limits<double>::infinity();
+    for (const Read kernel : plain_reads()) {
+      best = std::min(
+          best, seconds_of([&] {
+            benchmark::DoNotOptimize(kernel(words, memory_.size() / sizeof(std::uint64_t)));
+          }));
+    }
+    return best;
+  }
+
+ private:
+  Shape shape_;
+  CacheFormat format_;
+  std::int64_t head_bytes_;
+  std::int64_t count_;
+  exec::AlignedBuffer memory_;
+  std::vector<std::int32_t> order_;
+};
+
+Shape shape_of(const benchmark::State& state) {
+  return {state.range(0), state.range(1), state.range(2)};
+}
+
+void token(benchmark::State& state) {
+  const Shape shape = shape_of(state);
+  const Heads whole(CacheFormat::f32, shape, kNumbers);
+  const Heads half(CacheFormat::f16, shape, kNumbers);
+  const std::vector<float> queries(static_cast<std::size_t>(shape.group * shape.head_dim), 0.01F);
+  std::vector<float> output(queries.size());
+  const auto timed = [&](const Heads& heads) {
+    return seconds_of([&] { heads.attend(queries, output, 1, shape.length - 1); });
+  };
+  std::vector<double> faster;
+  std::vector<double> whole_read;
+  std::vector<double> half_read;
+  std::vector<double> half_times;
+  timed(half);
+  while (state.KeepRunning()) {
+    const double whole_s = timed(whole);
+    const double half_s = timed(half);
+    whole_read.push_back(whole.read() / whole_s);
+    half_read.push_back(half.read() / half_s);
+    faster.push_back(whole_s / half_s);
+    half_times.push_back(half_s);
+    state.SetIterationTime(half_s);
+  }
+  state.counters["f16_GBps"] = 1e-9 * half.bytes() / quantile(half_times, 0.5);
+  state.counters["f16_of_read"] = quantile(half_read, 0.5);
+  state.counters["f32_of_read"] = quantile(whole_read, 0.5);
+  state.counters["f32_over_f16"] = quantile(faster, 0.5);
+}
+
+void prompt(benchmark::State& state) {
+  const Shape shape = shape_of(state);
+  const Heads whole(CacheFormat::f32, shape, 0);
+  const Heads half(CacheFormat::f16, shape, 0);
+  const std::vector<float> queries(static_cast<std::size_t>(kTile * shape.group * shape.head_dim),
+                                   0.01F);
+  std::vector<float> output(queries.size());
+  const auto timed = [&](const Heads& heads) {
+    return seconds_of([&] { heads.prompt(queries, output); });
+  };
+  const double keys =
+      0.5 * static_cast<double>(shape.length) * static_cast<double>(shape.length + 1);
+  const double flops = 4.0 * keys * static_cast<double>(shape.group * shape.head_dim);
+  std::vector<double> faster;
+  std::vector<double> half_times;
+  timed(half);
+  while (state.KeepRunning()) {
+    const double before = timed(whole);
+    const double half_s = timed(half);
+    faster.push_back((before + timed(whole)) / 2.0 / half_s);
+    half_times.push_back(half_s);
+    state.SetIterationTime(half_s);
+  }
+  state.counters["f16_GFLOPs"] = 1e-9 * flops / quantile(half_times, 0.5);
+  state.counters["f32_over_f16"] = quantile(faster, 0.5);
+}
+
+void shapes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"head_dim", "group", "length"});
+  for (const auto& [head_dim, group] : {std::pair{64, 8}, {64, 4}, {64, 1}, {128, 4}, {128, 1}}) {
+    for (const int length : {4096, 16384}) bench->Args({head_dim, group, length});
+  }
+}
+
+void prompts(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"head_dim", "group", "length"});
+  for (const auto& [head_dim, group] : {std::pair{64, 8}, {64, 1}, {128, 4}, {128, 1}})
+    bench->Args({head_dim, group, 4096});
+}
+
+BENCHMARK(token)->Apply(shapes)->Iterations(9)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(prompt)->Apply(prompts)->Iterations(5)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace tandem::bench
+
+BENCHMARK_MAIN();
