@@ -66,10 +66,26 @@ struct Scores {
   float cap;
 };
 
+// Keys and values that are scored together: the panels of kBlockGranule positions or, at the end of
+// a sequence, fewer.
+template <class Number>
+struct Granule {
+  const Number* keys = nullptr;
+  const Number* values = nullptr;
+};
+
+// `count` numbers from `from` on will be wanted, if there is a next granule.
+template <class Number>
+HWY_INLINE void prefetch(const Number* from, std::int64_t count) {
+  constexpr std::int64_t kLine = 64 / sizeof(Number);
+  if (from == nullptr) return;
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
+}
+
 // scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
 template <int Q, class Number>
 HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std::int64_t positions,
-                      std::int64_t head_dim, Scores made,
+                      std::int64_t head_dim, Scores made, const Number* next,
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -88,6 +104,7 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
     }
     for (std::int64_t i = 0; i < head_dim; ++i) {
       V key[kVectors];
+      if (p == 0) prefetch(next == nullptr ? next : next + i * kBlockGranule, kBlockGranule);
       for (int v = 0; v < kVectors; ++v) key[v] = numbers(at[v] + i * kPanel);
       for (int j = 0; j < Q; ++j) {
         const V q = hn::Set(d, queries[j].q[i]);
@@ -156,7 +173,7 @@ template <int Q, int C, class Number, class Part>
 HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Positions positions,
                     std::int64_t head_dim, std::int64_t column, Part part,
                     const float (*HWY_RESTRICT scores)[kBlockGranule],
-                    const float* HWY_RESTRICT rescale) {
+                    const float* HWY_RESTRICT rescale, const Number* next) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V acc[Q][C];
@@ -169,6 +186,7 @@ HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Pos
   for (std::int64_t p = positions.begin; p < positions.end; ++p) {
     const Number* row = values + p * head_dim + column;
     V value[C];
+    prefetch(next == nullptr ? next : next + p * head_dim, head_dim);
     for (int c = 0; c < C; ++c) value[c] = numbers(row + c * lanes, part);
     for (int j = 0; j < Q; ++j) {
       const V weight = hn::Set(d, scores[j][p]);
@@ -204,14 +222,6 @@ struct Pass {
   std::int64_t end;
 };
 
-// Keys and values that are scored together: the panels of kBlockGranule positions or, at the end of
-// a sequence, fewer.
-template <class Number>
-struct Granule {
-  const Number* keys;
-  const Number* values;
-};
-
 template <class Number>
 HWY_INLINE Granule<Number> granule_at(const Attention& a, std::int64_t first) {
   return {
@@ -235,10 +245,11 @@ Granule<float> widened(const Granule<Half>& granule, std::int64_t positions,
   return {keys, values};
 }
 
-// The positions from `first` on, which `granule` has, for the queries of a pass.
+// The positions from `first` on, which `granule` has, for the queries of a pass; `next`: what will
+// be read after it, by the same pass alone, or nothing.
 template <int Q, class Number>
-void attend_block(const Attention& a, const Granule<Number>& granule, Query* queries,
-                  std::int64_t first, std::int64_t end) {
+void attend_block(const Attention& a, const Granule<Number>& granule, const Granule<Number>& next,
+                  Query* queries, std::int64_t first, std::int64_t end) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
@@ -246,7 +257,7 @@ void attend_block(const Attention& a, const Granule<Number>& granule, Query* que
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
   const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
-  score<Q>(queries, granule.keys, positions, a.head_dim, made, scores);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, next.keys, scores);
   std::int64_t from = kBlockGranule;
   for (int j = 0; j < Q; ++j) {
     const std::int64_t seen = HWY_MAX(std::int64_t{0}, queries[j].first - first);
@@ -258,27 +269,28 @@ void attend_block(const Attention& a, const Granule<Number>& granule, Query* que
   std::int64_t column = 0;
   for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
     mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
-                     rescale);
+                     rescale, column == 0 ? next.values : nullptr);
   }
   for (; column + lanes <= a.head_dim; column += lanes) {
-    mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores, rescale);
+    mix<Q, 1, Number>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
+                      rescale, nullptr);
   }
   if (column < a.head_dim) {
-    mix<Q, 1>(queries, values, {from, positions}, a.head_dim, column, First{a.head_dim - column},
-              scores, rescale);
+    mix<Q, 1, Number>(queries, values, {from, positions}, a.head_dim, column,
+                      First{a.head_dim - column}, scores, rescale, nullptr);
   }
 }
 
 template <class Number>
-void attend_block(const Attention& a, const Granule<Number>& granule, Pass& pass,
-                  std::int64_t first) {
+void attend_block(const Attention& a, const Granule<Number>& granule, const Granule<Number>& next,
+                  Pass& pass, std::int64_t first) {
   static_assert(kQueries == 6);
-  if (pass.count == 6) return attend_block<6>(a, granule, pass.queries, first, pass.end);
-  if (pass.count == 5) return attend_block<5>(a, granule, pass.queries, first, pass.end);
-  if (pass.count == 4) return attend_block<4>(a, granule, pass.queries, first, pass.end);
-  if (pass.count == 3) return attend_block<3>(a, granule, pass.queries, first, pass.end);
-  if (pass.count == 2) return attend_block<2>(a, granule, pass.queries, first, pass.end);
-  if (pass.count == 1) return attend_block<1>(a, granule, pass.queries, first, pass.end);
+  if (pass.count == 6) return attend_block<6>(a, granule, next, pass.queries, first, pass.end);
+  if (pass.count == 5) return attend_block<5>(a, granule, next, pass.queries, first, pass.end);
+  if (pass.count == 4) return attend_block<4>(a, granule, next, pass.queries, first, pass.end);
+  if (pass.count == 3) return attend_block<3>(a, granule, next, pass.queries, first, pass.end);
+  if (pass.count == 2) return attend_block<2>(a, granule, next, pass.queries, first, pass.end);
+  if (pass.count == 1) return attend_block<1>(a, granule, next, pass.queries, first, pass.end);
 }
 
 // The queries [begin, end), in order of rows, heads of a row side by side: neighbours see almost
@@ -312,26 +324,38 @@ Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
 // their queries.
 constexpr std::int64_t kTogether = 8;
 
-// The positions from `first` of one block, for the passes that see any of them.
+// The positions from `first` of one block, for the passes that see any of them; `end`: of all.
 template <class Number>
-void attend_together(const Attention& a, Pass* together, std::int64_t count, std::int64_t first) {
+void attend_together(const Attention& a, Pass* together, std::int64_t count, std::int64_t first,
+                     std::int64_t end) {
   Pass* seeing[kTogether];
   std::int64_t passes = 0;
-  std::int64_t end = 0;
+  std::int64_t seen = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (first >= together[i].end || together[i].first >= first + kBlockGranule) continue;
     seeing[passes++] = &together[i];
-    end = HWY_MAX(end, together[i].end);
+    seen = HWY_MAX(seen, together[i].end);
   }
   const Granule<Number> granule = granule_at<Number>(a, first);
+  const std::int64_t after = first + kBlockGranule;
+  const bool ahead = after < end;
   if constexpr (sizeof(Number) < sizeof(float)) {
     if (passes > 1) {  // made into f32 once for all of them
-      const Granule<float> wide = widened(granule, HWY_MIN(kBlockGranule, end - first), a.head_dim);
-      for (std::int64_t i = 0; i < passes; ++i) attend_block(a, wide, *seeing[i], first);
+      if (ahead) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
+      const Granule<float> wide =
+          widened(granule, HWY_MIN(kBlockGranule, seen - first), a.head_dim);
+      for (std::int64_t i = 0; i < passes; ++i)
+        attend_block(a, wide, Granule<float>(), *seeing[i], first);
       return;
     }
+    // Few queries, which wait for memory: all of what comes next, a line or two at a time.
+    const Granule<Number> next = ahead ? granule_at<Number>(a, after) : Granule<Number>();
+    for (std::int64_t i = 0; i < passes; ++i) attend_block(a, granule, next, *seeing[i], first);
+    return;
   }
-  for (std::int64_t i = 0; i < passes; ++i) attend_block(a, granule, *seeing[i], first);
+  if (ahead) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
+  for (std::int64_t i = 0; i < passes; ++i)
+    attend_block(a, granule, Granule<Number>(), *seeing[i], first);
 }
 
 template <class Number>
@@ -350,12 +374,7 @@ void attend_over(const Attention& a) {
     }
     for (std::int64_t first = begin / kBlockGranule * kBlockGranule; first < end;
          first += kBlockGranule) {
-      const std::int64_t next = first + kBlockGranule;
-      if (next < end) {
-        prefetch_starts(granule_at<Number>(a, next).keys, granule_at<Number>(a, first).values,
-                        a.head_dim);
-      }
-      attend_together<Number>(a, together, count, first);
+      attend_together<Number>(a, together, count, first, end);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       for (int j = 0; j < together[i].count; ++j) {
