@@ -246,7 +246,7 @@ Granule<float> widened(const Granule<Half>& granule, std::int64_t positions,
 }
 
 // The positions from `first` on, which `granule` has, for the queries of a pass; `next`: what will
-// be read after it, by the same pass alone, or nothing.
+// be read after it, or nothing.
 template <int Q, class Number>
 void attend_block(const Attention& a, const Granule<Number>& granule, const Granule<Number>& next,
                   Query* queries, std::int64_t first, std::int64_t end) {
@@ -321,14 +321,17 @@ Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
 }
 
 // Passes that share the blocks they read: while a cache has one, it is read from memory once for
-// their queries.
-constexpr std::int64_t kTogether = 8;
+// their queries, and of an F16 cache converted once.
+template <class Number>
+constexpr std::int64_t kTogether = sizeof(Number) < sizeof(float) ? 24 : 8;
+// So many convert what they read, each for itself.
+constexpr std::int64_t kFewPasses = 2;
 
 // The positions from `first` of one block, for the passes that see any of them; `end`: of all.
 template <class Number>
 void attend_together(const Attention& a, Pass* together, std::int64_t count, std::int64_t first,
                      std::int64_t end) {
-  Pass* seeing[kTogether];
+  Pass* seeing[kTogether<Number>];
   std::int64_t passes = 0;
   std::int64_t seen = 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -340,7 +343,7 @@ void attend_together(const Attention& a, Pass* together, std::int64_t count, std
   const std::int64_t after = first + kBlockGranule;
   const bool ahead = after < end;
   if constexpr (sizeof(Number) < sizeof(float)) {
-    if (passes > 1) {  // made into f32 once for all of them
+    if (passes > kFewPasses) {  // made into f32 once for all of them
       if (ahead) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
       const Granule<float> wide =
           widened(granule, HWY_MIN(kBlockGranule, seen - first), a.head_dim);
@@ -362,9 +365,9 @@ template <class Number>
 void attend_over(const Attention& a) {
   const std::int64_t all = a.rows * a.group;
   const std::int64_t passes = (all + kQueries - 1) / kQueries;
-  for (std::int64_t done = 0; done < passes; done += kTogether) {
-    const std::int64_t count = HWY_MIN(kTogether, passes - done);
-    Pass together[kTogether];
+  for (std::int64_t done = 0; done < passes; done += kTogether<Number>) {
+    const std::int64_t count = HWY_MIN(kTogether<Number>, passes - done);
+    Pass together[kTogether<Number>];
     std::int64_t begin = a.end_key;
     std::int64_t end = 0;
     for (std::int64_t i = 0; i < count; ++i) {
