@@ -31,6 +31,8 @@ BOUNDS = {"f32": 1e-4, "f16": 1e-4, "bf16": 1e-1, "q8_0": 3e-1, "q4_0": 3e-1}
 LONG_BOUNDS = {dtype: 6e-1 for dtype in ("q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m")}
 MIXES = {"q4_k_m": 15, "q5_k_m": 17}  # llama.h's llama_ftype
 GELU_BOUND = 5e-3
+# With keys and values in F16 it rounds queries and probabilities, too, which tandem leaves in F32.
+HALF_CACHE_BOUND = 1e-2
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 320, "vocab_size": 320,
@@ -124,9 +126,9 @@ class Llama:
             raise RuntimeError("llama.cpp refuses it: " + "".join(self.messages)[-400:].strip())
         return model
 
-    def context_parameters(self, positions, threads, exact):
-        """Of a context. `exact`: attention and cache in F32, as tandem's default, where its own defaults are a cache in F16 and
-        flash attention."""
+    def context_parameters(self, positions, threads, exact, half_cache=False):
+        """Of a context. `exact`: attention in F32, and the cache unless `half_cache`, as tandem's, where its own defaults are a
+        cache in F16 and flash attention."""
         params = self.lib.llama_context_default_params()
         # Found by their defaults, as versions differ in what lies between: threads (4, 4), flash attention, the last of the
         # choices that are left to the program (-1: off, as it computes in F16), the cache's types (F16, 1: F32, 0).
@@ -140,7 +142,7 @@ class Llama:
         words[found[0]] = words[found[0] + 1] = threads
         if exact:
             words[choices[-1]] = 0
-            words[types[0]] = words[types[0] + 1] = 0
+            words[types[0]] = words[types[0] + 1] = 1 if half_cache else 0
         return params
 
     def decode(self, context, ids):
@@ -149,9 +151,9 @@ class Llama:
             raise RuntimeError("llama_decode fails")
         return ctypes.cast(self.lib.llama_get_logits_ith(context, -1), ctypes.POINTER(ctypes.c_float))
 
-    def logits(self, path, prompt, fed, vocab):
+    def logits(self, path, prompt, fed, vocab, half_cache=False):
         model = self.model(path)
-        context = self.lib.llama_init_from_model(model, self.context_parameters(256, 1, exact=True))
+        context = self.lib.llama_init_from_model(model, self.context_parameters(256, 1, exact=True, half_cache=half_cache))
         rows = []
         for ids in [prompt] + [[token] for token in fed]:
             rows.append(self.decode(context, ids)[:vocab])
@@ -187,7 +189,7 @@ def deviation(row):
     return math.sqrt(sum((x - mean) ** 2 for x in row) / len(row))
 
 
-def check_model(llama, programs, folder, name, config, dtype):
+def check_model(llama, programs, folder, name, config, dtype, half_cache=False):
     tandem, gguf_logits = programs
     home = folder / "model"
     shutil.rmtree(home, ignore_errors=True)
@@ -196,12 +198,12 @@ def check_model(llama, programs, folder, name, config, dtype):
     run(tandem, "model", "random", "--config", folder / "model.json", "--out", home, "--seed", "5", "--quiet")
     path = folder / "model.gguf"
     run(tandem, "model", "convert", "--weights", home, "--out", path, "--dtype", dtype, "--quiet")
-    ours = [int(x) for x in run(gguf_logits, path, str(TOKENS), folder / "logits.f32", *map(str, PROMPT)).split()]
+    ours = [int(x) for x in run(gguf_logits, *(["--half-cache"] if half_cache else []), path, str(TOKENS), folder / "logits.f32", *map(str, PROMPT)).split()]
     values = array.array("f")
     values.frombytes((folder / "logits.f32").read_bytes())
     vocab = config["vocab_size"]
-    bound = max({**BOUNDS, **LONG_BOUNDS}[dtype], GELU_BOUND if name in ("gpt2", "gemma2", "gemma3") else 0)
-    theirs = llama.logits(path, PROMPT, ours[:-1], vocab)
+    bound = max({**BOUNDS, **LONG_BOUNDS}[dtype], GELU_BOUND if name in ("gpt2", "gemma2", "gemma3") else 0, HALF_CACHE_BOUND if half_cache else 0)
+    theirs = llama.logits(path, PROMPT, ours[:-1], vocab, half_cache)
     worst = 0.0
     different = 0
     off = 0
@@ -213,7 +215,7 @@ def check_model(llama, programs, folder, name, config, dtype):
             different += 1
             off += row[best(row)] - row[ours[step]] > 2 * bound * scale
     good = worst <= bound and off == 0
-    print(f"{'ok ' if good else 'BAD'} {name}, {dtype}: {TOKENS - different} of {TOKENS} tokens equal, logits differ by at most "
+    print(f"{'ok ' if good else 'BAD'} {name}, {dtype}{', cache in f16' if half_cache else ''}: {TOKENS - different} of {TOKENS} tokens equal, logits differ by at most "
           f"{worst:.1e} of their deviation (bound {bound:.0e})", flush=True)
     return good
 
@@ -332,6 +334,7 @@ def main():
         for case, config in CASES.items():
             for dtype in BOUNDS:
                 good = check_model(llama, programs, folder, case, config, dtype) and good
+            good = check_model(llama, programs, folder, case, config, "f32", half_cache=True) and good
         for case, config in LONG_CASES.items():
             for dtype in LONG_BOUNDS:
                 if dtype in MIXES or "no 256" not in case:

@@ -1,6 +1,6 @@
 // Greedy tokens of a GGUF file or a folder, and every step's logits, for check_llama.py to compare
 // with llama.cpp:
-//   tandem_gguf_logits WEIGHTS TOKENS OUT ID...
+//   tandem_gguf_logits [--half-cache] WEIGHTS TOKENS OUT ID...
 // prints the tokens and writes OUT, [TOKENS, vocab], little-endian f32.
 
 #include <algorithm>
@@ -15,11 +15,17 @@
 
 int main(int argc, char** argv) try {
   using namespace tandem;
+  const bool half = argc > 1 && std::string(argv[1]) == "--half-cache";
+  if (half) {
+    --argc;
+    ++argv;
+  }
   if (argc < 5) {
-    std::cerr << "usage: tandem_gguf_logits WEIGHTS TOKENS OUT ID...\n";
+    std::cerr << "usage: tandem_gguf_logits [--half-cache] WEIGHTS TOKENS OUT ID...\n";
     return 2;
   }
-  const model::Transformer transformer = exec::read_geometry(argv[1]);
+  model::Transformer transformer = exec::read_geometry(argv[1]);
+  if (half) transformer.cache = model::CacheFormat::f16;
   const int count = std::stoi(argv[2]);
   std::vector<std::int32_t> prompt;
   for (int i = 4; i < argc; ++i) prompt.push_back(std::stoi(argv[i]));
