@@ -145,6 +145,7 @@ TEST_CASE("planner/cache type: a plan's file says f16, nothing of f32, and refus
 TEST_CASE("planner/cache type: a profile without such a rate is refused, not guessed from f32") {
   planner::Request request = request_of("tensor", CacheFormat::f16);
   request.profiles.assign(4, measured());
+  request.partition = "auto";
   CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
                        doctest::Contains("'tandem profile --cache-type f16'"), Error);
   request.model.cache = CacheFormat::f32;
