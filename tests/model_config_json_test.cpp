@@ -422,16 +422,18 @@ TEST_CASE("model/config_json: every field but the name and the formats counts as
   Transformer t = parse(llama());
   Transformer renamed = t;
   renamed.name = "other";
-  renamed.formats = WeightFormats(WeightFormat::q8_0);  // a choice, not config.json's
+  renamed.formats = WeightFormats(WeightFormat::q8_0);  // choices, not config.json's
+  renamed.cache = CacheFormat::f16;
   CHECK(differences(t, renamed).empty());
   // A field that Transformer gains breaks this line; add it to the list below.
   const auto& [name, family, layers, hidden, heads, kv_heads, head_dim, intermediate, vocab,
                max_context, tied, activation, token_types, epsilon, theta, scaling, rotary_dims,
                window, windowed, window_theta, unrotated, attention_scale, embedding_scale,
                residual_scale, logit_divisor, score_cap, query_growth, logit_cap, bos, eos,
-               formats] = t;
+               formats, cache] = t;
   static_cast<void>(name);
   static_cast<void>(formats);
+  static_cast<void>(cache);
   const struct {
     const char* field;
     void (*change)(Transformer& t);
