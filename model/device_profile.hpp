@@ -58,7 +58,7 @@ struct DeviceProfile {
   // payload. fetch (embed's is used), load and release are unused.
   // Of weights in f32.
   std::array<KindRate, kTaskKinds> rate{};
-  std::vector<FormatRates> formats{};    // in the order of their enumeration, each once
+  std::vector<FormatRates> formats{};     // in the order of their enumeration, each once
   std::optional<KindRate> half_attend{};  // attend over an F16 cache; none: not known
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories

@@ -429,8 +429,8 @@ TEST_CASE("model/config_json: every field but the name and the formats counts as
   const auto& [name, family, layers, hidden, heads, kv_heads, head_dim, intermediate, vocab,
                max_context, tied, activation, token_types, epsilon, theta, scaling, rotary_dims,
                window, windowed, window_theta, unrotated, attention_scale, embedding_scale,
-               residual_scale, logit_divisor, score_cap, query_growth, logit_cap, bos, eos,
-               formats, cache] = t;
+               residual_scale, logit_divisor, score_cap, query_growth, logit_cap, bos, eos, formats,
+               cache] = t;
   static_cast<void>(name);
   static_cast<void>(formats);
   static_cast<void>(cache);

@@ -138,7 +138,7 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
 // output must be scaled. Positions [from, to) of the block count, the others get 0. Not inlined:
 // compilers fuse its products and sums by what is around them, but bits may not depend on that.
 HWY_NOINLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t from,
-                       std::int64_t to) {
+                         std::int64_t to) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   if (from >= to) {

@@ -2,8 +2,8 @@
 
 // Attention of query rows over one key/value head's cache, without a matrix of scores:
 // softmax is accumulated online over blocks of positions (Milakov & Gimelshein 2018; Dao et al.
-// 2022). Over an F16 cache the sums are those over its numbers as F32, bit for bit. Single-threaded;
-// no allocation but of the thread's kernel_scratch, whose tile it overwrites.
+// 2022). Over an F16 cache the sums are those over its numbers as F32, bit for bit.
+// Single-threaded; no allocation but of the thread's kernel_scratch, whose tile it overwrites.
 
 #include <cstddef>
 #include <cstdint>
