@@ -73,7 +73,7 @@ struct BufferDeclaration {
   LayerRuns layers{0, 1};
   ElementFormat format = ElementFormat::f32;
   Lifetime lifetime = Lifetime::step;
-  std::int64_t first = 0;  // what the first column is called: of logits, a token of the vocabulary
+  std::int32_t first = 0;  // what the first column is called: of logits, a token of the vocabulary
   // How many elements it has in one layer.
   [[nodiscard]] std::int64_t elements(const Extents& extents) const;
   // How many bytes it takes in all layers, with what aligns it: buffers begin at cache lines of 64
