@@ -9,6 +9,7 @@ constexpr std::array kCommands{
     Command{"model", "list, inspect or make models (list, inspect, random, shard)", model_command},
     Command{"platform", "check and print a scenario", platform_command},
     Command{"plan", "place a model on a platform", plan_command},
+    Command{"workload", "draw requests that arrive over time", workload_command},
     Command{"simulate", "predict the times of a plan", simulate_command},
     Command{"run", "run a plan for real, on emulated or real devices", run_command},
     Command{"worker", "be a device for 'tandem run --hosts'", worker_command},

@@ -23,6 +23,7 @@ constexpr std::array kCommands{
     Command{"worker", "be a device for 'tandem run --hosts'", worker_command},
     Command{"eval", "score a model, or a plan of it, on held-out text and recall", eval_command},
     Command{"compare", "hold a prediction against a measurement", compare_command},
+    Command{"workload", "draw requests that arrive over time", workload_command},
     Command{"profile", "measure this machine's speed", profile_command},
     Command{"platform", kElsewhere, elsewhere},
     Command{"plan", kElsewhere, elsewhere},

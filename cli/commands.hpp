@@ -37,6 +37,7 @@ int compare_command(const Arguments& arguments, std::ostream& out);
 int propositions_command(const Arguments& arguments, std::ostream& out);
 int experiment_command(const Arguments& arguments, std::ostream& out);
 int whatif_command(const Arguments& arguments, std::ostream& out);
+int workload_command(const Arguments& arguments, std::ostream& out);
 int sweep_command(const Arguments& arguments, std::ostream& out);
 int profile_command(const Arguments& arguments, std::ostream& out);
 

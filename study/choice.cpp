@@ -128,6 +128,7 @@ class Search {
       // less than together with others.
       const bool one_by_one = question_->request.objective != planner::Objective::throughput &&
                               question_->served->steps <= 1;
+      if (!planner::serves(policy, question_->served->chunk)) continue;
       if ((policy.several || one_by_one) && (!policy.alone || strategy.splits_layers))
         all.push_back(&policy);
     }

@@ -10,6 +10,7 @@ tandem_tests(
     planner_cache_type_test.cpp
     planner_chain_test.cpp
     planner_chunk_test.cpp
+    planner_drawn_requests_test.cpp
     planner_division_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
@@ -32,6 +33,7 @@ tandem_tests(
     planner_recurrent_test.cpp
     planner_ring_law_test.cpp
     planner_search_test.cpp
+    planner_sarathi_test.cpp
     planner_serving_test.cpp
     planner_tensor_collective_test.cpp
     planner_window_memory_test.cpp

@@ -69,6 +69,7 @@ TEST_CASE("planner/serving: one request has the times of a generation") {
     model::RunRecorder generation(plan.cluster, plan.master, false);
     model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, generation);
     for (const planner::Policy& policy : planner::policies()) {
+      if (!planner::serves(policy, 0)) continue;
       CAPTURE(policy.name);
       const auto requests = requests_of({{0.0, 7, 9}});
       RequestScheduler scheduler(requests, policy,
@@ -155,6 +156,7 @@ TEST_CASE("planner/serving: random workloads are served whole, within the capaci
     const auto requests = requests_of(lengths);
     const std::int64_t chunk = draw(0, 1) == 0 ? 0 : draw(1, 9);
     for (const planner::Policy& policy : planner::policies()) {
+      if (!planner::serves(policy, chunk)) continue;
       CAPTURE(round);
       CAPTURE(policy.name);
       CAPTURE(chunk);
@@ -191,6 +193,7 @@ TEST_CASE("planner/serving: when requests begin, by policy") {
   const auto requests = requests_of({{0.0, 8, 20}, {0.05, 8, 20}, {1e4, 8, 2}});
   std::map<std::string_view, std::vector<model::RequestResult>> by_policy;
   for (const planner::Policy& policy : planner::policies()) {
+    if (!planner::serves(policy, 0)) continue;
     RequestScheduler scheduler(requests, policy,
                                {.capacity = planner::wanted_capacity(requests, policy, 0)});
     by_policy[policy.name] =
@@ -215,6 +218,7 @@ TEST_CASE("planner/serving: steps that were made are replayed at the same times"
   const auto requests = requests_of({{0.0, 4, 3}, {0.5, 4, 2}, {2.0, 4, 2}});
   for (const planner::Policy& policy : planner::policies()) {
     for (const std::int64_t chunk : {0, 3}) {
+      if (!planner::serves(policy, chunk)) continue;
       CAPTURE(policy.name);
       CAPTURE(chunk);
       RequestScheduler scheduler(
@@ -302,6 +306,7 @@ TEST_CASE("planner/serving: steps in flight that were made are replayed at the s
       CAPTURE(round);
       CAPTURE(policy.name);
       const std::int64_t chunk = draw(0, 1) * 5;
+      if (!planner::serves(policy, chunk)) continue;
       RequestScheduler scheduler(
           requests, policy,
           {.chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk, 4)});
@@ -344,6 +349,7 @@ TEST_CASE("planner/serving: a step has no more sequences than can be announced")
   const auto requests =
       requests_of(std::vector<std::tuple<double, std::int64_t, std::int64_t>>(4200, {0.0, 1, 1}));
   for (const planner::Policy& policy : planner::policies()) {
+    if (!planner::serves(policy, 0)) continue;
     CAPTURE(policy.name);
     CHECK(planner::wanted_capacity(requests, policy, 0).sequences <= planner::kMostSequences);
     // A plan may have been made by hand.

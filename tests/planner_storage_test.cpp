@@ -277,6 +277,7 @@ TEST_CASE("planner/storage: what a scheduler makes keeps within its capacity and
     }
     const std::int64_t chunk = draw.number(0, 1) * draw.number(1, 20);
     const planner::Policy& policy = draw.of(planner::policies());
+    if (!planner::serves(policy, chunk)) continue;
     const Capacity capacity = planner::wanted_capacity(requests, policy, chunk, draw.number(1, 4));
     planner::RequestScheduler scheduler(requests, policy, {.chunk = chunk, .capacity = capacity});
     const model::RunRecorder recorder = served_by(plan, scheduler);

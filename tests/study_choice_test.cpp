@@ -315,6 +315,7 @@ TEST_CASE("study/choice: many requests, by the rate that simulate finds, and any
     CHECK(1.0 / one.seconds == doctest::Approx(rate).epsilon(1e-9));
   }
   for (const planner::Policy& policy : planner::policies()) {
+    if (!planner::serves(policy, 0)) continue;
     CAPTURE(policy.name);
     question.served->policy = &policy;
     const Choice fixed = choose(question);
@@ -337,6 +338,7 @@ TEST_CASE("study/choice: one request after another where that has them answered 
   const Choice any = choose(question);
   REQUIRE(!any.contenders.empty());
   for (const planner::Policy& policy : planner::policies()) {
+    if (!planner::serves(policy, 0)) continue;
     CAPTURE(policy.name);
     question.served->policy = &policy;
     const Choice fixed = choose(question);

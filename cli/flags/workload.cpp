@@ -49,6 +49,24 @@ void count_prompts(const Options& options, std::vector<InferenceRequest>& reques
   }
 }
 
+// A policy with a budget of rows needs to know it.
+void check_budget(const Served& served, const model::Transformer& model) {
+  if (!served.policy->budget) return;
+  const std::string subject = "flag '--policy': '" + std::string(served.policy->name) + "' ";
+  if (!model.architecture().generates())
+    throw Usage(subject +
+                "reads prompts in chunks, an encoder reads its text whole; expected "
+                "another policy");
+  if (served.best_chunk)
+    throw Usage(subject +
+                "has steps of at most as many rows as '--chunk' says, which 'auto' does "
+                "not find; give a number, such as --chunk 256");
+  if (!planner::serves(*served.policy, served.chunk))
+    throw Usage(subject +
+                "has steps of a given number of rows; give it with --chunk N, such as "
+                "--chunk 256");
+}
+
 }  // namespace
 
 std::vector<Flag> workload_flags() {
@@ -60,7 +78,8 @@ std::vector<Flag> workload_flags() {
       {"samples", "M", "instead: M requests alike, all there from the beginning"},
       {"policy", "P", policies},
       {"chunk", "N",
-       "read prompts in chunks of N tokens beside decoding; auto: as predicted best [whole]"},
+       "read prompts in chunks of N tokens beside decoding, with policy sarathi so that a step has "
+       "N rows in all; auto: as predicted best [whole]"},
       {"in-flight", "N",
        "steps of different sequences, or chunks of a prompt, under way at once on a pipeline "
        "[auto: one a stage, with policy recurrent one a request; as planned]"}};
@@ -96,6 +115,7 @@ std::optional<Served> served_workload(const Options& options, const model::Trans
   if (!served.best_chunk) served.chunk = options.integer_or("chunk", 0, 1, 1 << 30);
   if ((served.chunk > 0 || served.best_chunk) && !model.architecture().generates())
     throw Usage("flag '--chunk': an encoder reads its text whole; leave it out");
+  check_budget(served, model);
   if (options.text_or("in-flight", "auto") != "auto")
     served.steps = options.integer_or("in-flight", 1, 1, planner::kMostSteps);
   if (served.steps > 1 && !served.policy->several) {
@@ -114,7 +134,9 @@ std::string to_text(const Served& served) {
   const std::string noun = served.samples ? " sample" : " request";
   return std::to_string(served.requests.size()) + noun +
          (served.requests.size() == 1 ? ", " : "s, ") + std::string(served.policy->name) +
-         (served.chunk > 0 ? ", prompts in chunks of " + std::to_string(served.chunk) : "") +
+         (served.chunk == 0       ? ""
+          : served.policy->budget ? ", steps of at most " + std::to_string(served.chunk) + " rows"
+                                  : ", prompts in chunks of " + std::to_string(served.chunk)) +
          (served.steps > 1 ? ", " + std::to_string(served.steps) + " steps in flight" : "");
 }
 

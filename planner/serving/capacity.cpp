@@ -60,9 +60,11 @@ Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Polic
                          std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
   const std::int64_t flying = std::min(steps, most_steps(requests, chunk));
-  const auto sequences =
-      std::min(static_cast<std::int64_t>(requests.size()), policy.alone ? flying : kMostSequences);
-  return {.rows = rows_of(requests, chunk) + (policy.alone ? 0 : sequences - 1),
+  const std::int64_t most = policy.alone    ? flying
+                            : policy.budget ? std::min(flying * chunk, kMostSequences)
+                                            : kMostSequences;
+  const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), most);
+  return {.rows = step_rows(policy, rows_of(requests, chunk), sequences, chunk),
           .positions = most_positions(requests, sequences),
           .sequences = sequences,
           .steps = flying};

@@ -5,6 +5,7 @@
 #include "model/error.hpp"
 #include "planner/serving/policy/continuous.hpp"
 #include "planner/serving/policy/recurrent.hpp"
+#include "planner/serving/policy/sarathi.hpp"
 #include "planner/serving/policy/sequential.hpp"
 #include "planner/serving/policy/static_batch.hpp"
 
@@ -12,7 +13,7 @@ namespace tandem::planner {
 
 const std::vector<Policy>& policies() {
   static const std::vector<Policy> table{sequential_policy(), static_batch_policy(),
-                                         continuous_policy(), recurrent_policy()};
+                                         sarathi_policy(), continuous_policy(), recurrent_policy()};
   return table;
 }
 
@@ -24,6 +25,15 @@ const Policy& find_policy(std::string_view name) {
     known += policy.name;
   }
   throw Error("policy '" + std::string(name) + "': unknown, expected one of " + known);
+}
+
+bool serves(const Policy& policy, std::int64_t chunk) { return !policy.budget || chunk > 0; }
+
+std::int64_t step_rows(const Policy& policy, std::int64_t reading, std::int64_t sequences,
+                       std::int64_t chunk) {
+  if (policy.alone) return reading;
+  const std::int64_t rows = reading + sequences - 1;
+  return policy.budget ? std::min(rows, chunk) : rows;
 }
 
 std::size_t arrived(std::span<const double> arrivals, double time) {

@@ -4,6 +4,7 @@
 // policy/; this is their table. What is under way goes on in every step, whatever the policy.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct Policy {
   std::string_view summary;  // a few words for --help
   bool several = false;      // whether requests are under way together
   bool alone = false;        // whether each has its steps for itself
+  // Whether the chunk bounds all rows of a step, those of decoding first, not those of prompts
+  // alone; then there must be one.
+  bool budget = false;
   // Says whom to admit: at least one if nothing is under way.
   Admission (*admit)(const Moment& moment);
 };
@@ -39,6 +43,14 @@ struct Policy {
 [[nodiscard]] const std::vector<Policy>& policies();
 // The policy of that name. Throws Error naming it and the known ones if there is none.
 [[nodiscard]] const Policy& find_policy(std::string_view name);
+
+// Whether requests can be served by `policy` with prompts in chunks of `chunk` rows, or whole (0).
+[[nodiscard]] bool serves(const Policy& policy, std::int64_t chunk);
+
+// Returns the most rows of a step of `sequences` under `policy`, at most one of which reads
+// `reading` rows of its prompt, or as much of a chunk (0: no bound on chunks).
+[[nodiscard]] std::int64_t step_rows(const Policy& policy, std::int64_t reading,
+                                     std::int64_t sequences, std::int64_t chunk);
 
 // How many of `arrivals`, which ascend, are there at `time`.
 [[nodiscard]] std::size_t arrived(std::span<const double> arrivals, double time);

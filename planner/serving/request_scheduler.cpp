@@ -39,6 +39,7 @@ RequestScheduler::RequestScheduler(std::vector<InferenceRequest> requests, const
     arrivals_.push_back(request.arrival_s);
   }
   require(std::ranges::is_sorted(arrivals_), "RequestScheduler: requests by arrival");
+  require(serves(policy, options_.chunk), "RequestScheduler: a budget of rows");
 }
 
 model::Decision RequestScheduler::next(double now, std::span<const model::StepOutcome> ended) {
@@ -104,13 +105,19 @@ void RequestScheduler::learn(const model::StepOutcome& outcome) {
   }
 }
 
+// Every sequence of a step may be decoding.
+std::int64_t RequestScheduler::most_in_a_step() const {
+  if (policy_->alone) return 1;
+  const std::int64_t rows = options_.capacity.rows;
+  return policy_->budget ? std::min(rows, options_.chunk) : rows;
+}
+
 // How many of the next requests fit besides those under way.
 std::size_t RequestScheduler::room() const {
   std::int64_t positions = reserved_;
   auto sequences = static_cast<std::int64_t>(active_.size());
-  const std::int64_t steps = steps_of(options_.capacity);
   const std::int64_t most =
-      std::min({options_.capacity.sequences, steps * (policy_->alone ? 1 : options_.capacity.rows),
+      std::min({options_.capacity.sequences, steps_of(options_.capacity) * most_in_a_step(),
                 kMostSequences});
   std::size_t count = 0;
   for (std::size_t r = admitted_; r < requests_.size(); ++r, ++count) {
@@ -166,7 +173,8 @@ model::Batch RequestScheduler::batch(std::span<const std::size_t> places) {
   const std::int64_t decoding =
       std::ranges::count_if(places, [&](std::size_t i) { return !reading(active_[i]); });
   std::int64_t rows = options_.capacity.rows - decoding;
-  if (options_.chunk > 0) rows = std::min(rows, options_.chunk);
+  if (options_.chunk > 0)
+    rows = std::min(rows, options_.chunk - (policy_->budget ? decoding : std::int64_t{0}));
   const auto add = [&](std::size_t place, std::int64_t count, bool sampled) {
     const Progress& p = active_[place];
     batch.segments.push_back({.sequence = static_cast<std::int32_t>(p.request),

@@ -16,8 +16,10 @@
 namespace tandem::planner {
 
 struct ServingOptions {
-  std::int64_t chunk = 0;  // most rows of prompts in a step; 0: prompts are read whole
-  Capacity capacity{};     // that every step keeps within, and all of them together
+  // Most rows of prompts in a step, or of a policy with a budget most rows in all; 0: prompts are
+  // read whole.
+  std::int64_t chunk = 0;
+  Capacity capacity{};  // that every step keeps within, and all of them together
   // Says whether `token` ends the request of that index, before its last token is due. Null: none
   // does.
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
@@ -37,7 +39,7 @@ struct ServingOptions {
 class RequestScheduler : public model::Scheduler {
  public:
   // `requests` are as parse_requests leaves them, counted and sorted by arrival. Throws Error if
-  // one does not fit the capacity alone.
+  // one does not fit the capacity alone; logic_error for a policy with a budget without a chunk.
   RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                    ServingOptions options);
 
@@ -62,6 +64,7 @@ class RequestScheduler : public model::Scheduler {
   };
   void learn(const model::StepOutcome& outcome);
   [[nodiscard]] double admit(double now);
+  [[nodiscard]] std::int64_t most_in_a_step() const;
   [[nodiscard]] std::size_t room() const;
   [[nodiscard]] std::vector<std::size_t> group() const;
   [[nodiscard]] model::Batch batch(std::span<const std::size_t> places);

@@ -84,7 +84,7 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
       return answer;
     }
     const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-    const Capacity half{.rows = least.rows + (policy.alone ? 0 : sequences - 1),
+    const Capacity half{.rows = step_rows(policy, least.rows, sequences, chunk),
                         .positions = capacity.positions / 2,
                         .sequences = sequences,
                         .steps = std::min(capacity.steps, sequences)};

@@ -1,0 +1,44 @@
+#pragma once
+
+// Workloads by chance: requests as they arrive at a service, with lengths like those of a data set.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/serving/inference_request.hpp"
+
+namespace tandem::planner {
+
+// Tokens of prompts, or of answers, log-normal with
+//   mu = ln median, sigma = (ln p99 - ln median) / z(0.99), z(0.99) = 2.3263
+// rounded to whole tokens, at least 1.
+struct DrawnLengths {
+  double median = 1.0;
+  double p99 = 1.0;
+};
+
+struct RequestDraw {
+  std::int64_t count = 1;
+  double rate = 1.0;  // requests a second: gaps between arrivals are exponential with mean 1 / rate
+  DrawnLengths prompt{};
+  DrawnLengths output{};        // new tokens
+  std::int64_t most = 0;        // prompt and new tokens together; 0: any
+  std::int32_t vocabulary = 0;  // draws prompts' ids among so many; 0: no ids, lengths alone
+  std::uint64_t seed = 1;
+};
+
+// Returns `count` requests r1, r2, ... in the order of their arrival; the first gap is before r1,
+// and arrivals are whole microseconds. Greedy, and an end-of-text token does not end them, so that
+// lengths are what was drawn. The numbers of a seed are the same on every machine but for rounding
+// in its ln and exp; other rates keep the lengths, ids keep both. Lengths beyond `most` are drawn
+// again. Throws Error unless 1 <= median <= p99, the rate is positive and lengths that fit `most`
+// come within a thousand draws.
+[[nodiscard]] std::vector<InferenceRequest> drawn_requests(const RequestDraw& draw);
+
+// Returns a line of JSON for each, which parse_requests reads as the same requests. Prompts that
+// are texts or ids are told as such, others by their lengths.
+[[nodiscard]] std::string to_json_lines(std::span<const InferenceRequest> requests);
+
+}  // namespace tandem::planner
