@@ -39,8 +39,8 @@ planner::DrawnLengths lengths_flag(const Options& options, std::string_view flag
       colon == std::string::npos ? median : tokens_of(std::string_view(text).substr(colon + 1));
   if (!median || !p99 || *p99 < *median)
     throw Error("flag '--" + std::string(flag) + "': '" + text +
-                "', expected a number of tokens, or a median and a 99th percentile that is no "
-                "less, such as 100:400");
+                "', expected a number of tokens from 1 to 1000000000, or a median and a 99th "
+                "percentile that is no less, such as 100:400");
   return {.median = *median, .p99 = *p99};
 }
 
