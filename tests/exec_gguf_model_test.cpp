@@ -316,6 +316,18 @@ TEST_CASE(
   CHECK(other.eos_tokens == std::vector<std::int64_t>{4, 3});
 }
 
+TEST_CASE("exec/gguf: more layers than tandem takes are refused in a line that says how many") {
+  for (const std::uint32_t layers : {100001U, 4294967295U}) {
+    GgufParts many = small();
+    many.entries[1] = entry("llama.block_count", layers);
+    CHECK_THROWS_WITH_AS((void)geometry(many),
+                         doctest::Contains(("llama.block_count is " + std::to_string(layers) +
+                                            ", expected a whole number from 1 to 100000")
+                                               .c_str()),
+                         Error);
+  }
+}
+
 TEST_CASE("exec/gguf: what would change the model and is not computed is refused by its key") {
   struct Bad {
     std::string added;

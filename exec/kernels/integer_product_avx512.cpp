@@ -94,10 +94,12 @@ struct FourBlocks<WeightFormat::q4_0> {
   __m512i low, high;
   static constexpr std::int64_t kBytes = 18;
   TANDEM_VNNI_INLINE void load(const std::byte* block) {
-    __m512i all = _mm512_castsi128_si512(load_16(block + 2));
-    all = _mm512_inserti32x4(all, load_16(block + 2 + kBytes), 1);
-    all = _mm512_inserti32x4(all, load_16(block + 2 + 2 * kBytes), 2);
-    all = _mm512_inserti32x4(all, load_16(block + 2 + 3 * kBytes), 3);
+    // Two loads that overlap, of whose words those between the scales are taken.
+    const __m512i words =
+        _mm512_set_epi16(63, 62, 61, 60, 59, 58, 57, 56, 26, 25, 24, 23, 22, 21, 20, 19, 17, 16, 15,
+                         14, 13, 12, 11, 10, 8, 7, 6, 5, 4, 3, 2, 1);
+    const __m512i all =
+        _mm512_permutex2var_epi16(_mm512_loadu_si512(block), words, _mm512_loadu_si512(block + 8));
     const __m512i mask = _mm512_set1_epi8(15);
     low = _mm512_and_si512(all, mask);
     high = _mm512_and_si512(_mm512_srli_epi32(all, 4), mask);
@@ -116,11 +118,40 @@ struct FourBlocks<WeightFormat::q4_0> {
   }
 };
 
-// The f16 scales of four rows' four blocks, block after block.
+// Places of the scales of four rows' four blocks, [4 block + row], among the 16-bit words of two
+// vectors: of q4_0 those of two rows, rows 0 and 1 or 2 and 3; of q8_0 those of one row.
+TANDEM_VNNI_INLINE __m512i places_of_scales(WeightFormat format) {
+  if (format == WeightFormat::q4_0) {
+    return _mm512_castsi256_si512(
+        _mm256_setr_epi16(0, 32, 0, 32, 9, 41, 9, 41, 18, 50, 18, 50, 27, 59, 27, 59));
+  }
+  return _mm512_castsi256_si512(
+      _mm256_setr_epi16(0, 0, 0, 0, 17, 17, 17, 17, 34, 34, 34, 34, 51, 51, 51, 51));
+}
+
+// The f16 scales of four rows' four blocks, block after block: picked out of whole vectors, as
+// gathering them takes longer than the products.
 template <WeightFormat kFormat>
-TANDEM_VNNI_INLINE __m512 scales_of(const std::byte* w, __m512i offsets) {
-  const __m512i words = _mm512_i32gather_epi32(offsets, w, 1);
-  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
+TANDEM_VNNI_INLINE __m512 scales_of(const std::byte* const (&rows)[4]) {
+  const __m512i places = places_of_scales(kFormat);
+  __m512i halves;
+  if constexpr (kFormat == WeightFormat::q4_0) {
+    const __m512i first = _mm512_maskz_permutex2var_epi16(0x3333, _mm512_loadu_si512(rows[0]),
+                                                          places, _mm512_loadu_si512(rows[1]));
+    const __m512i second = _mm512_maskz_permutex2var_epi16(0xcccc, _mm512_loadu_si512(rows[2]),
+                                                           places, _mm512_loadu_si512(rows[3]));
+    halves = _mm512_or_si512(first, second);
+  } else {
+    __m512i each[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      each[r] = _mm512_maskz_permutex2var_epi16(static_cast<__mmask32>(0x1111 << r),
+                                                _mm512_loadu_si512(rows[r]), places,
+                                                _mm512_loadu_si512(rows[r] + 64));
+    }
+    halves = _mm512_or_si512(_mm512_or_si512(each[0], each[1]), _mm512_or_si512(each[2], each[3]));
+  }
+  return _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
 }
 
 // For a pair of sums of 16 bits.
@@ -155,66 +186,43 @@ TANDEM_VNNI_INLINE void step(const std::byte* const (&rows)[4], __m512 scales,
   }
 }
 
-// The first rows of p, up to four.
 template <WeightFormat kFormat, int T>
-TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, Ahead ahead) {
-  const int count = p.outputs < 4 ? static_cast<int>(p.outputs) : 4;
+TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, const FourRows& of) {
   constexpr std::int64_t kBytes = FourBlocks<kFormat>::kBytes;
   const std::byte* rows[4];
-  for (int r = 0; r < 4; ++r) rows[r] = p.w + (r < count ? r : count - 1) * p.w_stride;
-  alignas(64) std::int32_t places[16];
-  for (int j = 0; j < 4; ++j) {
-    for (int r = 0; r < 4; ++r)
-      places[4 * j + r] = static_cast<std::int32_t>(rows[r] - p.w + j * kBytes);
-  }
-  const __m512i offsets = _mm512_load_si512(places);
+  for (int r = 0; r < 4; ++r) rows[r] = p.w + of.row(r) * p.w_stride;
   __m512 chains[T];
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) chains[t] = _mm512_setzero_ps();
-  const std::byte* next = p.w + 4 * p.w_stride;
   std::int64_t b = 0;
   for (; b + 4 <= p.blocks; b += 4) {
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-#pragma GCC unroll 3
-      for (std::int64_t at = 0; at < 4 * kBytes; at += 64)
-        _mm_prefetch(next + r * ahead.row + at, _MM_HINT_T1);
-    }
-    next += ahead.step;
-    const __m512 scales = scales_of<kFormat>(rows[0], offsets);
+    for (int r = 0; r < 4; ++r) prefetch_ahead<4 * kBytes>(rows[r]);
+    const __m512 scales = scales_of<kFormat>(rows);
     step<kFormat, T>(rows, scales, p.in, b, chains);
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) rows[r] += 4 * kBytes;
   }
   if (b < p.blocks) {
     // What is left of each row, and zeros: nothing is read beyond the last block.
-    alignas(64) std::byte rest[4][4 * kBytes + 4];
+    alignas(64) std::byte rest[4][4 * kBytes];
     const std::byte* at[4];
     const auto left = (p.blocks - b) * kBytes;
     for (int r = 0; r < 4; ++r) {
       __builtin_memset(rest[r], 0, sizeof rest[r]);
       __builtin_memcpy(rest[r], rows[r], static_cast<std::size_t>(left));
       at[r] = rest[r];
-      for (int j = 0; j < 4; ++j)
-        places[4 * j + r] = static_cast<std::int32_t>(at[r] - at[0] + j * kBytes);
     }
-    const __m512 scales = scales_of<kFormat>(at[0], _mm512_load_si512(places));
+    const __m512 scales = scales_of<kFormat>(at);
     step<kFormat, T>(at, scales, p.in, b, chains);
   }
 #pragma GCC unroll 8
-  for (int t = 0; t < T; ++t) {
-    _mm_mask_storeu_ps(p.y + t * p.y_stride, static_cast<__mmask8>((1 << count) - 1),
-                       sum_of_chains(chains[t]));
-  }
+  for (int t = 0; t < T; ++t) of.store(sum_of_chains(chains[t]), p.y + t * p.y_stride);
 }
 
 template <WeightFormat kFormat, int T>
 TANDEM_VNNI void few(const IntegerProduct& p) {
-  constexpr std::int64_t kBytes = FourBlocks<kFormat>::kBytes;
-  const bool gapless = p.w_stride == p.blocks * kBytes;
-  const Ahead ahead = gapless ? Ahead{4 * kBytes, 16 * kBytes} : Ahead{p.w_stride, 4 * kBytes};
-  for (std::int64_t o = 0; o < p.outputs; o += 4)
-    four_rows<kFormat, T>(p.slice(o, p.outputs), ahead);
+  for_four_rows(p.outputs, [&](const FourRows& of) TANDEM_VNNI { four_rows<kFormat, T>(p, of); });
 }
 
 template <WeightFormat kFormat>

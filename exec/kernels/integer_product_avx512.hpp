@@ -22,12 +22,42 @@ TANDEM_VNNI_INLINE __m256i load_32(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
 
-// How the rows after the four that are read are prefetched meanwhile: four at `row` bytes from each
-// other, all as far as `step` from one step to the next. Rows without gaps are one stretch.
-struct Ahead {
-  std::int64_t row;
-  std::int64_t step;
+// Rows of a product that are walked side by side: `count` of four, `apart` from each other; where
+// there are fewer, the last once more.
+struct FourRows {
+  std::int64_t first;
+  std::int64_t apart;
+  int count;
+
+  [[nodiscard]] std::int64_t row(int r) const {
+    return first + apart * (r < count ? r : count - 1);
+  }
+  TANDEM_VNNI_INLINE void store(__m128 sums, float* y) const {
+    alignas(16) float each[4];
+    _mm_store_ps(each, sums);
+    for (int r = 0; r < count; ++r) y[first + apart * r] = each[r];
+  }
 };
+
+// Calls body(rows) for all outputs. Each of the four goes through a quarter of them: long streams
+// in the order of memory, which processors fetch ahead.
+template <class Body>
+TANDEM_VNNI_INLINE void for_four_rows(std::int64_t outputs, const Body& body) {
+  const std::int64_t quarter = outputs / 4;
+  for (std::int64_t o = 0; o < quarter; ++o) body(FourRows{o, quarter, 4});
+  if (outputs > 4 * quarter)
+    body(FourRows{4 * quarter, 1, static_cast<int>(outputs - 4 * quarter)});
+}
+
+// The lines that a stream reads a while after `at`, which goes on by kStep bytes. Into the first
+// cache: from the second a step of a few dozen cycles would wait for them.
+template <std::int64_t kStep>
+TANDEM_VNNI_INLINE void prefetch_ahead(const std::byte* at) {
+  constexpr std::int64_t kAhead = 256;
+#pragma GCC unroll 4
+  for (std::int64_t line = 0; line < kStep; line += 64)
+    _mm_prefetch(at + kAhead + line, _MM_HINT_T0);
+}
 
 // The most tokens that read weights as they are.
 inline constexpr std::int64_t kFewTokens = 4;

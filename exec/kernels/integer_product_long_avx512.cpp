@@ -191,25 +191,17 @@ TANDEM_VNNI_INLINE void add_half(const HalfBlock<kFormat> (&w)[4], const Scales<
   }
 }
 
-// The first rows of p, up to four.
 template <WeightFormat kFormat, int T>
-TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, Ahead ahead) {
+TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, const FourRows& of) {
   constexpr std::int64_t kBytes = model::block_of(kFormat).bytes;
-  const int count = p.outputs < 4 ? static_cast<int>(p.outputs) : 4;
   const std::byte* rows[4];
-  for (int r = 0; r < 4; ++r) rows[r] = p.w + (r < count ? r : count - 1) * p.w_stride;
+  for (int r = 0; r < 4; ++r) rows[r] = p.w + of.row(r) * p.w_stride;
   __m512 chains[T];
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) chains[t] = _mm512_setzero_ps();
-  const std::byte* next = p.w + 4 * p.w_stride;
   for (std::int64_t b = 0; b < p.blocks; b += kParts) {
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-#pragma GCC unroll 4
-      for (std::int64_t at = 0; at < kBytes; at += 64)
-        _mm_prefetch(next + r * ahead.row + at, _MM_HINT_T1);
-    }
-    next += ahead.step;
+    for (int r = 0; r < 4; ++r) prefetch_ahead<kBytes>(rows[r]);
     Scales<kFormat> scales;
     scales.load(rows);
 #pragma GCC unroll 2
@@ -225,19 +217,12 @@ TANDEM_VNNI_INLINE void four_rows(const IntegerProduct& p, Ahead ahead) {
     for (int r = 0; r < 4; ++r) rows[r] += kBytes;
   }
 #pragma GCC unroll 4
-  for (int t = 0; t < T; ++t) {
-    _mm_mask_storeu_ps(p.y + t * p.y_stride, static_cast<__mmask8>((1 << count) - 1),
-                       sum_of_chains(chains[t]));
-  }
+  for (int t = 0; t < T; ++t) of.store(sum_of_chains(chains[t]), p.y + t * p.y_stride);
 }
 
 template <WeightFormat kFormat, int T>
 TANDEM_VNNI void few(const IntegerProduct& p) {
-  constexpr std::int64_t kBytes = model::block_of(kFormat).bytes;
-  const bool gapless = p.w_stride == p.blocks / kParts * kBytes;
-  const Ahead ahead = gapless ? Ahead{kBytes, 4 * kBytes} : Ahead{p.w_stride, kBytes};
-  for (std::int64_t o = 0; o < p.outputs; o += 4)
-    four_rows<kFormat, T>(p.slice(o, p.outputs), ahead);
+  for_four_rows(p.outputs, [&](const FourRows& of) TANDEM_VNNI { four_rows<kFormat, T>(p, of); });
 }
 
 template <WeightFormat kFormat>

@@ -60,6 +60,8 @@ struct Rows {
   std::int64_t x_stride;
   float* y;
   std::int64_t y_stride;
+  std::int64_t y_step;  // between the results of weight rows
+  std::int64_t ahead;   // bytes from what is read of a row to what is prefetched
   std::int64_t depth;
 };
 
@@ -87,8 +89,8 @@ HWY_INLINE void dots(const Rows& p) {
     HWY_UNROLL(4)
     for (int r = 0; r < R; ++r) {
       const std::byte* const at = w + r * p.w_stride;
-      // The same place of the rows that come next, into the second-level cache.
-      __builtin_prefetch(at + R * p.w_stride, 0, 2);
+      // Into the first-level cache, unless several tokens' inputs fill it.
+      __builtin_prefetch(at + p.ahead, 0, T == 1 ? 3 : 2);
       HWY_UNROLL(2)
       for (std::int64_t v = 0; v < kVectors; ++v)
         use(r, static_cast<int>(v) % kChains, Format::at(at, v), k + v * n);
@@ -113,7 +115,7 @@ HWY_INLINE void dots(const Rows& p) {
     for (int r = 0; r < R; ++r) {
       V sum = acc[(t * R + r) * kChains];
       if constexpr (kChains == 2) sum = hn::Add(sum, acc[(t * R + r) * kChains + 1]);
-      p.y[t * p.y_stride + r] = hn::GetLane(hn::SumOfLanes(d, sum));
+      p.y[t * p.y_stride + r * p.y_step] = hn::GetLane(hn::SumOfLanes(d, sum));
     }
   }
 }
@@ -130,27 +132,41 @@ HWY_INLINE void rows(Rows p, std::int64_t tokens) {
   if (tokens % 2 == 1) pass.template operator()<1>();
 }
 
-template <class Format>
-void products(const WeightProduct& p) {
-  constexpr int kRows = kManyRegisters ? 4 : 2;
+// The product by groups of R rows, `apart` from each other, so that `groups` of them begin with
+// neighbouring rows; `ahead` as in Rows. What is left is done row by row.
+template <class Format, int R>
+HWY_INLINE void groups_of(const WeightProduct& p, std::int64_t groups, std::int64_t apart,
+                          std::int64_t ahead) {
+  const std::int64_t step = apart == 1 ? R : 1;  // from a group to the next
   Rows now{.w = p.w,
-           .w_stride = p.w_stride,
+           .w_stride = apart * p.w_stride,
            .x = p.x,
            .x_stride = p.x_stride,
            .y = p.y,
            .y_stride = p.y_stride,
+           .y_step = apart,
+           .ahead = ahead,
            .depth = p.depth};
-  std::int64_t o = 0;
-  for (; o + kRows <= p.outputs; o += kRows) {
-    rows<Format, kRows>(now, p.tokens);
-    now.w += kRows * p.w_stride;
-    now.y += kRows;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    rows<Format, R>(now, p.tokens);
+    now.w += step * p.w_stride;
+    now.y += step;
   }
-  for (; o < p.outputs; ++o) {
+  for (std::int64_t o = R * groups; o < p.outputs; ++o) {
+    now.w = p.w + o * p.w_stride;
+    now.y = p.y + o;
     rows<Format, 1>(now, p.tokens);
-    now.w += p.w_stride;
-    ++now.y;
   }
+}
+
+template <class Format>
+void products(const WeightProduct& p) {
+  constexpr std::int64_t kAhead = 256;
+  constexpr int kRows = kManyRegisters ? 4 : 2;
+  // One token waits for memory: two long streams in its order, which processors fetch ahead.
+  if (p.tokens == 1) return groups_of<Format, 2>(p, p.outputs / 2, p.outputs / 2, kAhead);
+  // Several: the same place of the rows that come next.
+  groups_of<Format, kRows>(p, p.outputs / kRows, 1, kRows * p.w_stride);
 }
 
 template <class Format>
