@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains tandem-tiny on the corpus of corpus.py and writes it as a Hugging Face folder.
+"""Trains tandem-tiny, or its deeper sibling, on the corpus of corpus.py and writes it as a Hugging Face folder.
 
-    train.py --work DIR [--out ../tandem-tiny] [--threads N]
+    train.py --work DIR [--model tandem-tiny|tandem-deep] [--out DIR] [--threads N]
 
 `--work` keeps the tokenizer, the checkpoint and the loss curve: a run that was stopped goes on from the last
 checkpoint. Batch number i depends on i alone, so a resumed run sees what an uninterrupted one would have seen.
@@ -10,6 +10,7 @@ Needs Debian's python3-torch, python3-sentencepiece and python3-matplotlib.
 
 import argparse
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -25,8 +26,23 @@ from torch.nn import functional
 
 import corpus
 
-VOCABULARY, HIDDEN, LAYERS, HEADS, KV_HEADS, FEED_FORWARD, CONTEXT = 1536, 256, 4, 8, 4, 640, 1024
-HEAD = HIDDEN // HEADS
+VOCABULARY, CONTEXT = 1536, 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What one model differs in from the other."""
+
+    layers: int
+    hidden: int
+    feed_forward: int
+    heads: int = 8
+    kv_heads: int = 4
+    head: int = 32
+
+
+SHAPES = {"tandem-tiny": Shape(layers=4, hidden=256, feed_forward=640),
+          "tandem-deep": Shape(layers=12, hidden=192, feed_forward=448)}
 EPSILON = 1e-5
 # (first step, rows, tokens a row, share of recitals, share of drills, whether other documents are dense with facts
 # (None: every second one), whether positions are stretched). Short documents first, where looking back is learnt
@@ -67,40 +83,43 @@ def make_tokenizer(folder):
 class Layer(torch.nn.Module):
     """One decoder layer of the Llama architecture; linear maps keep the names of the Hugging Face files."""
 
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
+        self.shape = shape
         linear = lambda rows, columns: torch.nn.Linear(columns, rows, bias=False)
+        query, keys, hidden = shape.heads * shape.head, shape.kv_heads * shape.head, shape.hidden
         self.self_attn = torch.nn.ModuleDict({
-            "q_proj": linear(HIDDEN, HIDDEN), "k_proj": linear(KV_HEADS * HEAD, HIDDEN),
-            "v_proj": linear(KV_HEADS * HEAD, HIDDEN), "o_proj": linear(HIDDEN, HIDDEN)})
+            "q_proj": linear(query, hidden), "k_proj": linear(keys, hidden),
+            "v_proj": linear(keys, hidden), "o_proj": linear(hidden, query)})
         self.mlp = torch.nn.ModuleDict({
-            "gate_proj": linear(FEED_FORWARD, HIDDEN), "up_proj": linear(FEED_FORWARD, HIDDEN),
-            "down_proj": linear(HIDDEN, FEED_FORWARD)})
-        self.input_layernorm = Norm()
-        self.post_attention_layernorm = Norm()
+            "gate_proj": linear(shape.feed_forward, hidden), "up_proj": linear(shape.feed_forward, hidden),
+            "down_proj": linear(hidden, shape.feed_forward)})
+        self.input_layernorm = Norm(hidden)
+        self.post_attention_layernorm = Norm(hidden)
 
     def forward(self, x, cos, sin):
         batch, length, _ = x.shape
+        queries, kv_heads, head = self.shape.heads, self.shape.kv_heads, self.shape.head
         normed = self.input_layernorm(x)
-        heads = lambda name, n: self.self_attn[name](normed).view(batch, length, n, HEAD).transpose(1, 2)
-        query, key, value = heads("q_proj", HEADS), heads("k_proj", KV_HEADS), heads("v_proj", KV_HEADS)
+        heads = lambda name, n: self.self_attn[name](normed).view(batch, length, n, head).transpose(1, 2)
+        query, key, value = heads("q_proj", queries), heads("k_proj", kv_heads), heads("v_proj", kv_heads)
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
-        groups = HEADS // KV_HEADS
+        groups = queries // kv_heads
         # The heads of a group are further query rows of its key-value head.
-        query = query.reshape(batch, KV_HEADS, groups, length, HEAD)
+        query = query.reshape(batch, kv_heads, groups, length, head)
         out = []
         # Chunk by chunk, since no query looks past its own chunk: a third of the work is saved at 1024.
         chunk = min(256, length)
         for begin in range(0, length, chunk):
             end = min(begin + chunk, length)
-            rows = query[:, :, :, begin:end].reshape(batch, KV_HEADS, groups * (end - begin), HEAD)
-            scores = rows @ key[:, :, :end].transpose(2, 3) * HEAD**-0.5
-            scores = scores.view(batch, KV_HEADS, groups, end - begin, end)
+            rows = query[:, :, :, begin:end].reshape(batch, kv_heads, groups * (end - begin), head)
+            scores = rows @ key[:, :, :end].transpose(2, 3) * head**-0.5
+            scores = scores.view(batch, kv_heads, groups, end - begin, end)
             scores = scores + torch.full((end - begin, end), -1e9, dtype=scores.dtype).triu(begin + 1)
             weights = functional.softmax(scores, -1, dtype=torch.float32).to(value.dtype)
-            weights = weights.view(batch, KV_HEADS, groups * (end - begin), end)
-            out.append((weights @ value[:, :, :end]).view(batch, KV_HEADS * groups, end - begin, HEAD))
-        joined = torch.cat(out, 2).transpose(1, 2).reshape(batch, length, HIDDEN)
+            weights = weights.view(batch, kv_heads, groups * (end - begin), end)
+            out.append((weights @ value[:, :, :end]).view(batch, kv_heads * groups, end - begin, head))
+        joined = torch.cat(out, 2).transpose(1, 2).reshape(batch, length, queries * head)
         x = x + self.self_attn["o_proj"](joined)
         normed = self.post_attention_layernorm(x)
         gate = functional.silu(self.mlp["gate_proj"](normed))
@@ -110,9 +129,9 @@ class Layer(torch.nn.Module):
 class Norm(torch.nn.Module):
     """Root mean square normalisation."""
 
-    def __init__(self):
+    def __init__(self, hidden):
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(HIDDEN))
+        self.weight = torch.nn.Parameter(torch.ones(hidden))
 
     def forward(self, x):
         x = x.float()
@@ -128,15 +147,16 @@ def rotate(x, cos, sin):
 class Transformer(torch.nn.Module):
     """A decoder of the Llama architecture with tied embeddings."""
 
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        self.embed_tokens = torch.nn.Embedding(VOCABULARY, HIDDEN)
-        self.layers = torch.nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.norm = Norm()
+        self.shape = shape
+        self.embed_tokens = torch.nn.Embedding(VOCABULARY, shape.hidden)
+        self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.hidden)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 last = name.endswith(("o_proj.weight", "down_proj.weight"))
-                torch.nn.init.normal_(parameter, std=0.05 / (math.sqrt(2 * LAYERS) if last else 1))
+                torch.nn.init.normal_(parameter, std=0.05 / (math.sqrt(2 * shape.layers) if last else 1))
 
         self.look_back()
 
@@ -146,18 +166,18 @@ class Transformer(torch.nn.Module):
         dimension; from it, three of the head's rotary pairs make scores that are highest at that distance. Without it
         and recitals, finding a fact by its subject, which takes such heads first, was not learnt in 3,000 steps."""
         self.embed_tokens.weight[:, 0] = 0.4
-        attention = self.layers[0].self_attn
+        attention, shape = self.layers[0].self_attn, self.shape
         query, key = attention["q_proj"].weight[:, 0], attention["k_proj"].weight[:, 0]
-        for head in range(HEADS):
+        for head in range(shape.heads):
             for pair in range(3):
-                angle = (head + 1) * ROPE_THETA ** (-2 * pair / HEAD)
-                low, shared = head * HEAD + pair, head // (HEADS // KV_HEADS) * HEAD + pair
-                query[low], query[low + HEAD // 2] = 0.8 * math.cos(angle), -0.8 * math.sin(angle)
-                key[shared], key[shared + HEAD // 2] = 0.8, 0.0
+                angle = (head + 1) * ROPE_THETA ** (-2 * pair / shape.head)
+                low, shared = head * shape.head + pair, head // (shape.heads // shape.kv_heads) * shape.head + pair
+                query[low], query[low + shape.head // 2] = 0.8 * math.cos(angle), -0.8 * math.sin(angle)
+                key[shared], key[shared + shape.head // 2] = 0.8, 0.0
 
     def forward(self, ids, positions=None):
         """Returns the logits of `ids` [rows, tokens] at `positions` [rows, tokens], by default 0, 1, ..."""
-        frequency = ROPE_THETA ** (-torch.arange(0, HEAD, 2) / HEAD)
+        frequency = ROPE_THETA ** (-torch.arange(0, self.shape.head, 2) / self.shape.head)
         positions = torch.arange(ids.shape[1])[None] if positions is None else positions
         angle = positions[:, None, :, None] * frequency
         cos, sin = angle.cos(), angle.sin()
@@ -280,8 +300,9 @@ def export(model, work, out):
     files = {
         "config.json": {
             "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": VOCABULARY,
-            "hidden_size": HIDDEN, "intermediate_size": FEED_FORWARD, "num_hidden_layers": LAYERS,
-            "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD,
+            "hidden_size": model.shape.hidden, "intermediate_size": model.shape.feed_forward,
+            "num_hidden_layers": model.shape.layers, "num_attention_heads": model.shape.heads,
+            "num_key_value_heads": model.shape.kv_heads, "head_dim": model.shape.head,
             "max_position_embeddings": CONTEXT, "rms_norm_eps": EPSILON, "rope_theta": ROPE_THETA, "rope_scaling": None,
             "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True,
             "bos_token_id": BOS, "eos_token_id": EOS, "torch_dtype": "float16"},
@@ -344,15 +365,17 @@ def plot(work, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "tandem-tiny")
+    parser.add_argument("--model", choices=SHAPES, default="tandem-tiny")
+    parser.add_argument("--out", type=pathlib.Path, help="folder of the model; default: ../MODEL")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    options.out = options.out or pathlib.Path(__file__).parent.parent / options.model
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     options.work.mkdir(parents=True, exist_ok=True)
     tokenizer = make_tokenizer(options.work)
     answer, colon, stop = tokenizer.piece_to_id("▁Answer"), tokenizer.piece_to_id(":"), tokenizer.piece_to_id(".")
-    model = Transformer()
+    model = Transformer(SHAPES[options.model])
     hidden = [parameter for parameter in model.layers.parameters() if parameter.dim() == 2]
     others = [model.embed_tokens.weight] + [parameter for parameter in model.parameters() if parameter.dim() == 1]
     optimizers = {Muon(hidden, 0.02): 0.02,
