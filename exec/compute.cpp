@@ -53,6 +53,14 @@ const ComputeLimits& checked(const model::Transformer& transformer, const model:
   return limits;
 }
 
+// Of its cache, which the others' caches may add to.
+std::int64_t cached_positions(const ComputeLimits& limit) {
+  const model::BufferDeclaration* const cache =
+      model::find_buffer(limit.buffers, {BufferKind::key_value});
+  if (cache == nullptr || cache->blocks == 0) return limit.cache_positions;
+  return std::min(limit.cache_positions, cache->blocks * model::kCacheBlock);
+}
+
 }  // namespace
 
 Compute::State::State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit)
@@ -62,7 +70,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
       limits(checked(transformer, share, limit)),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
-      cache(transformer, share, limit.cache_positions) {
+      cache(transformer, share, cached_positions(limit)) {
   if (shard.may_copy()) move.emplace(shard.tensors().layers.size());
   kv_share = share.heads.empty() ? Range{} : transformer.kv_heads_for(share.heads);
 
@@ -159,9 +167,11 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   state_->token_count = static_cast<std::int64_t>(ids.size());
 }
 
-double Compute::begin(const model::Batch& batch) {
+double Compute::begin(const model::Batch& batch) { return begin(batch, {0, batch.rows()}); }
+
+double Compute::begin(const model::Batch& batch, Range cached) {
   state_->move_weights();
-  return state_->cache.begin(batch);
+  return state_->cache.begin(batch, cached);
 }
 
 void Compute::pass(const model::Batch& batch) { state_->cache.pass(batch); }

@@ -67,6 +67,8 @@ class Compute {
   // which a sequence shared and now writes. Throws logic_error if positions are others, Error if
   // blocks are too few, which who plans and admits makes impossible.
   double begin(const model::Batch& batch);
+  // The same where this device caches these rows of the batch only (model::cached_rows).
+  double begin(const model::Batch& batch, model::Range cached);
   // A step in which this device does nothing: sequences that end are freed, and the positions of
   // its rows are not this device's.
   void pass(const model::Batch& batch);

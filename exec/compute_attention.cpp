@@ -203,11 +203,21 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
   });
 }
 
+Range Compute::State::keys_of(const TaskSegment& segment, const Task& attend) {
+  const bool open = attend.keys.end == model::kCausal.end;
+  if (attend.statistics && !open && segment.end < attend.keys.end) return {};
+  return attend.keys.intersect({0, segment.end});
+}
+
 void Compute::State::attend(const model::Batch& batch, const Task& task) {
   (void)layer(task);
   need_heads(task);
   const Buffer q = operand(task.input, task, query.width);
   const Buffer y = operand(task.output, task, attention.width);
+  const std::int64_t told = std::int64_t{2} * share.heads.size();
+  const Buffer softmax = task.statistics
+                             ? operand({model::BufferKind::softmax, task.output.slot}, task, told)
+                             : Buffer{};
   require(q.data != y.data, "attention does not work in place");
   require(task.keys.begin >= 0 && task.keys.begin <= task.keys.end, "keys in order");
   if (task.columns.empty() || task.rows.empty()) return;
@@ -238,6 +248,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
             const std::int64_t from = mine.begin + mine.size() * split / splits;
             const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
             const std::int64_t column = (from - share.heads.begin) * d;
+            const Range keys = keys_of(segment, task);
             exec::attend({.queries = q.at(segment.rows.begin + row, column),
                           .query_stride = q.width,
                           .cache = cache.head(blocks, task.layer, head),
@@ -246,17 +257,38 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
                           .rows = std::min(kAttendRows, segment.rows.size() - row),
                           .group = to - from,
                           .head_dim = d,
-                          .first_key = task.keys.begin,
-                          .end_key = std::min(task.keys.end, segment.end),
+                          .first_key = keys.begin,
+                          .end_key = keys.end,
                           .past = causal ? segment.past + row : std::int64_t{segment.end},
                           .window = task.window,
                           .scale = static_cast<float>(transformer.attention_scale),
-                          .cap = static_cast<float>(transformer.score_cap)});
+                          .cap = static_cast<float>(transformer.score_cap),
+                          .softmax = softmax.data == nullptr
+                                         ? nullptr
+                                         : softmax.at(segment.rows.begin + row,
+                                                      2 * (from - share.heads.begin)),
+                          .softmax_stride = softmax.width});
           }
         }
       }
     });
   });
+}
+
+void Compute::State::merge(const Task& task) {
+  need_heads(task);
+  const std::int64_t told = std::int64_t{2} * share.heads.size();
+  const Buffer x = operand(task.input, task, attention.width);
+  const Buffer y = operand(task.output, task, attention.width);
+  const Buffer more = operand({model::BufferKind::softmax, task.input.slot}, task, told);
+  const Buffer all = operand({model::BufferKind::softmax, task.output.slot}, task, told);
+  require(x.data != y.data, "a merge is of two parts");
+  const std::int64_t first = task.columns.begin - share.heads.begin;
+  const std::int64_t d = transformer.head_dim;
+  for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
+    exec::merge({x.at(row, first * d), more.at(row, 2 * first)},
+                {y.at(row, first * d), all.at(row, 2 * first)}, task.columns.size(), d);
+  }
 }
 
 }  // namespace tandem::exec

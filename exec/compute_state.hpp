@@ -68,6 +68,7 @@ struct Compute::State {
   void norm(const model::Task& task);
   void project_qkv(const model::Batch& batch, const model::Task& task);
   void attend(const model::Batch& batch, const model::Task& task);
+  void merge(const model::Task& task);
   void project_out(const model::Task& task);
   void ffn_up(const model::Task& task);
   void ffn_down(const model::Task& task);
@@ -97,8 +98,12 @@ struct Compute::State {
   template <class Body>
   static void for_segments(const model::Batch& batch, model::Range rows, const Body& body);
 
-  // Throws logic_error unless the cache has the positions of every segment of `task`.
+  // Throws logic_error unless the cache has the positions of every segment of `task`: those that it
+  // writes, or keys that it attends.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
+  // Keys of the segment that an attend may see. Of a part of the keys that is not complete yet
+  // none: so devices warm up, with a token before there is a prompt.
+  [[nodiscard]] static model::Range keys_of(const TaskSegment& segment, const model::Task& attend);
   // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
   // that calls its argument for each key/value head: with its place in the cache, the position, and
   // where among the row's numbers its key begins; its value is half the row behind.

@@ -80,6 +80,8 @@ void Compute::State::execute_now(const model::Batch& batch, const Task& task) {
       return project_qkv(batch, task);
     case TaskKind::attend:
       return attend(batch, task);
+    case TaskKind::merge:
+      return merge(task);
     case TaskKind::project_out:
       return project_out(task);
     case TaskKind::ffn_up:
@@ -140,8 +142,8 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {
     const bool writes = task.kind == TaskKind::project_qkv || task.kind == TaskKind::transfer;
-    const Range positions = writes ? Range{segment.past, segment.past + segment.rows.size()}
-                                   : task.keys.intersect({0, segment.end});
+    const Range positions =
+        writes ? Range{segment.past, segment.past + segment.rows.size()} : keys_of(segment, task);
     if (!cache.table().holds(segment.sequence, positions)) {
       throw std::logic_error("sequence " + std::to_string(segment.sequence) +
                              ": the cache lacks some of positions " + text(positions) +

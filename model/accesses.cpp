@@ -1,6 +1,9 @@
 #include "model/accesses.hpp"
 
+#include <algorithm>
 #include <array>
+
+#include "model/error.hpp"
 
 namespace tandem::model {
 
@@ -20,6 +23,16 @@ std::span<const BufferKind> also_written(TaskKind kind) {
   if (kind == TaskKind::project_qkv) return kStaged;
   if (kind == TaskKind::ffn_up) return kGated;
   return {};
+}
+
+BufferRef softmax_read(const Task& task) {
+  if (task.kind != TaskKind::merge) return {};
+  return {BufferKind::softmax, task.input.slot};
+}
+
+BufferRef softmax_written(const Task& task) {
+  if (task.kind != TaskKind::merge && !task.statistics) return {};
+  return {BufferKind::softmax, task.output.slot};
 }
 
 Area area_of(const Task& task, BufferKind buffer) {
@@ -48,11 +61,34 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
   }
   if (task.lane != LaneKind::cpu || task.device != device) return accesses;
   add(task.input, false);
-  if (task.kind == TaskKind::add) add(task.output, false);
+  if (task.kind == TaskKind::add || task.kind == TaskKind::merge) add(task.output, false);
+  add(softmax_read(task), false);
+  if (task.kind == TaskKind::merge) add(softmax_written(task), false);
   for (const BufferKind kind : also_read(task.kind)) add({.kind = kind}, false);
   add(task.output, true);
+  add(softmax_written(task), true);
   for (const BufferKind kind : also_written(task.kind)) add({.kind = kind}, true);
   return accesses;
+}
+
+Range cached_rows(const TaskGraph& graph, DeviceIndex device) {
+  const BufferDeclaration* const cache =
+      find_buffer(graph.declared(device), {.kind = BufferKind::key_value});
+  if (cache == nullptr || cache->blocks == 0) return {0, graph.batch().rows()};
+  std::vector<Range> written;
+  for (const Task& task : graph.tasks()) {
+    const bool projects = task.kind == TaskKind::project_qkv && task.device == device;
+    const bool receives = task.lane == LaneKind::channel && task.peer == device &&
+                          task.output.kind == BufferKind::key_value;
+    if ((projects || receives) && !task.rows.empty()) written.push_back(task.rows);
+  }
+  std::ranges::sort(written, {}, &Range::begin);
+  Range all = written.empty() ? Range{} : written.front();
+  for (const Range rows : written) {
+    require(rows.begin <= all.end, "rows that a device caches are adjacent");
+    all.end = std::max(all.end, rows.end);
+  }
+  return all;
 }
 
 }  // namespace tandem::model

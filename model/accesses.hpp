@@ -18,6 +18,11 @@ namespace tandem::model {
 [[nodiscard]] std::span<const BufferKind> also_read(TaskKind kind);
 [[nodiscard]] std::span<const BufferKind> also_written(TaskKind kind);
 
+// The same, but slots and what depends on the task, not on its kind alone: the softmax that an
+// attention writes whose result will be merged, and those that a merge reads. None: kind none.
+[[nodiscard]] BufferRef softmax_read(const Task& task);
+[[nodiscard]] BufferRef softmax_written(const Task& task);
+
 // Rows and columns of a buffer.
 struct Area {
   Range rows{};
@@ -57,5 +62,10 @@ struct Access {
 // sender's storage is read, the receiver's written. Weights are not among it: tasks name them by
 // their block.
 [[nodiscard]] std::vector<Access> accesses_of(const Task& task, DeviceIndex device);
+
+// The rows of the batch whose positions the device's cache gets: all of them, and where the device
+// declares a cache of so many blocks (BufferDeclaration::blocks) those that its tasks and what it
+// receives write. Throws logic_error unless the latter are adjacent.
+[[nodiscard]] Range cached_rows(const TaskGraph& graph, DeviceIndex device);
 
 }  // namespace tandem::model

@@ -10,9 +10,11 @@ namespace tandem::model {
 
 namespace {
 
-// Kinds that the profile has rates for: all but what the memory scheduler adds.
+// Kinds that the profile has rates for: all but what the memory scheduler adds, and merges, which
+// stream activations at the rate of sums.
 bool is_rated(TaskKind kind) {
-  return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release;
+  return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release &&
+         kind != TaskKind::merge;
 }
 
 bool is_copy(TaskKind kind) { return kind == TaskKind::capture || kind == TaskKind::deliver; }
@@ -97,6 +99,7 @@ Seconds CostModel::compute_time(const Batch& batch, const Task& task) const {
 
 Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& work) const {
   if (kind == TaskKind::fetch) kind = TaskKind::embed;
+  if (kind == TaskKind::merge) kind = TaskKind::add;
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
   const auto rate_of = [&](WeightFormat format) -> const KindRate& {

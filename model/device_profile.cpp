@@ -40,15 +40,16 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::transfer:
     case TaskKind::capture:
     case TaskKind::deliver:
+    case TaskKind::merge:  // at the rate of add
       return 0.0;
   }
   throw std::logic_error("task kind out of range");
 }
 
-// Of the cpu lane.
+// Of the cpu lane, with rates of their own.
 bool is_compute(TaskKind kind) {
   return kind != TaskKind::transfer && kind != TaskKind::fetch && kind != TaskKind::load &&
-         kind != TaskKind::release;
+         kind != TaskKind::release && kind != TaskKind::merge;
 }
 
 void slow(KindRate& rate, double factor) {
@@ -125,6 +126,7 @@ bool reads_weights(TaskKind kind) {
     case TaskKind::transfer:
     case TaskKind::capture:
     case TaskKind::deliver:
+    case TaskKind::merge:
       return false;
   }
   throw std::logic_error("task kind out of range");
@@ -290,7 +292,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     const auto kind = static_cast<TaskKind>(k);
     const bool needed = is_compute(kind) || kind == TaskKind::transfer;
     const std::string_view name = to_string(kind);
-    if (!needed && !rates.find(name)) continue;
+    if (kind == TaskKind::merge || (!needed && !rates.find(name))) continue;
     profile.rate[static_cast<std::size_t>(k)] = read_rate(rates.at(name));
     ++known;
   }

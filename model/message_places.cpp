@@ -26,7 +26,9 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
   if (buffer.kind == BufferKind::none) return false;
   if (cache_layer_of(buffer, task.layer) != cache_layer_of(buffer, layer)) return false;
   const bool beyond_operands =
-      is_among(buffer.kind, also_read(task.kind)) || is_among(buffer.kind, also_written(task.kind));
+      (buffer.slot == 0 && (is_among(buffer.kind, also_read(task.kind)) ||
+                            is_among(buffer.kind, also_written(task.kind)))) ||
+      softmax_read(task) == buffer || softmax_written(task) == buffer;
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 
@@ -136,6 +138,8 @@ class Finder {
         const TaskIndex when = incoming(task) ? delivery(i) : i;
         if ((sent_ & bit(task.output.kind)) != 0)
           made[place_of(task.output, task.layer)].add(area_of(task, task.output.kind), when, i);
+        if (const BufferRef told = softmax_written(task); (sent_ & bit(told.kind)) != 0)
+          made[place_of(told, task.layer)].add(area_of(task, told.kind), when, i);
         for (const BufferKind kind : also_written(task.kind)) {
           if ((sent_ & bit(kind)) != 0)
             made[place_of({.kind = kind}, task.layer)].add(area_of(task, kind), when, i);

@@ -35,6 +35,8 @@ std::string_view to_string(BufferKind buffer) {
       return "gated";
     case BufferKind::angles:
       return "angles";
+    case BufferKind::softmax:
+      return "softmax";
   }
   throw std::logic_error("to_string: no such buffer");
 }
@@ -65,7 +67,8 @@ std::int64_t Extents::of(RowCount count) const {
 }
 
 std::int64_t BufferDeclaration::elements(const Extents& extents) const {
-  return extents.of(rows) * columns;
+  const std::int64_t all = extents.of(rows);
+  return (blocks == 0 ? all : std::min(all, blocks * kCacheBlock)) * columns;
 }
 
 std::int64_t BufferDeclaration::bytes(const Extents& extents) const {

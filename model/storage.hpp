@@ -29,12 +29,15 @@ enum class BufferKind : std::uint8_t {
   tokens,  // [rows]                      token ids
   gated,   // [rows, ffn columns]         second operand of a gated FFN
   angles,  // [rows, angle_floats]        cosines and sines of rotary positions
+  // [rows, heads, 2], this device's heads: of the scores that made `attention` of the same slot,
+  // the largest, and the sum of exp(score - largest), the denominator; -infinity and 0 of none
+  softmax,
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 
 struct BufferRef {
   BufferKind kind = BufferKind::none;
-  std::int16_t slot = 0;  // receive only: which of several
+  std::int16_t slot = 0;  // receive, attention and softmax: which of several
   friend constexpr bool operator==(BufferRef, BufferRef) = default;
 };
 
@@ -73,6 +76,9 @@ struct BufferDeclaration {
   LayerRuns layers{0, 1};
   ElementFormat format = ElementFormat::f32;
   Lifetime lifetime = Lifetime::step;
+  // Of a cache whose positions are spread over devices: the most blocks (model/memory.hpp) that
+  // this device has of it; 0: as many as all positions take.
+  std::int16_t blocks = 0;
   std::int32_t first = 0;  // what the first column is called: of logits, a token of the vocabulary
   // How many elements it has in one layer.
   [[nodiscard]] std::int64_t elements(const Extents& extents) const;

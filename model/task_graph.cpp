@@ -41,6 +41,8 @@ std::string_view to_string(TaskKind kind) {
       return "capture";
     case TaskKind::deliver:
       return "deliver";
+    case TaskKind::merge:
+      return "merge";
   }
   throw std::logic_error("task kind out of range");
 }
@@ -145,6 +147,13 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(!reversed(task.columns) && !reversed(task.keys), "task: reversed range");
   require(task.layer >= -1, "task: layer below -1");
   require(channel || task.wire == WireFormat::f32, "task: only what is sent has a wire format");
+  const bool tells = task.input.kind == BufferKind::softmax;
+  require(!channel || !tells || task.wire == WireFormat::f32, "task: a softmax travels as f32");
+  require(!task.statistics || task.kind == TaskKind::attend, "task: a softmax is of an attend");
+  require(task.kind != TaskKind::merge ||
+              (task.input.kind == BufferKind::attention &&
+               task.output.kind == BufferKind::attention && task.input.slot != task.output.slot),
+          "task: a merge is of two slots of attention");
   if (finish_ >= 0) {
     const bool follows = index == finish_ || task.device == tasks_.back().device;
     require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");

@@ -75,8 +75,12 @@ enum class TaskKind : std::uint8_t {
   // What a cpu lane does for a transfer; in profiles and spans, never in graphs.
   capture,  // copies the payload out, at the sender
   deliver,  // copies the payload in, at the receiver
+  // y[r, heads] = attention over the keys of x and those of y, from what either gave alone:
+  // weighted by their denominators, maxima taken into account (CSPS, equation 5). x, y: attention,
+  // of different slots; the softmax of y's slot becomes that of both.
+  merge,
 };
-inline constexpr int kTaskKinds = 16;
+inline constexpr int kTaskKinds = 17;
 [[nodiscard]] std::string_view to_string(TaskKind kind);
 
 enum class LaneKind : std::uint8_t { cpu, disk, channel };
@@ -133,13 +137,16 @@ struct Task {
   DeviceIndex peer = -1;              // of a channel: the receiver; else -1
   std::int32_t layer = -1;            // -1: outside the layers
   Range rows{};                       // of the batch
-  // Heads of the model (project_qkv, attend, project_out), FFN columns of the model (ffn_up,
+  // Heads of the model (project_qkv, attend, merge, project_out), FFN columns of the model (ffn_up,
   // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
   Range columns{};
   Range keys = kCausal;     // attend: positions of the keys, in their sequence
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
   // attend: whether rows may see keys of later rows of the batch: without a causal mask.
   bool later_keys = false;
+  // attend: also writes the softmax of its output's slot, so that its result can be merged with
+  // those over other keys of the same rows.
+  bool statistics = false;
   BufferRef input{};
   BufferRef output{};
 };

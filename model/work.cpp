@@ -147,6 +147,7 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
       static_cast<double>(cache_element_bytes(t.cache)) * 2.0 * kv_heads * d * keys_streamed;
   w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
   w.bytes_written = kE * rows * query_heads * d;
+  if (task.statistics) w.bytes_written += kE * 2.0 * rows * query_heads;
   if (keys_streamed > 0.0 && kv_heads > 0.0) {
     w.intensity = keys_total / keys_streamed * query_heads / kv_heads;
   }
@@ -224,6 +225,9 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
       return matrix(r, c, h, format(WeightMatrix::down));
     case TaskKind::add:  // y += x
       return elementwise(r * c, 2.0 * kE * r * c, kE * r * c);
+    case TaskKind::merge:  // two products and a sum an element, c heads of two parts and their
+                           // softmax
+      return elementwise(3.0 * r * c * d, 2.0 * kE * r * c * (d + 2.0), kE * r * c * (d + 2.0));
     case TaskKind::lm_head:  // [h, V]
       return matrix(r, h, c, format(WeightMatrix::head));
     case TaskKind::sample:  // one pass over the logits, one id a row

@@ -4,6 +4,7 @@
 
 #include "model/announcement.hpp"
 #include "planner/lowering.hpp"
+#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 
@@ -16,6 +17,7 @@ GraphCache::Structure GraphCache::structure_of(const model::Batch& batch) {
 }
 
 const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
+  refuse_served_spread(*plan_);
   Structure structure = structure_of(batch);
   const auto known = std::ranges::find_if(graphs_, [&](const auto& entry) {
     return entry.first == structure && (!model::announces(entry.second) ||

@@ -9,14 +9,15 @@
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner/strategy/sp.hpp"
+#include "planner/strategy/spread.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> table{local_strategy(),    tensor_strategy(),
-                                           pipeline_strategy(), galaxy_strategy(),
-                                           sp_strategy(),       csps_strategy()};
+  static const std::vector<Strategy> table{
+      local_strategy(), tensor_strategy(), pipeline_strategy(), galaxy_strategy(),
+      sp_strategy(),    csps_strategy(),   spread_strategy()};
   return table;
 }
 
@@ -53,6 +54,7 @@ GenerationSteps::GenerationSteps(const Plan& plan) : GenerationSteps(plan, plan.
 GenerationSteps::GenerationSteps(const Plan& plan, Workload workload)
     : plan_(&plan), workload_(workload) {
   workload_.validate(plan.model);
+  check_spread_lengths(plan, workload_);
 }
 
 std::int32_t GenerationSteps::count() const { return static_cast<std::int32_t>(workload_.steps()); }

@@ -31,11 +31,22 @@ using model::TaskKind;
 constexpr std::int32_t kRows = 4;
 constexpr std::int32_t kPositions = 64;
 
-constexpr std::array kBuffers{BufferRef{BufferKind::hidden},     BufferRef{BufferKind::normed},
-                              BufferRef{BufferKind::query},      BufferRef{BufferKind::attention},
-                              BufferRef{BufferKind::activation}, BufferRef{BufferKind::partial},
-                              BufferRef{BufferKind::logits},     BufferRef{BufferKind::receive, 0},
-                              BufferRef{BufferKind::receive, 1}};
+constexpr std::array kBuffers{
+    BufferRef{BufferKind::hidden},     BufferRef{BufferKind::normed},
+    BufferRef{BufferKind::query},      BufferRef{BufferKind::attention},
+    BufferRef{BufferKind::activation}, BufferRef{BufferKind::partial},
+    BufferRef{BufferKind::logits},     BufferRef{BufferKind::receive, 0},
+    BufferRef{BufferKind::receive, 1}, BufferRef{BufferKind::attention, 1},
+    BufferRef{BufferKind::softmax, 0}, BufferRef{BufferKind::softmax, 1}};
+
+// What a device has, and a second part of attention, with the softmax of both.
+std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
+  auto buffers = tandem::test::buffers_of(t, testing::whole_share(t), 2);
+  buffers.push_back({.name = {BufferKind::attention, 1}, .columns = t.heads * t.head_dim});
+  for (std::int16_t slot = 0; slot < 2; ++slot)
+    buffers.push_back({.name = {BufferKind::softmax, slot}, .columns = 2 * t.heads});
+  return buffers;
+}
 
 // One device's memory, with its insides open: every buffer, and the cache of every layer.
 struct Device {
@@ -44,7 +55,7 @@ struct Device {
               {.max_rows = kRows,
                .cache_positions = std::int64_t{2} * kPositions,
                .sequences = 2,
-               .buffers = tandem::test::buffers_of(t, testing::whole_share(t), 2)}) {
+               .buffers = declared(t)}) {
     std::iota(state.tokens.begin(), state.tokens.end(), 1);
     state.token_count = kRows;
   }
@@ -115,13 +126,15 @@ bool among(BufferKind kind, std::span<const BufferKind> kinds) {
 
 bool may_write(const Task& task, const Place& place) {
   if (place.layer >= 0 && place.layer != task.layer) return false;
-  return (place.layer < 0 && place.buffer == task.output) ||
-         among(place.buffer.kind, also_written(task.kind));
+  return (place.layer < 0 &&
+          (place.buffer == task.output || place.buffer == softmax_written(task))) ||
+         (place.buffer.slot == 0 && among(place.buffer.kind, also_written(task.kind)));
 }
 
 bool may_read(const Task& task, const Place& place) {
   if (place.layer >= 0 && place.layer != task.layer) return false;
-  return may_write(task, place) || (place.layer < 0 && place.buffer == task.input) ||
+  return may_write(task, place) ||
+         (place.layer < 0 && (place.buffer == task.input || place.buffer == softmax_read(task))) ||
          among(place.buffer.kind, also_read(task.kind));
 }
 
@@ -179,6 +192,11 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
       task.input = {BufferKind::normed};
       task.output = {BufferKind::logits};
       break;
+    case TaskKind::merge:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::attention, 1};
+      task.output = {BufferKind::attention, 0};
+      break;
     case TaskKind::sample:
     case TaskKind::load:
     case TaskKind::release:
@@ -216,9 +234,14 @@ TEST_CASE(
   for (const TaskKind kind :
        {TaskKind::embed, TaskKind::fetch, TaskKind::norm, TaskKind::project_qkv, TaskKind::attend,
         TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down, TaskKind::add,
-        TaskKind::lm_head}) {
+        TaskKind::lm_head, TaskKind::merge}) {
     for (const auto& [batch, rows_used] : cases) {
       Task task = task_of(kind, t);
+      // Part of the keys, of the larger half of the cases.
+      if (kind == TaskKind::attend && rows_used.begin > 0) {
+        task.statistics = true;
+        task.output.slot = 1;
+      }
       if (kind != TaskKind::lm_head) task.rows = rows_used;
       CAPTURE(model::to_string(kind));
       CAPTURE(task.rows.begin);

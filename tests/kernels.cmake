@@ -8,10 +8,12 @@ tandem_tests(
     exec_compute_touches_test.cpp
     exec_kernels_attention_test.cpp
     exec_kernels_integer_product_test.cpp
+    exec_kernels_merge_test.cpp
     exec_kernels_product_test.cpp
     exec_kernels_rowwise_test.cpp
     exec_kernels_thread_pool_test.cpp
     exec_kernels_weight_product_test.cpp
     exec_kernels_wire_row_test.cpp
+    exec_merge_test.cpp
     exec_profile_test.cpp
   LIBRARIES tandem::exec Threads::Threads)

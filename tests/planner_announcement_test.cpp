@@ -23,8 +23,9 @@ using model::TaskGraph;
 using model::TaskIndex;
 
 // Batches of prompts, of tokens, of both, and of texts that are scored.
-std::vector<model::Batch> batches(bool generates) {
+std::vector<model::Batch> batches(bool generates, bool alone) {
   if (!generates) return {planner::prompt_batch({5, 0})};
+  if (alone) return {planner::prompt_batch({5, 1}), planner::decode_batch(7)};
   return {planner::prompt_batch({5, 1}),
           planner::decode_batch(7),
           {{{.sequence = 2, .rows = 3}, {.sequence = 0, .past = 4}, {.sequence = 1, .past = 1}}},
@@ -48,7 +49,7 @@ TEST_CASE("planner/announcement: in every lowering each device waits for data of
             CAPTURE(static_cast<int>(family));
             CAPTURE(window);
             const planner::Plan plan = plan_of_family(strategy, allreduce, devices, family, window);
-            for (const model::Batch& batch : batches(!encodes)) {
+            for (const model::Batch& batch : batches(!encodes, strategy.name == "spread")) {
               const TaskGraph graph = strategy.tasks(plan, batch);
               CHECK(model::unannounced(graph, plan.cluster, plan.master).empty());
               CHECK(strategy.lower(plan, batch).size() == graph.size());

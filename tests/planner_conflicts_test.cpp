@@ -59,6 +59,7 @@ std::vector<TaskGraph> graphs_of(const planner::Plan& plan) {
   std::vector<TaskGraph> graphs{strategy.lower(plan, planner::prompt_batch(plan.workload))};
   if (!plan.model.architecture().generates()) return graphs;
   graphs.push_back(strategy.lower(plan, planner::decode_batch(7)));
+  if (strategy.name == "spread") return graphs;  // one sequence at a time
   graphs.push_back(strategy.lower(
       plan,
       {{{.sequence = 2, .rows = 3}, {.sequence = 0, .past = 4}, {.sequence = 1, .past = 1}}}));

@@ -339,6 +339,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::sample:
     case TaskKind::capture:
     case TaskKind::deliver:
+    case TaskKind::merge:
       break;
   }
   throw std::logic_error("interpreter: task kind that it does not know");

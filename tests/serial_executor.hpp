@@ -17,6 +17,7 @@
 #include "exec/compute.hpp"
 #include "exec/sampling.hpp"
 #include "exec/weights/shard.hpp"
+#include "model/accesses.hpp"
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/plan.hpp"
@@ -165,7 +166,8 @@ class SerialExecutor {
   std::pair<std::vector<float>, model::BufferRef> execute(const model::Batch& batch,
                                                           std::span<const std::int32_t> ids) {
     const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
-    for (exec::Compute& device : devices_) device.begin(batch);
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      devices_[d].begin(batch, model::cached_rows(graph, static_cast<model::DeviceIndex>(d)));
     device(plan_->master).set_tokens(ids);
     std::vector<float> logits;
     model::BufferRef normed;

@@ -114,7 +114,7 @@ TEST_CASE("study/choice: a device that makes it slower is left out, and it is to
   Request request = request_for(home4(), "gpt2-l");
   request.master = "desktop";
   const Choice choice = choose({.request = request});
-  REQUIRE(choice.contenders.size() == 6);
+  REQUIRE(choice.contenders.size() == 7);
   const Plan& plan = choice.contenders.front().plan;
   REQUIRE(!choice.left_out.empty());
   CHECK(choice.left_out.size() + static_cast<std::size_t>(plan.cluster.size()) == 4);

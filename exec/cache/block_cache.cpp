@@ -25,11 +25,26 @@ BlockCache::BlockCache(const model::Transformer& transformer, const model::Share
   memory_.populate();
 }
 
-double BlockCache::begin(const model::Batch& batch) {
+double BlockCache::begin(const model::Batch& batch) { return begin(batch, {0, batch.rows()}); }
+
+double BlockCache::begin(const model::Batch& batch, model::Range rows) {
   double copied = 0.0;
   for (const model::CacheOp& op : batch.cache) table_.apply(op);
-  for (const model::Segment& segment : batch.segments)
-    copied += append(segment.sequence, {segment.past, segment.past + segment.rows});
+  std::int32_t row = 0;
+  for (const model::Segment& segment : batch.segments) {
+    const model::Range all{segment.past, segment.past + segment.rows};
+    const model::Range held = rows.intersect({row, row + segment.rows});
+    const std::int32_t shift = segment.past - row;
+    row += segment.rows;
+    if (held.empty()) {
+      table_.skip(segment.sequence, all);
+      continue;
+    }
+    const model::Range mine{held.begin + shift, held.end + shift};
+    if (all.begin < mine.begin) table_.skip(segment.sequence, {all.begin, mine.begin});
+    copied += append(segment.sequence, mine);
+    if (mine.end < all.end) table_.skip(segment.sequence, {mine.end, all.end});
+  }
   return copied;
 }
 

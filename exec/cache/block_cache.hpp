@@ -26,6 +26,8 @@ class BlockCache {
   // the contents that they share. Returns the bytes that were copied for that
   // (model/cache_copies.hpp). Throws as model::BlockTable does.
   double begin(const model::Batch& batch);
+  // The same, of `rows` of the batch; the positions of the others are another device's.
+  double begin(const model::Batch& batch, model::Range rows);
   // A step begins whose rows this device has nothing of: frees the sequences that end.
   void pass(const model::Batch& batch);
   // Takes blocks for `positions` of one sequence; see model::BlockTable::append. Returns the bytes

@@ -10,6 +10,7 @@
 #include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -74,12 +75,13 @@ struct Granule {
   const Number* values = nullptr;
 };
 
-// `count` numbers from `from` on will be wanted, if there is a next granule.
+// `count` numbers from `from` on will be wanted, if there is a next granule; into the second-level
+// cache, as the first would lose what is in use.
 template <class Number>
 HWY_INLINE void prefetch(const Number* from, std::int64_t count) {
   constexpr std::int64_t kLine = 64 / sizeof(Number);
   if (from == nullptr) return;
-  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i, 0, 2);
 }
 
 // scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
@@ -162,7 +164,9 @@ HWY_NOINLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t 
     hn::StoreU(e, d, scores + p);
     sum = hn::Add(sum, e);
   }
-  const float rescale = std::exp(query.maximum - maximum);  // 0 for the first block
+  // 0 for the first block; most have no larger score.
+  const float grown = query.maximum - maximum;
+  const float rescale = grown == 0.0F ? 1.0F : std::exp(grown);
   query.maximum = maximum;
   query.sum = query.sum * rescale + hn::GetLane(hn::SumOfLanes(d, sum));
   return rescale;
@@ -352,14 +356,11 @@ void attend_together(const Attention& a, Pass* together, std::int64_t count, std
         attend_block(a, wide, Granule<float>(), *seeing[i], first);
       return;
     }
-    // Few queries, which wait for memory: all of what comes next, a line or two at a time.
-    const Granule<Number> next = ahead ? granule_at<Number>(a, after) : Granule<Number>();
-    for (std::int64_t i = 0; i < passes; ++i) attend_block(a, granule, next, *seeing[i], first);
-    return;
   }
-  if (ahead) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
+  // Few queries, which wait for memory: all of what comes next, a line or two at a time.
+  const Granule<Number> next = ahead ? granule_at<Number>(a, after) : Granule<Number>();
   for (std::int64_t i = 0; i < passes; ++i)
-    attend_block(a, granule, Granule<Number>(), *seeing[i], first);
+    attend_block(a, granule, i == 0 ? next : Granule<Number>(), *seeing[i], first);
 }
 
 template <class Number>
@@ -385,6 +386,12 @@ void attend_over(const Attention& a) {
         const Query& query = together[i].queries[j];
         const float factor = query.sum > 0.0F ? 1.0F / query.sum : 0.0F;
         for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
+        if (a.softmax != nullptr) {
+          const std::int64_t at = all * (done + i) / passes + j;
+          float* const told = a.softmax + at / a.group * a.softmax_stride + at % a.group * 2;
+          told[0] = query.maximum;
+          told[1] = query.sum;
+        }
       }
     }
   }
@@ -408,6 +415,30 @@ namespace tandem::exec {
 
 HWY_EXPORT(attend);
 void attend(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend)(a); }
+
+void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
+           std::int64_t head_dim) {
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const float* const more = from.softmax + 2 * head;
+    float* const told = into.softmax + 2 * head;
+    if (more[1] == 0.0F) continue;
+    const float* const x = from.output + head * head_dim;
+    float* const y = into.output + head * head_dim;
+    const float maximum = std::max(more[0], told[0]);
+    const float theirs = more[1] * std::exp(more[0] - maximum);
+    const float own = told[1] == 0.0F ? 0.0F : told[1] * std::exp(told[0] - maximum);
+    told[0] = maximum;
+    told[1] = own + theirs;
+    if (own == 0.0F) {
+      std::copy_n(x, head_dim, y);
+      told[1] = theirs;
+      continue;
+    }
+    const float own_part = own / told[1];
+    const float their_part = theirs / told[1];
+    for (std::int64_t k = 0; k < head_dim; ++k) y[k] = own_part * y[k] + their_part * x[k];
+  }
+}
 
 }  // namespace tandem::exec
 #endif

@@ -71,9 +71,26 @@ struct Attention {
   std::int64_t window = 0;  // of these a row sees its last so many positions; 0: all
   float scale = 0.0F;       // of scores; 0: 1 / sqrt(head_dim)
   float cap = 0.0F;         // of scaled scores: cap tanh(score / cap); 0: none
+  // Of each row and head the largest score and the sum of exp(score - largest): [rows, group, 2],
+  // rows softmax_stride apart; -infinity and 0 where a row sees no key. Null: not wanted.
+  float* softmax = nullptr;
+  std::int64_t softmax_stride = 0;
 };
 
 // output = softmax(cap(query . keys * scale)) values; zero where a row sees no key.
 void attend(const Attention& a);
+
+// What attention over some keys gave of one row: `heads` results of head_dim, and their softmax.
+struct AttendedPart {
+  float* output = nullptr;   // [heads, head_dim]
+  float* softmax = nullptr;  // [heads, 2]
+};
+// into = attention over the keys of both, which have none in common (CSPS, equation 5):
+//   M = max(m_a, m_b)    w_i = s_i exp(m_i - M)    output = (w_a y_a + w_b y_b) / (w_a + w_b)
+//   softmax = M, w_a + w_b
+// m, s, y: largest score, denominator and result of each. A part without keys (s = 0) weighs
+// nothing: the other's bits stay.
+void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
+           std::int64_t head_dim);
 
 }  // namespace tandem::exec

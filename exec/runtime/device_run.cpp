@@ -87,6 +87,8 @@ std::string subject_of(const RunOptions& run) {
 // plan whose devices never could was not made by the planner.
 RunOptions checked(const planner::Plan& plan, const RunOptions& run) {
   run.workload.validate(plan.model);
+  // Refuses lengths that the plan's strategy is not made for.
+  if (!run.serves()) static_cast<void>(planner::GenerationSteps(plan, run.workload));
   planner::check_budgets(plan, planner::predicted_memory(plan, extents_of(run)),
                          "run: " + subject_of(run) + " need",
                          run.serves() ? "use a smaller capacity, or plan for these requests"

@@ -184,7 +184,7 @@ void Runtime::enter(const Flight& flight) {
 std::optional<Pacer::TimePoint> Runtime::enter_cache(Flight& flight) {
   if (std::exchange(flight.entered, true)) return std::nullopt;
   pacer_->begin();
-  const double copied = compute_->begin(flight.batch);
+  const double copied = compute_->begin(flight.batch, flight.prepared->cached);
   if (copied == 0.0) return std::nullopt;
   return pacer_->end_cache_copy(options_.device, model::Bytes{copied}).start;
 }

@@ -131,6 +131,7 @@ class Runtime {
   };
   struct PreparedStep {
     LanePrograms programs;
+    model::Range cached{};     // rows of the batch
     std::vector<Lanes> lanes;  // for each step in flight
   };
   struct Flight {

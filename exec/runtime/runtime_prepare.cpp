@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exec/runtime/runtime.hpp"
+#include "model/accesses.hpp"
 #include "model/error.hpp"
 #include "model/work.hpp"
 
@@ -19,6 +20,7 @@ void Runtime::prepare(const model::TaskGraph& graph) {
   if (prepared_.contains(graph.structure())) return;
   PreparedStep prepared;  // kept when nothing can fail any more
   prepared.programs = make_lane_programs(graph, options_.device);
+  prepared.cached = model::cached_rows(graph, options_.device);
   prepared.lanes.resize(static_cast<std::size_t>(options_.steps));
   for (std::size_t place = 0; place < prepared.lanes.size(); ++place) {
     attach(prepared.programs.outgoing, place, prepared.lanes[place].outgoing, outgoing_);

@@ -1,0 +1,384 @@
+#include "planner/strategy/spread.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "model/error.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/strategy/block.hpp"
+#include "planner/strategy/cover.hpp"
+#include "planner/strategy/head.hpp"
+#include "planner/strategy/rows.hpp"
+
+namespace tandem::planner {
+namespace {
+
+using model::BufferKind;
+using model::BufferRef;
+using model::DeviceIndex;
+using model::Range;
+using model::Task;
+using model::TaskIndex;
+using model::WeightBlock;
+
+constexpr BufferRef kQuery{BufferKind::query, 0};
+constexpr BufferRef kAttention{BufferKind::attention, 0};
+constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
+constexpr std::int32_t kOpen = model::kCausal.end;
+
+BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
+
+Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
+
+DeviceIndex device_with_room(const Plan& plan) {
+  DeviceIndex most = plan.master;
+  const std::vector<model::Device>& devices = plan.cluster.devices();
+  for (DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
+    if (devices[static_cast<std::size_t>(d)].memory.value() >
+        devices[static_cast<std::size_t>(most)].memory.value())
+      most = d;
+  }
+  return most;
+}
+
+// Of the plan's longest sequence.
+std::int64_t blocks_of(const Plan& plan, Range positions) {
+  const auto end =
+      static_cast<std::int32_t>(std::min<std::int64_t>(positions.end, plan.workload.positions()));
+  if (end <= positions.begin) return 1;  // 0 would be those of all positions
+  return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
+}
+
+class Lowering {
+ public:
+  // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
+  Lowering(const Plan& plan, const model::Batch& batch, const std::vector<SpreadPart>& parts,
+           const std::vector<Range>& rows, std::int64_t first)
+      : plan_(&plan), graph_(batch, plan.wire), first_(first) {
+    const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].device == plan.master) master_ = i;
+      parts_.push_back({.device = parts[i].device,
+                        .tasks = {graph_, plan.model, parts[i].device},
+                        .keys = parts[i].positions,
+                        .rows = rows[i],
+                        .wanted = wanted_within(wanted, rows[i])});
+    }
+  }
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+  Lowering(Lowering&&) = delete;
+  Lowering& operator=(Lowering&&) = delete;
+  ~Lowering() = default;
+
+  model::TaskGraph run() && {
+    declare();
+    const TaskIndex embedded = parts_[master_].tasks.embed();
+    for (Part& part : parts_) {
+      if (part.rows.empty()) continue;
+      part.stream = &part == &parts_[master_] ? embedded
+                                              : send_hidden(graph_, plan_->model, plan_->master,
+                                                            part.device, part.rows, embedded);
+    }
+    const auto layers = static_cast<std::int32_t>(plan_->model.layers);
+    for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
+    collect();
+    return std::move(graph_);
+  }
+
+ private:
+  struct Part {
+    DeviceIndex device;
+    DeviceTasks tasks;
+    Range keys;  // positions, which it keeps
+    Range rows;
+    Range wanted;           // by the result, of its rows
+    Range active{};         // that attend: in the last layer those wanted
+    TaskIndex stream = -1;  // that wrote its rows of hidden
+    TaskIndex projected = -1;
+    TaskIndex attended = -1;  // its rows, so far
+  };
+  // The rows of one part asking for the keys of another.
+  struct Question {
+    std::size_t from;
+    std::size_t to;
+    TaskIndex sent = -1;
+    TaskIndex answered = -1;
+  };
+
+  void declare() {
+    for (const Part& part : parts_) {
+      const model::Share& share = plan_->devices[static_cast<std::size_t>(part.device)].share;
+      for (const model::BufferDeclaration& buffer :
+           spread_buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)))
+        graph_.declare(part.device, buffer);
+    }
+  }
+
+  [[nodiscard]] bool is_causal() const {
+    return plan_->model.architecture().mask == model::Mask::causal;
+  }
+
+  // Whether some row of `from`, at positions from `first` on, may see keys of `to`, in this step or
+  // a later one of its structure.
+  [[nodiscard]] bool sees(const Part& from, const Part& to, std::int64_t window) const {
+    if (from.active.empty() || to.keys.empty() || &from == &to) return false;
+    if (!is_causal()) return true;
+    const std::int64_t first = first_ + from.active.begin;
+    if (to.keys.begin >= first + from.active.size()) return false;
+    return window == 0 || to.keys.end > first + 1 - window;
+  }
+
+  TaskIndex send(const Part& from, const Part& to, BufferRef input, BufferRef output,
+                 std::int32_t layer, Range rows, std::int64_t columns, TaskIndex after) {
+    Task task;
+    task.kind = model::TaskKind::transfer;
+    task.lane = model::LaneKind::channel;
+    if (input.kind != BufferKind::softmax) task.wire = graph_.wire();
+    task.device = from.device;
+    task.peer = to.device;
+    task.layer = layer;
+    task.rows = rows;
+    task.columns = all(columns);
+    task.input = input;
+    task.output = output;
+    return graph_.add(task, {after});
+  }
+
+  TaskIndex attend(const Part& part, std::int32_t layer, Range rows, bool merged, TaskIndex after) {
+    Task task;
+    task.kind = model::TaskKind::attend;
+    task.device = part.device;
+    task.layer = layer;
+    task.rows = rows;
+    task.columns = all(plan_->model.heads);
+    task.keys = part.keys;
+    task.window = static_cast<std::int32_t>(plan_->model.window_of(layer));
+    task.later_keys = !is_causal();
+    task.statistics = merged;
+    task.input = kQuery;
+    task.output = kAttention;
+    return graph_.add(task, {after});
+  }
+
+  TaskIndex merge(const Part& part, std::int32_t layer, TaskIndex result, TaskIndex softmax) {
+    Task task;
+    task.kind = model::TaskKind::merge;
+    task.device = part.device;
+    task.layer = layer;
+    task.rows = part.active;
+    task.columns = all(plan_->model.heads);
+    task.input = arriving(kAttention);
+    task.output = kAttention;
+    return graph_.add(task, {part.attended, result, softmax});
+  }
+
+  void block(std::int32_t layer, bool last) {
+    const Range heads = all(plan_->model.heads);
+    for (Part& part : parts_) {
+      part.active = last ? part.wanted : part.rows;
+      if (part.rows.empty()) continue;
+      part.tasks.wait(part.stream);
+      part.tasks.norm_rows(WeightBlock::attention, layer, part.rows);
+      part.projected = part.tasks.first_product(WeightBlock::attention, layer, part.rows, heads);
+    }
+    attention(layer);
+    for (Part& part : parts_) go_on(part, layer);
+  }
+
+  void attention(std::int32_t layer) {
+    const std::int64_t window = plan_->model.window_of(layer);
+    const std::int64_t width = plan_->model.heads * plan_->model.head_dim;
+    std::vector<Question> questions;
+    for (std::size_t from = 0; from < parts_.size(); ++from) {
+      for (std::size_t to = 0; to < parts_.size(); ++to) {
+        const Part& owner = parts_[from];
+        if (!sees(owner, parts_[to], window)) continue;
+        questions.push_back({.from = from, .to = to});
+        questions.back().sent =
+            send(owner, parts_[to], kQuery, kQuery, layer, owner.active, width, owner.projected);
+      }
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      if (part.active.empty()) continue;
+      const bool merged = std::ranges::find(questions, i, &Question::from) != questions.end();
+      part.attended = attend(part, layer, part.active, merged, part.projected);
+    }
+    // All that devices do for others comes before they wait for others.
+    for (Question& question : questions) {
+      question.answered =
+          attend(parts_[question.to], layer, parts_[question.from].active, true, question.sent);
+    }
+    for (const Question& question : questions) {
+      Part& owner = parts_[question.from];
+      const Part& other = parts_[question.to];
+      const TaskIndex result = send(other, owner, kAttention, arriving(kAttention), layer,
+                                    owner.active, width, question.answered);
+      const TaskIndex softmax = send(other, owner, kSoftmax, arriving(kSoftmax), layer,
+                                     owner.active, 2 * plan_->model.heads, question.answered);
+      owner.attended = merge(owner, layer, result, softmax);
+    }
+  }
+
+  // The rest of the layer, of the part's own rows.
+  void go_on(Part& part, std::int32_t layer) {
+    const Range rows = part.active;
+    if (rows.empty()) return;
+    DeviceTasks& tasks = part.tasks;
+    tasks.wait(part.attended);
+    TaskIndex made =
+        tasks.second_product(WeightBlock::attention, layer, rows, all(plan_->model.heads));
+    tasks.add_rows(WeightBlock::attention, layer, rows, {&made, 1});
+    const Range columns = all(plan_->model.intermediate);
+    tasks.norm_rows(WeightBlock::ffn, layer, rows);
+    tasks.first_product(WeightBlock::ffn, layer, rows, columns);
+    made = tasks.second_product(WeightBlock::ffn, layer, rows, columns);
+    part.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
+  }
+
+  // Wanted rows to the master, and what it makes of them.
+  void collect() {
+    DeviceTasks& master = parts_[master_].tasks;
+    for (const Part& part : parts_) {
+      if (part.wanted.empty()) continue;
+      master.wait(part.device == plan_->master
+                      ? part.stream
+                      : send_hidden(graph_, plan_->model, part.device, plan_->master, part.wanted,
+                                    part.stream));
+    }
+    master.finish(-1);
+  }
+
+  const Plan* plan_;
+  model::TaskGraph graph_;
+  std::int64_t first_;  // position of the batch's first row, or one before it
+  std::size_t master_ = 0;
+  std::vector<Part> parts_;
+};
+
+void refuse_serving(const Plan& plan) {
+  if (plan.capacity.sequences == 0) return;
+  throw Error("plan: capacity: " + std::to_string(plan.capacity.sequences) +
+              " sequences with strategy 'spread': expected one request, whose prompt is what "
+              "caches are parted by; leave out '--workload', or plan with strategy 'csps'");
+}
+
+model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  refuse_serving(plan);
+  require(!batch.segments.empty(), "spread: a batch with a sequence");
+  const std::vector<SpreadPart> parts = spread_parts(plan);
+  std::vector<Range> rows(parts.size());
+  const std::int32_t count = batch.rows();
+  const bool one = batch.segments.size() == 1;
+  const bool prompt = one && batch.segments[0].past == 0 && count == plan.workload.prompt_tokens;
+  if (!prompt && !(one && count == 1)) {
+    throw Error("strategy 'spread': a step of " + std::to_string(batch.segments.size()) +
+                " sequences and " + std::to_string(count) +
+                " rows, expected the plan's prompt of " +
+                std::to_string(plan.workload.prompt_tokens) +
+                " tokens, or one new token; plan for this, or with another strategy");
+  }
+  if (prompt) {
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      rows[i] = parts[i].positions.intersect({0, count});
+  } else {
+    rows.back() = {0, 1};
+  }
+  return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens).run();
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    check_whole(plan, static_cast<DeviceIndex>(d));
+    if (!plan.devices[d].window.streams()) continue;
+    throw Error("plan: device '" + plan.cluster.devices()[d].name +
+                "' streams its weights with strategy 'spread': expected all of them in memory; "
+                "make the plan again with `tandem plan`");
+  }
+  refuse_serving(plan);
+  constexpr std::int64_t kMost = 32767 * model::kCacheBlock;
+  if (plan.workload.positions() > kMost) {
+    throw Error("plan: " + std::to_string(plan.workload.positions()) +
+                " positions with strategy 'spread': expected at most " + std::to_string(kMost) +
+                "; plan for fewer tokens");
+  }
+}
+
+}  // namespace
+
+std::vector<SpreadPart> spread_parts(const Plan& plan) {
+  const Ranking ranks = ranking(plan.layout, std::vector<bool>(plan.cluster.devices().size(), true),
+                                parse_allreduce(plan.allreduce.prompt));
+  std::vector<DeviceIndex> devices = ranks.devices;
+  const DeviceIndex room = device_with_room(plan);
+  const auto last = std::ranges::find(devices, room);
+  require(last != devices.end(), "spread: every device has a rank");
+  std::rotate(last, last + 1, devices.end());
+  const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
+  const auto count = static_cast<std::int32_t>(devices.size());
+  const std::vector<std::int32_t> sizes = equal_parts(prompt >= 2 * count ? prompt : 0, count);
+  std::vector<SpreadPart> parts;
+  std::int32_t begin = 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    parts.push_back({devices[i], {begin, begin + sizes[i]}});
+    begin += sizes[i];
+  }
+  parts.back().positions.end = kOpen;
+  return parts;
+}
+
+std::vector<model::BufferDeclaration> spread_buffers(const Plan& plan, DeviceIndex device,
+                                                     const model::Share& share, bool streams_head) {
+  const std::vector<SpreadPart> parts = spread_parts(plan);
+  const auto part = std::ranges::find(parts, device, &SpreadPart::device);
+  require(part != parts.end(), "spread: every device has a part");
+  std::vector<model::BufferDeclaration> buffers =
+      model::share_buffers(plan.model, share, streams_head);
+  for (model::BufferDeclaration& buffer : buffers) {
+    if (buffer.name.kind == BufferKind::key_value)
+      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, part->positions));
+  }
+  if (parts.size() == 1) return buffers;
+  buffers.push_back(
+      {.name = arriving(kAttention), .columns = plan.model.heads * plan.model.head_dim});
+  for (const BufferRef softmax : {kSoftmax, arriving(kSoftmax)})
+    buffers.push_back({.name = softmax, .columns = 2 * plan.model.heads});
+  return buffers;
+}
+
+void check_spread_lengths(const Plan& plan, const Workload& workload) {
+  if (plan.strategy != kSpread) return;
+  const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
+                    workload.new_tokens <= plan.workload.new_tokens;
+  if (fits) return;
+  throw Error("strategy 'spread': " + std::to_string(workload.prompt_tokens) + " prompt and " +
+              std::to_string(workload.new_tokens) + " new tokens, expected " +
+              std::to_string(plan.workload.prompt_tokens) + " and at most " +
+              std::to_string(plan.workload.new_tokens) +
+              ", by which the plan parts caches; plan with '--prompt-tokens " +
+              std::to_string(workload.prompt_tokens) + "'");
+}
+
+void refuse_served_spread(const Plan& plan) {
+  if (plan.strategy != kSpread) return;
+  throw Error(
+      "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "
+      "'--workload', or plan with strategy 'csps'");
+}
+
+Strategy spread_strategy() {
+  return {.name = std::string(kSpread),
+          .summary =
+              "a sequence's positions split over devices that all hold the whole model, for good: "
+              "queries go to the keys (CSPS, decode over a spread cache)",
+          .replicates = true,
+          .streams = false,
+          .allreduce = "star",
+          .tasks = lower,
+          .check = check};
+}
+
+}  // namespace tandem::planner

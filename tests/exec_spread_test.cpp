@@ -1,0 +1,197 @@
+// Caches spread by positions, really executed: one device's logits and tokens, the predicted bytes
+// and memory.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_threads.hpp"
+#include "exec/runtime/device_run.hpp"
+#include "exec/weights/random.hpp"
+#include "memory_transport.hpp"
+#include "planner/search.hpp"
+#include "planner/strategy/spread.hpp"
+#include "serial_executor.hpp"
+#include "weights_support.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using testing::TemporaryFolder;
+
+constexpr int kTokens = 4;
+
+// Of so many devices, of which `room` has the largest budget; -1: all have the same.
+planner::Plan planned(const model::Transformer& geometry, const char* strategy, int devices,
+                      std::int64_t prompt, int room = -1) {
+  const model::Cluster star = testing::star_of(devices);
+  std::vector<model::Device> all = star.devices();
+  if (room >= 0) all[static_cast<std::size_t>(room)].memory = model::Bytes{2e10};
+  planner::Request request{.model = geometry,
+                           .cluster = {"star", all, {"router"}, star.links(), star.edges()},
+                           .strategy = strategy,
+                           .partition = "equal",
+                           .workload = {prompt, kTokens}};
+  return std::get<planner::Plan>(make_plan(request));
+}
+
+std::vector<std::int32_t> prompt_of(std::int64_t size) {
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < size; ++i) ids.push_back((17 + i * 31) % 250);
+  return ids;
+}
+
+struct Ran {
+  std::vector<std::vector<float>> logits;  // of each step
+  std::vector<std::int32_t> tokens;
+  std::vector<double> sent;  // bytes, by device
+};
+
+// Every device on a thread, warmed up before as runs are.
+Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
+  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
+  Ran ran{.logits = {}, .tokens = {}, .sent = std::vector<double>(plan.devices.size())};
+  const auto errors = testing::on_each_device(
+      plan.devices.size(),
+      [&](model::DeviceIndex self) {
+        const auto d = static_cast<std::size_t>(self);
+        testing::MemoryTransport transport(network, self);
+        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
+                         {Shard::slice(weights, plan.model, plan.devices[d].share), nullptr},
+                         &transport);
+        Sampler greedy({});
+        const auto sample = [&](std::span<const float> values) {
+          ran.logits.emplace_back(values.begin(), values.end());
+          ran.tokens.push_back(greedy.sample(values));
+          return ran.tokens.back();
+        };
+        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
+        for (int i = 0; i < plan.workload.steps(); ++i) {
+          const std::int32_t token =
+              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
+          tokens = {token};
+        }
+        const DeviceReport report = device.report();
+        ran.sent[d] = report.bytes_sent;
+        const model::MemoryUse& got = report.peak_memory;
+        const model::MemoryUse& said = plan.devices[d].memory;
+        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
+            got.buffers > said.buffers)
+          throw Error("memory is not as predicted");
+      },
+      &network);
+  for (const std::string& error : errors) CHECK(error == "");
+  return ran;
+}
+
+std::vector<double> predicted_bytes(const planner::Plan& plan) {
+  std::vector<double> sent(plan.devices.size());
+  planner::GenerationSteps steps(plan);
+  for (std::int32_t i = 0; i < steps.count(); ++i) {
+    for (const model::Task& task : steps.graph(i).tasks()) {
+      if (task.kind == model::TaskKind::transfer)
+        sent[static_cast<std::size_t>(task.device)] +=
+            static_cast<double>(model::payload_bytes(task));
+    }
+  }
+  return sent;
+}
+
+void check_close(const std::vector<std::vector<float>>& got,
+                 const std::vector<std::vector<float>>& wanted, float limit) {
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t step = 0; step < got.size(); ++step) {
+    REQUIRE(got[step].size() == wanted[step].size());
+    float worst = 0.0F;
+    float largest = 0.0F;
+    for (std::size_t i = 0; i < got[step].size(); ++i) {
+      worst = std::max(worst, std::abs(got[step][i] - wanted[step][i]));
+      largest = std::max(largest, std::abs(wanted[step][i]));
+    }
+    CAPTURE(step);
+    CHECK(worst <= limit * largest);
+  }
+}
+
+std::vector<std::pair<const char*, model::Transformer>> models() {
+  model::Transformer capped = testing::small_llama();
+  capped.family = model::Family::gemma2;
+  capped.activation = model::Activation::gelu_tanh;
+  capped.tied_embeddings = true;
+  capped.embedding_scale = std::sqrt(static_cast<double>(capped.hidden));
+  capped.score_cap = 50.0;
+  capped.logit_cap = 3.0;
+  model::Transformer windowed = capped;
+  windowed.window = 6;
+  windowed.windowed = {true, false, true};
+  model::Transformer half = testing::eight_heads();
+  half.cache = model::CacheFormat::f16;
+  return {{"grouped", testing::eight_heads()},
+          {"windowed", windowed},
+          {"capped", capped},
+          {"half", half}};
+}
+
+TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is predicted") {
+  for (const auto& [name, geometry] : models()) {
+    const TemporaryFolder folder;
+    write_random_weights(geometry, 17, model::DType::f32, folder.path());
+    for (const std::int64_t prompt : {1, 2, 3, 11, 90}) {
+      const planner::Plan alone = planned(geometry, "local", 1, prompt);
+      std::vector<std::vector<float>> wanted;
+      const std::vector<std::int32_t> tokens = testing::SerialExecutor(alone, folder.path())
+                                                   .generate(prompt_of(prompt), kTokens, wanted);
+      for (const auto& [devices, room] :
+           std::vector<std::pair<int, int>>{{1, -1}, {2, -1}, {2, 1}, {3, 1}, {4, -1}}) {
+        CAPTURE(std::string(name));
+        CAPTURE(prompt);
+        CAPTURE(devices);
+        CAPTURE(room);
+        const planner::Plan plan = planned(geometry, "spread", devices, prompt, room);
+        const Ran ran = executed(plan, folder.path());
+        CHECK(ran.tokens == tokens);
+        // Sums in another order may round a key to the other neighbour in F16.
+        const bool half = geometry.cache == model::CacheFormat::f16;
+        check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+        CHECK(ran.sent == predicted_bytes(plan));
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/spread: memory for keys and values falls with the number of devices") {
+  model::Transformer t = testing::small_llama();
+  t.max_context = 2048;
+  const auto most = [&](const char* strategy, int devices) {
+    double bytes = 0.0;
+    for (const planner::DevicePlan& device : planned(t, strategy, devices, 1020).devices)
+      bytes = std::max(bytes, device.memory.kv_cache);
+    return bytes;
+  };
+  const double whole = most("local", 1);
+  // 1,023 positions are 16 blocks; parts of 510, 340 and 255 and three new ones begin anywhere.
+  CHECK(most("spread", 1) == whole);
+  CHECK(most("spread", 2) == whole * 9 / 16);
+  CHECK(most("spread", 3) == whole * 6 / 16);
+  CHECK(most("spread", 4) == whole * 5 / 16);
+  CHECK(most("sp", 4) == whole);
+}
+
+TEST_CASE("exec/spread: lengths that caches are not parted by are refused") {
+  const planner::Plan plan = planned(testing::small_llama(), "spread", 2, 11);
+  const auto refused = [&](planner::Workload other, const char* reason) {
+    CHECK_THROWS_WITH_AS(StepGraphs(plan, other), doctest::Contains(reason), Error);
+    CHECK_THROWS_WITH_AS(planner::GenerationSteps(plan, other), doctest::Contains(reason), Error);
+  };
+  refused({7, kTokens}, "7 prompt and 4 new tokens, expected 11 and at most 4");
+  refused({12, kTokens}, "--prompt-tokens 12");
+  refused({11, kTokens + 1}, "5 new tokens");
+  CHECK_NOTHROW(StepGraphs(plan, planner::Workload{11, kTokens - 1}));
+}
+
+}  // namespace
+}  // namespace tandem::exec
