@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
@@ -107,6 +108,14 @@ Matrix inputs_of(const Operands& o, Case c) {
   return x;
 }
 
+// Whether byte `i` of a block is the upper one of a scale in f16.
+bool scale_at(WeightFormat format, std::int64_t i) {
+  if (format == WeightFormat::q2_k) return i == 81 || i == 83;
+  if (format == WeightFormat::q3_k) return i == 109;
+  const bool least = format == WeightFormat::q4_1 || format == WeightFormat::q5_1;
+  return i == 1 || (least && i == 3);
+}
+
 template <class Body>
 void for_all(const Body& body) {
   for (const WeightFormat format : model::kWeightFormats) {
@@ -181,6 +190,34 @@ TEST_CASE("kernels/weight product: unpacked rows are the codec's numbers, bit fo
       CHECK(std::memcmp(row.data(), o.w.data() + last * c.depth, row.size() * sizeof(float)) == 0);
     });
   });
+}
+
+TEST_CASE("kernels/weight product: rows of any bytes are unpacked as the codec has them") {
+  std::mt19937 random(4);
+  for (const WeightFormat format : model::kWeightFormats) {
+    CAPTURE(to_string(format));
+    const model::FormatBlock block = model::block_of(format);
+    if (block.elements == 1 || model::multiplies_integers(format)) continue;
+    constexpr std::int64_t kBlocksOfRow = 64;
+    std::vector<std::byte> row(static_cast<std::size_t>(kBlocksOfRow * block.bytes));
+    std::vector<float> wanted(static_cast<std::size_t>(kBlocksOfRow * block.elements));
+    std::vector<float> got(wanted.size());
+    do {  // but weights are finite
+      for (std::byte& one : row) one = static_cast<std::byte>(random());
+      for (std::int64_t b = 0; b < kBlocksOfRow; ++b) {
+        // No exponent of a scale in f16 has all bits set, wherever the format keeps it.
+        for (std::int64_t i = 1; i < block.bytes; ++i)
+          if (scale_at(format, i))
+            row[static_cast<std::size_t>(b * block.bytes + i)] &= std::byte{0xbf};
+      }
+      decode(format, row, wanted);
+    } while (!std::ranges::all_of(wanted, [](float x) { return std::isfinite(x); }));
+    testing::for_every_target([&] {
+      std::ranges::fill(got, NAN);
+      unpack(format, row.data(), static_cast<std::int64_t>(got.size()), got.data());
+      CHECK(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)) == 0);
+    });
+  }
 }
 
 TEST_CASE("kernels/weight product: rows that are no whole blocks are a mistake of the caller") {

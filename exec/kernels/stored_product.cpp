@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "exec/kernels/weight_product.hpp"
-#include "exec/weights/block_codec.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/stored_product.cpp"
@@ -207,10 +206,7 @@ HWY_EXPORT(unpack);
 void stored_product(const WeightProduct& p) { HWY_DYNAMIC_DISPATCH(stored_product)(p); }
 
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out) {
-  if (model::block_of(format).elements > 1) {
-    return decode(format, {row, static_cast<std::size_t>(model::row_bytes(format, count))},
-                  {out, static_cast<std::size_t>(count)});
-  }
+  if (model::block_of(format).elements > 1) return unpack_blocks(format, row, count, out);
   HWY_DYNAMIC_DISPATCH(unpack)(format, row, count, out);
 }
 

@@ -15,6 +15,9 @@ namespace {
 
 // Floats of a tile of weights: a quarter of a MiB, as second-level caches hold it beside inputs.
 constexpr auto kTile = static_cast<std::int64_t>(KernelScratch::kTileFloats);
+// Of a tile that few tokens use once each: 32 KiB, which the first-level cache still has then.
+constexpr std::int64_t kSmallTile = std::int64_t{8} * 1024;
+constexpr std::int64_t kFewTokens = 2;
 
 const float* as_floats(const std::byte* weights) { return reinterpret_cast<const float*>(weights); }
 
@@ -36,7 +39,8 @@ void tiled_product(const WeightProduct& p) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
   constexpr std::int64_t kGroup = 6;
   const std::int64_t stride = (p.depth + kLine - 1) / kLine * kLine;
-  const std::int64_t fit = std::max<std::int64_t>(kTile / stride, 1);
+  const std::int64_t size = p.tokens <= kFewTokens ? kSmallTile : kTile;
+  const std::int64_t fit = std::max<std::int64_t>(size / stride, 1);
   std::vector<float> longer(stride > kTile ? static_cast<std::size_t>(stride) : 0);
   float* const tile = longer.empty() ? kernel_scratch().tile : longer.data();
   const std::int64_t rows = fit > kGroup ? fit / kGroup * kGroup : fit;

@@ -55,5 +55,8 @@ void gated_product(const WeightProduct& p, const std::byte* up);
 void stored_product(const WeightProduct& p);
 // and of those and of block formats `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
+// which is this of block formats.
+void unpack_blocks(model::WeightFormat format, const std::byte* row, std::int64_t count,
+                   float* out);
 
 }  // namespace tandem::exec

@@ -11,17 +11,6 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000U;
 
-float f16_to_f32(std::uint16_t half) {
-  const std::uint32_t magnitude = half & 0x7fffU;
-  // Exponent and fraction moved to their places leave the exponent's bias 112 too small, which one
-  // multiplication mends, for subnormals too.
-  const float scaled = std::bit_cast<float>(magnitude << 13U) * 0x1p112F;
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
-  bits |= magnitude >= 0x7c00U ? kInfinity : 0U;
-  bits |= (static_cast<std::uint32_t>(half) & 0x8000U) << 16U;
-  return std::bit_cast<float>(bits);
-}
-
 float bf16_to_f32(std::uint16_t brain) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16U);
 }

@@ -2,12 +2,27 @@
 
 // Between the stored element types and f32.
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "model/transformer.hpp"
 
 namespace tandem::exec {
+
+// That of a half's bits.
+inline float f16_to_f32(std::uint16_t half) {
+  constexpr std::uint32_t kInfinity = 0x7f800000U;
+  const std::uint32_t magnitude = half & 0x7fffU;
+  // Exponent and fraction moved to their places leave the exponent's bias 112 too small, which one
+  // multiplication mends, for subnormals too.
+  const float scaled = std::bit_cast<float>(magnitude << 13U) * 0x1p112F;
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
+  bits |= magnitude >= 0x7c00U ? kInfinity : 0U;
+  bits |= (static_cast<std::uint32_t>(half) & 0x8000U) << 16U;
+  return std::bit_cast<float>(bits);
+}
 
 // Every F16 and BF16 value is an f32 value: exact, subnormals, infinities and NaN included.
 // stored.size() == out.size() * size_of(dtype), else logic_error. `stored` needs no alignment.

@@ -33,13 +33,6 @@ void decode_q2_k(const std::byte* block, float* out) {
   }
 }
 
-// The six bits of a scale of q3_k: four, and two from the last bytes.
-int scale_of_q3_k(const std::byte* scales, std::size_t part) {
-  const int low = byte_at(scales, part % 8) >> (part < 8 ? 0 : 4) & 15;
-  const int high = byte_at(scales, 8 + part % 4) >> (2 * (part / 4)) & 3;
-  return (low | high << 4) - 32;
-}
-
 void decode_q3_k(const std::byte* block, float* out) {
   const float d = half_at(block + 108);
   for (std::size_t i = 0; i < kLongBlock; ++i) {

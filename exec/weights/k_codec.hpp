@@ -34,4 +34,12 @@ struct PartScale {
           (at(part + 4) >> 4) | (at(part) >> 6 << 4)};
 }
 
+// The six bits of the scale of part `part` of 16 of q3_k: four, and two from the last bytes.
+[[nodiscard]] inline int scale_of_q3_k(const std::byte* scales, std::size_t part) {
+  const auto at = [scales](std::size_t i) { return std::to_integer<int>(scales[i]); };
+  const int low = at(part % 8) >> (part < 8 ? 0 : 4) & 15;
+  const int high = at(8 + part % 4) >> (2 * (part / 4)) & 3;
+  return (low | high << 4) - 32;
+}
+
 }  // namespace tandem::exec
