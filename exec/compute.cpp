@@ -167,6 +167,8 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   state_->token_count = static_cast<std::int64_t>(ids.size());
 }
 
+void Compute::expect(std::int64_t steps) { state_->steps_left = steps; }
+
 double Compute::begin(const model::Batch& batch) { return begin(batch, {0, batch.rows()}); }
 
 double Compute::begin(const model::Batch& batch, Range cached) {

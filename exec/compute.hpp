@@ -60,6 +60,10 @@ class Compute {
   // vocabulary.
   void set_tokens(std::span<const std::int32_t> ids);
 
+  // At most so many steps are still made, as far as anyone knows: what copies of mapped weights may
+  // gain (MoveChoice). Until it is said nobody knows of any, and nothing is copied.
+  void expect(std::int64_t steps);
+
   // A step begins, before its first task and after the last one of the step before: the batch's
   // cache operations take effect, and blocks are taken for the positions of its rows. A sequence's
   // rows continue it: one that begins anew was freed. Steps of one pass (the same sequences and

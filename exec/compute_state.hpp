@@ -140,6 +140,7 @@ struct Compute::State {
   model::Transformer transformer;
   Shard shard;
   std::optional<MoveChoice> move;  // of a shard that may be copied
+  std::int64_t steps_left = 0;     // Compute::expect
   EmbeddingRows* embedding_rows = nullptr;
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads

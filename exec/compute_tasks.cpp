@@ -61,9 +61,12 @@ void Compute::State::execute(const model::Batch& batch, const Task& task) {
 
 void Compute::State::move_weights() {
   if (!move) return;
-  const auto place = move->next();
-  if (!place) return;
-  if (!shard.copy_mapped(*place, pool)) move->stop();
+  const auto now = move->next(steps_left);
+  if (!now) return;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto part = shard.copy_mapped(now->place, pool, now->at_most);
+  if (!part) return move->stop();
+  if (!move->copied(std::chrono::steady_clock::now() - begin, *part)) shard.leave_mapped();
 }
 
 void Compute::State::execute_now(const model::Batch& batch, const Task& task) {

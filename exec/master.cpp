@@ -54,6 +54,7 @@ class GenerationRun {
     for (std::int32_t i = 0; i < session_.graphs().count(); ++i) {
       session_.check();
       session_.announce(i, session_.graphs().at(i).batch(), tokens);
+      session_.device().expect(session_.graphs().count() - i);
       const std::int32_t token = session_.device().step(i, tokens, sample);
       if (!plan_.model.architecture().generates()) {
         generation.hidden = session_.device().hidden();
@@ -93,6 +94,7 @@ class GenerationRun {
          .execute =
              [this](std::int32_t i, const model::Batch& batch, std::span<const std::int32_t> rows,
                     const SampleToken& sample, Clock::time_point not_before) {
+               session_.device().expect(serving_->steps_left());
                return session_.device().serve(i, batch, rows, sample, not_before);
              },
          .await_finish =

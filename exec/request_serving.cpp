@@ -147,6 +147,7 @@ void RequestServing::end(Flying& flying, const DeviceRun::Served& done) {
   if (flying.tokens.size() != flying.sampled.size() ||
       done.sampled_ns.size() != flying.sampled.size())
     throw Error("plan: the master samples too few tokens; make the plan again");
+  if (!flying.tokens.empty()) ++sampling_steps_;
   model::ServedStep& served = served_[static_cast<std::size_t>(flying.number)];
   served.end_s = since_begin(done.end_ns);
   for (const std::int64_t at_ns : done.sampled_ns) served.sampled_s.push_back(since_begin(at_ns));
@@ -171,6 +172,17 @@ std::vector<model::ScheduledStep> RequestServing::scheduled() const {
   steps.reserve(served_.size());
   for (const model::ServedStep& served : served_) steps.push_back(served.step);
   return steps;
+}
+
+std::int64_t RequestServing::steps_left() const {
+  std::int64_t made = 0;
+  std::int64_t left = 0;
+  for (std::size_t r = 0; r < tokens_.size(); ++r) {
+    const auto count = static_cast<std::int64_t>(tokens_[r].size());
+    made += count;
+    if (count == 0 || !ends(r, tokens_[r].back())) left += options_->requests[r].new_tokens - count;
+  }
+  return made == 0 ? left : (left * sampling_steps_ + made - 1) / made;
 }
 
 void RequestServing::fill(model::Result& result) const {

@@ -55,6 +55,9 @@ class RequestServing {
   [[nodiscard]] std::vector<model::ScheduledStep> scheduled() const;
   // All steps, with what became of them.
   [[nodiscard]] const std::vector<model::ServedStep>& served() const { return served_; }
+  // How many more steps there are to make, if steps go on to make as many tokens as they have made
+  // in the mean (one, before the first) and requests make all that they may.
+  [[nodiscard]] std::int64_t steps_left() const;
   // Sets what `result` says of requests.
   void fill(model::Result& result) const;
   // Seconds of emulated time from the beginning to `at_ns` of the master's steady clock.
@@ -92,6 +95,7 @@ class RequestServing {
   std::vector<Sampler> samplers_;                  // by request
   std::vector<std::vector<std::int32_t>> tokens_;  // by request
   std::vector<model::ServedStep> served_;          // of all steps submitted
+  std::int64_t sampling_steps_ = 0;                // of those that have ended
   // While it runs:
   Clock::time_point begin_{};
   const ServingHands* hands_ = nullptr;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -307,6 +308,46 @@ TEST_CASE("exec/session: a request that arrives in the far future is waited for"
       throw Error("as late as that");
     };
     CHECK(testing::error_of([&] { serving.run(begin, hands); }) == "as late as that");
+  }
+}
+
+TEST_CASE("exec/session: the steps that are left are told from the tokens a step has made") {
+  constexpr std::int32_t kStop = 1;
+  std::vector<InferenceRequest> requests;
+  for (const char* id : {"a", "b"})
+    requests.push_back({.id = id, .prompt_tokens = 1, .new_tokens = 6, .prompt_ids = {1}});
+  const ServeOptions options{
+      .requests = requests, .policy = &planner::find_policy("continuous"), .on_token = {}};
+  for (const bool stops : {false, true}) {
+    CAPTURE(stops);
+    RequestServing serving(options, {kStop}, {.rows = 4, .positions = 64, .sequences = 2}, 1.0);
+    std::vector<std::int64_t> left;
+    ServingHands hands;
+    hands.wait_until = [](Clock::time_point) {};
+    hands.announce = [](std::int32_t, const model::Batch&, const std::vector<std::int32_t>&) {};
+    hands.after_step = [](std::int32_t) {};
+    hands.on_token = [](std::size_t, std::int32_t, bool) {};
+    hands.await_finish = [](Clock::time_point) { return std::nullopt; };
+    hands.execute = [&](std::int32_t step, const model::Batch& batch, std::span<const std::int32_t>,
+                        const SampleToken& sample, Clock::time_point) {
+      left.push_back(serving.steps_left());
+      DeviceRun::Served served;
+      for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+        // The second request's third token ends it.
+        const bool last = stops && step == 2 && i == 1;
+        const std::array<float, 2> logits{0.0F, last ? 1.0F : -1.0F};
+        CHECK(sample(logits) == (last ? kStop : 0));
+        served.sampled_ns.push_back(step);
+      }
+      return std::optional(served);
+    };
+    serving.run(Clock::now(), hands);
+    // Two requests of 6 tokens: 12 steps of a token each, as far as the first knows; then two a
+    // step. With one of them at its end after three steps, 3 tokens at 2 a step, then 2 at 7 / 4
+    // and 1 at 8 / 5.
+    const std::vector<std::int64_t> expected = stops ? std::vector<std::int64_t>{12, 5, 4, 2, 2, 1}
+                                                     : std::vector<std::int64_t>{12, 5, 4, 3, 2, 1};
+    CHECK(left == expected);
   }
 }
 

@@ -168,6 +168,8 @@ class DeviceRun {
   // Executes a token's step twice, together with all other devices, and forgets it: caches, pages,
   // connections and links are then as they are in the middle of a run.
   void warm_up();
+  // Compute::expect.
+  void expect(std::int64_t steps) { compute_.expect(steps); }
   // Runtime::step of step `i`; `tokens` are those of its rows, empty on devices that do not embed.
   std::int32_t step(std::int32_t i, std::span<const std::int32_t> tokens,
                     const SampleToken& sample);

@@ -1,6 +1,7 @@
 #include "exec/weights/move_choice.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "model/error.hpp"
@@ -27,35 +28,77 @@ void MoveChoice::saw(std::size_t layer, std::int64_t nanoseconds) {
   step_[layer] += nanoseconds;
 }
 
-std::optional<double> MoveChoice::ratio() const {
+std::optional<MoveChoice::Seen> MoveChoice::seen() const {
   // The first layer may wait for what the step before left, the last may have fewer rows.
   std::vector<std::int64_t> others;
   for (std::size_t layer = 1; layer + 1 < step_.size(); ++layer) {
     if (step_[layer] <= 0) return std::nullopt;
     if (layer != tried_) others.push_back(step_[layer]);
   }
-  return static_cast<double>(step_[tried_]) / static_cast<double>(median(std::move(others)));
+  const auto other = static_cast<double>(median(std::move(others)));
+  return Seen{other, static_cast<double>(step_[tried_]) / other};
 }
 
-std::optional<std::size_t> MoveChoice::next() {
-  if (state_ == State::done) return std::nullopt;
-  if (state_ == State::moving) {
-    if (moved_ == tried_) ++moved_;
-    if (moved_ == step_.size()) state_ = State::done;  // the head is the last
-    return moved_++;
+MoveChoice::Move MoveChoice::move(std::size_t place) const {
+  return {place, std::chrono::nanoseconds(static_cast<std::int64_t>(kSlower * layers_ns_))};
+}
+
+MoveChoice::Seen MoveChoice::take_median() {
+  std::vector<double> times;
+  std::vector<double> ratios;
+  for (const Seen& one : std::exchange(seen_, {})) {
+    times.push_back(one.layer_ns);
+    ratios.push_back(one.ratio);
   }
-  if (const auto now = ratio()) ratios_.push_back(*now);
-  std::ranges::fill(step_, 0);
-  if (state_ == State::before) {
-    if (ratios_.size() < kStepsBefore) return std::nullopt;
-    before_ = median(std::exchange(ratios_, {}));
-    state_ = State::after;
-    return tried_;
-  }
-  if (ratios_.size() < kStepsAfter) return std::nullopt;
-  state_ =
-      median(std::exchange(ratios_, {})) <= (1.0 - kGain) * before_ ? State::moving : State::done;
+  return {median(std::move(times)), median(std::move(ratios))};
+}
+
+void MoveChoice::judge() {
+  const Seen after = take_median();
+  gain_ns_ = (before_.ratio - after.ratio) * after.layer_ns;
+  state_ = after.ratio <= (1.0 - kGain) * before_.ratio ? State::moving : State::done;
+}
+
+std::optional<MoveChoice::Move> MoveChoice::next_place() {
+  if (moved_ == tried_) ++moved_;
+  // The head is the last. Later ones gain in fewer steps.
+  if (moved_ <= step_.size() && copy_pays(cost_ns_, gain_ns_, left_, spread_)) return move(moved_);
+  state_ = State::done;
   return std::nullopt;
+}
+
+std::optional<MoveChoice::Move> MoveChoice::next(std::int64_t left) {
+  left_ = left;
+  if (state_ == State::done) return std::nullopt;
+  if (const auto now = seen()) {
+    layers_ns_ = static_cast<double>(std::accumulate(step_.begin(), step_.end(), std::int64_t{0}));
+    if (state_ == State::before || state_ == State::after) seen_.push_back(*now);
+  }
+  std::ranges::fill(step_, 0);
+  if (state_ == State::before && seen_.size() >= kStepsBefore) {
+    before_ = take_median();
+    state_ = State::trying;
+  }
+  if (state_ == State::trying) return move(tried_);
+  if (state_ == State::after && seen_.size() >= kStepsAfter) judge();
+  if (state_ == State::moving) return next_place();
+  return std::nullopt;
+}
+
+bool MoveChoice::copied(std::chrono::nanoseconds took, double part) {
+  if (state_ == State::trying) {
+    cost_ns_ += static_cast<double>(took.count());
+    ++spread_;
+    const double most = kMostGain * before_.ratio * before_.layer_ns;
+    if (!copy_pays(cost_ns_ / part, most, left_, spread_)) {
+      state_ = State::done;
+      return false;
+    }
+    if (part >= 1.0) state_ = State::after;
+  } else if (state_ == State::moving && part >= 1.0) {
+    ++moved_;
+  }
+  return true;
 }
 
 }  // namespace tandem::exec

@@ -16,9 +16,9 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::uint64_t kCopyAlignment = 64;
-// What one thread copies, and what is in memory twice meanwhile.
-constexpr std::int64_t kCopyGranule = std::int64_t{1} << 20U;
-constexpr std::size_t kCopyBytes = std::size_t{16} << 20U;
+// What one thread copies, and all of them between two looks at the clock: a huge page.
+constexpr std::int64_t kCopyGranule = std::int64_t{256} << 10U;
+constexpr std::size_t kCopyBytes = std::size_t{2} << 20U;
 
 // Where a slice of a block lies.
 struct SlicePlace {
@@ -209,6 +209,26 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
   throw std::logic_error("shard: a block that is never streamed");
 }
 
+// Matrices of one place on their way to memory of their own, in order.
+struct Shard::Moving {
+  struct Copy {
+    MatrixView* matrix;
+    const MappedFile* file;
+    const std::byte* from;
+    std::size_t offset;  // in `memory`
+    [[nodiscard]] std::span<const std::byte> bytes() const {
+      return {from, static_cast<std::size_t>(matrix->rows * matrix->row_bytes())};
+    }
+  };
+  std::size_t place = 0;
+  std::vector<Copy> copies;
+  AlignedBuffer memory;
+  std::size_t total = 0;    // bytes of all copies
+  std::size_t done = 0;     // of these
+  std::size_t current = 0;  // copy
+  std::size_t at = 0;       // bytes of it that are done
+};
+
 Shard::Shard(std::unique_ptr<Tensors> tensors) : tensors_(std::move(tensors)) {}
 Shard Shard::alias() const { return Shard(std::make_unique<Tensors>(*tensors_)); }
 Shard::Shard(Shard&&) noexcept = default;
@@ -300,59 +320,75 @@ Shard Shard::mapped(const WeightSource& weights, const model::Transformer& trans
 
 bool Shard::may_copy() const { return tensors_->may_copy; }
 
-bool Shard::copy_mapped(std::size_t place, ThreadPool& pool) {
+std::optional<double> Shard::copy_mapped(std::size_t place, ThreadPool& pool,
+                                         std::chrono::nanoseconds at_most) {
   Tensors& t = *tensors_;
-  if (!t.mapped) return true;
-  struct Copy {
-    MatrixView* matrix;
-    const MappedFile* file;
-    std::size_t offset;  // in the memory of all
-    [[nodiscard]] std::size_t bytes() const {
-      return static_cast<std::size_t>(matrix->rows * matrix->row_bytes());
+  if (!t.mapped) return 1.0;
+  const auto begin = std::chrono::steady_clock::now();
+  require(!moving_ || moving_->place == place, "one place is copied after another");
+  if (!moving_) {
+    auto fresh = std::make_unique<Moving>();
+    fresh->place = place;
+    std::size_t size = 0;
+    const auto add = [&](MatrixView& matrix) {
+      const MappedFile* const file =
+          matrix.data == nullptr ? nullptr : t.mapped->file_of(matrix.data);
+      if (file == nullptr) return;
+      const auto& copy = fresh->copies.emplace_back(&matrix, file, matrix.data, size);
+      fresh->total += copy.bytes().size();
+      size += (copy.bytes().size() + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+    };
+    if (place == t.layers.size()) {
+      add(t.head);
+    } else {
+      LayerTensors& l = t.layers.at(place);
+      for (MatrixView* const one : {&l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down})
+        add(*one);
     }
-  };
-  std::vector<Copy> copies;
-  std::size_t total = 0;
-  const auto add = [&](MatrixView& matrix) {
-    const MappedFile* const file =
-        matrix.data == nullptr ? nullptr : t.mapped->file_of(matrix.data);
-    if (file == nullptr) return;
-    copies.push_back({&matrix, file, total});
-    total += (copies.back().bytes() + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
-  };
-  if (place == t.layers.size()) {
-    add(t.head);
-  } else {
-    LayerTensors& l = t.layers.at(place);
-    for (MatrixView* const one : {&l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down})
-      add(*one);
-  }
-  if (copies.empty()) return true;
-  AlignedBuffer memory;
-  try {
-    memory = AlignedBuffer(whole_pages(total));
-  } catch (const Error&) {
-    return false;
-  }
-  for (const Copy& copy : copies) {
-    for (std::size_t at = 0; at < copy.bytes(); at += kCopyBytes) {
-      const std::byte* const from = copy.matrix->data + at;
-      std::byte* const to = memory.data() + copy.offset + at;
-      const std::size_t bytes = std::min(kCopyBytes, copy.bytes() - at);
-      pool.parallel_for(static_cast<std::int64_t>(bytes), kCopyGranule,
-                        [=](std::int64_t begin, std::int64_t end, int) {
-                          std::copy(from + begin, from + end, to + begin);
-                        });
-      copy.file->forget({from, bytes});
+    if (fresh->copies.empty()) return 1.0;
+    try {
+      fresh->memory = AlignedBuffer(whole_pages(size));
+    } catch (const Error&) {
+      return std::nullopt;
     }
+    moving_ = std::move(fresh);
   }
-  t.mapped->check();  // what a file lost reads as zeros
-  for (const Copy& copy : copies) {
-    copy.matrix->data = memory.data() + copy.offset;
-    t.mapped_bytes -= static_cast<double>(copy.bytes());
+  Moving& m = *moving_;
+  do {
+    const Moving::Copy& copy = m.copies[m.current];
+    const std::span<const std::byte> some =
+        copy.bytes().subspan(m.at, std::min(kCopyBytes, copy.bytes().size() - m.at));
+    std::byte* const to = m.memory.data() + copy.offset + m.at;
+    pool.parallel_for(static_cast<std::int64_t>(some.size()), kCopyGranule,
+                      [=](std::int64_t first, std::int64_t end, int) {
+                        std::copy(some.data() + first, some.data() + end, to + first);
+                      });
+    m.at += some.size();
+    m.done += some.size();
+    if (m.at == copy.bytes().size()) {
+      t.mapped->check();  // what a file lost reads as zeros
+      copy.matrix->data = m.memory.data() + copy.offset;
+      copy.file->forget(copy.bytes());
+      ++m.current;
+      m.at = 0;
+    }
+  } while (m.current < m.copies.size() && std::chrono::steady_clock::now() - begin < at_most);
+  if (m.current < m.copies.size())
+    return static_cast<double>(m.done) / static_cast<double>(m.total);
+  t.mapped_bytes -= static_cast<double>(m.total);
+  t.storage.push_back(std::make_shared<const AlignedBuffer>(std::move(m.memory)));
+  moving_.reset();
+  return 1.0;
+}
+
+void Shard::leave_mapped() {
+  if (!moving_) return;
+  for (std::size_t i = 0; i < moving_->current; ++i) {
+    const Moving::Copy& copy = moving_->copies[i];
+    copy.file->populate(copy.bytes());
+    copy.matrix->data = copy.from;
   }
-  t.storage.push_back(std::make_shared<const AlignedBuffer>(std::move(memory)));
-  return true;
+  moving_.reset();
 }
 
 const model::Transformer& Shard::transformer() const { return tensors_->transformer; }

@@ -2,11 +2,13 @@
 
 // The weights of one device.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,8 +71,15 @@ class Shard {
   [[nodiscard]] bool may_copy() const;
   // Gives the matrices of a layer (by share.layers.place; their number: the LM head) that are
   // mapped memory of their own, where later products read the same bytes; an alias keeps what it
-  // has. Returns whether there was memory; without, nothing changes. Throws Error as check().
-  bool copy_mapped(std::size_t place, ThreadPool& pool);
+  // has. It ends after `at_most`, with some of them, and goes on where it is called again with the
+  // same place; no other one's until then. One matrix is in memory twice meanwhile. Returns which
+  // part of the bytes has been copied, 1: all of them; nothing if there was no memory: then nothing
+  // changes. Throws Error as check().
+  std::optional<double> copy_mapped(
+      std::size_t place, ThreadPool& pool,
+      std::chrono::nanoseconds at_most = std::chrono::nanoseconds::max());
+  // A place that is not copied to its end is mapped again, as it was.
+  void leave_mapped();
 
   // Attention or FFN of `layer`, or the head: nothing may use it until it is bound.
   void unbind(model::WeightBlock block, std::int32_t layer);
@@ -98,7 +107,9 @@ class Shard {
   Shard(const model::Transformer& transformer, const model::Share& share);
   Shard(const model::Transformer& transformer, const model::Share& share, const ShardLayout& layout,
         std::vector<Block> blocks);
+  struct Moving;
   std::unique_ptr<Tensors> tensors_;
+  std::unique_ptr<Moving> moving_;  // what copy_mapped is at; null: nothing
 };
 
 }  // namespace tandem::exec
