@@ -442,9 +442,22 @@ TEST_CASE("sim/platform: names in all of the world's letters are kept apart") {
 
 TEST_CASE("sim/platform: every scenario loads") {
   for (const std::string name :
-       {"flat3", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
+       {"a100-8x8", "flat3", "home4", "klonet8", "laptops4", "plain", "shelf4", "single"}) {
     CAPTURE(name);
     CHECK(error_of(scenarios_folder + name + ".xml") == "none");
+  }
+}
+
+TEST_CASE("sim/platform: a100-8x8 is NVLink within a server and its 400 Gbps without") {
+  const model::Cluster cluster = read_platform(scenarios_folder + "a100-8x8.xml").cluster;
+  REQUIRE(cluster.size() == 64);
+  for (model::DeviceIndex a = 0; a < 64; ++a) {
+    for (model::DeviceIndex b = 0; b < 64; ++b) {
+      if (a == b) continue;
+      const bool inside = a / 8 == b / 8;
+      CHECK(cluster.route(a, b).latency.value() == doctest::Approx(inside ? 2e-6 : 16e-6));
+      CHECK(cluster.route(a, b).bandwidth.value() == doctest::Approx(inside ? 300e9 : 50e9));
+    }
   }
 }
 
