@@ -19,6 +19,8 @@ struct Scenarios {
   std::function<model::Transformer(const std::string& name)> model;
   // The numbers of a paper called `name`, as scenarios/experiments has "tpi_table1".
   std::function<model::Csv(const std::string& name)> paper;
+  // What data sets' requests are like: scenarios/workloads/lengths.csv.
+  std::function<model::Csv()> lengths;
   // A digest of the files that a platform and a model were read from: another digest, another
   // scenario.
   std::function<std::string(const std::string& platform, const std::string& model)> digest;

@@ -26,6 +26,11 @@ study::Scenarios scenarios() {
                     resource_folder("scenarios") / "experiments" / (name + ".csv");
                 return model::parse_csv(read_file(path), path.string());
               },
+          .lengths =
+              [] {
+                const fs::path path = resource_folder("scenarios") / "workloads" / "lengths.csv";
+                return model::parse_csv(read_file(path), path.string());
+              },
           .digest =
               [](const std::string& platform, const std::string& model) {
                 const fs::path config = find_config(model);

@@ -46,6 +46,8 @@ struct ExperimentReport {
   std::vector<std::string> key_names{};
   std::vector<ExperimentRow> rows{};
   std::string theirs = "paper";        // whose numbers `ExperimentRow::paper` are, in a word
+  std::string ours = "tandem";         // what `ExperimentRow::tandem` are
+  std::string role = "predicted";      // what rows with both, not calibrated, are
   std::vector<std::string> remarks{};  // lines below the table: constants, what they come from
 };
 
@@ -60,6 +62,11 @@ struct Experiment {
 
 [[nodiscard]] const std::vector<Experiment>& experiments();
 
+ExperimentReport csps_consistency(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_figure2(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_figure5(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress);
 ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_memory(const Scenarios& scenarios, Progress& progress);

@@ -22,9 +22,9 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string role(const ExperimentRow& row) {
+std::string role(const ExperimentReport& report, const ExperimentRow& row) {
   if (row.calibrated) return "calibrated";
-  return row.paper.kind == Reading::Kind::none ? "shown" : "predicted";
+  return row.paper.kind == Reading::Kind::none ? "shown" : report.role;
 }
 
 std::string csv_reading(const Reading& reading) {
@@ -103,7 +103,7 @@ class Groups {
     }
     paper[0] = tandem[0] = joined(report_.rows[begin].keys);
     paper[1] = report_.theirs;
-    tandem[1] = "tandem";
+    tandem[1] = report_.ours;
     errors[1] = "error";
     if (!compared) {
       table.add(tandem);
@@ -136,7 +136,8 @@ void print_summary(const ExperimentReport& report, std::ostream& out) {
     }
   }
   if (predicted == 0) return;
-  out << "\npredicted: " << predicted << ", of which " << within << " within "
+  out << "\n"
+      << report.role << ": " << predicted << ", of which " << within << " within "
       << model::fixed(100.0 * kNotable, 0) << "%";
   if (numbers > 0)
     out << "; mean error " << model::fixed(100.0 * sum / static_cast<double>(numbers), 1)
@@ -212,7 +213,7 @@ std::string to_csv(const ExperimentReport& report) {
     const auto error = row.error();
     for (const std::string& field :
          {row.quantity, csv_reading(row.paper), csv_reading(row.tandem),
-          error ? model::fixed(100.0 * *error, 2) : std::string(), role(row), row.note})
+          error ? model::fixed(100.0 * *error, 2) : std::string(), role(report, row), row.note})
       fields.push_back(field);
     text += model::csv_line(fields);
   }
@@ -238,7 +239,7 @@ std::string to_json(const ExperimentReport& report, const Experiment& experiment
                             {"paper", reading(row.paper)},
                             {"tandem", reading(row.tandem)},
                             {"error", error ? Json(*error) : Json()},
-                            {"role", role(row)},
+                            {"role", role(report, row)},
                             {"note", row.note}});
   }
   return json.dump(2) + '\n';

@@ -1,0 +1,47 @@
+// CSPS, figures 10 and 11: time between tokens and decode throughput of sequence parallelism.
+
+#include "study/experiment/csps.hpp"
+
+namespace tandem::study {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kLengths{
+    {{"1K", 1'000}, {"100K", 100'000}, {"500K", 500'000}, {"1M", kCspsMillion}}};
+
+}  // namespace
+
+ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
+  const CspsTestbed testbed = calibrated_csps(scenarios);
+  ExperimentReport report{.key_names = {"model", "tokens", "decoded"},
+                          .remarks = csps_remarks(testbed)};
+  report.remarks.emplace_back(
+      "alone: strategy spread over the prompt's devices, one sequence; beside a prompt: in one "
+      "step "
+      "with another prompt of that length, which the figure's section describes");
+  progress.expect(kCspsModels.size() * kLengths.size());
+  for (const std::string_view model : kCspsModels) {
+    for (const auto& [length, tokens] : kLengths) {
+      const auto add = [&](const char* how, double tbt_s) {
+        const std::vector<std::string> keys{std::string(model), std::string(length), how};
+        const auto said = [&, at = length](std::string_view claim) {
+          if (at != "1K" && at != "1M") return Reading{};
+          return Reading::number(csps_claim(scenarios, claim, at).least);
+        };
+        report.rows.push_back({.keys = keys,
+                               .quantity = "tbt_s",
+                               .paper = said("sp tbt s"),
+                               .tandem = Reading::number(tbt_s)});
+        report.rows.push_back({.keys = keys,
+                               .quantity = "decode_tokens_per_s",
+                               .paper = said("sp decode tokens/s"),
+                               .tandem = Reading::number(1.0 / tbt_s)});
+      };
+      add("alone", csps_token_s(scenarios, testbed, model, tokens));
+      add("beside a prompt", csps_pass(scenarios, testbed, model, CspsPrefill::ntp, tokens).ttft_s);
+      progress.advance(1);
+    }
+  }
+  return report;
+}
+
+}  // namespace tandem::study
