@@ -52,11 +52,13 @@ inline constexpr std::array<std::string_view, 2> kCspsModels{"glm-4", "internlm2
 
 // Its testbed (3.1): scenarios/platforms/a100-8x8.xml, as fast as its programs.
 struct CspsTestbed {
+  // All devices, with all memory that it takes: the paper chooses their number by the cache, and
+  // tandem's activations are f32.
+  model::Cluster servers;
   // What programs reach of the data sheet's rates of computing and of memory.
   double efficiency = 1.0;
-  // The first devices of as many servers as they fill, with all memory that it takes: the paper
-  // chooses their number by the cache, and tandem's activations are f32.
-  [[nodiscard]] model::Cluster cluster(const Scenarios& scenarios, std::size_t devices) const;
+  // The first devices, of as many servers as they fill.
+  [[nodiscard]] model::Cluster cluster(std::size_t devices) const;
   [[nodiscard]] std::vector<model::DeviceProfile> profiles(const model::Cluster& cluster) const;
 };
 

@@ -14,13 +14,15 @@ namespace {
 
 constexpr std::int64_t kRequests = 500;
 constexpr std::int64_t kContext = 1048576;
+constexpr std::int64_t kLongest =
+    kContext - 576;  // with room for new tokens; longer ones by the curve
 constexpr double kDevices = 64.0;
 constexpr double kSarathiDevices = 8.0;
 // 3.2.2: "SP-NTP is preferable ... if the input length is greater than 100K".
 constexpr std::int64_t kLong = 100'000;
 
-// A function of a prompt's length, known at some: between them its ratio to the length is taken as
-// linear, which it is where steps are linear in what was read.
+// A function of a prompt's length, known at some, linear between them: seconds of a new token,
+// which reads all there is before it, or of a prompt for each of its tokens, which do.
 class Curve {
  public:
   void add(std::int64_t tokens, double value) { points_[static_cast<double>(tokens)] = value; }
@@ -30,14 +32,26 @@ class Curve {
     if (after == points_.end()) after = std::prev(points_.end());
     if (after == points_.begin()) after = std::next(points_.begin());
     const auto before = std::prev(after);
-    const double low = before->second / before->first;
-    const double high = after->second / after->first;
     const double part = (x - before->first) / (after->first - before->first);
-    return x * (low + (high - low) * part);
+    return before->second + (after->second - before->second) * part;
   }
 
  private:
   std::map<double, double> points_;
+};
+
+// Of prompts, a token.
+class PromptCurve {
+ public:
+  void add(std::int64_t tokens, double seconds) {
+    of_a_token_.add(tokens, seconds / static_cast<double>(tokens));
+  }
+  [[nodiscard]] double operator()(std::int64_t tokens) const {
+    return static_cast<double>(tokens) * of_a_token_(tokens);
+  }
+
+ private:
+  Curve of_a_token_;
 };
 
 // Seconds of a system's requests, by the length of their prompts.
@@ -76,16 +90,16 @@ class Systems {
  public:
   Systems(const Scenarios& scenarios, const CspsTestbed& testbed, std::string_view model,
           Progress& progress) {
-    const CspsSarathi sarathi(scenarios, testbed, model, kContext);
-    for (const std::int64_t tokens : {std::int64_t{2'000}, std::int64_t{100'000}, kContext}) {
+    const CspsSarathi sarathi(scenarios, testbed, model, kLongest);
+    for (const std::int64_t tokens : {std::int64_t{2'000}, std::int64_t{100'000}, kLongest}) {
       sarathi_ttft_.add(tokens, sarathi.ttft_s(tokens));
       sarathi_token_.add(tokens, sarathi.step_s(tokens, 1));
       tp_.add(tokens, csps_pass(scenarios, testbed, model, CspsPrefill::tp, tokens).ttft_s);
     }
-    for (std::int64_t devices = 1; devices <= kContext / kCspsPartition; ++devices) {
-      const std::int64_t most = devices * kCspsPartition;
-      const std::int64_t least = devices == 1 ? 2'000 : most - kCspsPartition + 1;
-      Curve& ttft = ntp_.emplace_back();
+    for (std::int64_t devices = 1; devices <= kParts; ++devices) {
+      const std::int64_t most = std::min(devices * kCspsPartition, kLongest);
+      const std::int64_t least = devices == 1 ? 2'000 : (devices - 1) * kCspsPartition + 1;
+      PromptCurve& ttft = ntp_.emplace_back();
       Curve& token = token_.emplace_back();
       for (const std::int64_t tokens : {least, most}) {
         ttft.add(tokens, csps_pass(scenarios, testbed, model, CspsPrefill::ntp, tokens).ttft_s);
@@ -94,7 +108,7 @@ class Systems {
       progress.advance(1);
     }
   }
-  static constexpr std::size_t kParts = kContext / kCspsPartition;
+  static constexpr std::int64_t kParts = kContext / kCspsPartition;
 
   [[nodiscard]] System sarathi() const {
     return {.ttft_s = [this](std::int64_t tokens) { return sarathi_ttft_(tokens); },
@@ -129,14 +143,17 @@ class Systems {
   static double parts(std::int64_t tokens) {
     return static_cast<double>(csps_devices(CspsPrefill::ntp, tokens));
   }
-  static const Curve& of(const std::vector<Curve>& curves, std::int64_t tokens) {
+
+  // Of the devices that a prompt has.
+  template <typename T>
+  static const T& of(const std::vector<T>& curves, std::int64_t tokens) {
     return curves.at(csps_devices(CspsPrefill::ntp, tokens) - 1);
   }
 
-  Curve sarathi_ttft_;
+  PromptCurve sarathi_ttft_;
   Curve sarathi_token_;
-  Curve tp_;
-  std::vector<Curve> ntp_;  // by devices less one
+  PromptCurve tp_;
+  std::vector<PromptCurve> ntp_;  // by devices less one
   std::vector<Curve> token_;
 };
 
@@ -157,7 +174,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
   report.remarks.emplace_back(
       "CSPS: SP-NTP above 100K tokens, parts of 64K; SP-TP of eight devices up to there; decoding "
       "over spread caches. Rate: requests that 64 devices can read a second, decoding left out");
-  progress.expect(kCspsModels.size() * Systems::kParts);
+  progress.expect(kCspsModels.size() * static_cast<std::size_t>(Systems::kParts));
   std::vector<Systems> systems;
   for (const std::string_view model : kCspsModels)
     systems.emplace_back(scenarios, testbed, model, progress);
