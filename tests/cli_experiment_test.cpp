@@ -151,6 +151,69 @@ TEST_CASE(
   }
 }
 
+// The number of the row with these keys, joined by "/".
+double number_of(const Json& report, const std::string& keys, const std::string& quantity,
+                 const char* whose = "tandem") {
+  for (const Json& row : report.at("rows")) {
+    std::string joined;
+    for (const auto& [name, value] : row.at("keys").items())
+      joined += (joined.empty() ? "" : "/") + value.get<std::string>();
+    if (joined == keys && row.at("quantity") == quantity) return row.at(whose).get<double>();
+  }
+  FAIL("no row of " << keys << ", " << quantity);
+  return 0.0;
+}
+
+TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its own numbers") {
+  const Json json = report("csps-consistency");
+  const Errors errors = errors_of(json);
+  CHECK(errors.calibrated == 0);
+  CHECK(errors.predicted == 28);
+  CHECK(json.at("rows").at(0).at("role") == "compared");
+  const std::string prefill = "prefill throughput, csps over sarathi/Table 4";
+  CHECK(number_of(json, prefill, "least") == doctest::Approx(1656.0 / 293.0));
+  CHECK(number_of(json, prefill, "most") == doctest::Approx(1580.0 / 226.0));
+  CHECK(number_of(json, prefill, "most", "paper") == 8.2);
+  CHECK(number_of(json, "sarathi's prefill tokens/s/1M tokens in its ttft", "least") ==
+        doctest::Approx(1e6 / 213.0));
+  CHECK(number_of(json, "response time, sarathi over csps/needlebench, at most ttft's or tbt's",
+                  "most") == 7.5);
+}
+
+TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss") {
+  struct Met {
+    const char* name;
+    int calibrated;
+    int predicted;
+  };
+  for (const Met& met : {Met{"csps-figure10", 0, 16}, Met{"csps-figure14", 0, 36}}) {
+    CAPTURE(met.name);
+    const Errors errors = errors_of(report(met.name));
+    CHECK(errors.calibrated == met.calibrated);
+    CHECK(errors.predicted == met.predicted);
+  }
+}
+
+TEST_CASE("cli/experiment: the same operations take Sarathi-Serve and SP-TP the same on as many") {
+  const Json sarathi = report("csps-figure2");
+  const Errors errors = errors_of(sarathi);
+  CHECK(errors.calibrated == 1);
+  CHECK(errors.predicted == 15);
+  CHECK(number_of(sarathi, "glm-4/1M", "ttft_s") == doctest::Approx(213.0).epsilon(1e-4));
+  const Json json = report("csps-figure5");
+  CHECK(errors_of(json).predicted == 8);
+  for (const std::string model : {"glm-4", "internlm2.5"}) {
+    CAPTURE(model);
+    CHECK(number_of(json, "sp-tp/" + model + "/1000K", "ttft_s") ==
+          doctest::Approx(number_of(sarathi, model + "/1M", "ttft_s")).epsilon(0.02));
+    // One device sends nothing; 16 attend what eight do in half the time.
+    CHECK(number_of(json, "sp-ntp/" + model + "/1K", "communication_percent") < 1e-9);
+    CHECK(
+        number_of(json, "sp-ntp/" + model + "/1000K", "ttft_s") ==
+        doctest::Approx(number_of(json, "sp-tp/" + model + "/1000K", "ttft_s") / 2).epsilon(0.05));
+  }
+}
+
 TEST_CASE("cli/experiment: clusters that others measured, calibrated on two rows a board") {
   const Json json = report("measured-clusters");
   const Errors errors = errors_of(json);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -165,6 +166,63 @@ TEST_CASE("planner/csps: key and value heads that several devices read travel to
   CHECK(bytes_of(plan, graph, model::BufferKind::query) == element * (all_rows + 1 + 1));
   CHECK(bytes_of(plan, graph, model::BufferKind::attention) ==
         element * (6 * 5 + 3 * 5 + 3 * 2 + 5 - 3));
+}
+
+// Parts of 32 heads of 128 and as many columns, two and 64 each.
+Split sixteenths() { return {std::vector<std::int64_t>(16, 2), std::vector<std::int64_t>(16, 64)}; }
+constexpr ModelSizes kLong{
+    .layers = 2, .heads = 32, .kv_heads = 2, .head_dim = 128, .intermediate = 1024};
+constexpr std::int32_t kMillion = 1 << 20;
+
+double operations(const Plan& plan, const model::TaskGraph& graph, TaskKind kind,
+                  std::int32_t layer) {
+  double flops = 0.0;
+  for (const Task& task : graph.tasks()) {
+    if (task.kind == kind && task.layer == layer)
+      flops += model::work_of(plan.model, graph.batch(), task).flops;
+  }
+  return flops;
+}
+
+TEST_CASE("planner/csps: a prompt of a million tokens has no more tasks than one of 4096") {
+  const Plan plan = csps_plan(kLong, 0, sixteenths(), "star", 0);
+  const planner::Strategy& strategy = planner::find_strategy("csps");
+  const model::TaskGraph graph = strategy.lower(plan, planner::prompt_batch({kMillion, 1}));
+  CHECK(graph.size() == strategy.lower(plan, planner::prompt_batch({4096, 1})).size());
+  const double moved = 4.0 * 128 * kMillion * 15 / 16;  // e d R (N - 1) / N
+  // Of the last layer one row is wanted: 30 heads of its query go, and come back.
+  CHECK(bytes_of(plan, graph, model::BufferKind::query) == moved * 32 + 4.0 * 128 * 30);
+  CHECK(bytes_of(plan, graph, model::BufferKind::attention) == moved * 32 + 4.0 * 128 * 30);
+  CHECK(bytes_of(plan, graph, model::BufferKind::key_value) == 2 * moved * 16 * 2);
+  CHECK(bytes_of(plan, graph, model::BufferKind::hidden) ==
+        4.0 * 4096 * (kMillion / 16.0 * 15 + 1));
+  const double million = kMillion;
+  CHECK(operations(plan, graph, TaskKind::attend, 0) ==
+        doctest::Approx(2.0 * 4096 * million * (million + 1)).epsilon(1e-12));
+  CHECK(operations(plan, graph, TaskKind::ffn_down, 0) == 2.0 * 4096 * 1024 * million);
+}
+
+TEST_CASE("planner/galaxy: a prompt of a million tokens has no more tasks than one of 4096") {
+  const Plan plan = plan_of("galaxy", kLong, 0, sixteenths());
+  const planner::Strategy& strategy = planner::find_strategy("galaxy");
+  const model::TaskGraph graph = strategy.lower(plan, planner::prompt_batch({kMillion, 1}));
+  CHECK(graph.size() == strategy.lower(plan, planner::prompt_batch({4096, 1})).size());
+  // e h (R - S_M + (4 L - 1) (N - 1) R + (N - 1) W + W - W_M), W = 1, which another device has
+  double bytes = 0.0;
+  for (const Task& task : graph.tasks()) {
+    if (task.kind == TaskKind::transfer) bytes += static_cast<double>(model::payload_bytes(task));
+  }
+  CHECK(bytes == 4.0 * 4096 * (kMillion / 16.0 * 15 + 7.0 * 15 * kMillion + 15 + 1));
+}
+
+TEST_CASE("planner/pipeline: a chunk after a million positions attends to all of them") {
+  const Plan plan = pipeline_of(2);
+  const model::TaskGraph graph =
+      planner::find_strategy("pipeline")
+          .lower(plan, {{{.past = kMillion, .rows = 256, .sampled = 0}}, {}});
+  const auto width = static_cast<double>(plan.model.heads * plan.model.head_dim);
+  CHECK(operations(plan, graph, TaskKind::attend, 0) ==
+        4.0 * width * (256.0 * kMillion + 256.0 * 257 / 2));
 }
 
 TEST_CASE("planner/csps: new tokens are those of tensor with the parts as shares") {
