@@ -4,7 +4,6 @@
 
 #include "model/announcement.hpp"
 #include "planner/lowering.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 
@@ -17,7 +16,7 @@ GraphCache::Structure GraphCache::structure_of(const model::Batch& batch) {
 }
 
 const model::TaskGraph& GraphCache::graph_of(const model::Batch& batch) {
-  refuse_served_spread(*plan_);
+  check_serves_many(*plan_);
   Structure structure = structure_of(batch);
   const auto known = std::ranges::find_if(graphs_, [&](const auto& entry) {
     return entry.first == structure && (!model::announces(entry.second) ||

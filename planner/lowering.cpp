@@ -25,6 +25,14 @@ model::TaskGraph Strategy::lower(const Plan& plan, const model::Batch& batch) co
   return model::announced(tasks(plan, batch), plan.cluster, plan.master);
 }
 
+std::vector<model::BufferDeclaration> Strategy::buffers_of(const Plan& plan,
+                                                           model::DeviceIndex device,
+                                                           const model::Share& share,
+                                                           bool streams_head) const {
+  return buffers != nullptr ? buffers(plan, device, share, streams_head)
+                            : model::share_buffers(plan.model, share, streams_head);
+}
+
 const Strategy& find_strategy(const std::string& name) {
   std::string known;
   for (const Strategy& strategy : strategies()) {
@@ -32,6 +40,26 @@ const Strategy& find_strategy(const std::string& name) {
     known += (known.empty() ? "" : ", ") + strategy.name;
   }
   throw Error("strategy '" + name + "': unknown, expected one of " + known);
+}
+
+void check_lengths(const Plan& plan, const Workload& workload) {
+  if (!find_strategy(plan.strategy).parts_cache) return;
+  const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
+                    workload.new_tokens <= plan.workload.new_tokens;
+  if (fits) return;
+  throw Error("strategy '" + plan.strategy + "': " + std::to_string(workload.prompt_tokens) +
+              " prompt and " + std::to_string(workload.new_tokens) + " new tokens, expected " +
+              std::to_string(plan.workload.prompt_tokens) + " and at most " +
+              std::to_string(plan.workload.new_tokens) +
+              ", by which the plan parts caches; plan with '--prompt-tokens " +
+              std::to_string(workload.prompt_tokens) + "'");
+}
+
+void check_serves_many(const Plan& plan) {
+  if (!find_strategy(plan.strategy).parts_cache) return;
+  throw Error("strategy '" + plan.strategy +
+              "': a workload of requests, expected the one request of the plan; leave out "
+              "'--workload', or plan with strategy 'csps'");
 }
 
 model::Batch prompt_batch(const Workload& workload) {
@@ -54,7 +82,7 @@ GenerationSteps::GenerationSteps(const Plan& plan) : GenerationSteps(plan, plan.
 GenerationSteps::GenerationSteps(const Plan& plan, Workload workload)
     : plan_(&plan), workload_(workload) {
   workload_.validate(plan.model);
-  check_spread_lengths(plan, workload_);
+  check_lengths(plan, workload_);
 }
 
 std::int32_t GenerationSteps::count() const { return static_cast<std::int32_t>(workload_.steps()); }

@@ -36,14 +36,27 @@ struct Strategy {
   // Whether a step's rows are parted, so that which messages there are depends on the rows whose
   // result is asked for.
   bool parts_rows = false;
-  bool tiles = false;       // whether Plan::tiles applies
+  bool tiles = false;  // whether Plan::tiles applies
+  // Whether a sequence's keys and values lie by positions at several devices, as the plan deals
+  // those of its prompt. Then it serves one request at a time, whose prompt has the plan's length
+  // and which has at most as many new tokens.
+  bool parts_cache = false;
   std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
   // `past`, so one graph serves all steps of a structure (TaskGraph::advance).
   model::TaskGraph (*tasks)(const Plan& plan, const model::Batch& batch);
   // Throws Error unless the plan's shares are ones that `lower` can use.
   void (*check)(const Plan& plan);
+  // What `device` declares with `share`, as for model::share_buffers, which none given is.
+  std::vector<model::BufferDeclaration> (*buffers)(const Plan& plan, model::DeviceIndex device,
+                                                   const model::Share& share,
+                                                   bool streams_head) = nullptr;
 
+  // What it declares, by `buffers` or without them.
+  [[nodiscard]] std::vector<model::BufferDeclaration> buffers_of(const Plan& plan,
+                                                                 model::DeviceIndex device,
+                                                                 const model::Share& share,
+                                                                 bool streams_head) const;
   // Whether every plan has an allreduce and a layout.
   [[nodiscard]] bool joins() const { return splits || replicates; }
   // Whether every plan has a partition.
@@ -59,6 +72,14 @@ struct Strategy {
 [[nodiscard]] const std::vector<Strategy>& strategies();
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
+
+// Throws Error unless a run of `workload` can follow the plan: one of a strategy that parts caches
+// is for its own lengths.
+void check_lengths(const Plan& plan, const Workload& workload);
+// Throws Error if the plan is for one request: a batch as schedulers of many requests make them
+// does not say how its sequences' prompts were parted, and a prompt of one token looks like a new
+// one.
+void check_serves_many(const Plan& plan);
 
 // One sequence of `prompt_tokens` (step 0; sampled unless it is an encoder's pass), or one new
 // token after `past` positions.

@@ -7,7 +7,6 @@
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -55,7 +54,7 @@ std::variant<Plan, Infeasible> make_phase_plan(Request request) {
   auto answer = make_plan(request);
   if (std::holds_alternative<Infeasible>(answer)) return answer;
   // Its caches are parted for this very prompt, and its shares are the same for either phase.
-  if (request.strategy == kSpread) return answer;
+  if (find_strategy(request.strategy).parts_cache) return answer;
   Plan& whole = std::get<Plan>(answer);
   const double time = predicted_time(whole, objective, request.evaluate);
   const std::optional<Workload> phase = phase_of(request.workload, objective);

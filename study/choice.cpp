@@ -10,7 +10,6 @@
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/serving/serving_plan.hpp"
-#include "planner/strategy/spread.hpp"
 #include "planner/strategy/stages.hpp"
 #include "study/settings.hpp"
 
@@ -97,7 +96,7 @@ class Search {
   [[nodiscard]] std::string obstacle(const Strategy& strategy) const {
     if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
       return "streams no weights";
-    if (question_->served && strategy.name == planner::kSpread) return "serves one request";
+    if (question_->served && strategy.parts_cache) return "serves one request";
     if (question_->request.head == planner::HeadPlacement::split && !strategy.splits_head)
       return "keeps the LM head at the master";
     if (slowest_first_.size() == 1 && !is_alone(strategy)) return "there is one device alone";
@@ -363,7 +362,7 @@ std::string why_first(const Choice& choice) {
   if (first.divides_work)
     return "every device has room for the whole model, or streams it once for all its rows, so a "
            "prompt's devices exchange no partial sums";
-  if (first.name == planner::kSpread)
+  if (first.parts_cache)
     return "every device has room for the whole model, and queries travel to the keys, which stay";
   if (first.replicates)
     return "every device has room for the whole model, so only keys and values travel";
@@ -372,7 +371,7 @@ std::string why_first(const Choice& choice) {
   if (choice.contenders[0].plan.tiles > 0)
     return "a prompt's messages travel while other rows are computed";
   if (first.parts_rows) return "norms and residual adds of a prompt are split, too";
-  if (second.name == planner::kSpread)
+  if (second.parts_cache)
     return "new tokens wait for no queries on their way to keys elsewhere and back";
   if (second.joins_prompts_only())
     return "new tokens are computed by all devices, not by the master alone";

@@ -7,7 +7,6 @@
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/rows.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -100,10 +99,8 @@ model::MemoryUse Budget::use(std::size_t device, const Share& share, Window wind
   const bool shared = strategy.splits || strategy.splits_layers || strategy.replicates;
   if (idle) return {.program = shared ? program : 0.0};
   model::MemoryUse memory = model::memory_use(
-      {.buffers = strategy.name == kSpread
-                      ? spread_buffers(*plan_, static_cast<model::DeviceIndex>(device), share,
-                                       window.streams())
-                      : model::share_buffers(plan_->model, share, window.streams())},
+      {.buffers = strategy.buffers_of(*plan_, static_cast<model::DeviceIndex>(device), share,
+                                      window.streams())},
       extents_);
   memory.weights = weight_bytes(plan_->model, share, window);
   memory.buffers = exchange_[device];

@@ -50,6 +50,26 @@ std::int64_t blocks_of(const Plan& plan, Range positions) {
   return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
 }
 
+// A cache of its own positions, and room for what others find.
+std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
+                                              const model::Share& share, bool streams_head) {
+  const std::vector<SpreadPart> parts = spread_parts(plan);
+  const auto part = std::ranges::find(parts, device, &SpreadPart::device);
+  require(part != parts.end(), "spread: every device has a part");
+  std::vector<model::BufferDeclaration> buffers =
+      model::share_buffers(plan.model, share, streams_head);
+  for (model::BufferDeclaration& buffer : buffers) {
+    if (buffer.name.kind == BufferKind::key_value)
+      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, part->positions));
+  }
+  if (parts.size() == 1) return buffers;
+  buffers.push_back(
+      {.name = arriving(kAttention), .columns = plan.model.heads * plan.model.head_dim});
+  for (const BufferRef softmax : {kSoftmax, arriving(kSoftmax)})
+    buffers.push_back({.name = softmax, .columns = 2 * plan.model.heads});
+  return buffers;
+}
+
 class Lowering {
  public:
   // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
@@ -111,7 +131,7 @@ class Lowering {
     for (const Part& part : parts_) {
       const model::Share& share = plan_->devices[static_cast<std::size_t>(part.device)].share;
       for (const model::BufferDeclaration& buffer :
-           spread_buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)))
+           buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)))
         graph_.declare(part.device, buffer);
     }
   }
@@ -330,55 +350,18 @@ std::vector<SpreadPart> spread_parts(const Plan& plan) {
   return parts;
 }
 
-std::vector<model::BufferDeclaration> spread_buffers(const Plan& plan, DeviceIndex device,
-                                                     const model::Share& share, bool streams_head) {
-  const std::vector<SpreadPart> parts = spread_parts(plan);
-  const auto part = std::ranges::find(parts, device, &SpreadPart::device);
-  require(part != parts.end(), "spread: every device has a part");
-  std::vector<model::BufferDeclaration> buffers =
-      model::share_buffers(plan.model, share, streams_head);
-  for (model::BufferDeclaration& buffer : buffers) {
-    if (buffer.name.kind == BufferKind::key_value)
-      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, part->positions));
-  }
-  if (parts.size() == 1) return buffers;
-  buffers.push_back(
-      {.name = arriving(kAttention), .columns = plan.model.heads * plan.model.head_dim});
-  for (const BufferRef softmax : {kSoftmax, arriving(kSoftmax)})
-    buffers.push_back({.name = softmax, .columns = 2 * plan.model.heads});
-  return buffers;
-}
-
-void check_spread_lengths(const Plan& plan, const Workload& workload) {
-  if (plan.strategy != kSpread) return;
-  const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
-                    workload.new_tokens <= plan.workload.new_tokens;
-  if (fits) return;
-  throw Error("strategy 'spread': " + std::to_string(workload.prompt_tokens) + " prompt and " +
-              std::to_string(workload.new_tokens) + " new tokens, expected " +
-              std::to_string(plan.workload.prompt_tokens) + " and at most " +
-              std::to_string(plan.workload.new_tokens) +
-              ", by which the plan parts caches; plan with '--prompt-tokens " +
-              std::to_string(workload.prompt_tokens) + "'");
-}
-
-void refuse_served_spread(const Plan& plan) {
-  if (plan.strategy != kSpread) return;
-  throw Error(
-      "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "
-      "'--workload', or plan with strategy 'csps'");
-}
-
 Strategy spread_strategy() {
-  return {.name = std::string(kSpread),
+  return {.name = "spread",
           .summary =
               "a sequence's positions split over devices that all hold the whole model, for good: "
               "queries go to the keys (CSPS, decode over a spread cache)",
           .replicates = true,
           .streams = false,
+          .parts_cache = true,
           .allreduce = "star",
           .tasks = lower,
-          .check = check};
+          .check = check,
+          .buffers = buffers};
 }
 
 }  // namespace tandem::planner

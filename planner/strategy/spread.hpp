@@ -1,13 +1,10 @@
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
-
-inline constexpr std::string_view kSpread = "spread";
 
 // A sequence's positions, dealt to devices: who owns a position computes the row that stands there
 // (CSPS's decode over a spread cache, "Q moves", for prompts as well). This is the one place that
@@ -24,23 +21,6 @@ struct SpreadPart {
 // The parts in the order of positions. A prompt of fewer than two positions a device is not parted:
 // all is with the device with room, and the others' parts are empty.
 [[nodiscard]] std::vector<SpreadPart> spread_parts(const Plan& plan);
-
-// What `device` has with `share`: a cache of its own positions, and room for what others find.
-// Reads of the plan what spread_parts does, and the model. `streams_head` as for
-// model::share_buffers.
-[[nodiscard]] std::vector<model::BufferDeclaration> spread_buffers(const Plan& plan,
-                                                                   model::DeviceIndex device,
-                                                                   const model::Share& share,
-                                                                   bool streams_head);
-
-// Throws Error unless a plan of this strategy, if it is one, has its caches parted for the prompt
-// of `workload`, with room for its new tokens.
-void check_spread_lengths(const Plan& plan, const Workload& workload);
-
-// Throws Error if the plan is of this strategy: a batch as schedulers of many requests make them
-// does not say how its sequences' prompts were parted, and a prompt of one token looks like a new
-// one.
-void refuse_served_spread(const Plan& plan);
 
 // Every device holds all weights of all layers, the master besides the embedding and the head, and
 // of a sequence's keys and values those of its own positions, for good. One step, a prompt or a new
