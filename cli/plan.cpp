@@ -35,6 +35,7 @@
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/sp_choice.hpp"
 #include "planner/strategy/stages.hpp"
 #include "planner/streaming_cost.hpp"
 #include "sim/platform.hpp"
@@ -170,6 +171,12 @@ Syntax syntax() {
            "are chosen from), auto (by --objective) [master]"},
           kCacheTypeFlag,
           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
+          {"decode-moves", "WHAT",
+           "spread: what travels for new tokens: their queries to the keys, or keys and values to "
+           "them: q, kv [q]"},
+          {"sp", "WAY",
+           "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
+           "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
            "[auto]"},
@@ -286,6 +293,29 @@ std::variant<planner::Plan, planner::Infeasible> answer_to(const planner::Reques
   return std::move(made.plan);
 }
 
+Json way_json(const planner::SpWay& way) {
+  if (!way.plan) return {{"reason", way.reason}};
+  return {{"seconds", way.seconds}, {"prompt_sent_bytes", way.prompt_bytes}};
+}
+
+Json sp_json(const planner::SpChoice& choice) {
+  return {{"taken", choice.takes_ntp ? "ntp" : "tp"},
+          {"ntp", way_json(choice.ntp)},
+          {"tp", way_json(choice.tp)},
+          {"gathered_bytes", choice.gathered_bytes},
+          {"rule",
+           {{"ratio", choice.rule.ratio},
+            {"attention_limit", choice.rule.attention_limit},
+            {"ffn_limit", choice.rule.ffn_limit}}}};
+}
+
+// The plan of the way that was taken.
+std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoice& choice) {
+  if (choice.taken().plan) return *choice.taken().plan;
+  return planner::Infeasible{choice.ntp.reason +
+                             "\nwith weights split (--sp tp): " + choice.tp.reason};
+}
+
 std::optional<std::int32_t> rounds(const Options& options) {
   if (options.text_or("rounds", "1") == "auto") return std::nullopt;
   return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
@@ -347,7 +377,8 @@ void check_files(const Options& options, const std::string& platform, const std:
 
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
-  options.refuse({"partition", "allreduce", "tiles", "rounds", "groups", "group-strategy"},
+  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
+                  "group-strategy"},
                  "with strategy 'auto', which chooses it; name a strategy");
 }
 
@@ -408,6 +439,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
   const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
   const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
+  if (!chosen.parts_cache)
+    options.refuse({"decode-moves"}, undivided + ", whose caches are not parted by positions");
+  if (chosen.with_split_weights.empty())
+    options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
+  const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -442,6 +478,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
       .allreduce = collective,
       .tiles = tiles(options),
+      .moves_cache = options.choice_or("decode-moves", "q", {"q", "kv"}) == "kv",
       .evaluate = sim::replay,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
@@ -469,11 +506,20 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   request.profiles = device_profiles(request.cluster, options.all("profile"));
   request.cluster =
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
+  std::optional<planner::SpChoice> of_two;
+  if (sp != "ntp") request.allreduce = options.text("allreduce");  // each way's own, if none
+  if (sp == "tp") request.strategy = chosen.with_split_weights;
+  if (sp == "auto" && served)
+    throw Usage(
+        "flag '--sp': auto compares two plans by one request, expected ntp or tp with a "
+        "workload of several");
   options.settle();
 
   std::optional<study::Choice> choice;
-  const auto answer =
-      any ? answer_of_any(options, request, formats, served, choice) : answer_to(request, served);
+  if (sp == "auto") of_two = planner::choose_sp(request);
+  const auto answer = any      ? answer_of_any(options, request, formats, served, choice)
+                      : of_two ? answer_of(*of_two)
+                               : answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -490,6 +536,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["choice"] = choice ? choice_json(*choice) : Json();
+    if (of_two) summary["sp"] = sp_json(*of_two);
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     const std::optional<planner::RequestBound> bound =
@@ -502,6 +549,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
+    if (of_two) out << '\n' << text_of(*of_two, objective);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);
     if (const auto bound = round ? std::nullopt : bound_of(plan, objective, served))
@@ -523,6 +571,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       if (!plan.allreduce.prompt.empty())
         request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
     }
+    if (of_two) request.strategy = plan.strategy;
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

@@ -78,7 +78,15 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
     limits.buffers = model::share_buffers(transformer, share, limits.logit_rows > limits.sequences);
   const model::Extents extents = limits.extents();
   const model::MemoryUse declared = model::memory_use({.buffers = limits.buffers}, extents);
-  require(declared.kv_cache == cache.bytes(), "the cache has the size that is declared");
+  if (const auto* const from_others = model::find_buffer(limits.buffers, {BufferKind::arrived})) {
+    model::Share one_layer = share;
+    one_layer.layers = {0, 1};
+    const std::int64_t positions = from_others->blocks * model::kCacheBlock;
+    arrived.emplace(transformer, one_layer, positions);
+    static_cast<void>(arrived->append(kArrived, {0, static_cast<std::int32_t>(positions)}));
+  }
+  require(declared.kv_cache == cache.bytes() + (arrived ? arrived->bytes() : 0.0),
+          "the cache has the size that is declared");
   step_memory = AlignedBuffer(static_cast<std::size_t>(declared.activations));
   receive_memory = AlignedBuffer(static_cast<std::size_t>(declared.buffers));
   std::byte* next_step = step_memory.data();
@@ -205,7 +213,7 @@ double Compute::mapped_bytes() const { return state_->shard.mapped_bytes(); }
 model::MemoryUse Compute::allocated() const {
   model::MemoryUse use;
   use.weights = state_->shard.bytes();
-  use.kv_cache = state_->cache.bytes();
+  use.kv_cache = state_->cache.bytes() + (state_->arrived ? state_->arrived->bytes() : 0.0);
   use.activations = static_cast<double>(state_->step_memory.size());
   use.buffers = static_cast<double>(state_->receive_memory.size());
   return use;

@@ -239,7 +239,10 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
   pool.parallel_for(items * splits, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t item = 0;
     for_segments(batch, task.rows, [&](const TaskSegment& segment) {
-      const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
+      const BlockCache& home = task.of_arrived ? *arrived : cache;
+      const std::int32_t of_layer = task.of_arrived ? 0 : task.layer;
+      const std::span<const std::int32_t> blocks =
+          home.table().blocks(task.of_arrived ? kArrived : segment.sequence);
       for (std::int32_t head = kv.begin; head < kv.end; ++head) {
         const Range mine = task.columns.intersect({head * group, (head + 1) * group});
         for (std::int64_t row = 0; row < segment.rows.size(); row += kAttendRows) {
@@ -251,7 +254,7 @@ void Compute::State::attend(const model::Batch& batch, const Task& task) {
             const Range keys = keys_of(segment, task);
             exec::attend({.queries = q.at(segment.rows.begin + row, column),
                           .query_stride = q.width,
-                          .cache = cache.head(blocks, task.layer, head),
+                          .cache = home.head(blocks, of_layer, head),
                           .output = y.at(segment.rows.begin + row, column),
                           .output_stride = y.width,
                           .rows = std::min(kAttendRows, segment.rows.size() - row),

@@ -104,7 +104,7 @@ void Compute::capture(const model::Batch& batch, const Task& transfer,
 void Compute::deliver(const model::Batch& batch, const Task& transfer,
                       std::span<const std::byte> packed) {
   check_payload(transfer, packed.size());
-  if (transfer.output.kind == BufferKind::key_value)
+  if (transfer.output.kind == BufferKind::key_value || model::moves_cache(transfer))
     return state_->deliver_cache(batch, transfer, packed);
   const State::Buffer to = state_->buffer(transfer.output);
   const Range rows = state_->stored_rows(batch, transfer.output, transfer.rows);
@@ -168,12 +168,21 @@ void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
 
 }  // namespace
 
+bool Compute::State::warms_up(const model::Batch& batch, const Task& transfer) {
+  return model::moves_cache(transfer) &&
+         batch.segments.front().past + batch.segments.front().rows < transfer.keys.end;
+}
+
 void Compute::State::capture_cache(const model::Batch& batch, const Task& transfer,
                                    std::span<std::byte> packed) {
   const std::int64_t values = transfer.columns.size() / 2;
   const std::span<float> numbers = joined_row(2 * values);
   const std::size_t bytes = row_bytes(transfer);
-  copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
+  if (warms_up(batch, transfer)) {
+    std::ranges::fill(packed, std::byte{0});
+    return;
+  }
+  copy_cache(batch, transfer, false, [&](std::size_t row, const auto& heads) {
     load_row(heads, numbers, transformer.head_dim);
     const std::span<std::byte> sent = packed.subspan(row * bytes, bytes);
     encode(transfer, numbers, sent);
@@ -190,7 +199,7 @@ void Compute::State::deliver_cache(const model::Batch& batch, const Task& transf
                                    std::span<const std::byte> packed) {
   const std::span<float> numbers = joined_row(transfer.columns.size());
   const std::size_t bytes = row_bytes(transfer);
-  copy_cache(batch, transfer, [&](std::size_t row, const auto& heads) {
+  copy_cache(batch, transfer, true, [&](std::size_t row, const auto& heads) {
     decode_row(transfer.wire, packed.subspan(row * bytes, bytes), numbers);
     store_row(heads, numbers, transformer.head_dim, transfer.layer);
   });

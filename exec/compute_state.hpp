@@ -31,6 +31,9 @@ namespace tandem::exec {
 // walked together, and whole cache lines of results, so that threads do not write to the same line.
 inline constexpr std::int64_t kOutputGranule = 48;
 
+// The sequence of what has arrived of other caches, in a table of its own.
+inline constexpr std::int32_t kArrived = 0;
+
 struct Compute::State {
   struct Buffer {  // [rows, width], row-major; width 0: this device has none
     float* data = nullptr;
@@ -104,11 +107,14 @@ struct Compute::State {
   // Keys of the segment that an attend may see. Of a part of the keys that is not complete yet
   // none: so devices warm up, with a token before there is a prompt.
   [[nodiscard]] static model::Range keys_of(const TaskSegment& segment, const model::Task& attend);
+  // Whether a transfer's positions are not there yet, nor may anybody attend them: as above.
+  [[nodiscard]] static bool warms_up(const model::Batch& batch, const model::Task& transfer);
   // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
   // that calls its argument for each key/value head: with its place in the cache, the position, and
   // where among the row's numbers its key begins; its value is half the row behind.
   template <class Body>
-  void copy_cache(const model::Batch& batch, const model::Task& transfer, const Body& body) const;
+  void copy_cache(const model::Batch& batch, const model::Task& transfer, bool delivers,
+                  const Body& body) const;
   void capture_cache(const model::Batch& batch, const model::Task& transfer,
                      std::span<std::byte> packed);
   void deliver_cache(const model::Batch& batch, const model::Task& transfer,
@@ -151,6 +157,7 @@ struct Compute::State {
   // Where AddressSanitizer watches, each buffer has memory of exactly its declared extent instead.
   std::vector<std::unique_ptr<std::byte, void (*)(std::byte*)>> watched;
   BlockCache cache;
+  std::optional<BlockCache> arrived;  // of other caches, of one layer and sequence
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
   Buffer query, attention, activation, gated, logit_rows;    // of these, those that kernels name
   std::optional<RopeTable> rope;                             // if positions are rotary
@@ -185,9 +192,9 @@ void Compute::State::for_segments(const model::Batch& batch, model::Range rows, 
 
 template <class Body>
 void Compute::State::copy_cache(const model::Batch& batch, const model::Task& transfer,
-                                const Body& body) const {
+                                bool delivers, const Body& body) const {
   check_batch(batch, transfer);
-  need_cached(batch, transfer);
+  if (!(delivers && model::moves_cache(transfer))) need_cached(batch, transfer);
   const std::int64_t d = transformer.head_dim;
   const auto pair = static_cast<std::int32_t>(2 * d);  // columns of a head's key and value
   const model::Range heads{transfer.columns.begin / pair, transfer.columns.end / pair};
@@ -195,17 +202,26 @@ void Compute::State::copy_cache(const model::Batch& batch, const model::Task& tr
               transfer.columns.end == heads.end * pair && heads.begin >= 0 &&
               heads.end <= kv_share.size(),
           "a transfer of keys and values of a layer's heads");
-  std::size_t row = 0;
-  for_segments(batch, transfer.rows, [&](const TaskSegment& segment) {
-    const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
-    for (std::int32_t i = 0; i < segment.rows.size(); ++i, ++row) {
+  const auto visit = [&](const BlockCache& home, std::int32_t sequence, std::int32_t layer,
+                         model::Range positions, std::size_t row) {
+    const std::span<const std::int32_t> blocks = home.table().blocks(sequence);
+    for (std::int32_t position = positions.begin; position < positions.end; ++position, ++row) {
       body(row, [&](const auto& each) {
-        for (std::int32_t head = heads.begin; head < heads.end; ++head) {
-          each(cache.head(blocks, transfer.layer, kv_share.begin + head), segment.past + i,
-               (head - heads.begin) * d);
-        }
+        for (std::int32_t head = heads.begin; head < heads.end; ++head)
+          each(home.head(blocks, layer, kv_share.begin + head), position, (head - heads.begin) * d);
       });
     }
+  };
+  if (model::moves_cache(transfer)) {
+    return delivers
+               ? visit(*arrived, kArrived, 0, transfer.keys, 0)
+               : visit(cache, batch.segments.front().sequence, transfer.layer, transfer.keys, 0);
+  }
+  std::size_t row = 0;
+  for_segments(batch, transfer.rows, [&](const TaskSegment& segment) {
+    visit(cache, segment.sequence, transfer.layer,
+          {segment.past, segment.past + segment.rows.size()}, row);
+    row += static_cast<std::size_t>(segment.rows.size());
   });
 }
 

@@ -143,10 +143,16 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 }
 
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
+  if (task.of_arrived) {
+    require(arrived && arrived->table().holds(kArrived, task.keys) && batch.segments.size() == 1,
+            "what arrives of one sequence has a place");
+    return;
+  }
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {
     const bool writes = task.kind == TaskKind::project_qkv || task.kind == TaskKind::transfer;
-    const Range positions =
-        writes ? Range{segment.past, segment.past + segment.rows.size()} : keys_of(segment, task);
+    const Range positions = model::moves_cache(task) ? task.keys
+                            : writes ? Range{segment.past, segment.past + segment.rows.size()}
+                                     : keys_of(segment, task);
     if (!cache.table().holds(segment.sequence, positions)) {
       throw std::logic_error("sequence " + std::to_string(segment.sequence) +
                              ": the cache lacks some of positions " + text(positions) +

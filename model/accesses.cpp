@@ -35,7 +35,15 @@ BufferRef softmax_written(const Task& task) {
   return {BufferKind::softmax, task.output.slot};
 }
 
+BufferRef arrived_read(const Task& task) {
+  if (!task.of_arrived) return {};
+  return {BufferKind::arrived, 0};
+}
+
 Area area_of(const Task& task, BufferKind buffer) {
+  const bool moved = task.kind == TaskKind::transfer && moves_cache(task);
+  if (moved && buffer == BufferKind::key_value) return {kEverything, task.columns};
+  if (buffer == BufferKind::arrived) return {task.keys, moved ? task.columns : kEverything};
   if (buffer == BufferKind::logits)
     return {kEverything, task.kind == TaskKind::sample ? kEverything : task.columns};
   if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
@@ -63,6 +71,7 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
   add(task.input, false);
   if (task.kind == TaskKind::add || task.kind == TaskKind::merge) add(task.output, false);
   add(softmax_read(task), false);
+  add(arrived_read(task), false);
   if (task.kind == TaskKind::merge) add(softmax_written(task), false);
   for (const BufferKind kind : also_read(task.kind)) add({.kind = kind}, false);
   add(task.output, true);

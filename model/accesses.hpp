@@ -22,6 +22,8 @@ namespace tandem::model {
 // attention writes whose result will be merged, and those that a merge reads. None: kind none.
 [[nodiscard]] BufferRef softmax_read(const Task& task);
 [[nodiscard]] BufferRef softmax_written(const Task& task);
+// What an attention reads that came from caches elsewhere; none: kind none.
+[[nodiscard]] BufferRef arrived_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {
@@ -43,7 +45,8 @@ inline constexpr Range kEverything{0, std::numeric_limits<std::int32_t>::max()};
 // copies or adds, else all columns of its rows. Rows of the cache are those of the batch whose
 // positions are meant; attention reads all positions, but with a
 // causal mask none of later rows. Logits have rows of their own: all of them, and of an LM head the
-// columns that it names.
+// columns that it names. Rows of what has arrived of other
+// caches are positions.
 [[nodiscard]] Area area_of(const Task& task, BufferKind buffer);
 
 // The layer whose part of `buffer` a task of `layer` uses: only the cache has parts; else -1.

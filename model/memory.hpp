@@ -12,10 +12,11 @@
 
 namespace tandem::model {
 
-// What a device computes of a step where several hold the same.
+// What a device computes, or keeps, of what several hold the weights of.
 struct Part {
-  Range heads{};    // query heads
-  Range columns{};  // FFN columns
+  Range heads{};      // query heads
+  Range columns{};    // FFN columns
+  Range positions{};  // of the plan's prompt, whose keys and values it keeps
   bool operator==(const Part&) const = default;
 };
 
@@ -28,7 +29,7 @@ struct Share {
   bool head = false;       // holds the final norm and rows of the LM head
   // Those rows, of the vocabulary, where others hold the rest; empty: all, if `head`.
   Range vocabulary{};
-  Part part{};  // of heads and columns, where others hold them, too; empty: all
+  Part part{};  // of what others hold, too; heads and columns: all, if empty
   [[nodiscard]] Range computed_heads() const { return part.heads.empty() ? heads : part.heads; }
   [[nodiscard]] Range computed_columns() const {
     return part.columns.empty() ? columns : part.columns;

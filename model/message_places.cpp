@@ -28,7 +28,8 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
   const bool beyond_operands =
       (buffer.slot == 0 && (is_among(buffer.kind, also_read(task.kind)) ||
                             is_among(buffer.kind, also_written(task.kind)))) ||
-      softmax_read(task) == buffer || softmax_written(task) == buffer;
+      softmax_read(task) == buffer || softmax_written(task) == buffer ||
+      arrived_read(task) == buffer;
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 

@@ -35,6 +35,8 @@ std::string_view to_string(BufferKind buffer) {
       return "gated";
     case BufferKind::angles:
       return "angles";
+    case BufferKind::arrived:
+      return "arrived";
     case BufferKind::softmax:
       return "softmax";
   }

@@ -32,6 +32,9 @@ enum class BufferKind : std::uint8_t {
   // [rows, heads, 2], this device's heads: of the scores that made `attention` of the same slot,
   // the largest, and the sum of exp(score - largest), the denominator; -infinity and 0 of none
   softmax,
+  // [positions, kv_heads, 2, head_dim] of one layer: what came from caches elsewhere, for as long
+  // as that layer is attended
+  arrived,
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 

@@ -113,8 +113,7 @@ bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; 
 }  // namespace
 
 std::int64_t payload_bytes(const Task& transfer) {
-  return std::int64_t{transfer.rows.size()} *
-         wire_row_bytes(transfer.wire, transfer.columns.size());
+  return sent_rows(transfer) * wire_row_bytes(transfer.wire, transfer.columns.size());
 }
 
 TaskGraph::TaskGraph(Batch batch, WireFormat wire)
@@ -149,6 +148,11 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(channel || task.wire == WireFormat::f32, "task: only what is sent has a wire format");
   const bool tells = task.input.kind == BufferKind::softmax;
   require(!channel || !tells || task.wire == WireFormat::f32, "task: a softmax travels as f32");
+  require(!task.of_arrived || task.kind == TaskKind::attend, "task: only an attend has keys");
+  require(!(moves_cache(task) || task.of_arrived) || task.keys.end != kCausal.end,
+          "task: what arrives of a cache is of given positions");
+  require(!moves_cache(task) || (channel && task.input.kind == BufferKind::key_value),
+          "task: keys and values arrive from a cache");
   require(!task.statistics || task.kind == TaskKind::attend, "task: a softmax is of an attend");
   require(task.kind != TaskKind::merge ||
               (task.input.kind == BufferKind::attention &&

@@ -140,17 +140,28 @@ struct Task {
   // Heads of the model (project_qkv, attend, merge, project_out), FFN columns of the model (ffn_up,
   // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
   Range columns{};
-  Range keys = kCausal;     // attend: positions of the keys, in their sequence
+  // Positions of the keys, in their sequence: of an attend, and of a transfer of the cache to
+  // `arrived`, which carries keys and values of these instead of those of its rows.
+  Range keys = kCausal;
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
   // attend: whether rows may see keys of later rows of the batch: without a causal mask.
   bool later_keys = false;
   // attend: also writes the softmax of its output's slot, so that its result can be merged with
   // those over other keys of the same rows.
   bool statistics = false;
+  bool of_arrived = false;  // attend: over keys in `arrived`, not in the cache
   BufferRef input{};
   BufferRef output{};
 };
 
+// Whether `transfer` carries keys and values of positions outside the batch.
+[[nodiscard]] inline bool moves_cache(const Task& transfer) {
+  return transfer.output.kind == BufferKind::arrived;
+}
+// Returns how many rows `transfer` sends: its own, or one for each of its keys.
+[[nodiscard]] inline std::int64_t sent_rows(const Task& transfer) {
+  return moves_cache(transfer) ? transfer.keys.size() : transfer.rows.size();
+}
 // Returns the bytes that `transfer` sends: its rows, each of its columns in its format.
 [[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
 

@@ -264,7 +264,7 @@ CopySize copy_size(TaskKind copy, const Task& transfer) {
   require(captures || copy == TaskKind::deliver, "copy_size: neither a capture nor a delivery");
   const Bytes payload{static_cast<double>(payload_bytes(transfer))};
   if (transfer.wire == WireFormat::f32) return plain_copy(payload);
-  const Bytes numbers{kE * static_cast<double>(transfer.rows.size()) *
+  const Bytes numbers{kE * static_cast<double>(sent_rows(transfer)) *
                       static_cast<double>(transfer.columns.size())};
   if (!captures) return {.payload = payload, .read = payload, .written = numbers};
   return {.payload = payload, .read = numbers, .written = payload + numbers};

@@ -37,9 +37,12 @@ struct Strategy {
   // result is asked for.
   bool parts_rows = false;
   bool tiles = false;  // whether Plan::tiles applies
+  // The strategy that parts a prompt's rows over devices that share out the weights, which this one
+  // does over devices that have them all (planner/sp_choice.hpp); empty: there is none.
+  std::string with_split_weights{};
   // Whether a sequence's keys and values lie by positions at several devices, as the plan deals
-  // those of its prompt. Then it serves one request at a time, whose prompt has the plan's length
-  // and which has at most as many new tokens.
+  // those of its prompt (Share::part). Then it serves one request at a time, whose prompt has the
+  // plan's length and which has at most as many new tokens.
   bool parts_cache = false;
   std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
@@ -60,7 +63,9 @@ struct Strategy {
   // Whether every plan has an allreduce and a layout.
   [[nodiscard]] bool joins() const { return splits || replicates; }
   // Whether every plan has a partition.
-  [[nodiscard]] bool divides() const { return splits || splits_layers || divides_work; }
+  [[nodiscard]] bool divides() const {
+    return splits || splits_layers || divides_work || parts_cache;
+  }
   // Whether new tokens exchange nothing, so that a plan's one collective is of prompts.
   [[nodiscard]] bool joins_prompts_only() const { return replicates && !divides_work; }
 

@@ -53,7 +53,7 @@ std::variant<Plan, Infeasible> make_phase_plan(Request request) {
           "make_phase_plan: of a phase");
   auto answer = make_plan(request);
   if (std::holds_alternative<Infeasible>(answer)) return answer;
-  // Its caches are parted for this very prompt, and its shares are the same for either phase.
+  // Its caches are parted for this very prompt.
   if (find_strategy(request.strategy).parts_cache) return answer;
   Plan& whole = std::get<Plan>(answer);
   const double time = predicted_time(whole, objective, request.evaluate);

@@ -74,6 +74,12 @@ void check_group_strategy(const Plan& plan) {
   if (has_rounds(plan)) refuse("none with several rounds");
 }
 
+void check_moves(const Plan& plan) {
+  if (!plan.moves_cache || find_strategy(plan.strategy).parts_cache) return;
+  throw Error("plan: keys and values that move ('decode_moves'): expected none with strategy '" +
+              plan.strategy + "', whose caches are not parted by positions" + kRemedy);
+}
+
 void check_tiles(const Plan& plan) {
   const std::int32_t most = has_tiles(plan) ? kMostTiles : 0;
   if (0 <= plan.tiles && plan.tiles <= most) return;
@@ -151,8 +157,15 @@ void check_blocks(const Plan& plan, Range columns, const std::string& subject) {
 
 void check_part(const Plan& plan, const model::Share& share, const std::string& subject) {
   const model::Part& part = share.part;
-  if (!find_strategy(plan.strategy).divides_work) {
-    if (part == model::Part()) return;
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (!strategy.parts_cache && !part.positions.empty()) {
+    throw Error(subject + ": keeps positions of the prompt: expected none with strategy '" +
+                plan.strategy + "'" + kRemedy);
+  }
+  if (!strategy.divides_work) {
+    check_within(part.positions, plan.workload.prompt_tokens,
+                 subject + ": positions that it keeps");
+    if (part == model::Part{.positions = part.positions}) return;
     throw Error(subject + ": computes a part of its share: expected none with strategy '" +
                 plan.strategy + "'" + kRemedy);
   }
@@ -250,6 +263,7 @@ void Plan::validate() const {
   check_allreduce(*this, joins(*this));
   check_layout(*this, joins(*this));
   check_group_strategy(*this);
+  check_moves(*this);
   check_tiles(*this);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";

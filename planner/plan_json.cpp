@@ -150,8 +150,11 @@ Json to_json(const std::string& name, const DevicePlan& device,
             {"profile", Json::parse(model::to_json(profile))}};
   if (!device.share.vocabulary.empty()) json["vocabulary"] = to_json(device.share.vocabulary);
   const model::Part& part = device.share.part;
-  if (part != model::Part())
+  if (!part.positions.empty()) {
+    json["part"] = {{"positions", to_json(part.positions)}};
+  } else if (part != model::Part()) {
     json["part"] = {{"heads", to_json(part.heads)}, {"columns", to_json(part.columns)}};
+  }
   return json;
 }
 
@@ -228,6 +231,12 @@ model::MemoryUse read_memory(const JsonValue& value) {
 }
 
 model::Part read_part(const JsonValue& value) {
+  if (const auto positions = value.find("positions")) {
+    value.expect_keys({"positions"});
+    const model::Range range = read_range(*positions);
+    if (range.empty()) positions->fail("positions that it keeps, or no such key");
+    return {.positions = range};
+  }
   value.expect_keys({"heads", "columns"});
   const model::Part part{.heads = read_range(value.at("heads")),
                          .columns = read_range(value.at("columns"))};
@@ -458,7 +467,7 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy", "wire"});
+                    "group_strategy", "decode_moves", "wire"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -474,6 +483,10 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
   if (const auto strategy = root.find("group_strategy")) {
     plan.group_strategy = strategy->text();
     if (plan.group_strategy.empty()) strategy->fail("\"galaxy\", or no such key");
+  }
+  if (const auto moves = root.find("decode_moves")) {
+    if (moves->text() != "kv") moves->fail("\"kv\", or no such key");
+    plan.moves_cache = true;
   }
   if (const auto wire = root.find("wire")) {
     const auto format = model::find_wire_format(wire->text());
@@ -523,6 +536,7 @@ std::string to_json(const Plan& plan) {
       {"release", name_of(kReleases, plan.release)},
       {"devices", std::move(devices)}};
   if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
+  if (plan.moves_cache) json["decode_moves"] = "kv";
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   std::string text = model::to_text(json);
   if (text.size() > limits::kPlanBytes) {

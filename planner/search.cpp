@@ -22,6 +22,7 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -68,6 +69,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
       .allreduce = sums.allreduce,
       .layout = sums.layout,
       .tiles = strategy.tiles || !request.group_strategy.empty() ? request.tiles.value_or(1) : 0,
+      .moves_cache = request.moves_cache,
       .group_strategy = request.group_strategy,
       .model = request.model,
       .cluster = limited(request.cluster, request.memory_limit),
@@ -122,12 +124,17 @@ void check_disk(const Plan& plan, std::size_t d, Window window) {
 // Why `shares` give some device nothing to do; empty if they do not.
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
-  const std::string least = strategy.splits_layers ? "one layer" : "one head and one FFN column";
+  if (strategy.parts_cache && !parts_positions(plan)) return {};  // nobody else has a part
+  const std::string least = strategy.splits_layers ? "one layer"
+                            : strategy.parts_cache ? "one position"
+                                                   : "one head and one FFN column";
   std::string lines;
   for (std::size_t d = 0; d < shares.size(); ++d) {
     const model::Part& part = shares[d].part;
-    const bool idle = strategy.divides_work ? part.heads.empty() || part.columns.empty()
-                                            : shares[d].heads.empty() && shares[d].columns.empty();
+    const bool idle = strategy.parts_cache ? part.positions.empty()
+                      : strategy.divides_work
+                          ? part.heads.empty() || part.columns.empty()
+                          : shares[d].heads.empty() && shares[d].columns.empty();
     if (!idle) continue;
     lines += "device '" + plan.cluster.devices()[d].name + "': its share is less than " + least +
              " by partition '" + plan.partition + "'\n";
@@ -179,9 +186,8 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
                                    const Groups& groups) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
   const std::vector<model::Share> shares =
-      !groups.empty()         ? even_group_shares(plan, groups)
-      : strategy.divides_work ? shares_in_parts(plan, alike)
-      : strategy.replicates   ? whole_shares(plan)
+      !groups.empty()       ? even_group_shares(plan, groups)
+      : strategy.replicates ? alike_shares(plan, strategy)
       : strategy.splits_layers
           ? layer_shares(plan.model, stage_order(plan), plan.master,
                          proportional_shares(alike, plan.model.layers), rounds)
@@ -349,9 +355,7 @@ namespace {
 Plan likely_plan(const Request& request, const Strategy& strategy, const AllreduceChoice& wanted) {
   Plan plan = outline(request, strategy, {.allreduce = wanted, .layout = {}});
   if (strategy.replicates) {
-    const std::vector<double> alike(plan.profiles.size(), 1.0);
-    for (const model::Share& share :
-         strategy.divides_work ? shares_in_parts(plan, alike) : whole_shares(plan))
+    for (const model::Share& share : alike_shares(plan, strategy))
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }

@@ -15,6 +15,7 @@
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -120,6 +121,13 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   return candidates;
 }
 
+// Those of two searches that know of heads, columns and layers only.
+void refuse_searched_shares(const Plan& plan) {
+  if (plan.partition != kExactPartition && plan.partition != kHaldaPartition) return;
+  throw Error("partition '" + plan.partition + "' with strategy '" + plan.strategy +
+              "': expected auto, galaxy, equal or proportions A:B:C, one a device");
+}
+
 // Whole shares, of which each device computes a part. Memory does not bear on parts.
 ShareCandidates part_candidates(const Plan& plan) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
@@ -127,11 +135,57 @@ ShareCandidates part_candidates(const Plan& plan) {
     return {.shares = {shares_in_parts(plan, capacities(plan)), shares_in_parts(plan, alike)}};
   }
   if (plan.partition == "galaxy") return {.shares = {shares_in_parts(plan, capacities(plan))}};
-  if (plan.partition == kExactPartition || plan.partition == kHaldaPartition) {
-    throw Error("partition '" + plan.partition + "' with strategy '" + plan.strategy +
-                "': expected auto, galaxy, equal or proportions A:B:C, one a device");
-  }
+  refuse_searched_shares(plan);
   return {.shares = {shares_in_parts(plan, given_proportions(plan))}};
+}
+
+// The most positions of the prompt that each device has room for, wherever they begin: one that is
+// not last may lose a block of them to where it begins.
+std::vector<std::int64_t> most_positions(const Plan& plan, const Budget& budget) {
+  const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
+  const model::DeviceIndex last = spread_order(plan).back();
+  Shares shares = whole_shares(plan);
+  std::vector<std::int64_t> most;
+  for (std::size_t d = 0; d < shares.size(); ++d) {
+    const bool goes_on = static_cast<model::DeviceIndex>(d) == last;
+    const auto fits = [&](std::int32_t count) {
+      const std::int32_t begin =
+          goes_on ? prompt - count
+                  : std::min(prompt - 1 - count, static_cast<std::int32_t>(model::kCacheBlock) - 1);
+      shares[d].part.positions = {begin, begin + count};
+      return budget.use(d, shares[d]).total() <= budget.bytes(d);
+    };
+    std::int32_t good = 0;
+    for (std::int32_t bad = goes_on ? prompt + 1 : prompt; bad - good > 1;) {
+      const std::int32_t middle = good + (bad - good) / 2;
+      (fits(middle) ? good : bad) = middle;
+    }
+    most.push_back(good);
+  }
+  return most;
+}
+
+// Whole shares, of which each device keeps the keys and values of some positions of the prompt.
+ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
+  const bool chooses = plan.partition == kAutoPartition;
+  if (!chooses && plan.partition != "galaxy") {
+    refuse_searched_shares(plan);
+    return {.shares = {
+                shares_by_position(plan, positions_in_proportion(plan, given_proportions(plan)))}};
+  }
+  if (!parts_positions(plan)) return {.shares = {alike_shares(plan, find_strategy(plan.strategy))}};
+  const std::vector<double> speeds = capacities(plan);
+  const std::vector<std::int64_t> most = most_positions(plan, budget);
+  ShareCandidates candidates;
+  const auto add = [&](const std::vector<std::int64_t>& counts) {
+    candidates.shares.push_back(
+        shares_by_position(plan, shares_within(counts, most, speeds, plan.workload.prompt_tokens)));
+  };
+  add(positions_in_proportion(plan, speeds));
+  if (!chooses) return candidates;
+  if (plan.model.architecture().mask == model::Mask::causal) add(positions_by_prompt_work(plan));
+  add(positions_in_proportion(plan, std::vector<double>(speeds.size(), 1.0)));
+  return candidates;
 }
 
 }  // namespace
@@ -147,6 +201,18 @@ Shares shares_in_parts(const Plan& plan, std::span<const double> proportions) {
     shares[d].part = {.heads = {head, head + heads}, .columns = {column, column + columns}};
     head += heads;
     column += columns;
+  }
+  return shares;
+}
+
+Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts) {
+  Shares shares = whole_shares(plan);
+  std::int32_t begin = 0;
+  for (const model::DeviceIndex device : spread_order(plan)) {
+    const auto d = static_cast<std::size_t>(device);
+    const auto count = static_cast<std::int32_t>(counts[d]);
+    if (count > 0) shares[d].part.positions = {begin, begin + count};
+    begin += count;
   }
   return shares;
 }
@@ -175,6 +241,13 @@ Shares whole_shares(const Plan& plan) {
   return shares;
 }
 
+Shares alike_shares(const Plan& plan, const Strategy& strategy) {
+  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  if (strategy.divides_work) return shares_in_parts(plan, alike);
+  if (strategy.parts_cache) return shares_by_position(plan, positions_in_proportion(plan, alike));
+  return whole_shares(plan);
+}
+
 std::vector<double> given_proportions(const Plan& plan) {
   if (plan.partition == "equal") return std::vector<double>(plan.profiles.size(), 1.0);
   if (plan.partition.find_first_of("0123456789") == std::string::npos) {
@@ -195,6 +268,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
   if (strategy.splits) return split_shares(plan, budget, streamed);
   if (strategy.splits_layers) return layer_candidates(plan, budget, request);
   if (strategy.divides_work) return part_candidates(plan);
+  if (strategy.parts_cache) return position_candidates(plan, budget);
   if (strategy.replicates) return {.shares = {whole_shares(plan)}};
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }

@@ -35,6 +35,11 @@ struct ShareCandidates {
 // Returns the same, with the parts that devices compute in these proportions, one a device, by
 // largest remainder.
 [[nodiscard]] Shares shares_in_parts(const Plan& plan, std::span<const double> proportions);
+// Returns everything for every device, of whose prompt's positions each keeps so many, one a
+// device, in the order of strategy/spread.hpp.
+[[nodiscard]] Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts);
+// Returns what devices hold with `strategy`, which replicates, where they are alike.
+[[nodiscard]] Shares alike_shares(const Plan& plan, const Strategy& strategy);
 // Returns the proportions of a partition other than galaxy, by device. Throws Error if it is
 // unknown.
 [[nodiscard]] std::vector<double> given_proportions(const Plan& plan);

@@ -179,6 +179,7 @@ class Changes {
     planner::Request request{.model = plan_->model,
                              .cluster = scene.cluster,
                              .strategy = scene.strategy,
+                             .moves_cache = plan_->moves_cache && strategy.parts_cache,
                              .master = scene.master,
                              .workload = plan_->workload,
                              .capacity = plan_->capacity,

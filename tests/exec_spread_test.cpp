@@ -27,14 +27,16 @@ constexpr int kTokens = 4;
 
 // Of so many devices, of which `room` has the largest budget; -1: all have the same.
 planner::Plan planned(const model::Transformer& geometry, const char* strategy, int devices,
-                      std::int64_t prompt, int room = -1) {
+                      std::int64_t prompt, int room = -1, const char* partition = "equal",
+                      bool moves_cache = false) {
   const model::Cluster star = testing::star_of(devices);
   std::vector<model::Device> all = star.devices();
   if (room >= 0) all[static_cast<std::size_t>(room)].memory = model::Bytes{2e10};
   planner::Request request{.model = geometry,
                            .cluster = {"star", all, {"router"}, star.links(), star.edges()},
                            .strategy = strategy,
-                           .partition = "equal",
+                           .partition = partition,
+                           .moves_cache = moves_cache,
                            .workload = {prompt, kTokens}};
   return std::get<planner::Plan>(make_plan(request));
 }
@@ -158,6 +160,37 @@ TEST_CASE("exec/spread: gives one device's logits and tokens, and sends what is 
         const bool half = geometry.cache == model::CacheFormat::f16;
         check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
         CHECK(ran.sent == predicted_bytes(plan));
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one device's tokens") {
+  for (const auto& [name, geometry] : models()) {
+    const TemporaryFolder folder;
+    write_random_weights(geometry, 17, model::DType::f32, folder.path());
+    for (const std::int64_t prompt : {7, 130}) {
+      const planner::Plan alone = planned(geometry, "local", 1, prompt);
+      std::vector<std::vector<float>> wanted;
+      const std::vector<std::int32_t> tokens = testing::SerialExecutor(alone, folder.path())
+                                                   .generate(prompt_of(prompt), kTokens, wanted);
+      for (const char* const partition : {"equal", "4:1:2"}) {
+        for (const int room : {0, 1}) {
+          for (const bool moves : {false, true}) {
+            CAPTURE(std::string(name));
+            CAPTURE(prompt);
+            CAPTURE(std::string(partition));
+            CAPTURE(room);
+            CAPTURE(moves);
+            const planner::Plan plan =
+                planned(geometry, "spread", 3, prompt, room, partition, moves);
+            const Ran ran = executed(plan, folder.path());
+            CHECK(ran.tokens == tokens);
+            const bool half = geometry.cache == model::CacheFormat::f16;
+            check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+            CHECK(ran.sent == predicted_bytes(plan));
+          }
+        }
       }
     }
   }

@@ -24,6 +24,7 @@ tandem_tests(
     planner_lowering_test.cpp
     planner_monotony_test.cpp
     planner_split_clock_test.cpp
+    planner_sp_choice_test.cpp
     planner_spread_test.cpp
     planner_stages_test.cpp
     planner_storage_test.cpp

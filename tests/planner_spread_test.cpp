@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/spread.hpp"
+#include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {
@@ -26,9 +28,12 @@ constexpr std::int32_t kOpen = model::kCausal.end;
 planner::Request request_of(std::vector<double> memory, planner::Workload workload) {
   std::vector<DeviceSpec> devices;
   for (const double bytes : memory) devices.push_back({.memory_bytes = bytes});
-  return {.model = small_model({.layers = 3, .heads = 6, .kv_heads = 2}),
+  model::Transformer transformer = small_model({.layers = 3, .heads = 6, .kv_heads = 2});
+  transformer.max_context = 2048;
+  return {.model = std::move(transformer),
           .cluster = star_cluster(devices),
           .strategy = "spread",
+          .partition = "equal",
           .workload = workload};
 }
 Plan plan_of(std::vector<double> memory, planner::Workload workload) {
@@ -126,6 +131,146 @@ TEST_CASE("planner/spread: graphs are in order, declare what they use, and depen
       if (prompt == 1) continue;  // the prompt is such a step
       const model::TaskGraph warm_up = strategy.lower(plan, planner::decode_batch(0));
       CHECK(warm_up.size() == token.size());
+    }
+  }
+}
+
+TEST_CASE("planner/spread: parts follow proportions, and stand in the plan file") {
+  planner::Request request = request_of({1e9, 1e9, 1e9}, {100, 4});
+  request.partition = "1:2:1";
+  const Plan plan = std::get<Plan>(planner::make_plan(request));
+  using Parts = std::vector<planner::SpreadPart>;
+  CHECK(planner::spread_parts(plan) == Parts{{1, {0, 50}}, {2, {50, 75}}, {0, {75, kOpen}}});
+  CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
+  request.partition = "1:1000:1000";
+  const auto answer = planner::make_plan(request);
+  REQUIRE(std::holds_alternative<planner::Infeasible>(answer));
+  CHECK(std::get<planner::Infeasible>(answer).reason.find("less than one position") !=
+        std::string::npos);
+  request.partition = "exact";
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
+                       doctest::Contains("expected auto, galaxy, equal or proportions"), Error);
+}
+
+TEST_CASE("planner/spread: a device with little memory keeps few positions") {
+  planner::Request request = request_of({1e9, 1e9, 1e9}, {1000, 24});
+  // Caches that are large beside messages.
+  request.model = small_model({.layers = 12, .heads = 6, .kv_heads = 6});
+  request.model.max_context = 2048;
+  const Plan equal = std::get<Plan>(planner::make_plan(request));
+  // Three blocks less than equal parts take of device 1: 333 positions begin anywhere in 6 or 7.
+  const auto& m = request.model;
+  const double block =
+      static_cast<double>(m.layers * 2 * m.kv_heads * m.head_dim * 4 * model::kCacheBlock);
+  const double small = equal.devices[1].memory.total() - 3.0 * block;
+  request.cluster = request_of({1e9, small, 1e9}, {1000, 24}).cluster;
+  CHECK(std::holds_alternative<planner::Infeasible>(planner::make_plan(request)));
+  for (const char* const partition : {"galaxy", "auto"}) {
+    CAPTURE(std::string(partition));
+    request.partition = partition;
+    const auto answer = planner::make_plan(request);
+    if (const auto* no = std::get_if<planner::Infeasible>(&answer)) FAIL(no->reason);
+    const Plan& plan = std::get<Plan>(answer);
+    const Range few = plan.devices[1].share.part.positions;
+    CHECK(few.size() >= 64);
+    CHECK(few.size() <= 4 * 64);
+    std::int32_t all = 0;
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+      all += plan.devices[d].share.part.positions.size();
+      CHECK(plan.devices[d].memory.total() <= plan.cluster.devices()[d].memory.value());
+    }
+    CHECK(all == 1000);
+  }
+}
+
+TEST_CASE("planner/spread: where parts are chosen, it is never slower than with equal ones") {
+  for (const std::int64_t prompt : {7, 60, 700}) {
+    for (const double slow : {1.0, 4.0}) {
+      planner::Request request = request_of({1e9, 1e9, 1e9}, {prompt, 4});
+      std::vector<model::Device> devices = request.cluster.devices();
+      for (model::Device& device : devices) device.flop_rate = model::FlopsPerSecond{1e7};
+      devices[1].flop_rate = model::FlopsPerSecond{1e7 / slow};
+      request.cluster = {"star", devices, request.cluster.routers(), request.cluster.links(),
+                         request.cluster.edges()};
+      const double equal =
+          planner::predicted_request_time(std::get<Plan>(planner::make_plan(request)));
+      request.partition = "auto";
+      const double chosen =
+          planner::predicted_request_time(std::get<Plan>(planner::make_plan(request)));
+      CAPTURE(prompt);
+      CAPTURE(slow);
+      CHECK(chosen <= equal * (1.0 + 1e-9));
+      // The first part is asked by everybody.
+      if (prompt == 700) CHECK(chosen < equal);
+    }
+  }
+}
+
+TEST_CASE("planner/spread: parts that overlap, leave some out or are of no such strategy") {
+  const auto refused = [](const Plan& plan, const char* reason) {
+    CHECK_THROWS_WITH_AS(plan.validate(), doctest::Contains(reason), Error);
+  };
+  const Plan plan = plan_of({1e9, 1e9, 1e9}, {10, 4});
+  Plan bad = plan;
+  bad.devices[2].share.part.positions = {5, 7};
+  refused(bad, "expected them to begin at 4, where the part before ends");
+  bad = plan;
+  bad.devices[0].share.part.positions = {7, 9};
+  refused(bad, "end at 9: expected all 10 of the prompt");
+  bad.devices[0].share.part.positions = {7, 11};
+  refused(bad, "positions that it keeps: [7, 11): expected a range within [0, 10)");
+  bad = plan;
+  bad.devices[0].share.part.heads = {0, 1};
+  refused(bad, "computes a part of its share: expected none");
+  planner::Request request = request_of({1e9, 1e9, 1e9}, {10, 4});
+  for (const char* const other : {"csps", "sp"}) {
+    request.strategy = other;
+    bad = std::get<Plan>(planner::make_plan(request));
+    bad.devices[0].share.part.positions = {0, 10};
+    refused(bad, "keeps positions of the prompt: expected none");
+    bad = std::get<Plan>(planner::make_plan(request));
+    bad.moves_cache = true;
+    refused(bad, "whose caches are not parted by positions");
+  }
+}
+
+TEST_CASE(
+    "planner/spread: keys and values that move: (N - 1) L 4 + L 2 K d e bytes a position "
+    "elsewhere") {
+  planner::Request request = request_of({1e9, 1e9, 1e9, 1e9}, {100, 8});
+  request.moves_cache = true;
+  for (const char* const partition : {"equal", "1:1:5:2"}) {
+    for (const std::int64_t window : {0, 30}) {
+      request.partition = partition;
+      request.model.window = window;
+      request.model.windowed = std::vector<bool>(window > 0 ? 3 : 0, true);
+      const Plan plan = std::get<Plan>(planner::make_plan(request));
+      const model::TaskGraph token =
+          planner::find_strategy("spread").lower(plan, planner::decode_batch(100));
+      CHECK(model::find_conflict(token).value_or("") == "");
+      CHECK(model::undeclared(token).empty());
+      const auto& m = plan.model;
+      const std::vector<planner::SpreadPart> parts = planner::spread_parts(plan);
+      const std::int32_t own = parts.back().positions.begin;
+      const std::int32_t first = window == 0 ? 0 : std::min<std::int32_t>(own, 100 + 1 - 30);
+      std::int64_t asked = 0;
+      for (const planner::SpreadPart& part : parts)
+        asked += part.positions.end > first && part.positions.end <= own ? 1 : 0;
+      CAPTURE(std::string(partition));
+      CAPTURE(window);
+      CHECK(sent(token, BufferKind::key_value) ==
+            static_cast<double>(m.layers * 2 * m.kv_heads * m.head_dim * 4 * (own - first)));
+      CHECK(sent(token, BufferKind::hidden) == static_cast<double>(4 * m.layers * asked));
+      CHECK(sent(token, BufferKind::query) == 0.0);
+      CHECK(sent(token, BufferKind::softmax) == 0.0);
+      // Room for others' keys and values of one layer, at their owner alone.
+      for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+        const auto* const room = model::find_buffer(
+            token.declared(static_cast<model::DeviceIndex>(d)), {BufferKind::arrived});
+        REQUIRE((room != nullptr) == (d == 0));
+        if (room != nullptr) CHECK(room->blocks == model::cache_blocks(own));
+      }
+      if (window == 0) CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
     }
   }
 }

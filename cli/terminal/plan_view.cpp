@@ -11,6 +11,7 @@
 #include "model/text_table.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/head.hpp"
+#include "planner/strategy/spread.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
@@ -54,6 +55,28 @@ std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
   if (allreduce.prompt.empty()) return "";
   if (allreduce.prompt == allreduce.decode) return ", all-reduce " + allreduce.prompt;
   return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
+}
+
+// Who keeps which positions of the prompt.
+void print_positions(const planner::Plan& plan, std::ostream& out) {
+  out << "\nevery device holds the whole model, and keys and values of some positions of the "
+         "prompt: ";
+  std::string last;
+  std::string text;
+  for (const planner::SpreadPart& part : planner::spread_parts(plan)) {
+    const auto d = static_cast<std::size_t>(part.device);
+    const model::Range kept = plan.devices[d].share.part.positions;
+    const std::string& name = plan.cluster.devices()[d].name;
+    text +=
+        (text.empty() ? "" : ", ") + name + " " +
+        (kept.empty() ? "none"
+                      : "[" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) + ")");
+    last = name;
+  }
+  out << text << "; those of new tokens are with " << last
+      << (plan.moves_cache ? ", to which the others' travel in every layer of every new token"
+                           : ", from which queries travel to the others")
+      << '\n';
 }
 
 }  // namespace
@@ -115,6 +138,7 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
            "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";
   }
+  if (planner::find_strategy(plan.strategy).parts_cache) print_positions(plan, out);
   if (const std::string varies = variation(plan.cluster); !varies.empty()) {
     out << "\nplanned as if constant, which is not: " << varies
         << " (simulate on SimGrid knows of it)\n";
@@ -139,6 +163,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
                                {"layers", layers_json(share.layers)},
                                {"heads", share.computed_heads().size()},
                                {"columns", share.computed_columns().size()},
+                               {"positions", share.part.positions.size()},
                                {"head_rows", model::head_rows(plan.model, share).size()},
                                {"window_blocks", plan.devices[i].window.blocks},
                                {"retain", plan.devices[i].window.retain},

@@ -322,6 +322,7 @@ Strategy csps_strategy() {
           .splits_head = true,
           .parts_rows = true,
           .tiles = true,
+          .with_split_weights = "galaxy",
           .allreduce = "star",
           .tasks = lower,
           .check = check};

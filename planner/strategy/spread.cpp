@@ -1,11 +1,13 @@
 #include "planner/strategy/spread.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "model/error.hpp"
 #include "planner/collective/collective.hpp"
+#include "planner/partition/largest_remainder.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/head.hpp"
@@ -25,6 +27,9 @@ using model::WeightBlock;
 constexpr BufferRef kQuery{BufferKind::query, 0};
 constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
+constexpr BufferRef kHidden{BufferKind::hidden, 0};
+constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
+constexpr BufferRef kArrived{BufferKind::arrived, 0};
 constexpr std::int32_t kOpen = model::kCausal.end;
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
@@ -42,27 +47,55 @@ DeviceIndex device_with_room(const Plan& plan) {
   return most;
 }
 
-// Of the plan's longest sequence.
+// Of the plan's longest sequence, for a device that has these positions of the prompt.
 std::int64_t blocks_of(const Plan& plan, Range positions) {
-  const auto end =
-      static_cast<std::int32_t>(std::min<std::int64_t>(positions.end, plan.workload.positions()));
-  if (end <= positions.begin) return 1;  // 0 would be those of all positions
+  if (positions.empty()) return 1;  // 0 would be those of all positions
+  const bool last = positions.end == plan.workload.prompt_tokens;
+  const std::int64_t end = last ? plan.workload.positions() : positions.end;
   return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
 }
 
+struct RowSeconds {
+  double besides = 0.0;  // of a row, attention apart
+  double key = 0.0;      // of a row that attends a key
+};
+
+// Of one layer of the plan's prompt.
+RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
+  const model::CostModel costs = plan.cost_model();
+  const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
+  model::TaskGraph graph(model::Batch{{{.rows = rows}}});
+  DeviceTasks tasks(graph, plan.model, device);
+  const TaskIndex attended = tasks.attention(0, all(plan.model.heads), -1);
+  tasks.ffn(0, all(plan.model.intermediate), attended);
+  RowSeconds seconds;
+  for (const Task& task : graph.tasks()) {
+    (task.kind == model::TaskKind::attend ? seconds.key : seconds.besides) +=
+        costs.compute_time(graph.batch(), task).value();
+  }
+  seconds.besides /= rows;
+  seconds.key /= rows * (rows + 1.0) / 2.0;
+  return seconds;
+}
+
 // A cache of its own positions, and room for what others find.
-std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
+std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
                                               const model::Share& share, bool streams_head) {
-  const std::vector<SpreadPart> parts = spread_parts(plan);
-  const auto part = std::ranges::find(parts, device, &SpreadPart::device);
-  require(part != parts.end(), "spread: every device has a part");
   std::vector<model::BufferDeclaration> buffers =
       model::share_buffers(plan.model, share, streams_head);
   for (model::BufferDeclaration& buffer : buffers) {
     if (buffer.name.kind == BufferKind::key_value)
-      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, part->positions));
+      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, share.part.positions));
   }
-  if (parts.size() == 1) return buffers;
+  if (plan.cluster.size() == 1) return buffers;
+  const Range kept = share.part.positions;
+  if (plan.moves_cache && kept.begin > 0 && kept.end == plan.workload.prompt_tokens) {
+    model::BufferDeclaration others = *model::find_buffer(buffers, kKeyValue);
+    others.name = kArrived;
+    others.layers = {0, 1};
+    others.blocks = static_cast<std::int16_t>(model::cache_blocks(kept.begin));
+    buffers.push_back(others);
+  }
   buffers.push_back(
       {.name = arriving(kAttention), .columns = plan.model.heads * plan.model.head_dim});
   for (const BufferRef softmax : {kSoftmax, arriving(kSoftmax)})
@@ -74,8 +107,8 @@ class Lowering {
  public:
   // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
   Lowering(const Plan& plan, const model::Batch& batch, const std::vector<SpreadPart>& parts,
-           const std::vector<Range>& rows, std::int64_t first)
-      : plan_(&plan), graph_(batch, plan.wire), first_(first) {
+           const std::vector<Range>& rows, std::int64_t first, bool gathers)
+      : plan_(&plan), graph_(batch, plan.wire), first_(first), gathers_(gathers) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
@@ -118,6 +151,7 @@ class Lowering {
     TaskIndex stream = -1;  // that wrote its rows of hidden
     TaskIndex projected = -1;
     TaskIndex attended = -1;  // its rows, so far
+    TaskIndex asked = -1;     // for its keys and values, where those move
   };
   // The rows of one part asking for the keys of another.
   struct Question {
@@ -166,6 +200,13 @@ class Lowering {
     return graph_.add(task, {after});
   }
 
+  // Positions of `to` that rows of `from` may see.
+  [[nodiscard]] Range seen(const Part& from, const Part& to, std::int64_t window) const {
+    if (window == 0 || !is_causal()) return to.keys;
+    const auto first = static_cast<std::int32_t>(first_ + from.active.begin + 1 - window);
+    return {std::max(to.keys.begin, first), to.keys.end};
+  }
+
   TaskIndex attend(const Part& part, std::int32_t layer, Range rows, bool merged, TaskIndex after) {
     Task task;
     task.kind = model::TaskKind::attend;
@@ -203,7 +244,7 @@ class Lowering {
       part.tasks.norm_rows(WeightBlock::attention, layer, part.rows);
       part.projected = part.tasks.first_product(WeightBlock::attention, layer, part.rows, heads);
     }
-    attention(layer);
+    gathers_ ? gather(layer) : attention(layer);
     for (Part& part : parts_) go_on(part, layer);
   }
 
@@ -242,6 +283,73 @@ class Lowering {
     }
   }
 
+  // A new token's owner has the others' keys and values of this layer come, one part after the
+  // other. They are asked for as soon as those of the layer before have been attended, by one
+  // number of its row: so what travels ahead is one layer's.
+  void gather(std::int32_t layer) {
+    Part& owner = parts_.back();
+    const std::int64_t window = plan_->model.window_of(layer);
+    std::vector<Part*> others;
+    for (Part& part : parts_) {
+      if (sees(owner, part, window)) others.push_back(&part);
+    }
+    if (layer == 0) ask(others, owner.stream, layer);
+    std::vector<TaskIndex> arrivals;
+    for (const Part* const other : others) {
+      Task task;
+      task.kind = model::TaskKind::transfer;
+      task.lane = model::LaneKind::channel;
+      task.wire = graph_.wire();
+      task.device = other->device;
+      task.peer = owner.device;
+      task.layer = layer;
+      task.rows = owner.active;
+      task.columns = all(2 * plan_->model.kv_heads * plan_->model.head_dim);
+      task.keys = seen(owner, *other, window);
+      task.input = kKeyValue;
+      task.output = kArrived;
+      arrivals.push_back(graph_.add(task, {other->asked}));
+    }
+    owner.attended = attend(owner, layer, owner.active, !others.empty(), owner.projected);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      Task task;
+      task.kind = model::TaskKind::attend;
+      task.device = owner.device;
+      task.layer = layer;
+      task.rows = owner.active;
+      task.columns = all(plan_->model.heads);
+      task.keys = seen(owner, *others[i], window);
+      task.window = static_cast<std::int32_t>(window);
+      task.later_keys = !is_causal();
+      task.statistics = task.of_arrived = true;
+      task.input = kQuery;
+      task.output = arriving(kAttention);
+      const TaskIndex made = graph_.add(task, {arrivals[i], owner.projected});
+      owner.attended = merge(owner, layer, made, made);
+    }
+    if (layer + 1 == plan_->model.layers) return;
+    std::vector<Part*> next;
+    for (Part& part : parts_) {
+      if (sees(owner, part, plan_->model.window_of(layer + 1))) next.push_back(&part);
+    }
+    ask(next, owner.attended, layer);
+  }
+
+  void ask(const std::vector<Part*>& others, TaskIndex after, std::int32_t layer) {
+    for (Part* const other : others) {
+      Task task;
+      task.kind = model::TaskKind::transfer;
+      task.lane = model::LaneKind::channel;
+      task.device = parts_.back().device;
+      task.peer = other->device;
+      task.layer = layer;
+      task.rows = parts_.back().active;
+      task.columns = {0, 1};
+      task.input = task.output = kHidden;
+      other->asked = graph_.add(task, {after});
+    }
+  }
+
   // The rest of the layer, of the part's own rows.
   void go_on(Part& part, std::int32_t layer) {
     const Range rows = part.active;
@@ -274,6 +382,7 @@ class Lowering {
   const Plan* plan_;
   model::TaskGraph graph_;
   std::int64_t first_;  // position of the batch's first row, or one before it
+  bool gathers_;        // keys and values move to its rows, which are one part's
   std::size_t master_ = 0;
   std::vector<Part> parts_;
 };
@@ -306,11 +415,35 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   } else {
     rows.back() = {0, 1};
   }
-  return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens).run();
+  return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens,
+                  plan.moves_cache && !prompt)
+      .run();
+}
+
+void check_positions(const Plan& plan) {
+  const std::vector<SpreadPart> parts = spread_parts(plan);
+  std::int32_t next = 0;
+  for (const SpreadPart& part : parts) {
+    const auto d = static_cast<std::size_t>(part.device);
+    const Range kept = plan.devices[d].share.part.positions;
+    if (kept.empty()) continue;
+    if (kept.begin != next) {
+      fail_share(plan, part.device,
+                 "keeps positions [" + std::to_string(kept.begin) + ", " +
+                     std::to_string(kept.end) + ") of the prompt: expected them to begin at " +
+                     std::to_string(next) + ", where the part before ends");
+    }
+    next = kept.end;
+  }
+  if (next == plan.workload.prompt_tokens) return;
+  throw Error("plan: positions that devices keep end at " + std::to_string(next) +
+              ": expected all " + std::to_string(plan.workload.prompt_tokens) +
+              " of the prompt; make the plan again with `tandem plan`");
 }
 
 void check(const Plan& plan) {
   check_master_ends(plan);
+  check_positions(plan);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     check_whole(plan, static_cast<DeviceIndex>(d));
     if (!plan.devices[d].window.streams()) continue;
@@ -330,24 +463,81 @@ void check(const Plan& plan) {
 }  // namespace
 
 std::vector<SpreadPart> spread_parts(const Plan& plan) {
-  const Ranking ranks = ranking(plan.layout, std::vector<bool>(plan.cluster.devices().size(), true),
-                                parse_allreduce(plan.allreduce.prompt));
-  std::vector<DeviceIndex> devices = ranks.devices;
-  const DeviceIndex room = device_with_room(plan);
-  const auto last = std::ranges::find(devices, room);
-  require(last != devices.end(), "spread: every device has a rank");
-  std::rotate(last, last + 1, devices.end());
-  const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
-  const auto count = static_cast<std::int32_t>(devices.size());
-  const std::vector<std::int32_t> sizes = equal_parts(prompt >= 2 * count ? prompt : 0, count);
   std::vector<SpreadPart> parts;
-  std::int32_t begin = 0;
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    parts.push_back({devices[i], {begin, begin + sizes[i]}});
-    begin += sizes[i];
-  }
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    parts.push_back({static_cast<DeviceIndex>(d), plan.devices[d].share.part.positions});
+  std::ranges::stable_sort(parts, {}, [](const SpreadPart& part) { return part.positions.end; });
   parts.back().positions.end = kOpen;
   return parts;
+}
+
+std::vector<DeviceIndex> spread_order(const Plan& plan) {
+  // A plan whose sums are still to be laid out has none.
+  const Proximity layout =
+      plan.layout.order.empty() ? wiring(plan.cluster, plan.master) : plan.layout;
+  const Ranking ranks = ranking(layout, std::vector<bool>(plan.cluster.devices().size(), true),
+                                parse_allreduce(plan.allreduce.prompt));
+  std::vector<DeviceIndex> devices = ranks.devices;
+  const auto last = std::ranges::find(devices, device_with_room(plan));
+  require(last != devices.end(), "spread: every device has a rank");
+  std::rotate(last, last + 1, devices.end());
+  return devices;
+}
+
+bool parts_positions(const Plan& plan) {
+  return plan.workload.prompt_tokens >= 2 * plan.cluster.size();
+}
+
+std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
+                                                  const std::vector<double>& weights) {
+  const std::vector<DeviceIndex> order = spread_order(plan);
+  std::vector<std::int64_t> counts(order.size());
+  const std::int64_t prompt = plan.workload.prompt_tokens;
+  if (!parts_positions(plan)) {
+    counts[static_cast<std::size_t>(order.back())] = prompt;
+    return counts;
+  }
+  std::vector<double> ordered;
+  for (const DeviceIndex device : order)
+    ordered.push_back(weights[static_cast<std::size_t>(device)]);
+  const std::vector<std::int64_t> sizes = proportional_shares(ordered, prompt);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    counts[static_cast<std::size_t>(order[i])] = sizes[i];
+  return counts;
+}
+
+std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
+  const auto prompt = static_cast<double>(plan.workload.prompt_tokens);
+  const std::vector<DeviceIndex> order = spread_order(plan);
+  std::vector<RowSeconds> seconds;
+  for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
+  // Positions of each part if it takes no longer than `limit`.
+  const auto within = [&](double limit) {
+    std::vector<double> sizes;
+    double left = prompt;
+    for (const RowSeconds& of : seconds) {
+      const double linear = of.besides + of.key * left;
+      const double square = linear * linear - 2.0 * of.key * limit;
+      double size = square <= 0.0 ? left : 2.0 * limit / (linear + std::sqrt(square));
+      size = std::min(size, left);
+      sizes.push_back(size);
+      left -= size;
+    }
+    sizes.back() += left;
+    return std::pair{sizes, left};
+  };
+  double low = 0.0;
+  double high = 1.0;
+  while (within(high).second > 0.0) high *= 2.0;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = low + (high - low) / 2.0;
+    (within(middle).second > 0.0 ? low : high) = middle;
+  }
+  std::vector<double> weights(order.size());
+  const std::vector<double> sizes = within(high).first;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    weights[static_cast<std::size_t>(order[i])] = sizes[i];
+  return positions_in_proportion(plan, weights);
 }
 
 Strategy spread_strategy() {

@@ -50,6 +50,8 @@ const std::vector<Experiment>& experiments() {
       {"csps-figure14",
        "CSPS, figures 14 to 17 and Table 4: against Sarathi-Serve, by data sets' lengths",
        "experiment_table.py", csps_figure14},
+      {"csps-table3", "CSPS, Table 3: moving a new token's query, or all keys and values",
+       "experiment_table.py", csps_table3},
       {"collectives", "which all-reduce is fastest, over size, latency, bandwidth and devices",
        "collectives.py", collectives_map},
   };
