@@ -81,7 +81,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
   if (const auto* const from_others = model::find_buffer(limits.buffers, {BufferKind::arrived})) {
     model::Share one_layer = share;
     one_layer.layers = {0, 1};
-    const std::int64_t positions = from_others->blocks * model::kCacheBlock;
+    const std::int64_t positions = from_others->elements(extents) / from_others->columns;
     arrived.emplace(transformer, one_layer, positions);
     static_cast<void>(arrived->append(kArrived, {0, static_cast<std::int32_t>(positions)}));
   }

@@ -144,8 +144,12 @@ void Compute::State::need_loaded(const MatrixView& weights, const Task& task) {
 
 void Compute::State::need_cached(const model::Batch& batch, const Task& task) const {
   if (task.of_arrived) {
-    require(arrived && arrived->table().holds(kArrived, task.keys) && batch.segments.size() == 1,
-            "what arrives of one sequence has a place");
+    require(arrived && batch.segments.size() == 1, "what arrives of one sequence has a place");
+    const Range keys = keys_of({.rows = task.rows,
+                                .past = batch.segments[0].past + task.rows.begin,
+                                .end = batch.segments[0].past + batch.segments[0].rows},
+                               task);
+    require(arrived->table().holds(kArrived, keys), "what is attended of it has arrived");
     return;
   }
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {

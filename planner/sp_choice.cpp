@@ -93,7 +93,7 @@ std::string text_of(const SpChoice& choice, Objective objective) {
           figure(rule.ffn_limit) + " (with the FFN): " + name_of(rule.ffn_says_ntp()) +
           "; it has SP-NTP gather weights that lie split, " +
           model::to_text(model::Bytes{choice.gathered_bytes}) +
-          " here, which this plan keeps at every device\n";
+          " here, where each device has them all instead\n";
   if (rule.attention_limit <= 0.0)
     text += "of two devices the rule never chooses SP-NTP, where the paper's text says always\n";
   if (!choice.ntp.plan || !choice.tp.plan) return text;

@@ -50,6 +50,45 @@ TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others 
         3);
 }
 
+TEST_CASE(
+    "cli/choice: csps chooses between SP-NTP and SP-TP, and tells bytes and the paper's rule") {
+  const Kitchen bench;
+  const auto with = [&](const Words& more) {
+    Words words{"plan",  "--model",         "gpt2", "--platform",   "flat3",
+                "--out", "--prompt-tokens", "40",   "--new-tokens", "6"};
+    words.insert(words.begin() + 6, "m.json");
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Words both{"--strategy", "csps", "--sp", "auto"};
+  Words json = both;
+  json.emplace_back("--json");
+  const Json plan = Json::parse(bench.good(with(json)));
+  const Json& sp = plan.at("sp");
+  const bool ntp = sp.at("ntp").at("seconds") <= sp.at("tp").at("seconds");
+  CHECK(sp.at("taken") == (ntp ? "ntp" : "tp"));
+  CHECK(plan.at("strategy") == (ntp ? "csps" : "galaxy"));
+  CHECK(sp.at("rule").at("ratio") == doctest::Approx(768.0 / 40.0));
+  for (const char* const way : {"ntp", "tp"}) CHECK(sp.at(way).at("prompt_sent_bytes") > 0.0);
+  CHECK(contains(bench.good(with(both)), "the paper's rule (appendix A): h / L = 19.200"));
+  const Words tp{"--strategy", "csps", "--sp", "tp", "--json"};
+  CHECK(Json::parse(bench.good(with(tp))).at("strategy") == "galaxy");
+  for (const Words& refused :
+       {Words{"--strategy", "tensor", "--sp", "tp"}, Words{"--strategy", "auto", "--sp", "tp"},
+        Words{"--strategy", "csps", "--sp", "all"},
+        Words{"--strategy", "csps", "--decode-moves", "kv"},
+        Words{"--strategy", "spread", "--decode-moves", "k"}}) {
+    CAPTURE(refused[1] + refused[3]);
+    CHECK(bench.run(with(refused)).code == 2);
+  }
+  const std::string moved =
+      bench.good(with({"--strategy", "spread", "--decode-moves", "kv", "--partition", "1:2:1"}));
+  CHECK(contains(moved, "in every layer of every new token"));
+  CHECK(contains(bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy",
+                             "spread", "--decode-moves", "kv", "--out", "-"}),
+                 "\"decode_moves\": \"kv\""));
+}
+
 // Ring and tiles together beat the sums that trials without tiles would choose.
 TEST_CASE(
     "cli/choice: strategy auto is no later than any strategy with the sums it has by itself") {

@@ -211,6 +211,27 @@ TEST_CASE("cli/experiment: the same operations take Sarathi-Serve and SP-TP the 
     CHECK(
         number_of(json, "sp-ntp/" + model + "/1000K", "ttft_s") ==
         doctest::Approx(number_of(json, "sp-tp/" + model + "/1000K", "ttft_s") / 2).epsilon(0.05));
+TEST_CASE("cli/experiment: CSPS's Table 3 by bytes: no network moves keys and values so slowly") {
+  const Json json = report("csps-table3");
+  CHECK(errors_of(json).predicted == 16);
+  const auto value = [&](const char* model, const char* where, const char* quantity) {
+    for (const Json& row : json.at("rows")) {
+      const Json& keys = row.at("keys");
+      if (keys.at("data set") == "needlebench" && keys.at("model") == model &&
+          keys.at("devices of") == where && row.at("quantity") == quantity)
+        return row.at("tandem").get<double>();
+    }
+    FAIL("no such row");
+    return 0.0;
+  };
+  // Seven eighths of 1M positions, 2 heads of 128 numbers of 2 bytes, twice, over 50 GB/s.
+  const double bytes = 7.0 / 8.0 * 1e6 * 2 * 128 * 2 * 2;
+  CHECK(value("glm-4-9b-1m", "eight servers", "kv_ms") ==
+        doctest::Approx(bytes / 50e9 * 1e3).epsilon(0.05));
+  for (const char* const where : {"one server", "eight servers"}) {
+    const double glm = value("glm-4-9b-1m", where, "kv_ms");
+    CHECK(value("internlm2.5-7b-1m", where, "kv_ms") == doctest::Approx(4.0 * glm).epsilon(0.05));
+    CHECK(value("glm-4-9b-1m", where, "q_back_ms") < 0.1 * glm);
   }
 }
 
