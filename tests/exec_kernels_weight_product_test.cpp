@@ -192,6 +192,31 @@ TEST_CASE("kernels/weight product: unpacked rows are the codec's numbers, bit fo
   });
 }
 
+TEST_CASE("kernels/weight product: many tokens of halves are f32's bits of what is decoded") {
+  for (const WeightFormat format : {WeightFormat::f16, WeightFormat::bf16}) {
+    CAPTURE(to_string(format));
+    for (const Case c : {Case{9, 31, 127}, Case{21, 13, 77}, Case{33, 14, 2100}}) {
+      CAPTURE(c.tokens);
+      Operands o(c, format);
+      testing::for_every_target([&] {
+        std::ranges::fill(o.y, NAN);
+        product(o.product);
+        std::vector<float> wanted(o.y.size());
+        few_row_product({.x = o.x.data(),
+                         .x_stride = c.depth,
+                         .w = o.w.data(),
+                         .w_stride = c.depth,
+                         .y = wanted.data(),
+                         .y_stride = c.outputs,
+                         .tokens = c.tokens,
+                         .outputs = c.outputs,
+                         .depth = c.depth});
+        CHECK(std::memcmp(o.y.data(), wanted.data(), 4 * wanted.size()) == 0);
+      });
+    }
+  }
+}
+
 TEST_CASE("kernels/weight product: rows of any bytes are unpacked as the codec has them") {
   std::mt19937 random(4);
   for (const WeightFormat format : model::kWeightFormats) {

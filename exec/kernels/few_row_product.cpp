@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rowwise.hpp"
+#include "exec/kernels/weight_product.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/few_row_product.cpp"
@@ -50,7 +52,24 @@ std::int64_t inputs_in_cache() {
 }
 
 // Into the second-level cache: the first would lose what is in use.
-HWY_INLINE void prefetch(const float* p) { __builtin_prefetch(p, 0, 2); }
+HWY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+
+// Weights of a type as vectors of floats.
+HWY_INLINE V widened(const float* p) { return hn::LoadU(Floats(), p); }
+HWY_INLINE V widened(const float* p, First part) { return load(Floats(), p, part); }
+
+template <class Half>
+HWY_INLINE V widened(const Half* p) {
+  const hn::Rebind<Half, Floats> half;
+  return hn::PromoteTo(Floats(), hn::LoadU(half, p));
+}
+
+template <class Half>
+HWY_INLINE V widened(const Half* p, First part) {
+  alignas(64) Half whole[16] = {};
+  std::memcpy(whole, p, static_cast<std::size_t>(part.n) * sizeof(Half));
+  return widened(whole);
+}
 
 // Sums of the lanes of four vectors; the same order of addition for each.
 HWY_INLINE void store_sums(const V* v, float* HWY_RESTRICT sums) {
@@ -127,9 +146,11 @@ void single(const Product& p, const float* HWY_RESTRICT x, float* HWY_RESTRICT y
   }
 }
 
-// Where a product's results go, and what it reads; strides as in Product.
+// Where a product's results go, and what it reads; strides as in Product, of weights in their own
+// numbers.
+template <class Weight>
 struct Rows {
-  const float* w;
+  const Weight* w;
   std::int64_t w_stride;
   const float* x;
   std::int64_t x_stride;
@@ -138,8 +159,8 @@ struct Rows {
   std::int64_t y_stride;
   std::int64_t y_step;     // between the results of weight rows
   bool add;                // to what y holds
-  const float* next;       // weights to prefetch
-  std::int64_t next_line;  // floats between the lines that one step prefetches
+  const Weight* next;      // weights to prefetch
+  std::int64_t next_line;  // numbers between the lines that one step prefetches
   std::int64_t next_step;  // and between the steps
   // Sums that wait between pieces of the depth, and whether this is the first piece or the last.
   float* kept = nullptr;
@@ -149,11 +170,11 @@ struct Rows {
 
 // y[t, r] = x[t] . w[r] for R weight rows and T tokens, or with kPieces a part of that sum. It
 // prefetches kNext lines while it walks a line of each row.
-template <int R, int T, int kNext, bool kPieces>
-HWY_INLINE void dots(const Rows& p) {
+template <int R, int T, int kNext, bool kPieces, class Weight>
+HWY_INLINE void dots(const Rows<Weight>& p) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const float* HWY_RESTRICT w = p.w;
+  const Weight* HWY_RESTRICT w = p.w;
   const float* HWY_RESTRICT x = p.x;
   V acc[R * T];
   if (!kPieces || p.first) {
@@ -163,7 +184,7 @@ HWY_INLINE void dots(const Rows& p) {
     HWY_UNROLL(32)
     for (int i = 0; i < R * T; ++i) acc[i] = hn::LoadU(d, p.kept + i * lanes);
   }
-  const float* next = p.next;
+  const Weight* next = p.next;
   std::int64_t k = 0;
   for (; k + lanes <= p.depth; k += lanes) {
     if (kNext > 0 && (lanes == kLine || k % kLine == 0)) {
@@ -173,7 +194,7 @@ HWY_INLINE void dots(const Rows& p) {
     }
     V weight[R];
     HWY_UNROLL(8)
-    for (int r = 0; r < R; ++r) weight[r] = hn::LoadU(d, w + r * p.w_stride + k);
+    for (int r = 0; r < R; ++r) weight[r] = widened(w + r * p.w_stride + k);
     HWY_UNROLL(4)
     for (int t = 0; t < T; ++t) {
       const V in = hn::LoadU(d, x + t * p.x_stride + k);
@@ -188,7 +209,7 @@ HWY_INLINE void dots(const Rows& p) {
       const V in = load(d, x + t * p.x_stride + k, part);
       HWY_UNROLL(8)
       for (int r = 0; r < R; ++r) {
-        const V weight = load(d, w + r * p.w_stride + k, part);
+        const V weight = widened(w + r * p.w_stride + k, part);
         acc[t * R + r] = hn::MulAdd(weight, in, acc[t * R + r]);
       }
     }
@@ -218,8 +239,8 @@ HWY_INLINE void dots(const Rows& p) {
 
 // The same for any number of tokens, four or fewer at a time: all but the first find the weights in
 // a cache.
-template <int R>
-HWY_INLINE void block(Rows p, std::int64_t tokens) {
+template <int R, class Weight>
+HWY_INLINE void block(Rows<Weight> p, std::int64_t tokens) {
   const auto pass = [&p, &tokens]<int T, int kNext>() {
     dots<R, T, kNext, false>(p);
     p.x += T * p.x_stride;
@@ -240,23 +261,23 @@ HWY_INLINE void block(Rows p, std::int64_t tokens) {
 }
 
 // `tokens` of a product, R weight rows at a time; R * min(tokens, 4) sums, R weights and an input
-// fit in the registers.
-template <int R>
-void blocks(const Product& p, bool add) {
+// fit in the registers. The weights are at `w`, whatever p.w is.
+template <int R, class Weight>
+void blocks(const Product& p, const Weight* w, bool add) {
   // Rows that follow each other without a gap are one stretch of memory.
   const bool gapless = p.w_stride == p.depth;
-  Rows rows{.w = p.w,
-            .w_stride = p.w_stride,
-            .x = p.x,
-            .x_stride = p.x_stride,
-            .depth = p.depth,
-            .y = p.y,
-            .y_stride = p.y_stride,
-            .y_step = 1,
-            .add = add,
-            .next = p.w,
-            .next_line = gapless ? kLine : p.w_stride,
-            .next_step = kLine};
+  Rows<Weight> rows{.w = w,
+                    .w_stride = p.w_stride,
+                    .x = p.x,
+                    .x_stride = p.x_stride,
+                    .depth = p.depth,
+                    .y = p.y,
+                    .y_stride = p.y_stride,
+                    .y_step = 1,
+                    .add = add,
+                    .next = w,
+                    .next_line = gapless ? kLine : p.w_stride,
+                    .next_step = kLine};
   std::int64_t o = 0;
   const auto advance = [&](std::int64_t by) {
     o += by;
@@ -278,7 +299,7 @@ void blocks(const Product& p, bool add) {
 // A piece of the depth for up to kMostStreamed tokens, in one pass or two. Each pass prefetches its
 // part of the R lines: were it all in the first, the memory would rest during the second.
 template <int R>
-HWY_INLINE void piece(Rows p, std::int64_t tokens) {
+HWY_INLINE void piece(Rows<float> p, std::int64_t tokens) {
   constexpr int kHalf = (R + 1) / 2;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   const auto pass = [&]<int T, int kNext>() {
@@ -335,16 +356,17 @@ void streams(const Product& p) {
       k += depth;
     } while (k < p.depth);
   }
-  if (rows * R < p.outputs) blocks<R>(p.slice(rows * R, p.outputs), false);
+  if (rows * R < p.outputs) {
+    const Product rest = p.slice(rows * R, p.outputs);
+    blocks<R>(rest, rest.w, false);
+  }
 }
 
-void few_row_product(const Product& p) {
-  if (p.tokens == 0) return;
-  if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
-  if (p.tokens <= 2) return blocks<kPairRows>(p, false);
-  if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
-  // Pieces of equal depth, of which the rows that are walked together stay in the first-level cache
-  // while the inputs of many tokens pass, and those in the second while all weights pass.
+// More tokens than that: pieces of equal depth, of which the rows that are walked together stay in
+// the first-level cache while the inputs of many tokens pass, and those in the second while all
+// weights pass.
+template <class Weight>
+void many_tokens(const Product& p, const Weight* w) {
   static const std::int64_t inputs = inputs_in_cache();
   const std::int64_t pieces = HWY_MAX((p.depth + kPieceDepth - 1) / kPieceDepth, std::int64_t{1});
   const std::int64_t depth =
@@ -358,11 +380,23 @@ void few_row_product(const Product& p) {
       piece.depth = HWY_MIN(depth, p.depth - k);
       piece.x += t * p.x_stride + k;
       piece.y += t * p.y_stride;
-      piece.w += k;
-      blocks<kGroupRows>(piece, k > 0);
+      blocks<kGroupRows>(piece, w + k, k > 0);
       k += depth;
     } while (k < p.depth);
   }
+}
+
+void few_row_product(const Product& p) {
+  if (p.tokens == 0) return;
+  if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
+  if (p.tokens <= 2) return blocks<kPairRows>(p, p.w, false);
+  if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
+  many_tokens(p, p.w);
+}
+
+void many_halves_product(const Product& p, const std::byte* w, bool brains) {
+  if (brains) return many_tokens(p, reinterpret_cast<const hwy::bfloat16_t*>(w));
+  many_tokens(p, reinterpret_cast<const hwy::float16_t*>(w));
 }
 
 }  // namespace
@@ -374,7 +408,23 @@ namespace tandem::exec {
 
 HWY_EXPORT(few_row_product);
 
+HWY_EXPORT(many_halves_product);
+
 void few_row_product(const Product& p) { HWY_DYNAMIC_DISPATCH(few_row_product)(p); }
+
+void many_halves_product(const WeightProduct& p) {
+  const Product of_tokens{.x = p.x,
+                          .x_stride = p.x_stride,
+                          .w = nullptr,
+                          .w_stride = p.w_stride / 2,
+                          .y = p.y,
+                          .y_stride = p.y_stride,
+                          .tokens = p.tokens,
+                          .outputs = p.outputs,
+                          .depth = p.depth};
+  HWY_DYNAMIC_DISPATCH(many_halves_product)
+  (of_tokens, p.w, p.format == model::WeightFormat::bf16);
+}
 
 void few_row_gated_product(const Product& p, const float* up) {
   // Turns of this many outputs, so that each of the two matrices is read in long stretches.

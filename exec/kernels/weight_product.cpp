@@ -60,17 +60,6 @@ void tiled_product(const WeightProduct& p) {
   }
 }
 
-// Rows longer than a tile: some tokens at a time.
-void decoded_product(const WeightProduct& p) {
-  for (std::int64_t first = 0; first < p.tokens; first += kDecodedRows) {
-    WeightProduct some = p;
-    some.x += first * p.x_stride;
-    some.y += first * p.y_stride;
-    some.tokens = std::min(p.tokens - first, kDecodedRows);
-    stored_product(some);
-  }
-}
-
 // Calls body(multiply, product of some tokens) with inputs in 8 bits: as many tokens
 // at once as a second-level cache holds.
 template <class Body>
@@ -134,9 +123,9 @@ void product(const WeightProduct& p) {
   if (model::multiplies_integers(p.format)) {
     return for_integers(p, [](auto multiply, const IntegerProduct& some) { multiply(some); });
   }
-  const bool of_blocks = model::block_of(p.format).elements > 1;
-  if (of_blocks || (p.tokens > kDecodedRows && p.depth <= kTile)) return tiled_product(p);
-  decoded_product(p);
+  if (model::block_of(p.format).elements > 1) return tiled_product(p);
+  if (p.tokens > kDecodedRows) return many_halves_product(p);
+  stored_product(p);
 }
 
 void gated_product(const WeightProduct& p, const std::byte* up) {

@@ -40,11 +40,10 @@ struct WeightProduct {
   }
 };
 
-// Of 16-bit weights up to kDecodedRows tokens read them as they are, once; more of them, and any
-// number of block formats that do not multiply integers, unpack tiles of rows that a second-level
-// cache holds. The result of one output does not depend on the
-// other outputs of the call, so it is the same however outputs are split. Nothing is read beyond
-// the last block.
+// 16-bit weights are widened in registers; up to kDecodedRows tokens read them once. Block formats
+// that do not multiply integers unpack tiles of rows that a cache holds. The result of one output
+// does not depend on the other outputs of the call, so it is the same however outputs are split.
+// Nothing is read beyond the last block.
 void product(const WeightProduct& p);
 inline constexpr std::int64_t kDecodedRows = 8;
 
@@ -53,6 +52,8 @@ void gated_product(const WeightProduct& p, const std::byte* up);
 
 // Parts of these: of weights of 16 bits up to kDecodedRows tokens,
 void stored_product(const WeightProduct& p);
+// more of them,
+void many_halves_product(const WeightProduct& p);
 // and of those and of block formats `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
 // which is this of block formats.
