@@ -320,7 +320,7 @@ TEST_CASE("exec/session: the steps that are left are told from the tokens a step
       .requests = requests, .policy = &planner::find_policy("continuous"), .on_token = {}};
   for (const bool stops : {false, true}) {
     CAPTURE(stops);
-    RequestServing serving(options, {kStop}, {.rows = 4, .positions = 64, .sequences = 2}, 1.0);
+    RequestServing serving(options, {kStop}, {.rows = 4, .positions = 1024, .sequences = 2}, 1.0);
     std::vector<std::int64_t> left;
     ServingHands hands;
     hands.wait_until = [](Clock::time_point) {};
@@ -347,6 +347,9 @@ TEST_CASE("exec/session: the steps that are left are told from the tokens a step
     // and 1 at 8 / 5.
     const std::vector<std::int64_t> expected = stops ? std::vector<std::int64_t>{12, 5, 4, 2, 2, 1}
                                                      : std::vector<std::int64_t>{12, 5, 4, 3, 2, 1};
+    std::string told;
+    for (const std::int64_t steps : left) told += std::to_string(steps) + " ";
+    CAPTURE(told);
     CHECK(left == expected);
   }
 }
