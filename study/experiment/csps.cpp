@@ -271,8 +271,10 @@ CspsPass csps_pass(const Scenarios& scenarios, const CspsTestbed& testbed, std::
                           static_cast<double>(kMore - kFew);
   };
   const double ttft_s = whole(&Sums::ttft_s);
+  constexpr double kRounding = 1e-9;
+  const double idle = 1.0 - whole(&Sums::compute_s) / ttft_s;
   return {.ttft_s = ttft_s,
-          .communication = std::max(0.0, 1.0 - whole(&Sums::compute_s) / ttft_s),
+          .communication = idle > kRounding ? idle : 0.0,
           .attention = whole(&Sums::attention_s) / ttft_s};
 }
 
