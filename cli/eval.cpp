@@ -102,6 +102,7 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
   }
   options.refuse({"dtype", "cache-type"}, "with '--plan', which says it");
   planner::Plan plan = planner::parse_plan_json(read_file(*path), *path);
+  exec::require_logits(plan, "a score is of all logits");
   const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);
   if (others == 0) options.refuse({"hosts", "emulate"}, "as the plan's master works alone");

@@ -21,6 +21,7 @@
 #include "cli/terminal/plan_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "model/candidates.hpp"
 #include "model/error.hpp"
 #include "model/measured_disks.hpp"
 #include "model/memory.hpp"
@@ -169,6 +170,9 @@ Syntax syntax() {
           {"head", "WHO",
            "who computes logits: master, split (every device some: the others then see what tokens "
            "are chosen from), auto (by --objective) [master]"},
+          {"candidates", "K",
+           "with the head split: each device sends its best K logits instead of all, which suffice "
+           "at temperature 0 and for a top-k of at most K: 1 to 1024, none [none]"},
           kCacheTypeFlag,
           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
           {"decode-moves", "WHAT",
@@ -359,6 +363,15 @@ planner::HeadPlacement head_of(const Options& options) {
   return head == "master" ? master : head == "split" ? split : automatic;
 }
 
+std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) {
+  if (head == planner::HeadPlacement::master)
+    options.refuse({"candidates"},
+                   "with the LM head at the master, who has all logits; give '--head split' or "
+                   "'--head auto'");
+  if (options.text_or("candidates", "none") == "none") return 0;
+  return static_cast<std::int32_t>(options.integer_or("candidates", 1, 1, model::kMostCandidates));
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const Shown& show) {
   FileRoles files;
@@ -492,7 +505,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .groups = groups,
       .group_strategy = galaxy_groups ? of_groups : "",
       .wire = wire_of(options, chosen, any),
-      .head = head_of(options)};
+      .head = head_of(options),
+      .candidates = candidates_of(options, head_of(options))};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "

@@ -73,6 +73,7 @@ Syntax syntax() {
            "most tokens [the plan's; without one 512, or what the context leaves]"},
           {"ignore-eos", "", "do not stop at the end-of-sequence token"},
           {"temperature", "X", "0 takes the likeliest token [0]"},
+          {"top-k", "N", "with --temperature: from the N likeliest [all]"},
           {"top-p", "X", "with --temperature: from the likeliest of this total probability [1]"},
           {"seed", "S", "of sampling, with --temperature [0]"},
           {"hidden", "FILE.npy", "write an encoder's last hidden states, [tokens, hidden]"},
@@ -157,8 +158,8 @@ struct Job {
 // Throws unless the requests can be run, and no flag speaks of one request.
 void check_served(const Options& options, const planner::Plan& plan, const Served& served) {
   if (!served.samples)
-    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-p",
-                    "seed", "hidden"},
+    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-k",
+                    "top-p", "seed", "hidden"},
                    "with '--workload', which says it for each request");
   options.refuse({"logits"}, "with many requests: it is of one text");
   if (!plan.model.architecture().generates())
@@ -189,10 +190,11 @@ exec::SamplingOptions sampling_of(const Options& options) {
       .temperature = options.number_or("temperature", 0.0, 0.0, 1e6),
       .top_p = options.number_or("top-p", 1.0, 0.0, 1.0),
       .seed = static_cast<std::uint64_t>(
-          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max()))};
+          options.integer_or("seed", 0, 0, std::numeric_limits<std::int64_t>::max())),
+      .top_k = options.integer_or("top-k", 0, 1, std::numeric_limits<std::int32_t>::max())};
   static_cast<void>(exec::Sampler(sampling));  // refuses bad values before anything is started
   if (sampling.temperature == 0.0)
-    options.refuse({"top-p", "seed"},
+    options.refuse({"top-k", "top-p", "seed"},
                    "at temperature 0, which takes the likeliest token; give '--temperature'");
   return sampling;
 }
@@ -207,6 +209,7 @@ planner::InferenceRequest sample_of(const Options& options, const planner::Plan&
   sample.prompt_tokens = static_cast<std::int64_t>(sample.prompt_ids.size());
   const exec::SamplingOptions sampling = sampling_of(options);
   sample.temperature = sampling.temperature;
+  sample.top_k = sampling.top_k;
   sample.top_p = sampling.top_p;
   sample.seed = sampling.seed;
   sample.ignore_eos = options.has("ignore-eos");

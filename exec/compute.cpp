@@ -134,6 +134,11 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
                        Buffer{reinterpret_cast<float*>(memory), rows, one.columns, one.first});
 }
 
+std::span<const float> Compute::State::whole_logits(std::int64_t row) const {
+  require(logit_rows.width == transformer.vocab, "all logits are here");
+  return {logit_rows.at(row), static_cast<std::size_t>(transformer.vocab)};
+}
+
 Compute::State::Buffer Compute::State::buffer(model::BufferRef ref) const {
   const auto found = std::ranges::find(buffers, ref, [](const auto& entry) { return entry.first; });
   if (found != buffers.end()) return found->second;
@@ -197,13 +202,22 @@ void Compute::execute(const model::Batch& batch, const model::Task& task) {
 
 std::span<const float> Compute::logits() const {
   require(state_->last_logits >= 0, "logits exist after an lm_head");
-  return {state_->logit_rows.at(state_->last_logits),
-          static_cast<std::size_t>(state_->transformer.vocab)};
+  return state_->whole_logits(state_->last_logits);
 }
 
 std::span<const float> Compute::logits(const model::Batch& batch, std::int32_t row) const {
-  return {state_->logit_rows.at(state_->logit_row(batch, row)),
-          static_cast<std::size_t>(state_->transformer.vocab)};
+  return state_->whole_logits(state_->logit_row(batch, row));
+}
+
+Scores Compute::scores(const model::Batch& batch, const model::Task& sample) {
+  if (sample.input.kind != BufferKind::candidates) return Scores(logits(batch, sample.rows.begin));
+  const State::Buffer told = state_->buffer(sample.input);
+  const Range rows = state_->stored_rows(batch, sample.input, sample.rows);
+  State::check_part(told, rows, sample.columns);
+  const double denominator = merge_candidates(
+      {told.at(rows.begin, sample.columns.begin), static_cast<std::size_t>(sample.columns.size())},
+      static_cast<std::size_t>(sample.chosen.size()), state_->best);
+  return {state_->best, denominator};
 }
 
 void Compute::reset() { state_->cache.clear(); }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/candidates.hpp"
 #include "exec/weights/shard.hpp"
 #include "model/memory.hpp"
 #include "model/task_graph.hpp"
@@ -88,6 +89,9 @@ class Compute {
   [[nodiscard]] std::span<const float> logits() const;
   // Of `row` of the batch, after its lm_head and before another takes its place.
   [[nodiscard]] std::span<const float> logits(const model::Batch& batch, std::int32_t row) const;
+  // What the task samples from, until the next call: logits, or the merged candidates. Throws Error
+  // where these are corrupt.
+  [[nodiscard]] Scores scores(const model::Batch& batch, const model::Task& sample);
 
   // A transfer's payload: rows and columns of a buffer, packed row-major; and its arrival.
   // Throws logic_error if sizes differ or the range is outside the buffer.

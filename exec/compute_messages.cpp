@@ -56,7 +56,7 @@ void Compute::State::check_part(const Buffer& buffer, Range rows, Range columns)
 
 Range Compute::State::stored_rows(const model::Batch& batch, model::BufferRef ref,
                                   Range rows) const {
-  if (ref.kind != BufferKind::logits || rows.empty()) return rows;
+  if (!model::of_sampled_rows(ref.kind) || rows.empty()) return rows;
   const Range stored{static_cast<std::int32_t>(logit_row(batch, rows.begin)),
                      static_cast<std::int32_t>(logit_row(batch, rows.end - 1)) + 1};
   require(stored.size() == rows.size(), "a row of logits for each row");

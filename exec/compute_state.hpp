@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/cache/block_cache.hpp"
+#include "exec/candidates.hpp"
 #include "exec/compute.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/rope.hpp"
@@ -77,10 +78,13 @@ struct Compute::State {
   void ffn_down(const model::Task& task);
   void add_rows(const model::Task& task);
   void lm_head(const model::Batch& batch, const model::Task& task);
+  void shortlist(const model::Batch& batch, const model::Task& task);
   // Where the logits of a sampled row of the batch are.
   [[nodiscard]] std::int64_t logit_row(const model::Batch& batch, std::int32_t row) const;
 
-  // Where a buffer has rows of the batch: logits have rows of their own.
+  // A row of `logit_rows`; throws logic_error where others have some of its columns.
+  [[nodiscard]] std::span<const float> whole_logits(std::int64_t row) const;
+  // Where a buffer has rows of the batch: logits and candidates have rows of their own.
   [[nodiscard]] model::Range stored_rows(const model::Batch& batch, model::BufferRef ref,
                                          model::Range rows) const;
 
@@ -165,6 +169,7 @@ struct Compute::State {
   std::span<std::int32_t> tokens;
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`
+  std::vector<Candidate> best;    // of the present row
 };
 
 // Throws Error: the type of the cache does not have every number of a key or value.

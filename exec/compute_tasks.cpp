@@ -95,6 +95,8 @@ void Compute::State::execute_now(const model::Batch& batch, const Task& task) {
       return add_rows(task);
     case TaskKind::lm_head:
       return lm_head(batch, task);
+    case TaskKind::shortlist:
+      return shortlist(batch, task);
     case TaskKind::sample:
     case TaskKind::load:
     case TaskKind::release:

@@ -140,6 +140,7 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
   }
   if (plan.model.architecture().generates() && !run.serve) {
     environment["temperature"] = std::to_string(run.sampling.temperature);
+    if (run.sampling.top_k > 0) environment["top_k"] = std::to_string(run.sampling.top_k);
     environment["top_p"] = std::to_string(run.sampling.top_p);
   }
   if (emulated != nullptr) {
@@ -163,6 +164,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
 
   const Clock::time_point start = Clock::now();
   GenerateOptions run = generate_options(plan, options, tokenizer);
+  check_candidates(plan, run);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);

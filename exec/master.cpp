@@ -10,6 +10,7 @@
 #include "exec/request_serving.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "model/error.hpp"
+#include "model/quantity_text.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/storage.hpp"
@@ -43,9 +44,7 @@ class GenerationRun {
     Generation generation;
     generation.tokens.reserve(static_cast<std::size_t>(session_.graphs().count()));
     Sampler sampler(options_.sampling);
-    const SampleToken sample = [&](std::span<const float> logits) {
-      return sampler.sample(logits);
-    };
+    const SampleToken sample = [&](const Scores& scores) { return sampler.sample(scores); };
     std::optional<DriftWatch> drift;
     if (run().pace == Pace::measured) drift.emplace(options_.turn.get());
     session_.voice().stage("");
@@ -251,8 +250,33 @@ std::vector<bool> workers_of(const planner::Plan& plan) {
   return workers;
 }
 
+void require_logits(const planner::Plan& plan, const std::string& what) {
+  if (plan.candidates == 0) return;
+  throw Error("plan: devices send the best " + std::to_string(plan.candidates) +
+              " of their logits of a token, but " + what +
+              "; plan with '--candidates none', or '--head master'");
+}
+
+void check_candidates(const planner::Plan& plan, const GenerateOptions& options) {
+  if (plan.candidates == 0) return;
+  if (options.on_logits) require_logits(plan, "all logits are asked for");
+  const auto check = [&](const SamplingOptions& sampling, const std::string& who) {
+    if (decided_by(sampling, plan.candidates)) return;
+    require_logits(plan, who + "at temperature " + model::shortest_text(sampling.temperature) +
+                             (sampling.top_k > 0 ? ", top-k " + std::to_string(sampling.top_k) + ","
+                                                 : " without a top-k") +
+                             " draws from more, expected temperature 0 or a top-k of at most " +
+                             std::to_string(plan.candidates));
+  };
+  if (!options.serve) return check(options.sampling, "sampling ");
+  for (const planner::InferenceRequest& request : options.serve->requests)
+    check({.temperature = request.temperature, .top_k = request.top_k},
+          "request '" + request.id + "' ");
+}
+
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
+  check_candidates(plan, options);
   if (options.serve) {
     // Of the largest step of a prompt; room is made for it before the first request.
     const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);

@@ -95,6 +95,13 @@ struct Generation {
 // False for the master.
 [[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
 
+// Throws Error where what the devices of `plan` send of their logits does not decide all that
+// `options` asks for: with candidates (Plan::candidates) that are too few for how tokens are drawn,
+// or where all logits are asked for.
+void check_candidates(const planner::Plan& plan, const GenerateOptions& options);
+// Likewise, for what needs the logits of all tokens: `what`, with a verb.
+void require_logits(const planner::Plan& plan, const std::string& what);
+
 // Runs `plan`: a generation, or the one pass of an encoder. A device that is silent fails the run
 // in seconds, one that is at work may take as long as it takes. Throws Error with one reason, which
 // every reachable device has been told; no thread and no connection is left behind. Once the last

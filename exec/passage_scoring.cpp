@@ -41,6 +41,7 @@ std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& 
                 ": an encoder, expected a model that continues texts; its hidden states come from "
                 "'tandem run --hidden'");
   }
+  require_logits(plan, "a score is of all logits");
   std::size_t longest = 0;
   std::int32_t most_scored = 0;
   for (const Passage& passage : passages) {

@@ -222,7 +222,7 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
     if (kind == TaskKind::transfer || kind == TaskKind::fetch || kind == TaskKind::load ||
-        kind == TaskKind::release || kind == TaskKind::merge) {
+        kind == TaskKind::release || kind == TaskKind::merge || kind == TaskKind::shortlist) {
       continue;
     }
     rate(kind) = fit_rate(log.samples(kind));

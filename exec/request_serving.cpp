@@ -33,8 +33,10 @@ RequestServing::RequestServing(const ServeOptions& options, std::vector<std::int
       tokens_(options.requests.size()) {
   samplers_.reserve(options.requests.size());
   for (const planner::InferenceRequest& request : options.requests) {
-    samplers_.emplace_back(SamplingOptions{
-        .temperature = request.temperature, .top_p = request.top_p, .seed = request.seed});
+    samplers_.emplace_back(SamplingOptions{.temperature = request.temperature,
+                                           .top_p = request.top_p,
+                                           .seed = request.seed,
+                                           .top_k = request.top_k});
   }
 }
 
@@ -123,10 +125,10 @@ bool RequestServing::act() {
 }
 
 SampleToken RequestServing::sampler(Flying& flying) {
-  return [this, &flying](std::span<const float> logits) {
+  return [this, &flying](const Scores& scores) {
     require(flying.tokens.size() < flying.sampled.size(), "as many rows are sampled as asked for");
     Sampler& own = samplers_[flying.sampled[flying.tokens.size()]];
-    flying.tokens.push_back(own.sample(logits));
+    flying.tokens.push_back(own.sample(scores));
     return flying.tokens.back();
   };
 }

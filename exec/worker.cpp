@@ -228,7 +228,7 @@ class WorkerSession {
   }
 
   void step(const StepBegin& begin, std::int32_t next) {
-    const SampleToken sample = [](std::span<const float>) -> std::int32_t {
+    const SampleToken sample = [](const Scores&) -> std::int32_t {
       throw Error("plan: samples on a worker, expected on the master only");
     };
     if (run_.scored_rows > 0 && begin.step == next) {

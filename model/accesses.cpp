@@ -40,12 +40,18 @@ BufferRef arrived_read(const Task& task) {
   return {BufferKind::arrived, 0};
 }
 
+Range sampled_columns(const Task& task, BufferKind buffer) {
+  return task.kind == TaskKind::shortlist && buffer == BufferKind::candidates ? task.chosen
+                                                                              : task.columns;
+}
+
 Area area_of(const Task& task, BufferKind buffer) {
   const bool moved = task.kind == TaskKind::transfer && moves_cache(task);
   if (moved && buffer == BufferKind::key_value) return {kEverything, task.columns};
   if (buffer == BufferKind::arrived) return {task.keys, moved ? task.columns : kEverything};
-  if (buffer == BufferKind::logits)
-    return {kEverything, task.kind == TaskKind::sample ? kEverything : task.columns};
+  if (of_sampled_rows(buffer))
+    return {kEverything,
+            task.kind == TaskKind::sample ? kEverything : sampled_columns(task, buffer)};
   if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
     return {task.rows, task.columns};
   if (buffer == BufferKind::key_value && task.kind == TaskKind::attend)

@@ -44,10 +44,13 @@ inline constexpr Range kEverything{0, std::numeric_limits<std::int32_t>::max()};
 // The elements of `buffer` that a task uses, at most: the rows and columns that it names if it
 // copies or adds, else all columns of its rows. Rows of the cache are those of the batch whose
 // positions are meant; attention reads all positions, but with a
-// causal mask none of later rows. Logits have rows of their own: all of them, and of an LM head the
-// columns that it names. Rows of what has arrived of other
+// causal mask none of later rows. Logits and candidates have rows of their own: all of them, and
+// the columns that an LM head, a shortlist or a transfer names. Rows of what has arrived of other
 // caches are positions.
 [[nodiscard]] Area area_of(const Task& task, BufferKind buffer);
+
+// The columns of logits or candidates that a task names.
+[[nodiscard]] Range sampled_columns(const Task& task, BufferKind buffer);
 
 // The layer whose part of `buffer` a task of `layer` uses: only the cache has parts; else -1.
 [[nodiscard]] inline std::int32_t cache_layer_of(BufferRef buffer, std::int32_t layer) {

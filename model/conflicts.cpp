@@ -244,14 +244,16 @@ class Checker {
 
   // What is surely written, or read at most, in whole columns of what is declared.
   [[nodiscard]] Area written_area(TaskIndex i, const Access& access) const {
-    return access.buffer.kind == BufferKind::logits ? Area{kEverything, at(i).columns}
-                                                    : read_area(i, access);
+    return of_sampled_rows(access.buffer.kind)
+               ? Area{kEverything, sampled_columns(at(i), access.buffer.kind)}
+               : read_area(i, access);
   }
   [[nodiscard]] Area read_area(TaskIndex i, const Access& access) const {
     const Task& task = at(i);
     Area area = access.area;
     // Sampled rows have rows of their own.
-    if (access.buffer.kind == BufferKind::logits) return {kEverything, task.columns};
+    if (of_sampled_rows(access.buffer.kind))
+      return {kEverything, sampled_columns(task, access.buffer.kind)};
     area.rows = task.rows;
     const DeviceIndex device = task.lane == LaneKind::channel ? task.peer : task.device;
     const BufferDeclaration* const declared = find_buffer(graph_.declared(device), access.buffer);

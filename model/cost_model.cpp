@@ -10,11 +10,11 @@ namespace tandem::model {
 
 namespace {
 
-// Kinds that the profile has rates for: all but what the memory scheduler adds, and merges, which
-// stream activations at the rate of sums.
+// Kinds that the profile has rates for: all but what the memory scheduler adds, merges, which
+// stream activations at the rate of sums, and shortlists, which stream logits as sampling does.
 bool is_rated(TaskKind kind) {
   return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release &&
-         kind != TaskKind::merge;
+         kind != TaskKind::merge && kind != TaskKind::shortlist;
 }
 
 bool is_copy(TaskKind kind) { return kind == TaskKind::capture || kind == TaskKind::deliver; }
@@ -100,6 +100,7 @@ Seconds CostModel::compute_time(const Batch& batch, const Task& task) const {
 Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& work) const {
   if (kind == TaskKind::fetch) kind = TaskKind::embed;
   if (kind == TaskKind::merge) kind = TaskKind::add;
+  if (kind == TaskKind::shortlist) kind = TaskKind::sample;
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
   const auto rate_of = [&](WeightFormat format) -> const KindRate& {

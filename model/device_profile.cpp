@@ -40,7 +40,8 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::transfer:
     case TaskKind::capture:
     case TaskKind::deliver:
-    case TaskKind::merge:  // at the rate of add
+    case TaskKind::merge:      // at the rate of add
+    case TaskKind::shortlist:  // of sample
       return 0.0;
   }
   throw std::logic_error("task kind out of range");
@@ -49,7 +50,7 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
 // Of the cpu lane, with rates of their own.
 bool is_compute(TaskKind kind) {
   return kind != TaskKind::transfer && kind != TaskKind::fetch && kind != TaskKind::load &&
-         kind != TaskKind::release && kind != TaskKind::merge;
+         kind != TaskKind::release && kind != TaskKind::merge && kind != TaskKind::shortlist;
 }
 
 void slow(KindRate& rate, double factor) {
@@ -127,6 +128,7 @@ bool reads_weights(TaskKind kind) {
     case TaskKind::capture:
     case TaskKind::deliver:
     case TaskKind::merge:
+    case TaskKind::shortlist:
       return false;
   }
   throw std::logic_error("task kind out of range");
@@ -292,7 +294,8 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     const auto kind = static_cast<TaskKind>(k);
     const bool needed = is_compute(kind) || kind == TaskKind::transfer;
     const std::string_view name = to_string(kind);
-    if (kind == TaskKind::merge || (!needed && !rates.find(name))) continue;
+    const bool borrows = kind == TaskKind::merge || kind == TaskKind::shortlist;
+    if (borrows || (!needed && !rates.find(name))) continue;
     profile.rate[static_cast<std::size_t>(k)] = read_rate(rates.at(name));
     ++known;
   }

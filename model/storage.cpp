@@ -39,6 +39,8 @@ std::string_view to_string(BufferKind buffer) {
       return "arrived";
     case BufferKind::softmax:
       return "softmax";
+    case BufferKind::candidates:
+      return "candidates";
   }
   throw std::logic_error("to_string: no such buffer");
 }

@@ -35,8 +35,16 @@ enum class BufferKind : std::uint8_t {
   // [positions, kv_heads, 2, head_dim] of one layer: what came from caches elsewhere, for as long
   // as that layer is attended
   arrived,
+  // [rows with logits, devices with rows of the LM head * candidate_columns]: of each device's
+  // logits of the row the best, and their softmax (model/candidates.hpp)
+  candidates,
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
+
+// Whether the buffer's rows are those of the batch that are sampled from, not all.
+[[nodiscard]] constexpr bool of_sampled_rows(BufferKind buffer) {
+  return buffer == BufferKind::logits || buffer == BufferKind::candidates;
+}
 
 struct BufferRef {
   BufferKind kind = BufferKind::none;
@@ -82,7 +90,9 @@ struct BufferDeclaration {
   // Of a cache whose positions are spread over devices: the most blocks (model/memory.hpp) that
   // this device has of it; 0: as many as all positions take.
   std::int16_t blocks = 0;
-  std::int32_t first = 0;  // what the first column is called: of logits, a token of the vocabulary
+  // What the first column is called: of logits, a token of the vocabulary; of candidates, a column
+  // of those of all devices.
+  std::int32_t first = 0;
   // How many elements it has in one layer.
   [[nodiscard]] std::int64_t elements(const Extents& extents) const;
   // How many bytes it takes in all layers, with what aligns it: buffers begin at cache lines of 64

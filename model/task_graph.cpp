@@ -43,6 +43,8 @@ std::string_view to_string(TaskKind kind) {
       return "deliver";
     case TaskKind::merge:
       return "merge";
+    case TaskKind::shortlist:
+      return "shortlist";
   }
   throw std::logic_error("task kind out of range");
 }
@@ -146,13 +148,23 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
   require(!reversed(task.columns) && !reversed(task.keys), "task: reversed range");
   require(task.layer >= -1, "task: layer below -1");
   require(channel || task.wire == WireFormat::f32, "task: only what is sent has a wire format");
-  const bool tells = task.input.kind == BufferKind::softmax;
-  require(!channel || !tells || task.wire == WireFormat::f32, "task: a softmax travels as f32");
+  const bool tells =
+      task.input.kind == BufferKind::softmax || task.input.kind == BufferKind::candidates;
+  require(!channel || !tells || task.wire == WireFormat::f32,
+          "task: a softmax and candidates travel as f32");
   require(!task.of_arrived || task.kind == TaskKind::attend, "task: only an attend has keys");
   require(!(moves_cache(task) || task.of_arrived) || task.keys.end != kCausal.end,
           "task: what arrives of a cache is of given positions");
   require(!moves_cache(task) || (channel && task.input.kind == BufferKind::key_value),
           "task: keys and values arrive from a cache");
+  const bool shortlist = task.kind == TaskKind::shortlist;
+  require(!shortlist ||
+              (task.input.kind == BufferKind::logits && task.output.kind == BufferKind::candidates),
+          "task: a shortlist is of logits");
+  const bool chooses =
+      shortlist || (task.kind == TaskKind::sample && task.input.kind == BufferKind::candidates);
+  require(chooses != task.chosen.empty(), "task: a shortlist, or its sample, has chosen columns");
+  require(!reversed(task.chosen), "task: reversed range");
   require(!task.statistics || task.kind == TaskKind::attend, "task: a softmax is of an attend");
   require(task.kind != TaskKind::merge ||
               (task.input.kind == BufferKind::attention &&

@@ -67,7 +67,7 @@ enum class TaskKind : std::uint8_t {
   ffn_down,     // y[r] = x[r, columns] Wdown[columns]        a partial sum over columns
   add,          // y[r, columns] += x[r, columns]; of partial to hidden: times residual_scale
   lm_head,      // y[r, columns] = x[r] Whead[columns]; columns: of the vocabulary
-  sample,       // the next token of the sequence of row r, from x[r]
+  sample,       // the next token of the sequence of row r, from x[r]: logits, or candidates
   load,         // weight `block` of `layer`, disk to memory (disk lane)
   release,      // the memory of weight `block` of `layer`
   transfer,     // y[r, columns] on `peer` = x[r, columns] on `device` (channel lane), rounded to
@@ -79,8 +79,9 @@ enum class TaskKind : std::uint8_t {
   // weighted by their denominators, maxima taken into account (CSPS, equation 5). x, y: attention,
   // of different slots; the softmax of y's slot becomes that of both.
   merge,
+  shortlist,  // y[r, chosen] = the best of x[r, columns], logits, and their softmax's denominator
 };
-inline constexpr int kTaskKinds = 17;
+inline constexpr int kTaskKinds = 18;
 [[nodiscard]] std::string_view to_string(TaskKind kind);
 
 enum class LaneKind : std::uint8_t { cpu, disk, channel };
@@ -138,7 +139,8 @@ struct Task {
   std::int32_t layer = -1;            // -1: outside the layers
   Range rows{};                       // of the batch
   // Heads of the model (project_qkv, attend, merge, project_out), FFN columns of the model (ffn_up,
-  // ffn_down), rows of the vocabulary (lm_head), element columns of the buffers (add, transfer).
+  // ffn_down), rows of the vocabulary (lm_head, shortlist), element columns of the buffers (add,
+  // transfer, sample).
   Range columns{};
   // Positions of the keys, in their sequence: of an attend, and of a transfer of the cache to
   // `arrived`, which carries keys and values of these instead of those of its rows.
@@ -150,6 +152,9 @@ struct Task {
   // those over other keys of the same rows.
   bool statistics = false;
   bool of_arrived = false;  // attend: over keys in `arrived`, not in the cache
+  // shortlist: columns of the candidates that it writes; sample of candidates: of the first
+  // device's, as many as every device's
+  Range chosen{};
   BufferRef input{};
   BufferRef output{};
 };

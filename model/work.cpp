@@ -230,8 +230,12 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
       return elementwise(3.0 * r * c * d, 2.0 * kE * r * c * (d + 2.0), kE * r * c * (d + 2.0));
     case TaskKind::lm_head:  // [h, V]
       return matrix(r, h, c, format(WeightMatrix::head));
-    case TaskKind::sample:  // one pass over the logits, one id a row
-      return elementwise(r * vocab, kE * r * vocab, kE * r);
+    case TaskKind::sample: {  // one pass over the logits or candidates, one id a row
+      const double scores = task.input.kind == BufferKind::candidates ? c : vocab;
+      return elementwise(r * scores, kE * r * scores, kE * r);
+    }
+    case TaskKind::shortlist:  // one pass over c logits a row
+      return elementwise(r * c, kE * r * c, kE * r * static_cast<double>(task.chosen.size()));
     case TaskKind::load: {
       Work w;
       w.bytes_disk = block_bytes(t, task);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/cluster_edit.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/lowering.hpp"
@@ -47,9 +48,27 @@ std::vector<double> head_speeds(const Plan& plan) {
   return speeds;
 }
 
+bool is_given(const std::string& partition) {
+  return partition == "equal" || partition.find(':') != std::string::npos;
+}
+
 std::vector<double> weights_of(const Plan& plan) {
-  const bool given = plan.partition == "equal" || plan.partition.find(':') != std::string::npos;
-  return given ? given_proportions(plan) : head_speeds(plan);
+  return is_given(plan.partition) ? given_proportions(plan) : head_speeds(plan);
+}
+
+std::int64_t unit_of(const Plan& plan) { return plan.model.vocab >= kMany * kUnit ? kUnit : 1; }
+
+// Who samples computes some.
+void give_master(std::vector<std::int64_t>& units, model::DeviceIndex master) {
+  if (units[static_cast<std::size_t>(master)] > 0) return;
+  --*std::ranges::max_element(units);
+  ++units[static_cast<std::size_t>(master)];
+}
+
+std::vector<std::int64_t> units_by_speed(const Plan& plan, std::int64_t unit) {
+  std::vector<std::int64_t> units = proportional_shares(weights_of(plan), plan.model.vocab / unit);
+  give_master(units, plan.master);
+  return units;
 }
 
 // `plan` with so many units of rows on each device; the last with any has what is left.
@@ -84,9 +103,11 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
     // What streams, or is the embedding's, takes no memory.
     const bool free =
         plan.devices[d].window.streams() || (share.embedding && plan.model.tied_embeddings);
-    const double bytes = static_cast<double>(
-        unit * (plan.model.head_row_bytes() +
-                (share.embedding ? 0 : 4 * extents_of(plan.reserved()).sequences)));
+    // The master has room for all logits in any case, unless candidates are sent.
+    const bool has_logits = share.embedding && plan.candidates == 0;
+    const double bytes =
+        static_cast<double>(unit * (plan.model.head_row_bytes() +
+                                    (has_logits ? 0 : 4 * extents_of(plan.reserved()).sequences)));
     const double room = std::floor(-lacks(plan, d) / bytes);
     caps.push_back(free ? std::numeric_limits<std::int32_t>::max()
                         : std::max<std::int64_t>(0, units[d] + static_cast<std::int64_t>(
@@ -95,19 +116,11 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
   return caps;
 }
 
-std::variant<Plan, Infeasible> split_head(const Plan& plan) {
-  const std::int64_t unit = plan.model.vocab >= kMany * kUnit ? kUnit : 1;
+std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates) {
+  plan.candidates = candidates;
+  const std::int64_t unit = unit_of(plan);
   const std::int64_t total = plan.model.vocab / unit;
-  const std::vector<double> weights = weights_of(plan);
-  std::vector<std::int64_t> units = proportional_shares(weights, total);
-  const auto master = static_cast<std::size_t>(plan.master);
-  // Who samples computes some.
-  const auto give_master = [&] {
-    if (units[master] > 0) return;
-    --*std::ranges::max_element(units);
-    ++units[master];
-  };
-  give_master();
+  std::vector<std::int64_t> units = units_by_speed(plan, unit);
   Plan made = with_units(plan, units, unit);
   const auto fits = [&] {
     for (std::size_t d = 0; d < units.size(); ++d) {
@@ -116,9 +129,9 @@ std::variant<Plan, Infeasible> split_head(const Plan& plan) {
     return true;
   };
   if (!fits()) {
-    units = shares_within(units, caps_of(made, units, unit), weights, total);
-    give_master();
-    if (units[master] == total) {
+    units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
+    give_master(units, plan.master);
+    if (units[static_cast<std::size_t>(plan.master)] == total) {
       return Infeasible{
           "no device beside the master has room for rows of the LM head\nremedy: '--head master', "
           "or more memory"};
@@ -135,6 +148,61 @@ std::variant<Plan, Infeasible> split_head(const Plan& plan) {
   }
   made.validate();
   return made;
+}
+
+bool streams(const Plan& plan) {
+  return std::ranges::any_of(plan.devices,
+                             [](const DevicePlan& device) { return device.window.streams(); });
+}
+
+// The plan of `request` with the LM head split, and heads and columns dealt where memory has room
+// beside its rows: those of the model without a vocabulary, on devices without the memory for their
+// rows and, the master, for the embedding. (Its time is no matter: the head begins when all have
+// ended.) Nothing where weights stream: what a window holds depends on the head's tiles.
+std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candidates) {
+  Request bare = request;
+  bare.model.vocab = bare.cluster.size();
+  if (const auto limit = std::exchange(bare.memory_limit, std::nullopt)) {
+    bare.cluster = model::with_devices(bare.cluster, [&](model::Device& device) {
+      device.memory = std::min(device.memory, *limit);
+    });
+  }
+  const model::Cluster cluster = bare.cluster;
+  const auto planned = [&]() -> std::optional<Plan> {
+    auto answer = make_plan(bare);
+    Plan* const plan = std::get_if<Plan>(&answer);
+    if (plan == nullptr || streams(*plan)) return std::nullopt;
+    return std::move(*plan);
+  };
+  const auto split = [&](Plan plan) -> std::optional<Plan> {
+    plan.model = request.model;
+    plan.cluster = cluster;
+    auto parted = split_head(std::move(plan), candidates);
+    Plan* const made = std::get_if<Plan>(&parted);
+    if (made == nullptr) return std::nullopt;
+    return std::move(*made);
+  };
+  const std::optional<Plan> first = planned();
+  if (!first) return std::nullopt;
+  Plan parted = *first;
+  parted.model = request.model;
+  parted.candidates = candidates;
+  const std::int64_t unit = unit_of(parted);
+  parted = with_units(parted, units_by_speed(parted, unit), unit);
+  bool fits = true;
+  bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
+    const auto d = static_cast<std::size_t>(cluster.find(device.name));
+    const double all = parted.devices[d].memory.total();
+    const double vocabulary = all - first->devices[d].memory.total();
+    fits = fits && all <= device.memory.value();
+    device.memory = model::Bytes{std::max(1.0, device.memory.value() - vocabulary)};
+  });
+  if (!fits) {
+    if (const std::optional<Plan> second = planned()) {
+      if (auto made = split(*second)) return made;
+    }
+  }
+  return split(*first);
 }
 
 }  // namespace
@@ -154,6 +222,12 @@ std::string head_obstacle(const Request& request) {
 
 std::variant<Plan, Infeasible> make_head_plan(Request request) {
   const HeadPlacement wanted = std::exchange(request.head, HeadPlacement::master);
+  const std::int32_t candidates = std::exchange(request.candidates, 0);
+  if (candidates > 0 && wanted == HeadPlacement::master) {
+    throw Error("candidates: " + std::to_string(candidates) +
+                " with the LM head at the master, who has all logits: expected none; plan with "
+                "'--head split' or '--head auto'");
+  }
   const std::string no = head_obstacle(request);
   if (!no.empty() && wanted == HeadPlacement::split) {
     throw Error(
@@ -162,16 +236,30 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
         "galaxy, csps or pipeline; plan with '--head master'");
   }
   auto answer = make_plan(request);
-  if (wanted == HeadPlacement::master || !no.empty() || std::holds_alternative<Infeasible>(answer))
-    return answer;
-  const Plan& whole = std::get<Plan>(answer);
-  auto parted = split_head(whole);
-  if (wanted == HeadPlacement::split) return parted;
-  if (std::holds_alternative<Infeasible>(parted)) return answer;
-  const auto time = [&](const Plan& plan) {
-    return predicted_time(plan, request.objective, request.evaluate);
+  if (wanted == HeadPlacement::master || !no.empty()) return answer;
+  const Plan* const found = std::get_if<Plan>(&answer);
+  const std::optional<Plan> whole = found == nullptr ? std::nullopt : std::optional(*found);
+  const bool split = wanted == HeadPlacement::split;
+  std::optional<std::variant<Plan, Infeasible>> best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto weigh = [&](std::variant<Plan, Infeasible> one) {
+    const Plan* const plan = std::get_if<Plan>(&one);
+    const double own = plan == nullptr ? std::numeric_limits<double>::infinity()
+                                       : predicted_time(*plan, request.objective, request.evaluate);
+    if (best && !(own < least * kBetter)) return;
+    least = own;
+    best = std::move(one);
   };
-  return time(std::get<Plan>(parted)) < time(whole) * kBetter ? parted : answer;
+  if (!split || !whole) weigh(std::move(answer));
+  const auto weigh_split = [&](std::int32_t sent) {
+    if (whole) weigh(split_head(*whole, sent));
+    if (whole && is_given(whole->partition)) return;  // the shares are what they are
+    if (auto beside = plan_beside_head(request, sent)) weigh(std::move(*beside));
+  };
+  if (!split || candidates == 0) weigh_split(0);
+  if (candidates > 0) weigh_split(candidates);
+  require(best.has_value(), "make_head_plan: a plan, or a reason");
+  return std::move(*best);
 }
 
 }  // namespace tandem::planner

@@ -1,5 +1,6 @@
 #include "planner/plan.hpp"
 
+#include "model/candidates.hpp"
 #include "model/error.hpp"
 #include "model/limits.hpp"
 #include "planner/collective/collective.hpp"
@@ -188,6 +189,19 @@ void check_vocabulary(const Plan& plan, const model::Share& share, const std::st
   check_within(share.vocabulary, plan.model.head_rows(), subject + ": rows of the LM head");
 }
 
+void check_candidates(const Plan& plan) {
+  if (plan.candidates == 0) return;
+  const auto refuse = [&](const std::string& expected) {
+    throw Error("plan: candidates " + std::to_string(plan.candidates) + ": expected " + expected +
+                kRemedy);
+  };
+  if (plan.candidates < 0 || plan.candidates > model::kMostCandidates)
+    refuse("1 to " + std::to_string(model::kMostCandidates) + ", or none");
+  if (!splits_head(plan)) refuse("none, as the master has the whole LM head");
+  if (plan.model.head_rows() > model::kMostCandidateIds)
+    refuse("none with a vocabulary of more than " + std::to_string(model::kMostCandidateIds));
+}
+
 // The blocks that the window counts are more than the window, or else nothing would be streamed.
 void check_window(const Plan& plan, std::size_t d, const std::string& subject) {
   const Window window = plan.devices[d].window;
@@ -281,6 +295,7 @@ void Plan::validate() const {
   }
   check_capacity(capacity);
   check_steps(*this);
+  check_candidates(*this);
   lowering.check(*this);
 }
 

@@ -87,6 +87,9 @@ struct Plan {
   // follows.
   model::ReleaseRule release = model::ReleaseRule::early;
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
+  // Of a split LM head: how many of its best logits of a row each device sends, with their softmax
+  // (model/candidates.hpp); 0: all its logits.
+  std::int32_t candidates = 0;
   // Throws Error (field, value, expected, remedy) unless the invariant holds.
   void validate() const;
   // All that memory is reserved for: the workload's and the capacity's, whichever is larger.

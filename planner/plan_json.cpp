@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/candidates.hpp"
 #include "model/digest.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
@@ -467,7 +468,7 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy", "decode_moves", "wire"});
+                    "group_strategy", "decode_moves", "wire", "candidates"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -494,6 +495,8 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
     if (*format == model::WireFormat::f32) wire->fail("no such key for f32");
     plan.wire = *format;
   }
+  if (const auto candidates = root.find("candidates"))
+    plan.candidates = static_cast<std::int32_t>(candidates->integer(1, model::kMostCandidates));
   plan.master = plan.cluster.find(root.at("master").text());
   plan.layout = read_layout(root.at("layout"), plan.cluster);
   const JsonValue devices = root.at("devices");
@@ -538,6 +541,7 @@ std::string to_json(const Plan& plan) {
   if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
   if (plan.moves_cache) json["decode_moves"] = "kv";
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
+  if (plan.candidates > 0) json["candidates"] = plan.candidates;
   std::string text = model::to_text(json);
   if (text.size() > limits::kPlanBytes) {
     throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +

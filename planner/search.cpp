@@ -467,7 +467,8 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
 }  // namespace
 
 std::variant<Plan, Infeasible> make_plan(const Request& request) {
-  if (request.head != HeadPlacement::master) return make_head_plan(request);
+  if (request.head != HeadPlacement::master || request.candidates > 0)
+    return make_head_plan(request);
   if (request.objective == Objective::ttft || request.objective == Objective::latency)
     return make_phase_plan(request);
   const Strategy& strategy = find_strategy(request.strategy);

@@ -68,6 +68,9 @@ struct Request {
   std::string group_strategy{};
   model::WireFormat wire = model::WireFormat::f32;  // in which activations travel
   HeadPlacement head = HeadPlacement::master;       // of the LM head (head_search.hpp)
+  // Where the head is split: how many of its best logits each device sends (Plan::candidates); 0:
+  // all of them.
+  std::int32_t candidates = 0;
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

@@ -188,8 +188,10 @@ class Changes {
                              .groups = to_text(scene.groups),
                              .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
                              .wire = plan_->wire};
-    if (planner::splits_head(*plan_)) request.head = planner::HeadPlacement::split;
-    if (!planner::head_obstacle(request).empty()) request.head = planner::HeadPlacement::master;
+    if (planner::splits_head(*plan_) && planner::head_obstacle(request).empty()) {
+      request.head = planner::HeadPlacement::split;
+      request.candidates = plan_->candidates;
+    }
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();

@@ -37,7 +37,8 @@ constexpr std::array kBuffers{
     BufferRef{BufferKind::activation}, BufferRef{BufferKind::partial},
     BufferRef{BufferKind::logits},     BufferRef{BufferKind::receive, 0},
     BufferRef{BufferKind::receive, 1}, BufferRef{BufferKind::attention, 1},
-    BufferRef{BufferKind::softmax, 0}, BufferRef{BufferKind::softmax, 1}};
+    BufferRef{BufferKind::softmax, 0}, BufferRef{BufferKind::softmax, 1},
+    BufferRef{BufferKind::candidates}};
 
 // What a device has, and a second part of attention, with the softmax of both.
 std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
@@ -45,6 +46,8 @@ std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
   buffers.push_back({.name = {BufferKind::attention, 1}, .columns = t.heads * t.head_dim});
   for (std::int16_t slot = 0; slot < 2; ++slot)
     buffers.push_back({.name = {BufferKind::softmax, slot}, .columns = 2 * t.heads});
+  buffers.push_back(
+      {.name = {BufferKind::candidates}, .rows = model::RowCount::sequences, .columns = 14});
   return buffers;
 }
 
@@ -98,7 +101,7 @@ void fill(Device& device, const Place& place, float phase) {
 
 // Whether a task uses the rows that it names of it, only.
 bool by_rows(const Place& place) {
-  return place.layer < 0 && place.buffer.kind != BufferKind::logits;
+  return place.layer < 0 && !model::of_sampled_rows(place.buffer.kind);
 }
 
 // Of rows of the batch, or of those that are not among them.
@@ -197,6 +200,14 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
       task.input = {BufferKind::attention, 1};
       task.output = {BufferKind::attention, 0};
       break;
+    case TaskKind::shortlist:
+      task.rows = {kRows - 1, kRows};
+      task.columns = {3, 40};
+      task.chosen = {5, 12};
+      task.layer = -1;
+      task.input = {BufferKind::logits};
+      task.output = {BufferKind::candidates};
+      break;
     case TaskKind::sample:
     case TaskKind::load:
     case TaskKind::release:
@@ -234,7 +245,7 @@ TEST_CASE(
   for (const TaskKind kind :
        {TaskKind::embed, TaskKind::fetch, TaskKind::norm, TaskKind::project_qkv, TaskKind::attend,
         TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down, TaskKind::add,
-        TaskKind::lm_head, TaskKind::merge}) {
+        TaskKind::lm_head, TaskKind::merge, TaskKind::shortlist}) {
     for (const auto& [batch, rows_used] : cases) {
       Task task = task_of(kind, t);
       // Part of the keys, of the larger half of the cases.
@@ -242,7 +253,7 @@ TEST_CASE(
         task.statistics = true;
         task.output.slot = 1;
       }
-      if (kind != TaskKind::lm_head) task.rows = rows_used;
+      if (kind != TaskKind::lm_head && kind != TaskKind::shortlist) task.rows = rows_used;
       CAPTURE(model::to_string(kind));
       CAPTURE(task.rows.begin);
       Device plain(t, folder.path());

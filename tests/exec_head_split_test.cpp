@@ -44,13 +44,16 @@ model::Transformer whole_lines() {
 }
 
 planner::Plan planned(const model::Transformer& geometry, const Given& given, HeadPlacement head,
-                      std::int64_t prompt = 11) {
+                      std::int64_t prompt = 11, std::int32_t candidates = 0,
+                      std::int32_t window = 0) {
   planner::Request request{.model = geometry,
                            .cluster = testing::star_of(given.devices),
                            .strategy = given.strategy,
                            .partition = given.partition,
                            .workload = {prompt, kTokens},
-                           .head = head};
+                           .head = head,
+                           .candidates = candidates};
+  request.window = {.blocks = window, .retain = std::nullopt};
   if (*given.allreduce != 0) request.allreduce = given.allreduce;
   return std::get<planner::Plan>(make_plan(request));
 }
@@ -62,14 +65,16 @@ std::vector<std::int32_t> prompt_of(std::int64_t size) {
 }
 
 struct Ran {
-  std::vector<std::vector<float>> logits;  // of each step
+  std::vector<std::int32_t> tokens;
+  std::vector<std::vector<float>> logits;  // of each step, where all are sent
   std::vector<double> sent;                // bytes, by device
 };
 
 // Every device on a thread.
-Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
+Ran executed(const planner::Plan& plan, const std::filesystem::path& weights,
+             const SamplingOptions& sampling = {}) {
   testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
-  Ran ran{.logits = {}, .sent = std::vector<double>(plan.devices.size())};
+  Ran ran{.tokens = {}, .logits = {}, .sent = std::vector<double>(plan.devices.size())};
   const auto errors = testing::on_each_device(
       plan.devices.size(),
       [&](model::DeviceIndex self) {
@@ -83,10 +88,12 @@ Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
                       std::to_string(self));
         DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
                          {std::move(shard), nullptr}, &transport);
-        Sampler greedy({});
-        const auto sample = [&](std::span<const float> values) {
-          ran.logits.emplace_back(values.begin(), values.end());
-          return greedy.sample(values);
+        Sampler sampler(sampling);
+        const auto sample = [&](const Scores& scores) {
+          if (scores.whole())
+            ran.logits.emplace_back(scores.logits().begin(), scores.logits().end());
+          ran.tokens.push_back(sampler.sample(scores));
+          return ran.tokens.back();
         };
         std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
         for (int i = 0; i < plan.workload.steps(); ++i) {
@@ -158,6 +165,32 @@ TEST_CASE("exec/head: a split head's logits have the bits of one at the master")
       testing::SerialExecutor(whole, folder.path())
           .generate(prompt_of(plan.workload.prompt_tokens), kTokens, at_master);
       CHECK(ran.logits == at_master);
+    }
+  }
+}
+
+TEST_CASE("exec/head: tokens chosen from candidates are those of a head at the master") {
+  const model::Transformer geometry = whole_lines();
+  const TemporaryFolder folder;
+  write_random_weights(geometry, 17, model::DType::f32, folder.path());
+  const SamplingOptions warm{.temperature = 1.5, .top_p = 0.95, .seed = 3, .top_k = 12};
+  for (const Given& given : kAll) {
+    CAPTURE(std::string(given.strategy));
+    CAPTURE(given.devices);
+    const planner::Plan whole = planned(geometry, given, HeadPlacement::master);
+    for (const SamplingOptions& sampling : {SamplingOptions{}, warm}) {
+      CAPTURE(sampling.temperature);
+      const Ran at_master = executed(whole, folder.path(), sampling);
+      CHECK(at_master.tokens.size() == kTokens);
+      // One is enough of the likeliest; and more than any device has rows.
+      for (const std::int32_t candidates : {sampling.temperature > 0.0 ? 12 : 1, 300}) {
+        CAPTURE(candidates);
+        const planner::Plan plan = planned(geometry, given, HeadPlacement::split, 11, candidates);
+        const Ran ran = executed(plan, folder.path(), sampling);
+        CHECK(ran.tokens == at_master.tokens);
+        CHECK(ran.logits.empty());
+        CHECK(ran.sent == predicted_bytes(plan));
+      }
     }
   }
 }

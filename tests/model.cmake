@@ -17,6 +17,7 @@ tandem_tests(
     model_geometries_test.cpp
     model_memory_test.cpp
     model_merge_test.cpp
+    model_shortlist_test.cpp
     model_perfetto_test.cpp
     model_plain_text_test.cpp
     model_quantity_text_test.cpp

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -164,6 +165,98 @@ TEST_CASE("planner/head: logits travel in f32, whatever activations do") {
   CHECK(found == 3);
 }
 
+TEST_CASE("planner/head: with candidates, each device sends 2 K + 1 numbers for a sampled row") {
+  const model::Batch token = planner::decode_batch(9);
+  const model::Batch three{
+      {{.sequence = 0, .rows = 1}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 1}}};
+  for (const char* const strategy : {"tensor", "galaxy", "csps", "pipeline"}) {
+    CAPTURE(strategy);
+    const auto hidden =
+        static_cast<double>(4 * planned(strategy, HeadPlacement::master).model.hidden);
+    for (const int candidates : {1, 5, 1024}) {
+      CAPTURE(candidates);
+      planner::Request request =
+          request_of(strategy, 4096, std::vector<DeviceSpec>(4), HeadPlacement::split);
+      request.candidates = candidates;
+      const Plan plan = planned(request);
+      CHECK(plan.candidates == candidates);
+      CHECK(planner::parse_plan_json(planner::to_json(plan), "plan.json") == plan);
+      const double numbers = 3.0 * 4.0 * (1.0 + 2.0 * candidates);
+      request.head = HeadPlacement::master;
+      request.candidates = 0;
+      const Plan whole = planned(request);
+      CHECK(sent(plan, token) - sent(whole, token) == 3.0 * hidden + numbers);
+      CHECK(sent(plan, three) - sent(whole, three) == 3.0 * (3.0 * hidden + numbers));
+      // Nobody has room for logits of rows that others hold.
+      CHECK(plan.devices[0].memory.activations < whole.devices[0].memory.activations + numbers * 2);
+    }
+  }
+}
+
+TEST_CASE("planner/head: auto weighs the master, all logits and candidates") {
+  // Links that carry little: logits take longer than the head, a candidate does not.
+  std::vector<DeviceSpec> devices(4, {.flops_per_s = 1e7});
+  planner::Request request = request_of("tensor", 4096, devices, HeadPlacement::automatic);
+  const auto time = [&](HeadPlacement head, std::int32_t candidates) {
+    request.head = head;
+    request.candidates = candidates;
+    return planner::predicted_request_time(planned(request));
+  };
+  const double best = std::min({time(HeadPlacement::master, 0), time(HeadPlacement::split, 0),
+                                time(HeadPlacement::split, 8)});
+  CHECK(time(HeadPlacement::split, 8) < time(HeadPlacement::split, 0));
+  CHECK(time(HeadPlacement::automatic, 8) == best);
+  // More numbers than logits: these are sent, if anything.
+  request.head = HeadPlacement::automatic;
+  request.candidates = 1024;
+  CHECK(planned(request).candidates == 0);
+}
+
+TEST_CASE("planner/head: a model whose head the master alone has no room for is split") {
+  std::vector<DeviceSpec> devices(3, {.disk_bytes_per_s = 0.0});
+  planner::Request request = request_of("tensor", 4096, devices, HeadPlacement::master);
+  request.partition = "auto";
+  const double half = 0.5 * 4096.0 * static_cast<double>(request.model.head_row_bytes());
+  devices[0].memory_bytes = planned(request).devices[0].memory.total() - half;
+  for (const char* const partition : {"auto", "galaxy", "equal"}) {
+    CAPTURE(partition);
+    request = request_of("tensor", 4096, devices, HeadPlacement::master);
+    request.partition = partition;
+    CHECK(std::holds_alternative<planner::Infeasible>(planner::make_plan(request)));
+    for (const HeadPlacement head : {HeadPlacement::split, HeadPlacement::automatic}) {
+      request.head = head;
+      const Plan plan = planned(request);
+      CHECK(planner::splits_head(plan));
+      CHECK(ranges_of(plan).back().end == 4096);
+      for (std::size_t d = 0; d < 3; ++d)
+        CHECK(plan.devices[d].memory.total() <= plan.cluster.devices()[d].memory.value());
+    }
+  }
+  // Where there is too little for the embedding, no split helps.
+  devices[0].memory_bytes = half;
+  request = request_of("tensor", 4096, devices, HeadPlacement::split);
+  CHECK(std::holds_alternative<planner::Infeasible>(planner::make_plan(request)));
+}
+
+TEST_CASE("planner/head: candidates of a head at the master, and too many, are refused") {
+  planner::Request request =
+      request_of("tensor", 11, std::vector<DeviceSpec>(4), HeadPlacement::master);
+  request.candidates = 4;
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request), doctest::Contains("--head split"), Error);
+  using Json = nlohmann::ordered_json;
+  Json file = Json::parse(planner::to_json(planned("tensor", HeadPlacement::master)));
+  CHECK(!file.contains("candidates"));
+  file["candidates"] = 4;
+  CHECK_THROWS_WITH_AS((void)planner::parse_plan_json(file.dump(), "plan.json"),
+                       doctest::Contains("the master has the whole LM head"), Error);
+  file = Json::parse(planner::to_json(planned("tensor", HeadPlacement::split)));
+  for (const int candidates : {0, -1, 1025}) {
+    file["candidates"] = candidates;
+    CHECK_THROWS_WITH_AS((void)planner::parse_plan_json(file.dump(), "plan.json"),
+                         doctest::Contains("candidates"), Error);
+  }
+}
+
 TEST_CASE("planner/head: graphs of all kinds of steps are in order, and use what they declare") {
   const std::vector<model::Batch> batches{
       planner::prompt_batch({9, 4}),
@@ -173,15 +266,17 @@ TEST_CASE("planner/head: graphs of all kinds of steps are in order, and use what
       {{{.sequence = 0, .rows = 3}, {.sequence = 1, .rows = 1}, {.sequence = 2, .rows = 4}}},
       {{{.sequence = 0, .rows = 3, .sampled = 0}, {.sequence = 1, .rows = 1}}}};
   for (const char* const strategy : {"tensor", "galaxy", "csps", "pipeline"}) {
-    for (const std::int32_t window : {0, 2}) {
+    for (const auto& [window, candidates] : {std::pair(0, 0), {2, 0}, {0, 3}, {2, 3}}) {
       planner::Request request =
           request_of(strategy, 300, std::vector<DeviceSpec>(3), HeadPlacement::split);
+      request.candidates = candidates;
       request.window = {.blocks = window, .retain = std::nullopt};
       const Plan plan = planned(request);
       CHECK(planner::splits_head(plan));
       for (const model::Batch& batch : batches) {
         CAPTURE(strategy);
-        CAPTURE(window);
+        CAPTURE(plan.devices[0].window.blocks);
+        CAPTURE(plan.candidates);
         CAPTURE(batch.segments.size());
         const model::TaskGraph graph = planner::find_strategy(strategy).lower(plan, batch);
         CHECK(model::find_conflict(graph) == std::nullopt);

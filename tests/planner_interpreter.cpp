@@ -340,6 +340,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::capture:
     case TaskKind::deliver:
     case TaskKind::merge:
+    case TaskKind::shortlist:
       break;
   }
   throw std::logic_error("interpreter: task kind that it does not know");

@@ -204,7 +204,7 @@ class SymbolicExecution {
     const bool own = access.buffer.kind == model::BufferKind::key_value ||
                      access.buffer.kind == model::BufferKind::tokens;
     const auto layer = access.layer * 8 + (own ? step : 0);
-    const bool rows = !own && access.buffer.kind != model::BufferKind::logits;
+    const bool rows = !own && !model::of_sampled_rows(access.buffer.kind);
     // Of the cache, the positions of this step's rows; attention reads those of all.
     const bool cached = access.buffer.kind == model::BufferKind::key_value;
     const bool everywhere = cached && task.kind == model::TaskKind::attend;

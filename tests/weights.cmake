@@ -1,6 +1,7 @@
 tandem_tests(
   weights
   SOURCES
+    exec_candidates_test.cpp
     exec_sampling_test.cpp
     exec_weights_atomic_file_test.cpp
     exec_weights_block_codec_test.cpp

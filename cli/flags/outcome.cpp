@@ -22,7 +22,7 @@ void check_outcome(const Options& options, const model::Transformer& transformer
   if (transformer.architecture().generates()) {
     options.refuse({"hidden"}, "with " + transformer.name + ", which is not an encoder");
   } else {
-    options.refuse({"new-tokens", "ignore-eos", "temperature", "top-p", "seed", "logits"},
+    options.refuse({"new-tokens", "ignore-eos", "temperature", "top-k", "top-p", "seed", "logits"},
                    "with " + transformer.name + kEncoder);
   }
 }

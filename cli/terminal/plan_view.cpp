@@ -133,6 +133,11 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
     out << "\nthe LM head is split: every device with rows of it computes logits of each new token "
            "and knows the hidden state that they are of; with '--head master' prompt, logits and "
            "tokens stay at the master\n";
+    if (plan.candidates > 0) {
+      out << "each sends the best " << plan.candidates
+          << " of its logits: they suffice at temperature 0 and for a top-k of at most "
+          << plan.candidates << "; with '--candidates none' all are sent\n";
+    }
   }
   if (planner::find_strategy(plan.strategy).divides_work) {
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
@@ -155,6 +160,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"cache_type", to_string(plan.model.cache)},
             {"wire_type", to_string(plan.wire)},
             {"head", planner::splits_head(plan) ? "split" : "master"},
+            {"candidates", plan.candidates > 0 ? Json(plan.candidates) : Json()},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;

@@ -166,6 +166,19 @@ void soft_cap(float cap, std::int64_t n, float* HWY_RESTRICT y) {
   });
 }
 
+float exp_sum(const float* HWY_RESTRICT x, float shift, std::int64_t n) {
+  const Floats d;
+  const auto by = hn::Set(d, shift);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    sum = hn::Add(sum, hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), by)));
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += std::exp(x[i] - shift);
+  return total;
+}
+
 void gate_with(const float* HWY_RESTRICT up, std::int64_t n, float* HWY_RESTRICT gate) {
   const Floats d;
   const auto one = hn::Set(d, 1.0F);
@@ -208,6 +221,7 @@ HWY_EXPORT(multiply_with);
 HWY_EXPORT(scale_by);
 HWY_EXPORT(soft_cap);
 HWY_EXPORT(rotate);
+HWY_EXPORT(exp_sum);
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
   HWY_DYNAMIC_DISPATCH(rms_norm)(x, weight, n, epsilon, y);
@@ -228,6 +242,9 @@ void multiply_with(const float* up, std::int64_t n, float* gate) {
 }
 void scale_by(float scale, std::int64_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(scale_by)(scale, n, y);
+}
+float exp_sum(const float* x, float shift, std::int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(exp_sum)(x, shift, n);
 }
 void soft_cap(float cap, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(soft_cap)(cap, n, y); }
 void gate_with(const float* up, std::int64_t n, float* gate) {

@@ -37,6 +37,9 @@ void scale_by(float scale, std::int64_t n, float* y);
 // y = cap tanh(y / cap)
 void soft_cap(float cap, std::int64_t n, float* y);
 
+// The sum of exp(x - shift), which no x is larger than.
+[[nodiscard]] float exp_sum(const float* x, float shift, std::int64_t n);
+
 // Rotates pairs (x[i], x[i + half]) by the angles whose cosine and sine are given, in place; n =
 // 2 half. Su et al. 2021, in the half-split order of Hugging Face's weights.
 void rotate(const float* cosine, const float* sine, std::int64_t half, float* x);

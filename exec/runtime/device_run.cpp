@@ -292,7 +292,7 @@ void DeviceRun::warm_up() {
     compute_.reset();
     static_cast<void>(runtime_.step(
         i, graphs_.first_token(), i + 1 < steps ? &graphs_.decode() : nullptr,
-        [](std::span<const float>) { return 0; }, forgotten));
+        [](const Scores&) { return 0; }, forgotten));
   }
   compute_.reset();
   runtime_.forget_bytes_sent();

@@ -257,7 +257,7 @@ void Runtime::drain(Flight& flight) {
 std::int32_t Runtime::execute(const model::Batch& batch, const model::Task& task,
                               const SampleToken& sample) {
   if (task.kind == model::TaskKind::sample) {
-    return sample(compute_->logits(batch, task.rows.begin));
+    return sample(compute_->scores(batch, task));
   }
   if (task.kind == model::TaskKind::release) {
     compute_->unbind(task);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/candidates.hpp"
 #include "exec/compute.hpp"
 #include "exec/emulation/pacer.hpp"
 #include "exec/runtime/lane_programs.hpp"
@@ -41,8 +42,8 @@ struct RuntimeOptions {
   Activity* activity = nullptr;  // told what the steps do; outlives the runtime, may be null
 };
 
-// Chooses the next token from the logits of the last lm_head.
-using SampleToken = std::function<std::int32_t(std::span<const float> logits)>;
+// Chooses the next token from the logits of a row, or the best of them.
+using SampleToken = std::function<std::int32_t(const Scores& scores)>;
 
 // One step after another:
 //   runtime.prepare(graph);                          // once for a graph's structure

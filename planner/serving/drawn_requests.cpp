@@ -109,6 +109,7 @@ std::string to_json_lines(std::span<const InferenceRequest> requests) {
     line["new_tokens"] = request.new_tokens;
     if (request.temperature > 0.0) {
       line["temperature"] = request.temperature;
+      if (request.top_k > 0) line["top_k"] = request.top_k;
       line["top_p"] = request.top_p;
       line["seed"] = request.seed;
     }

@@ -48,7 +48,7 @@ void read_prompt(const JsonValue& root, InferenceRequest& request) {
 
 InferenceRequest read_request(const JsonValue& root) {
   root.expect_keys({"id", "arrival_s", "prompt", "prompt_ids", "prompt_tokens", "new_tokens",
-                    "temperature", "top_p", "seed", "ignore_eos"});
+                    "temperature", "top_k", "top_p", "seed", "ignore_eos"});
   InferenceRequest request;
   request.id = root.at("id").line(200);
   if (request.id.empty()) root.at("id").fail("a name");
@@ -57,6 +57,8 @@ InferenceRequest read_request(const JsonValue& root) {
   request.new_tokens = root.at("new_tokens").integer(0, kMostTokens);
   if (const auto value = root.find("temperature"))
     request.temperature = value->number(0.0, kMostTemperature);
+  if (const auto value = root.find("top_k"))
+    request.top_k = value->integer(0, std::numeric_limits<std::int32_t>::max());
   if (const auto value = root.find("top_p")) {
     request.top_p = value->number(0.0, 1.0);
     if (request.top_p == 0.0) value->fail("above 0 and at most 1 (all tokens)");
@@ -65,6 +67,7 @@ InferenceRequest read_request(const JsonValue& root) {
     request.seed =
         static_cast<std::uint64_t>(value->integer(0, std::numeric_limits<std::int64_t>::max()));
   if (request.temperature == 0.0) {  // which takes the likeliest token
+    if (request.top_k != 0) root.at("top_k").fail("0 at temperature 0");
     if (request.top_p != 1.0) root.at("top_p").fail("1 at temperature 0");
     if (request.seed != 0) root.at("seed").fail("0 at temperature 0");
   }

@@ -23,6 +23,7 @@ struct InferenceRequest {
   std::vector<std::int32_t> prompt_ids{};
   double temperature = 0.0;  // 0 takes the likeliest token
   double top_p = 1.0;
+  std::int64_t top_k = 0;  // 0: of all tokens
   std::uint64_t seed = 0;
   bool ignore_eos = false;
   // How many positions the request has in the cache at its end: those of all tokens but the last,
@@ -33,8 +34,9 @@ struct InferenceRequest {
 
 // Reads JSON lines, one request each; lines of spaces are skipped:
 //   {"id": "a", "arrival_s": 0.0, "prompt": TEXT or "prompt_ids": [..] or "prompt_tokens": N,
-//    "new_tokens": N, "temperature": 0, "top_p": 1, "seed": 0, "ignore_eos": false}
-// The last four may be left out. The requests come back sorted by arrival, those of one arrival in
+//    "new_tokens": N, "temperature": 0, "top_k": 0, "top_p": 1, "seed": 0,
+//    "ignore_eos": false}
+// The last five may be left out. The requests come back sorted by arrival, those of one arrival in
 // the order of their lines. Throws Error naming `source`, the line, the field, its value, what was
 // expected and the remedy; so for an id that is given twice, for a file without requests.
 [[nodiscard]] std::vector<InferenceRequest> parse_requests(std::string_view text,

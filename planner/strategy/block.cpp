@@ -28,6 +28,7 @@ constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kActivation{BufferKind::activation, 0};
 constexpr BufferRef kPartial{BufferKind::partial, 0};
 constexpr BufferRef kLogits{BufferKind::logits, 0};
+constexpr BufferRef kCandidates{BufferKind::candidates, 0};
 
 Task make(TaskKind kind, WeightBlock block, std::int32_t layer, Range rows, Range columns) {
   Task task;
@@ -88,12 +89,33 @@ TaskIndex send_hidden(model::TaskGraph& graph, const model::Transformer& transfo
   return graph.add(task, after);
 }
 
+namespace {
+
+// Where candidates are sent, each device has logits of its own rows of the head alone, and the
+// master room for all devices' candidates.
+void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
+             model::BufferDeclaration buffer) {
+  if (buffer.name.kind != BufferKind::logits || plan.candidates == 0)
+    return graph.declare(d, buffer);
+  const Range own = model::head_rows(plan.model, plan.devices[static_cast<std::size_t>(d)].share);
+  buffer.columns = own.size();
+  buffer.first = own.begin;
+  graph.declare(d, buffer);
+  const Range told = d == plan.master ? all_candidates(plan) : candidates_of(plan, d);
+  buffer.name = kCandidates;
+  buffer.columns = told.size();
+  buffer.first = told.begin;
+  graph.declare(d, buffer);
+}
+
+}  // namespace
+
 void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DevicePlan& device = plan.devices[d];
     for (const model::BufferDeclaration& buffer :
          model::share_buffers(plan.model, device.share, device.share.head && heads_at_once(plan)))
-      graph.declare(static_cast<model::DeviceIndex>(d), buffer);
+      declare(graph, plan, static_cast<model::DeviceIndex>(d), buffer);
   }
 }
 
@@ -290,11 +312,34 @@ TaskIndex DeviceTasks::logits(std::span<const Range> runs, TaskIndex after) {
 
 TaskIndex DeviceTasks::sample(std::span<const Range> runs, TaskIndex after) {
   const Range vocabulary{0, static_cast<std::int32_t>(transformer_->vocab)};
+  return sample(runs, make(TaskKind::sample, WeightBlock::none, -1, {}, vocabulary), kLogits,
+                after);
+}
+
+TaskIndex DeviceTasks::sample(std::span<const Range> runs, Range all, Range columns,
+                              TaskIndex after) {
+  Task task = make(TaskKind::sample, WeightBlock::none, -1, {}, all);
+  task.chosen = columns;
+  return sample(runs, task, kCandidates, after);
+}
+
+TaskIndex DeviceTasks::sample(std::span<const Range> runs, Task task, BufferRef from,
+                              TaskIndex after) {
   for (const Range run : runs) {
     for (std::int32_t row = run.begin; row < run.end; ++row) {
-      const Task task = make(TaskKind::sample, WeightBlock::none, -1, {row, row + 1}, vocabulary);
-      after = append(with(task, kLogits, {}), after);
+      task.rows = {row, row + 1};
+      after = append(with(task, from, {}), after);
     }
+  }
+  return after;
+}
+
+TaskIndex DeviceTasks::shortlist(std::span<const Range> runs, Range vocabulary, Range chosen,
+                                 TaskIndex after) {
+  for (const Range run : runs) {
+    Task task = make(TaskKind::shortlist, WeightBlock::none, -1, run, vocabulary);
+    task.chosen = chosen;
+    after = append(with(task, kLogits, kCandidates), after);
   }
   return after;
 }

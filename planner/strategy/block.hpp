@@ -49,7 +49,13 @@ class DeviceTasks {
       std::span<const model::Range> runs) const;
   // Final norm and logits, of the rows of the vocabulary that the device holds.
   model::TaskIndex logits(std::span<const model::Range> runs, model::TaskIndex after);
+  // Of logits; or of candidates, which are the columns `all`, the first device's `columns`.
   model::TaskIndex sample(std::span<const model::Range> runs, model::TaskIndex after);
+  model::TaskIndex sample(std::span<const model::Range> runs, model::Range all,
+                          model::Range columns, model::TaskIndex after);
+  // candidates[chosen] = the best of the logits of the device's rows `vocabulary` of the head.
+  model::TaskIndex shortlist(std::span<const model::Range> runs, model::Range vocabulary,
+                             model::Range chosen, model::TaskIndex after);
 
   // The next task of this device's cpu also waits for these; -1 is none.
   void wait(model::TaskIndex task);
@@ -81,6 +87,8 @@ class DeviceTasks {
   [[nodiscard]] model::Task attend_task(std::int32_t layer, model::Range rows,
                                         model::Range heads) const;
   // Also after `load`, unless -1.
+  model::TaskIndex sample(std::span<const model::Range> runs, model::Task task,
+                          model::BufferRef from, model::TaskIndex after);
   model::TaskIndex append(model::Task task, model::TaskIndex after, model::TaskIndex load = -1);
   model::TaskIndex norm(model::WeightBlock block, std::int32_t layer, model::Range rows,
                         model::TaskIndex after, model::TaskIndex load = -1);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/candidates.hpp"
+
 namespace tandem::planner {
 namespace {
 
@@ -26,6 +28,7 @@ std::vector<Range> by_segment(const model::Batch& batch) {
 struct Helper {
   DeviceIndex device;
   Range vocabulary;
+  Range candidates;
   DeviceTasks tasks;
   TaskIndex last = -1;  // of its tasks here
 };
@@ -43,6 +46,7 @@ class SplitHead {
       if (device == plan.master || !share.head) continue;
       helpers_.push_back({.device = device,
                           .vocabulary = model::head_rows(plan.model, share),
+                          .candidates = candidates_of(plan, device),
                           .tasks = DeviceTasks(graph, plan.model, device, &window)});
     }
   }
@@ -71,7 +75,8 @@ class SplitHead {
     }
   }
 
-  // The logits of `runs`, on their way to the master; returns what it has them with.
+  // The logits of `runs`, or the best of them, on their way to the master; returns what it has them
+  // with.
   [[nodiscard]] std::vector<TaskIndex> send(std::span<const Range> runs) {
     std::vector<TaskIndex> arrivals;
     // With many rows at once, a message for each segment's: so many sequences need room for so many
@@ -80,6 +85,9 @@ class SplitHead {
         at_once_ ? by_segment(graph_->batch()) : std::vector<Range>(runs.begin(), runs.end());
     for (Helper& helper : helpers_) {
       helper.last = helper.tasks.logits(runs, helper.last);
+      if (plan_->candidates > 0)
+        helper.last =
+            helper.tasks.shortlist(runs, helper.vocabulary, helper.candidates, helper.last);
       for (const Range rows : messages) arrivals.push_back(send_logits(helper, rows));
     }
     return arrivals;
@@ -93,8 +101,10 @@ class SplitHead {
     task.device = helper.device;
     task.peer = plan_->master;
     task.rows = run;
-    task.columns = helper.vocabulary;
-    task.input = task.output = {model::BufferKind::logits, 0};
+    const bool some = plan_->candidates > 0;
+    task.columns = some ? helper.candidates : helper.vocabulary;
+    task.input =
+        task.output = {some ? model::BufferKind::candidates : model::BufferKind::logits, 0};
     return graph_->add(task, {helper.last});
   }
 
@@ -112,6 +122,24 @@ bool splits_head(const Plan& plan) {
     if (static_cast<DeviceIndex>(d) != plan.master && plan.devices[d].share.head) return true;
   }
   return false;
+}
+
+Range all_candidates(const Plan& plan) {
+  Range all{};
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    all.end += candidates_of(plan, static_cast<DeviceIndex>(d)).size();
+  return all;
+}
+
+Range candidates_of(const Plan& plan, DeviceIndex device) {
+  if (plan.candidates == 0) return {};
+  const auto columns = static_cast<std::int32_t>(model::candidate_columns(plan.candidates));
+  Range own{0, 0};
+  for (DeviceIndex d = 0; d <= device; ++d) {
+    if (!plan.devices[static_cast<std::size_t>(d)].share.head) continue;
+    own = {own.end, own.end + columns};
+  }
+  return plan.devices[static_cast<std::size_t>(device)].share.head ? own : Range{};
 }
 
 bool heads_at_once(const Plan& plan) {
@@ -141,8 +169,18 @@ TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& wi
   for (const std::span<const Range> runs : others.passes()) {
     const std::vector<TaskIndex> arrivals = others.send(runs);
     last = master.logits(runs, last);
+    if (plan.candidates == 0) {
+      master.wait(arrivals);
+      last = master.sample(runs, last);
+      continue;
+    }
+    const model::Share& share = plan.devices[static_cast<std::size_t>(plan.master)].share;
+    last = master.shortlist(runs, model::head_rows(plan.model, share),
+                            candidates_of(plan, plan.master), last);
     master.wait(arrivals);
-    last = master.sample(runs, last);
+    last = master.sample(runs, all_candidates(plan),
+                         {0, static_cast<std::int32_t>(model::candidate_columns(plan.candidates))},
+                         last);
   }
   return last;
 }

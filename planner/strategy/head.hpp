@@ -16,6 +16,11 @@ namespace tandem::planner {
 // passes by once.
 [[nodiscard]] bool heads_at_once(const Plan& plan);
 
+// Columns of the candidates (model/candidates.hpp): those of a device with rows of the LM head, and
+// of all such devices, which follow one another.
+[[nodiscard]] model::Range candidates_of(const Plan& plan, model::DeviceIndex device);
+[[nodiscard]] model::Range all_candidates(const Plan& plan);
+
 // Whether every row of the batch is sampled from: then a sum that all devices get serves the head.
 [[nodiscard]] bool samples_all(const model::Batch& batch);
 
@@ -27,7 +32,8 @@ namespace tandem::planner {
 //   format;
 //                         not to devices that have it already: `replicas`, by device the task after
 //                         which, or -1; empty: nobody has
-//   logits of those rows  device to master, always f32: what is rounded there changes tokens
+//   logits of those rows  device to master, always f32: what is rounded there changes tokens; where
+//                         candidates are sent (Plan::candidates), the best of each row's instead
 // Where some head streams, its tiles pass by once, for all rows, and everybody computes all rows
 // before the master samples; else they go on from run to run (sampled_runs).
 model::TaskIndex finish_step(model::TaskGraph& graph, const Plan& plan, WindowTasks& window,

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "model/candidates.hpp"
 #include "model/cluster_edit.hpp"
 #include "model/csv.hpp"
 #include "model/error.hpp"
@@ -40,6 +41,18 @@ planner::HeadPlacement head_placement(std::string_view text) {
   if (text == "split") return planner::HeadPlacement::split;
   if (text == "auto") return planner::HeadPlacement::automatic;
   throw Error("field 'plan.head': '" + std::string(text) + "', expected master, split or auto");
+}
+
+std::int32_t candidate_count(const Value& value) {
+  if (value.text == "none") return 0;
+  std::int32_t number = 0;
+  const char* const end = value.text.data() + value.text.size();
+  const auto parsed = std::from_chars(value.text.data(), end, number);
+  if (parsed.ec == std::errc() && parsed.ptr == end && number >= 1 &&
+      number <= model::kMostCandidates)
+    return number;
+  throw Error("field 'plan.candidates': '" + value.text + "', expected 1 to " +
+              std::to_string(model::kMostCandidates) + ", or none");
 }
 
 // A change of one number of every element (a device, a link), or of the one called `selector`.
@@ -138,6 +151,8 @@ std::vector<Field> make_fields() {
              }),
       of_run("plan.head", Unit::text, "master, split, auto: who computes logits",
              [](Setup& s, const Value& v) { s.head = head_placement(v.text); }),
+      of_run("plan.candidates", Unit::text, "of a split head: a number of logits sent, none",
+             [](Setup& s, const Value& v) { s.candidates = candidate_count(v); }),
       of_run("plan.master", Unit::text, "device with prompt, embedding and head",
              [](Setup& s, const Value& v) { s.master = v.text; }),
       of_run("plan.window", Unit::text, "blocks of weights in memory at once: a number, all, auto",
@@ -327,7 +342,8 @@ planner::Request Library::request(const Setup& setup) {
                            .release = setup.release,
                            .memory_limit = setup.memory_limit,
                            .wire = setup.wire,
-                           .head = setup.head};
+                           .head = setup.head,
+                           .candidates = setup.candidates};
   request.model.cache = setup.cache;
   if (!request.master.empty()) static_cast<void>(request.cluster.find(request.master));
   request.workload.validate(request.model);

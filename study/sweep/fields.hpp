@@ -42,6 +42,7 @@ struct Setup {
   model::CacheFormat cache = model::CacheFormat::f32;
   model::WireFormat wire = model::WireFormat::f32;
   planner::HeadPlacement head = planner::HeadPlacement::master;
+  std::int32_t candidates = 0;
 };
 
 struct Value {
