@@ -184,6 +184,12 @@ Syntax syntax() {
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
            "[auto]"},
+          {"levels", "N",
+           "csps: levels of near devices; a prompt attends to farther rows at higher ones [none; 2 "
+           "with --drop]"},
+          {"drop", "P",
+           "csps: the part of rows that level 2 drops, each farther level keeps half as many; not "
+           "in the first two layers and the last [0]"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -347,6 +353,18 @@ std::optional<std::int32_t> tiles(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
 }
 
+// Of a prompt's attention; nothing if neither flag is given.
+std::optional<planner::SparseRequest> sparse_of(const Options& options,
+                                                const planner::Strategy& strategy) {
+  if (!strategy.drops)
+    options.refuse({"levels", "drop"},
+                   "with strategy '" + strategy.name + "', expected strategy 'csps'");
+  if (!options.has("levels") && !options.has("drop")) return std::nullopt;
+  return planner::SparseRequest{
+      .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
+      .drop = options.number_or("drop", 0.0, 0.0, 1.0)};
+}
+
 // A device alone sends nothing.
 model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
   if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
@@ -391,7 +409,7 @@ void check_files(const Options& options, const std::string& platform, const std:
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
   options.refuse({"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
-                  "group-strategy"},
+                  "group-strategy", "levels", "drop"},
                  "with strategy 'auto', which chooses it; name a strategy");
 }
 
@@ -457,6 +475,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (chosen.with_split_weights.empty())
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
+  if (sp != "ntp")
+    options.refuse({"levels", "drop"}, "with '--sp " + sp + "', expected ntp, whose rows travel");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -506,7 +526,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .group_strategy = galaxy_groups ? of_groups : "",
       .wire = wire_of(options, chosen, any),
       .head = head_of(options),
-      .candidates = candidates_of(options, head_of(options))};
+      .candidates = candidates_of(options, head_of(options)),
+      .sparse = sparse_of(options, chosen)};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "

@@ -128,8 +128,11 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
     tokens = {reinterpret_cast<std::int32_t*>(memory), static_cast<std::size_t>(rows)};
     return;
   }
-  require(one.format == model::ElementFormat::f32 && one.layers.size() == 1,
-          "a buffer of a step is f32, and one");
+  const bool listed = one.name.kind == BufferKind::selection;
+  require(one.format == (listed ? model::ElementFormat::i32 : model::ElementFormat::f32) &&
+              one.layers.size() == 1,
+          "a buffer of a step is f32, and one; a list whole numbers");
+  // Of a list, too: its bits are looked at, and sent, only.
   buffers.emplace_back(one.name,
                        Buffer{reinterpret_cast<float*>(memory), rows, one.columns, one.first});
 }

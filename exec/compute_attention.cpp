@@ -212,6 +212,7 @@ Range Compute::State::keys_of(const TaskSegment& segment, const Task& attend) {
 void Compute::State::attend(const model::Batch& batch, const Task& task) {
   (void)layer(task);
   need_heads(task);
+  if (reads_gathered(task)) return attend_gathered(task);
   const Buffer q = operand(task.input, task, query.width);
   const Buffer y = operand(task.output, task, attention.width);
   const std::int64_t told = std::int64_t{2} * share.heads.size();
@@ -288,6 +289,7 @@ void Compute::State::merge(const Task& task) {
   require(x.data != y.data, "a merge is of two parts");
   const std::int64_t first = task.columns.begin - share.heads.begin;
   const std::int64_t d = transformer.head_dim;
+  if (task.selection > 0) return merge_listed(task, x, more, y, all);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {
     exec::merge({x.at(row, first * d), more.at(row, 2 * first)},
                 {y.at(row, first * d), all.at(row, 2 * first)}, task.columns.size(), d);

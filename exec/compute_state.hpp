@@ -73,6 +73,14 @@ struct Compute::State {
   void project_qkv(const model::Batch& batch, const model::Task& task);
   void attend(const model::Batch& batch, const model::Task& task);
   void merge(const model::Task& task);
+  void select(const model::Task& task);
+  void gather(const model::Batch& batch, const model::Task& task);
+  void attend_gathered(const model::Task& task);
+  void score(const model::Batch& batch, const model::Task& task);
+  void add_listed(const model::Task& task);
+  // Of attention: a part and its softmax, into another.
+  void merge_listed(const model::Task& task, const Buffer& x, const Buffer& more, const Buffer& y,
+                    const Buffer& all) const;
   void project_out(const model::Task& task);
   void ffn_up(const model::Task& task);
   void ffn_down(const model::Task& task);
@@ -87,6 +95,16 @@ struct Compute::State {
   // Where a buffer has rows of the batch: logits and candidates have rows of their own.
   [[nodiscard]] model::Range stored_rows(const model::Batch& batch, model::BufferRef ref,
                                          model::Range rows) const;
+
+  // Which rows of the batch a task's gathered rows are (exec/compute_sparse.cpp).
+  class Rows;
+  // Keys and values of a head of a task's `keys`, which were gathered, in `panels`.
+  [[nodiscard]] CachedHead packed(const model::Task& task, std::int32_t kv_head);
+  // Calls body(rows, keys) for rows of the task, one after another, that see the same first so many
+  // of its keys: of those that were gathered, the ones at their own positions or before.
+  template <class Body>
+  void for_sight(const model::Task& task, const Rows& rows, model::Range some, std::int32_t kv_head,
+                 const Body& body) const;
 
   // Checked access: throws logic_error or Error as Compute::execute says.
   void check_batch(const model::Batch& batch, const model::Task& task) const;

@@ -85,6 +85,12 @@ void Compute::State::execute_now(const model::Batch& batch, const Task& task) {
       return attend(batch, task);
     case TaskKind::merge:
       return merge(task);
+    case TaskKind::select:
+      return select(task);
+    case TaskKind::gather:
+      return gather(batch, task);
+    case TaskKind::score:
+      return score(batch, task);
     case TaskKind::project_out:
       return project_out(task);
     case TaskKind::ffn_up:
@@ -155,7 +161,8 @@ void Compute::State::need_cached(const model::Batch& batch, const Task& task) co
     return;
   }
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {
-    const bool writes = task.kind == TaskKind::project_qkv || task.kind == TaskKind::transfer;
+    const bool writes = task.kind == TaskKind::project_qkv || task.kind == TaskKind::transfer ||
+                        task.kind == TaskKind::gather;
     const Range positions = model::moves_cache(task) ? task.keys
                             : writes ? Range{segment.past, segment.past + segment.rows.size()}
                                      : keys_of(segment, task);
@@ -310,6 +317,7 @@ void Compute::State::ffn_down(const Task& task) {
 }
 
 void Compute::State::add_rows(const Task& task) {
+  if (task.selection > 0) return add_listed(task);
   const Buffer x = buffer(task.input);
   const Buffer y = buffer(task.output);
   const bool of_block = task.input.kind == model::BufferKind::partial &&

@@ -57,6 +57,9 @@ std::vector<PassageScores> score(const planner::Plan& plan, const ScoreOptions& 
                   std::to_string(plan.model.vocab - 1) +
                   ", the model's vocabulary; use the model's own tokenizer");
     }
+    // Refuses lengths that the plan is not for.
+    (void)planner::GenerationSteps(
+        plan, {.prompt_tokens = static_cast<std::int64_t>(tokens) - 1, .new_tokens = 1});
     longest = std::max(longest, tokens);
     most_scored = std::max(most_scored, passage.scored);
   }

@@ -221,10 +221,9 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   const ProfileLog log = measure_tasks(measured, options, start, share, profile.source);
   for (int k = 0; k < model::kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
-    if (kind == TaskKind::transfer || kind == TaskKind::fetch || kind == TaskKind::load ||
-        kind == TaskKind::release || kind == TaskKind::merge || kind == TaskKind::shortlist) {
+    if (kind == TaskKind::transfer || kind == TaskKind::load || kind == TaskKind::release ||
+        model::rate_kind(kind) != kind)
       continue;
-    }
     rate(kind) = fit_rate(log.samples(kind));
   }
   for (const model::WeightFormat format : model::kWeightFormats) {

@@ -8,9 +8,7 @@
 namespace tandem::model {
 
 std::span<const BufferKind> also_read(TaskKind kind) {
-  static constexpr std::array kCache{BufferKind::key_value};
   static constexpr std::array kTokens{BufferKind::tokens};
-  if (kind == TaskKind::attend) return kCache;
   if (kind == TaskKind::embed || kind == TaskKind::fetch) return kTokens;
   return {};
 }
@@ -26,7 +24,7 @@ std::span<const BufferKind> also_written(TaskKind kind) {
 }
 
 BufferRef softmax_read(const Task& task) {
-  if (task.kind != TaskKind::merge) return {};
+  if (task.kind != TaskKind::merge && task.kind != TaskKind::score) return {};
   return {BufferKind::softmax, task.input.slot};
 }
 
@@ -40,10 +38,45 @@ BufferRef arrived_read(const Task& task) {
   return {BufferKind::arrived, 0};
 }
 
+BufferRef keys_read(const Task& task) {
+  if (task.kind != TaskKind::attend && task.kind != TaskKind::score) return {};
+  if (reads_gathered(task)) return {BufferKind::gathered, task.input.slot};
+  return {BufferKind::key_value};
+}
+
+BufferRef list_read(const Task& task) {
+  if (task.selection == 0) return {};
+  return {BufferKind::selection, task.selection};
+}
+
 Range sampled_columns(const Task& task, BufferKind buffer) {
   return task.kind == TaskKind::shortlist && buffer == BufferKind::candidates ? task.chosen
                                                                               : task.columns;
 }
+
+namespace {
+
+// Of the cache, of what was gathered, and of what keys weigh.
+Range rows_of_keys(const Task& task) {
+  if (reads_gathered(task)) return task.keys;
+  return task.later_keys ? kEverything : Range{0, task.rows.end};
+}
+
+// Rows of a list that a task reads or makes.
+Range listed_rows(const Task& task) {
+  if (task.kind == TaskKind::select) return task.keys;
+  if (!reads_gathered(task)) return task.rows;
+  return {std::min(task.keys.begin, task.rows.begin), std::max(task.keys.end, task.rows.end)};
+}
+
+// Whether the task names rows of `buffer` by a list.
+bool names_rows(const Task& task, BufferKind buffer) {
+  const bool moves =
+      task.kind == TaskKind::gather || task.kind == TaskKind::merge || task.kind == TaskKind::add;
+  return moves && task.selection > 0 && buffer != BufferKind::gathered;
+}
+
+}  // namespace
 
 Area area_of(const Task& task, BufferKind buffer) {
   const bool moved = task.kind == TaskKind::transfer && moves_cache(task);
@@ -52,11 +85,16 @@ Area area_of(const Task& task, BufferKind buffer) {
   if (of_sampled_rows(buffer))
     return {kEverything,
             task.kind == TaskKind::sample ? kEverything : sampled_columns(task, buffer)};
-  if (task.kind == TaskKind::transfer || task.kind == TaskKind::add)
-    return {task.rows, task.columns};
-  if (buffer == BufferKind::key_value && task.kind == TaskKind::attend)
-    return {task.later_keys ? kEverything : Range{0, task.rows.end}, kEverything};
-  return {task.rows, kEverything};
+  if (task.kind == TaskKind::transfer) return {task.rows, task.columns};
+  if (buffer == BufferKind::panels) return {kEverything, kEverything};
+  if (buffer == BufferKind::selection) return {listed_rows(task), kEverything};
+  const Range rows = names_rows(task, buffer) ? kEverything : task.rows;
+  if (task.kind == TaskKind::add) return {rows, task.columns};
+  const bool attends = task.kind == TaskKind::attend || task.kind == TaskKind::score;
+  if (attends && (buffer == BufferKind::key_value || buffer == BufferKind::gathered))
+    return {rows_of_keys(task), kEverything};
+  if (reads_gathered(task) && buffer == BufferKind::scores) return {task.keys, kEverything};
+  return {rows, kEverything};
 }
 
 std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
@@ -78,10 +116,13 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
   if (task.kind == TaskKind::add || task.kind == TaskKind::merge) add(task.output, false);
   add(softmax_read(task), false);
   add(arrived_read(task), false);
+  add(keys_read(task), false);
+  add(list_read(task), false);
   if (task.kind == TaskKind::merge) add(softmax_written(task), false);
   for (const BufferKind kind : also_read(task.kind)) add({.kind = kind}, false);
   add(task.output, true);
   add(softmax_written(task), true);
+  if (reads_gathered(task)) add({.kind = BufferKind::panels}, true);
   for (const BufferKind kind : also_written(task.kind)) add({.kind = kind}, true);
   return accesses;
 }

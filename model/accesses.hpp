@@ -24,6 +24,9 @@ namespace tandem::model {
 [[nodiscard]] BufferRef softmax_written(const Task& task);
 // What an attention reads that came from caches elsewhere; none: kind none.
 [[nodiscard]] BufferRef arrived_read(const Task& task);
+// Where an attend's or score's keys are; the list by which rows were gathered.
+[[nodiscard]] BufferRef keys_read(const Task& task);
+[[nodiscard]] BufferRef list_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {

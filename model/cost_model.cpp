@@ -10,11 +10,10 @@ namespace tandem::model {
 
 namespace {
 
-// Kinds that the profile has rates for: all but what the memory scheduler adds, merges, which
-// stream activations at the rate of sums, and shortlists, which stream logits as sampling does.
+// Kinds that the profile has rates for: all but what the memory scheduler adds, and what has
+// another's rate.
 bool is_rated(TaskKind kind) {
-  return kind != TaskKind::fetch && kind != TaskKind::load && kind != TaskKind::release &&
-         kind != TaskKind::merge && kind != TaskKind::shortlist;
+  return kind != TaskKind::load && kind != TaskKind::release && rate_kind(kind) == kind;
 }
 
 bool is_copy(TaskKind kind) { return kind == TaskKind::capture || kind == TaskKind::deliver; }
@@ -98,9 +97,7 @@ Seconds CostModel::compute_time(const Batch& batch, const Task& task) const {
 }
 
 Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& work) const {
-  if (kind == TaskKind::fetch) kind = TaskKind::embed;
-  if (kind == TaskKind::merge) kind = TaskKind::add;
-  if (kind == TaskKind::shortlist) kind = TaskKind::sample;
+  kind = rate_kind(kind);
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
   const auto rate_of = [&](WeightFormat format) -> const KindRate& {

@@ -40,8 +40,11 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::transfer:
     case TaskKind::capture:
     case TaskKind::deliver:
-    case TaskKind::merge:      // at the rate of add
-    case TaskKind::shortlist:  // of sample
+    case TaskKind::merge:
+    case TaskKind::shortlist:
+    case TaskKind::select:
+    case TaskKind::gather:
+    case TaskKind::score:  // see rate_kind
       return 0.0;
   }
   throw std::logic_error("task kind out of range");
@@ -49,8 +52,8 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
 
 // Of the cpu lane, with rates of their own.
 bool is_compute(TaskKind kind) {
-  return kind != TaskKind::transfer && kind != TaskKind::fetch && kind != TaskKind::load &&
-         kind != TaskKind::release && kind != TaskKind::merge && kind != TaskKind::shortlist;
+  return kind != TaskKind::transfer && kind != TaskKind::load && kind != TaskKind::release &&
+         rate_kind(kind) == kind;
 }
 
 void slow(KindRate& rate, double factor) {
@@ -108,6 +111,38 @@ std::vector<FormatRates> read_formats(const JsonValue& json) {
 
 }  // namespace
 
+TaskKind rate_kind(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::fetch:
+      return TaskKind::embed;
+    case TaskKind::merge:
+    case TaskKind::select:
+    case TaskKind::gather:
+      return TaskKind::add;
+    case TaskKind::score:
+      return TaskKind::attend;
+    case TaskKind::shortlist:
+      return TaskKind::sample;
+    case TaskKind::embed:
+    case TaskKind::norm:
+    case TaskKind::project_qkv:
+    case TaskKind::attend:
+    case TaskKind::project_out:
+    case TaskKind::ffn_up:
+    case TaskKind::ffn_down:
+    case TaskKind::add:
+    case TaskKind::lm_head:
+    case TaskKind::sample:
+    case TaskKind::load:
+    case TaskKind::release:
+    case TaskKind::transfer:
+    case TaskKind::capture:
+    case TaskKind::deliver:
+      return kind;
+  }
+  throw std::logic_error("task kind out of range");
+}
+
 bool reads_weights(TaskKind kind) {
   switch (kind) {
     case TaskKind::project_qkv:
@@ -129,6 +164,9 @@ bool reads_weights(TaskKind kind) {
     case TaskKind::deliver:
     case TaskKind::merge:
     case TaskKind::shortlist:
+    case TaskKind::select:
+    case TaskKind::gather:
+    case TaskKind::score:
       return false;
   }
   throw std::logic_error("task kind out of range");
@@ -294,7 +332,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
     const auto kind = static_cast<TaskKind>(k);
     const bool needed = is_compute(kind) || kind == TaskKind::transfer;
     const std::string_view name = to_string(kind);
-    const bool borrows = kind == TaskKind::merge || kind == TaskKind::shortlist;
+    const bool borrows = kind != TaskKind::fetch && rate_kind(kind) != kind;
     if (borrows || (!needed && !rates.find(name))) continue;
     profile.rate[static_cast<std::size_t>(k)] = read_rate(rates.at(name));
     ++known;

@@ -50,6 +50,11 @@ struct FormatRates {
 // Whether tasks of `kind` read weights: their rates are by format.
 [[nodiscard]] bool reads_weights(TaskKind kind);
 
+// The kind whose rate tells how long tasks of `kind` take: itself, or of kinds that no profile has
+// rates of one that does the same to memory. fetch: embed. merge, select and gather stream
+// activations: add. score: attend.
+[[nodiscard]] TaskKind rate_kind(TaskKind kind);
+
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency

@@ -41,6 +41,14 @@ std::string_view to_string(BufferKind buffer) {
       return "softmax";
     case BufferKind::candidates:
       return "candidates";
+    case BufferKind::selection:
+      return "selection";
+    case BufferKind::gathered:
+      return "gathered";
+    case BufferKind::scores:
+      return "scores";
+    case BufferKind::panels:
+      return "panels";
   }
   throw std::logic_error("to_string: no such buffer");
 }

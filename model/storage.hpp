@@ -38,6 +38,12 @@ enum class BufferKind : std::uint8_t {
   // [rows with logits, devices with rows of the LM head * candidate_columns]: of each device's
   // logits of the row the best, and their softmax (model/candidates.hpp)
   candidates,
+  // Of sparse attention. A *list* names rows by key/value head: in each column some rows of the
+  // batch, ascending. What is gathered by a list has a row for each of the list's.
+  selection,  // [rows, kv_heads]                a list, by slot
+  gathered,   // [rows, kv_heads, 2, head_dim]   keys and values of such rows, by slot
+  scores,     // [rows, kv_heads]                how much rows were attended to, by slot
+  panels,     // [positions, 2, head_dim]        scratch: `gathered` of one head as kernels read it
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 
@@ -48,7 +54,7 @@ enum class BufferKind : std::uint8_t {
 
 struct BufferRef {
   BufferKind kind = BufferKind::none;
-  std::int16_t slot = 0;  // receive, attention and softmax: which of several
+  std::int16_t slot = 0;  // of receive, query, attention and those beside it: which of several
   friend constexpr bool operator==(BufferRef, BufferRef) = default;
 };
 

@@ -45,6 +45,12 @@ std::string_view to_string(TaskKind kind) {
       return "merge";
     case TaskKind::shortlist:
       return "shortlist";
+    case TaskKind::select:
+      return "select";
+    case TaskKind::gather:
+      return "gather";
+    case TaskKind::score:
+      return "score";
   }
   throw std::logic_error("task kind out of range");
 }
@@ -170,6 +176,10 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
               (task.input.kind == BufferKind::attention &&
                task.output.kind == BufferKind::attention && task.input.slot != task.output.slot),
           "task: a merge is of two slots of attention");
+  require(task.selection >= 0, "task: negative list");
+  require(task.kind != TaskKind::select ||
+              (task.output.kind == BufferKind::selection && task.keys.size() <= task.rows.size()),
+          "task: what is selected is a list of some of its rows");
   if (finish_ >= 0) {
     const bool follows = index == finish_ || task.device == tasks_.back().device;
     require(task.lane == LaneKind::cpu && follows, "task: a finish is cpu tasks of one device");

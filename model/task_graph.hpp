@@ -61,7 +61,8 @@ enum class TaskKind : std::uint8_t {
   project_qkv,  // y[r, heads] = rope(x[r] Wq); K, V of the kv heads to the rows' cache positions;
                 // without rope where positions are learned; biases are the architecture's
   attend,       // y[r, heads] = softmax(q k^T / sqrt(head_dim)) v over `keys`, by the mask and
-                // `window`; scale and cap of the scores are the model's
+           // `window`; scale and cap of the scores are the model's. With x of a slot other than
+           // 0, r and `keys` are rows of what was gathered there, and `keys` not of the cache
   project_out,  // y[r] = x[r, heads] Wo[heads]               a partial sum over heads
   ffn_up,       // y[r, columns] = act(x[r] Wgate) * (x[r] Wup)   (without gate: act(x Wup))
   ffn_down,     // y[r] = x[r, columns] Wdown[columns]        a partial sum over columns
@@ -78,10 +79,19 @@ enum class TaskKind : std::uint8_t {
   // y[r, heads] = attention over the keys of x and those of y, from what either gave alone:
   // weighted by their denominators, maxima taken into account (CSPS, equation 5). x, y: attention,
   // of different slots; the softmax of y's slot becomes that of both.
+  // With a list the rows of x are those of the list, and go to the rows of y that it names.
   merge,
   shortlist,  // y[r, chosen] = the best of x[r, columns], logits, and their softmax's denominator
+  // Sparse attention (CSPS, 3.2.4), by key/value head. `selection` names a list (BufferKind), 0
+  // none: then gathered rows are the batch's own.
+  select,  // the list y[keys] = of `rows` so many as `keys` has with the highest x, ascending; of
+           // equal ones those before
+  gather,  // y[r, heads] = x[rows that the list names at r]: of query, key_value or softmax
+  // y[keys, kv heads] = sum over r and the heads of each of exp(q k - largest) / denominator: what
+  // the keys weigh, by the softmax beside x
+  score,
 };
-inline constexpr int kTaskKinds = 18;
+inline constexpr int kTaskKinds = 21;
 [[nodiscard]] std::string_view to_string(TaskKind kind);
 
 enum class LaneKind : std::uint8_t { cpu, disk, channel };
@@ -142,8 +152,9 @@ struct Task {
   // ffn_down), rows of the vocabulary (lm_head, shortlist), element columns of the buffers (add,
   // transfer, sample).
   Range columns{};
-  // Positions of the keys, in their sequence: of an attend, and of a transfer of the cache to
-  // `arrived`, which carries keys and values of these instead of those of its rows.
+  // Positions of the keys, in their sequence: of an attend or a score (or rows of `gathered`), and
+  // of a transfer of the cache to `arrived`, which carries keys and values of these instead of
+  // those of its rows. Of a select: rows of the list.
   Range keys = kCausal;
   std::int32_t window = 0;  // attend: of these a row sees the last so many up to its own; 0: all
   // attend: whether rows may see keys of later rows of the batch: without a causal mask.
@@ -152,6 +163,9 @@ struct Task {
   // those over other keys of the same rows.
   bool statistics = false;
   bool of_arrived = false;  // attend: over keys in `arrived`, not in the cache
+  // merge, add, gather, attend, score: the slot of the list by which rows were gathered; 0: none.
+  // Of an add, rows of x go to those of y that the list names.
+  std::int8_t selection = 0;
   // shortlist: columns of the candidates that it writes; sample of candidates: of the first
   // device's, as many as every device's
   Range chosen{};
@@ -167,6 +181,11 @@ struct Task {
 [[nodiscard]] inline std::int64_t sent_rows(const Task& transfer) {
   return moves_cache(transfer) ? transfer.keys.size() : transfer.rows.size();
 }
+// Whether the keys of an attend or score are those that were gathered in its slot, not the cache's.
+[[nodiscard]] inline bool reads_gathered(const Task& task) {
+  return (task.kind == TaskKind::attend || task.kind == TaskKind::score) && task.input.slot > 0;
+}
+
 // Returns the bytes that `transfer` sends: its rows, each of its columns in its format.
 [[nodiscard]] std::int64_t payload_bytes(const Task& transfer);
 

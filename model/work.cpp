@@ -114,7 +114,7 @@ double all_keys(const Segment& segment, Range keys) {
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context, e
 //                                                            bytes of the cache's type
 //   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
-// A window bounds n_i, not what the cache keeps.
+// A window bounds n_i, not what the cache keeps. Rows that were gathered see all keys that were.
 // so that flops = streamed * intensity * 2 / e, as for matrices. Rows share keys within a segment
 // only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
@@ -124,7 +124,12 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   double keys_total = 0.0;
   double keys_streamed = 0.0;
   std::int64_t segment_begin = 0;
+  if (reads_gathered(task)) {
+    keys_streamed = task.keys.size();
+    keys_total = keys_streamed * task.rows.size();
+  }
   for (const Segment& segment : batch.segments) {
+    if (reads_gathered(task)) break;
     const std::int64_t first = std::max<std::int64_t>(task.rows.begin - segment_begin, 0);
     const std::int64_t last =
         std::min<std::int64_t>(task.rows.end - segment_begin, std::int64_t{segment.rows});
@@ -142,9 +147,10 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   Work w;
   const double rows = task.rows.size();
   w.flops = 4.0 * query_heads * d * keys_total;
-  w.format = rated_as(t.cache);
+  const CacheFormat kept = reads_gathered(task) ? CacheFormat::f32 : t.cache;
+  w.format = rated_as(kept);
   w.streamed_bytes =
-      static_cast<double>(cache_element_bytes(t.cache)) * 2.0 * kv_heads * d * keys_streamed;
+      static_cast<double>(cache_element_bytes(kept)) * 2.0 * kv_heads * d * keys_streamed;
   w.bytes_read = w.streamed_bytes + kE * rows * query_heads * d;
   w.bytes_written = kE * rows * query_heads * d;
   if (task.statistics) w.bytes_written += kE * 2.0 * rows * query_heads;
@@ -152,6 +158,27 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
     w.intensity = keys_total / keys_streamed * query_heads / kv_heads;
   }
   return w;
+}
+
+// What keys weigh: q k^T once more, without values, and a sum for each key and key/value head.
+Work scored(const Transformer& t, const Batch& batch, const Task& task) {
+  Work w = attention(t, batch, task);
+  w.flops /= 2.0;
+  w.streamed_bytes /= 2.0;
+  w.bytes_read -= w.streamed_bytes;
+  const double heads = task.columns.size();
+  w.bytes_read += kE * 2.0 * static_cast<double>(task.rows.size()) * heads;
+  const std::int32_t keys = reads_gathered(task) ? task.keys.size() : task.rows.size();
+  w.bytes_written = kE * static_cast<double>(keys) * t.kv_heads_for(task.columns).size();
+  return w;
+}
+
+// So many elements of a row of `buffer`.
+double gathered_elements(const Transformer& t, const Task& task) {
+  const double d = static_cast<double>(t.head_dim);
+  if (task.input.kind == BufferKind::key_value)
+    return 2.0 * d * t.kv_heads_for(task.columns).size();
+  return (task.input.kind == BufferKind::softmax ? 2.0 : d) * task.columns.size();
 }
 
 // What a load brings: the block's bytes. `columns` are heads (attention), FFN
@@ -228,6 +255,18 @@ Work work_of(const Transformer& t, const Batch& batch, const Task& task) {
     case TaskKind::merge:  // two products and a sum an element, c heads of two parts and their
                            // softmax
       return elementwise(3.0 * r * c * d, 2.0 * kE * r * c * (d + 2.0), kE * r * c * (d + 2.0));
+    case TaskKind::select: {  // a look at each row, and those kept
+      const double heads = t.kv_heads_for(task.columns).size();
+      return elementwise(r * heads, kE * r * heads, kE * heads * task.keys.size());
+    }
+    case TaskKind::gather: {  // copies, of a cache from its type
+      const double elements = r * gathered_elements(t, task);
+      const bool cached = task.input.kind == BufferKind::key_value;
+      const double read = cached ? static_cast<double>(cache_element_bytes(t.cache)) : kE;
+      return elementwise(0.0, read * elements, kE * elements);
+    }
+    case TaskKind::score:
+      return scored(t, batch, task);
     case TaskKind::lm_head:  // [h, V]
       return matrix(r, h, c, format(WeightMatrix::head));
     case TaskKind::sample: {  // one pass over the logits or candidates, one id a row

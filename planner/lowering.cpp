@@ -5,6 +5,7 @@
 #include "model/announcement.hpp"
 #include "model/error.hpp"
 #include "planner/strategy/csps.hpp"
+#include "planner/strategy/csps_sparse.hpp"
 #include "planner/strategy/galaxy.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -43,6 +44,7 @@ const Strategy& find_strategy(const std::string& name) {
 }
 
 void check_lengths(const Plan& plan, const Workload& workload) {
+  check_sparse_lengths(plan, workload);
   if (!find_strategy(plan.strategy).parts_cache) return;
   const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
                     workload.new_tokens <= plan.workload.new_tokens;
@@ -56,6 +58,7 @@ void check_lengths(const Plan& plan, const Workload& workload) {
 }
 
 void check_serves_many(const Plan& plan) {
+  refuse_served_sparse(plan);
   if (!find_strategy(plan.strategy).parts_cache) return;
   throw Error("strategy '" + plan.strategy +
               "': a workload of requests, expected the one request of the plan; leave out "

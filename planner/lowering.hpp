@@ -37,6 +37,7 @@ struct Strategy {
   // result is asked for.
   bool parts_rows = false;
   bool tiles = false;  // whether Plan::tiles applies
+  bool drops = false;  // whether Plan::sparse may be
   // The strategy that parts a prompt's rows over devices that share out the weights, which this one
   // does over devices that have them all (planner/sp_choice.hpp); empty: there is none.
   std::string with_split_weights{};

@@ -54,7 +54,7 @@ std::variant<Plan, Infeasible> make_phase_plan(Request request) {
   auto answer = make_plan(request);
   if (std::holds_alternative<Infeasible>(answer)) return answer;
   // Its caches are parted for this very prompt.
-  if (find_strategy(request.strategy).parts_cache) return answer;
+  if (find_strategy(request.strategy).parts_cache || request.sparse) return answer;
   Plan& whole = std::get<Plan>(answer);
   const double time = predicted_time(whole, objective, request.evaluate);
   const std::optional<Workload> phase = phase_of(request.workload, objective);

@@ -89,6 +89,15 @@ void check_tiles(const Plan& plan) {
               plan.strategy + "'" + kRemedy);
 }
 
+void check_sparse(const Plan& plan) {
+  if (!plan.sparse) return;
+  if (!find_strategy(plan.strategy).drops) {
+    throw Error("plan: sparse attention: expected none with strategy '" + plan.strategy + "'" +
+                kRemedy);
+  }
+  plan.sparse->validate(plan.cluster.devices(), plan.master, plan.model.layers);
+}
+
 void check_capacity(const Capacity& capacity) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   for (const std::int64_t value :
@@ -279,6 +288,7 @@ void Plan::validate() const {
   check_group_strategy(*this);
   check_moves(*this);
   check_tiles(*this);
+  check_sparse(*this);
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::string subject = "plan: device '" + cluster.devices()[d].name + "'";
     const model::Share& share = devices[d].share;

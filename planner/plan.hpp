@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "model/transformer.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/serving/capacity.hpp"
+#include "planner/sparse_attention.hpp"
 #include "planner/window.hpp"
 
 namespace tandem::planner {
@@ -90,6 +92,7 @@ struct Plan {
   // Of a split LM head: how many of its best logits of a row each device sends, with their softmax
   // (model/candidates.hpp); 0: all its logits.
   std::int32_t candidates = 0;
+  std::optional<SparseAttention> sparse{};  // of prompts, where the strategy knows of it
   // Throws Error (field, value, expected, remedy) unless the invariant holds.
   void validate() const;
   // All that memory is reserved for: the workload's and the capacity's, whichever is larger.

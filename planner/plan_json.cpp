@@ -465,10 +465,34 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
   return layout;
 }
 
+SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluster) {
+  value.expect_keys({"order", "groups", "drop"});
+  const auto read_ratio = [](const JsonValue& part) { return part.number(0.0, 1.0); };
+  const auto read_group = [](const JsonValue& group) {
+    return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
+  };
+  return {.order = read_all(value.at("order"), limits::kDevices,
+                            [&](const JsonValue& name) { return cluster.find(name.text()); }),
+          .groups = read_all(value.at("groups"), static_cast<std::size_t>(kMostLevels),
+                             [&](const JsonValue& level) {
+                               return read_all(level, limits::kDevices, read_group);
+                             }),
+          .drop = read_all(value.at("drop"), limits::kNetwork, [&](const JsonValue& layer) {
+            return read_all(layer, static_cast<std::size_t>(kMostLevels), read_ratio);
+          })};
+}
+
+Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
+  Json order = Json::array();
+  for (const model::DeviceIndex device : sparse.order)
+    order.push_back(cluster.devices()[static_cast<std::size_t>(device)].name);
+  return {{"order", std::move(order)}, {"groups", sparse.groups}, {"drop", sparse.drop}};
+}
+
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy", "decode_moves", "wire", "candidates"});
+                    "group_strategy", "decode_moves", "wire", "candidates", "sparse_attention"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -499,6 +523,8 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
     plan.candidates = static_cast<std::int32_t>(candidates->integer(1, model::kMostCandidates));
   plan.master = plan.cluster.find(root.at("master").text());
   plan.layout = read_layout(root.at("layout"), plan.cluster);
+  if (const auto sparse = root.find("sparse_attention"))
+    plan.sparse = read_sparse(*sparse, plan.cluster);
   const JsonValue devices = root.at("devices");
   if (devices.size(limits::kDevices) != plan.cluster.devices().size()) {
     devices.fail("one element for each of the " + std::to_string(plan.cluster.size()) +
@@ -542,6 +568,7 @@ std::string to_json(const Plan& plan) {
   if (plan.moves_cache) json["decode_moves"] = "kv";
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   if (plan.candidates > 0) json["candidates"] = plan.candidates;
+  if (plan.sparse) json["sparse_attention"] = sparse_json(*plan.sparse, plan.cluster);
   std::string text = model::to_text(json);
   if (text.size() > limits::kPlanBytes) {
     throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +

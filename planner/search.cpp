@@ -63,24 +63,27 @@ void check_window(const Request& request) {
 
 // The plan without shares.
 Plan outline(const Request& request, const Strategy& strategy, const Sums& sums) {
-  Plan plan{
-      .strategy = request.strategy,
-      .partition = strategy.divides() ? request.partition : "",
-      .allreduce = sums.allreduce,
-      .layout = sums.layout,
-      .tiles = strategy.tiles || !request.group_strategy.empty() ? request.tiles.value_or(1) : 0,
-      .moves_cache = request.moves_cache,
-      .group_strategy = request.group_strategy,
-      .model = request.model,
-      .cluster = limited(request.cluster, request.memory_limit),
-      .master = master_of(request),
-      .workload = request.workload,
-      .capacity = request.capacity,
-      .devices = {},
-      .profiles = request.profiles,
-      .release = request.release,
-      .wire = request.wire};
+  Plan plan{.strategy = request.strategy,
+            .partition = strategy.divides() ? request.partition : "",
+            .allreduce = sums.allreduce,
+            .layout = sums.layout,
+            .tiles = (strategy.tiles && !request.sparse) || !request.group_strategy.empty()
+                         ? request.tiles.value_or(1)
+                         : 0,
+            .moves_cache = request.moves_cache,
+            .group_strategy = request.group_strategy,
+            .model = request.model,
+            .cluster = limited(request.cluster, request.memory_limit),
+            .master = master_of(request),
+            .workload = request.workload,
+            .capacity = request.capacity,
+            .devices = {},
+            .profiles = request.profiles,
+            .release = request.release,
+            .wire = request.wire};
   plan.model.validate();
+  if (request.sparse)
+    plan.sparse = sparse_attention(*request.sparse, plan.cluster, plan.master, plan.model.layers);
   check_window(request);
   plan.workload.validate(plan.model);
   if (plan.profiles.empty()) {
@@ -439,6 +442,26 @@ void check_tiles(const Request& request, const Strategy& strategy) {
               std::to_string(kMostTiles) + ", or auto");
 }
 
+void check_sparse(const Request& request, const Strategy& strategy) {
+  if (!request.sparse) return;
+  const auto refuse = [](const std::string& what) {
+    throw Error("sparse attention (--levels, --drop): " + what);
+  };
+  if (!strategy.drops)
+    refuse("strategy '" + strategy.name + "' has none; use strategy 'csps', or leave it out");
+  if (request.tiles.value_or(0) > 0)
+    refuse(std::to_string(*request.tiles) +
+           " tiles, expected 0: rows that are kept travel at once; "
+           "leave out '--tiles'");
+  if (request.window.blocks.value_or(0) > 0)
+    refuse("weights that stream, expected all in memory; give '--window all'");
+  if (request.wire != model::WireFormat::f32)
+    refuse("wire type " + std::string(to_string(request.wire)) +
+           ", expected f32; leave out '--wire-type'");
+  if (request.capacity.sequences > 0)
+    refuse("a workload of requests, expected one request; leave out '--workload'");
+}
+
 bool fits(const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     if (plan.devices[d].memory.total() > plan.cluster.devices()[d].memory.value()) return false;
@@ -473,6 +496,12 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
     return make_phase_plan(request);
   const Strategy& strategy = find_strategy(request.strategy);
   check_tiles(request, strategy);
+  check_sparse(request, strategy);
+  if (request.sparse && !request.window.blocks) {
+    Request resident = request;  // weights do not stream
+    resident.window.blocks = 0;
+    return make_plan(resident);
+  }
   check_rounds(request, strategy);
   if (request.partition == kHaldaPartition && !strategy.splits_layers) {
     throw Error("partition 'halda': of layers, which strategy '" + strategy.name +
@@ -495,7 +524,7 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
                                   fastest_sums(likely_plan(request, strategy, wanted), wanted,
                                                request.evaluate))
                       : make_auto_plan(request, strategy, wanted);
-  if (strategy.tiles && !request.tiles && std::holds_alternative<Plan>(answer))
+  if (strategy.tiles && !request.tiles && !request.sparse && std::holds_alternative<Plan>(answer))
     return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
   return answer;
 }

@@ -71,6 +71,7 @@ struct Request {
   // Where the head is split: how many of its best logits each device sends (Plan::candidates); 0:
   // all of them.
   std::int32_t candidates = 0;
+  std::optional<SparseRequest> sparse{};  // where the strategy knows of it
 };
 
 // The cluster cannot hold or run the model as requested. One line a device that lacks memory.

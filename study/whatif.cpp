@@ -334,6 +334,10 @@ double WhatIf::gain(const WhatIfChange& change) const {
 
 WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress) {
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
+  if (plan.sparse)
+    throw Error(
+        "whatif: a plan with sparse attention, whose levels are those of its own network: expected "
+        "one without; plan without '--levels' and '--drop'");
   Changes changes(plan, evaluator);
   WhatIf answer{.planned_s = changes.request_s(plan)};
   answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));

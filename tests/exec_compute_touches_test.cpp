@@ -32,15 +32,19 @@ constexpr std::int32_t kRows = 4;
 constexpr std::int32_t kPositions = 64;
 
 constexpr std::array kBuffers{
-    BufferRef{BufferKind::hidden},     BufferRef{BufferKind::normed},
-    BufferRef{BufferKind::query},      BufferRef{BufferKind::attention},
-    BufferRef{BufferKind::activation}, BufferRef{BufferKind::partial},
-    BufferRef{BufferKind::logits},     BufferRef{BufferKind::receive, 0},
-    BufferRef{BufferKind::receive, 1}, BufferRef{BufferKind::attention, 1},
-    BufferRef{BufferKind::softmax, 0}, BufferRef{BufferKind::softmax, 1},
-    BufferRef{BufferKind::candidates}};
+    BufferRef{BufferKind::hidden},      BufferRef{BufferKind::normed},
+    BufferRef{BufferKind::query},       BufferRef{BufferKind::attention},
+    BufferRef{BufferKind::activation},  BufferRef{BufferKind::partial},
+    BufferRef{BufferKind::logits},      BufferRef{BufferKind::receive, 0},
+    BufferRef{BufferKind::receive, 1},  BufferRef{BufferKind::attention, 1},
+    BufferRef{BufferKind::softmax, 0},  BufferRef{BufferKind::softmax, 1},
+    BufferRef{BufferKind::candidates},  BufferRef{BufferKind::query, 1},
+    BufferRef{BufferKind::gathered, 1}, BufferRef{BufferKind::scores, 0},
+    BufferRef{BufferKind::scores, 1},   BufferRef{BufferKind::panels},
+    BufferRef{BufferKind::selection, 1}};
 
-// What a device has, and a second part of attention, with the softmax of both.
+// What a device has, a second part of attention, with the softmax of both, and what sparse
+// attention needs.
 std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
   auto buffers = tandem::test::buffers_of(t, testing::whole_share(t), 2);
   buffers.push_back({.name = {BufferKind::attention, 1}, .columns = t.heads * t.head_dim});
@@ -48,6 +52,16 @@ std::vector<model::BufferDeclaration> declared(const model::Transformer& t) {
     buffers.push_back({.name = {BufferKind::softmax, slot}, .columns = 2 * t.heads});
   buffers.push_back(
       {.name = {BufferKind::candidates}, .rows = model::RowCount::sequences, .columns = 14});
+  buffers.push_back({.name = {BufferKind::query, 1}, .columns = t.heads * t.head_dim});
+  buffers.push_back({.name = {BufferKind::gathered, 1}, .columns = 2 * t.kv_heads * t.head_dim});
+  for (std::int16_t slot = 0; slot < 2; ++slot)
+    buffers.push_back({.name = {BufferKind::scores, slot}, .columns = t.kv_heads});
+  buffers.push_back({.name = {BufferKind::selection, 1},
+                     .columns = t.kv_heads,
+                     .format = model::ElementFormat::i32});
+  buffers.push_back({.name = {BufferKind::panels},
+                     .rows = model::RowCount::positions,
+                     .columns = 2 * t.head_dim});
   return buffers;
 }
 
@@ -101,7 +115,8 @@ void fill(Device& device, const Place& place, float phase) {
 
 // Whether a task uses the rows that it names of it, only.
 bool by_rows(const Place& place) {
-  return place.layer < 0 && !model::of_sampled_rows(place.buffer.kind);
+  return place.layer < 0 && !model::of_sampled_rows(place.buffer.kind) &&
+         place.buffer.kind != BufferKind::panels;
 }
 
 // Of rows of the batch, or of those that are not among them.
@@ -129,6 +144,7 @@ bool among(BufferKind kind, std::span<const BufferKind> kinds) {
 
 bool may_write(const Task& task, const Place& place) {
   if (place.layer >= 0 && place.layer != task.layer) return false;
+  if (place.buffer.kind == BufferKind::panels) return reads_gathered(task);
   return (place.layer < 0 &&
           (place.buffer == task.output || place.buffer == softmax_written(task))) ||
          (place.buffer.slot == 0 && among(place.buffer.kind, also_written(task.kind)));
@@ -136,8 +152,9 @@ bool may_write(const Task& task, const Place& place) {
 
 bool may_read(const Task& task, const Place& place) {
   if (place.layer >= 0 && place.layer != task.layer) return false;
-  return may_write(task, place) ||
-         (place.layer < 0 && (place.buffer == task.input || place.buffer == softmax_read(task))) ||
+  return may_write(task, place) || place.buffer == task.input ||
+         (place.layer < 0 && place.buffer == softmax_read(task)) ||
+         place.buffer == keys_read(task) || place.buffer == list_read(task) ||
          among(place.buffer.kind, also_read(task.kind));
 }
 
@@ -208,6 +225,21 @@ Task task_of(TaskKind kind, const model::Transformer& t) {
       task.input = {BufferKind::logits};
       task.output = {BufferKind::candidates};
       break;
+    case TaskKind::select:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::scores};
+      task.output = {BufferKind::selection, 1};
+      break;
+    case TaskKind::gather:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::key_value};
+      task.output = {BufferKind::gathered, 1};
+      break;
+    case TaskKind::score:
+      task.columns = whole(t.heads);
+      task.input = {BufferKind::query, 1};
+      task.output = {BufferKind::scores, 1};
+      break;
     case TaskKind::sample:
     case TaskKind::load:
     case TaskKind::release:
@@ -245,9 +277,19 @@ TEST_CASE(
   for (const TaskKind kind :
        {TaskKind::embed, TaskKind::fetch, TaskKind::norm, TaskKind::project_qkv, TaskKind::attend,
         TaskKind::project_out, TaskKind::ffn_up, TaskKind::ffn_down, TaskKind::add,
-        TaskKind::lm_head, TaskKind::merge, TaskKind::shortlist}) {
+        TaskKind::lm_head, TaskKind::merge, TaskKind::shortlist, TaskKind::select, TaskKind::gather,
+        TaskKind::score}) {
     for (const auto& [batch, rows_used] : cases) {
       Task task = task_of(kind, t);
+      const bool of_one = kind == TaskKind::gather || kind == TaskKind::score;
+      if (of_one && batch.segments.size() > 1) continue;
+      if (kind == TaskKind::select || kind == TaskKind::score) task.keys = rows_used;
+      // Of what was gathered, too.
+      const bool gathered = kind == TaskKind::attend && batch.segments.front().past == 20;
+      if (gathered) {
+        task.input.slot = 1;
+        task.keys = rows_used;
+      }
       // Part of the keys, of the larger half of the cases.
       if (kind == TaskKind::attend && rows_used.begin > 0) {
         task.statistics = true;

@@ -104,10 +104,12 @@ void merge_rows(const Case& c, Attended& from, Attended& into) {
 struct Wanted {
   Matrix y;
   Matrix softmax;
+  std::vector<double> weighed{};  // of each key, by all rows and heads
 };
 Wanted reference(const Given& given, model::Range keys) {
   const Case& c = given.c;
-  Wanted wanted{Matrix(c.rows, c.width()), Matrix(c.rows, c.group * 2)};
+  Wanted wanted{Matrix(c.rows, c.width()), Matrix(c.rows, c.group * 2),
+                std::vector<double>(static_cast<std::size_t>(c.positions()))};
   for (std::int64_t i = 0; i < c.rows * c.group; ++i) {
     const std::int64_t row = i / c.group;
     const std::int64_t end =
@@ -129,6 +131,8 @@ Wanted reference(const Given& given, model::Range keys) {
     }
     double sum = 0.0;
     for (double& score : scores) sum += score = std::exp(score - most);
+    for (std::size_t p = 0; p < scores.size(); ++p)
+      wanted.weighed[static_cast<std::size_t>(first) + p] += scores[p] / sum;
     for (std::int64_t k = 0; k < c.head_dim; ++k) {
       double y = 0.0;
       for (std::size_t p = 0; p < scores.size(); ++p) {
@@ -195,6 +199,43 @@ TEST_CASE("kernels/merge: parts of the keys in any order give attention over all
         CHECK(made[0].softmax[i] == doctest::Approx(wanted.softmax.values[i]).epsilon(1e-5));
         CHECK(made[0].softmax[i + 1] ==
               doctest::Approx(wanted.softmax.values[i + 1]).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels/weigh_keys: keys weigh what rows and heads give them, of all keys' softmax") {
+  std::mt19937 random(5);
+  for (const Case& c : cases()) {
+    CAPTURE(c.head_dim);
+    Given given(c);
+    const auto positions = static_cast<std::int32_t>(c.positions());
+    const Wanted wanted = reference(given, {0, positions});
+    const Attended all = over(given, {0, positions});
+    for (const std::size_t parts : std::vector<std::size_t>{1, 4}) {
+      // Beside one another, added to what is there.
+      std::vector<float> sums(static_cast<std::size_t>(2 * positions), 1.0F);
+      for (const model::Range keys : cut(positions, parts, random)) {
+        std::vector<float> softmax = all.softmax;
+        weigh_keys({.queries = given.q.data(),
+                    .query_stride = c.width(),
+                    .cache = given.head(),
+                    .rows = c.rows,
+                    .group = c.group,
+                    .head_dim = c.head_dim,
+                    .first_key = keys.begin,
+                    .end_key = keys.end,
+                    .past = c.causal ? c.past : c.positions(),
+                    .window = c.window,
+                    .cap = c.cap,
+                    .softmax = softmax.data(),
+                    .softmax_stride = c.group * 2},
+                   sums.data() + std::ptrdiff_t{2} * keys.begin, 2);
+        CHECK(softmax == all.softmax);
+      }
+      for (std::size_t p = 0; p < wanted.weighed.size(); ++p) {
+        CHECK(sums[2 * p] == doctest::Approx(1.0 + wanted.weighed[p]).epsilon(1e-5));
+        CHECK(sums[2 * p + 1] == 1.0F);
       }
     }
   }

@@ -25,6 +25,7 @@ tandem_tests(
     planner_monotony_test.cpp
     planner_split_clock_test.cpp
     planner_sp_choice_test.cpp
+    planner_sparse_test.cpp
     planner_spread_test.cpp
     planner_stages_test.cpp
     planner_storage_test.cpp

@@ -341,6 +341,9 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::deliver:
     case TaskKind::merge:
     case TaskKind::shortlist:
+    case TaskKind::select:
+    case TaskKind::gather:
+    case TaskKind::score:
       break;
   }
   throw std::logic_error("interpreter: task kind that it does not know");

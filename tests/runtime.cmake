@@ -23,6 +23,7 @@ tandem_tests(
     exec_runtime_tally_test.cpp
     exec_streaming_test.cpp
     exec_head_split_test.cpp
+    exec_sparse_test.cpp
     exec_spread_test.cpp
     exec_wire_type_test.cpp
     cli_program.cpp

@@ -406,6 +406,88 @@ void attend(const Attention& a) {
   }
 }
 
+// Adds to `columns` what the positions from `first` on, which `granule` has, weigh for some
+// queries.
+template <int Q, class Number>
+void weigh_granule(const Attention& a, const Granule<Number>& granule, const Query* queries,
+                   std::int64_t first, float* HWY_RESTRICT columns) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
+                    a.cap};
+  alignas(64) float scores[Q][kBlockGranule];
+  const std::int64_t positions = HWY_MIN(kBlockGranule, a.end_key - first);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, static_cast<const Number*>(nullptr),
+           scores);
+  for (int j = 0; j < Q; ++j) {
+    if (queries[j].sum == 0.0F) continue;
+    const float lowest = -std::numeric_limits<float>::infinity();
+    const std::int64_t from = HWY_MAX(std::int64_t{0}, queries[j].first - first);
+    const std::int64_t to = HWY_MAX(from, HWY_MIN(positions, queries[j].limit - first));
+    for (std::int64_t p = 0; p < HWY_MIN(from, kBlockGranule); ++p) scores[j][p] = lowest;
+    for (std::int64_t p = to; p < kBlockGranule; ++p) scores[j][p] = lowest;
+    const V shift = hn::Set(d, queries[j].maximum);
+    const V part = hn::Set(d, 1.0F / queries[j].sum);
+    for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
+      const V z = hn::Max(hn::Sub(hn::LoadU(d, scores[j] + p), shift), hn::Set(d, -200.0F));
+      hn::StoreU(hn::MulAdd(hn::Exp(d, z), part, hn::LoadU(d, columns + p)), d, columns + p);
+    }
+  }
+}
+
+template <class Number>
+void weigh_granule(const Attention& a, const Granule<Number>& granule, const Query* queries,
+                   int count, std::int64_t first, float* columns) {
+  static_assert(kQueries == 6);
+  if (count == 6) return weigh_granule<6>(a, granule, queries, first, columns);
+  if (count == 5) return weigh_granule<5>(a, granule, queries, first, columns);
+  if (count == 4) return weigh_granule<4>(a, granule, queries, first, columns);
+  if (count == 3) return weigh_granule<3>(a, granule, queries, first, columns);
+  if (count == 2) return weigh_granule<2>(a, granule, queries, first, columns);
+  if (count == 1) return weigh_granule<1>(a, granule, queries, first, columns);
+}
+
+template <class Number>
+void weigh_keys_over(const Attention& a, float* sums, std::int64_t stride) {
+  const std::int64_t all = a.rows * a.group;
+  for (std::int64_t first = a.first_key / kBlockGranule * kBlockGranule; first < a.end_key;
+       first += kBlockGranule) {
+    const Granule<Number> granule = granule_at<Number>(a, first);
+    alignas(64) float columns[kBlockGranule] = {};
+    for (std::int64_t begin = 0; begin < all; begin += kQueries) {
+      const int count = static_cast<int>(HWY_MIN(std::int64_t{kQueries}, all - begin));
+      Query queries[kQueries];
+      std::int64_t limit = 0;
+      for (int j = 0; j < count; ++j) {
+        const std::int64_t row = (begin + j) / a.group;
+        const std::int64_t head = (begin + j) % a.group;
+        const float* const told = a.softmax + row * a.softmax_stride + 2 * head;
+        queries[j] = {
+            a.queries + row * a.query_stride + head * a.head_dim,
+            nullptr,
+            a.window > 0 ? HWY_MAX(a.first_key, a.past + row + 1 - a.window) : a.first_key,
+            HWY_MIN(a.end_key, a.past + row + 1),
+            told[0],
+            told[1]};
+        limit = HWY_MAX(limit, queries[j].limit);
+      }
+      if (limit > first) weigh_granule(a, granule, queries, count, first, columns);
+    }
+    const std::int64_t from = HWY_MAX(a.first_key, first);
+    const std::int64_t to = HWY_MIN(a.end_key, first + kBlockGranule);
+    for (std::int64_t k = from; k < to; ++k) sums[(k - a.first_key) * stride] += columns[k - first];
+  }
+}
+
+void weigh_keys(const Attention& a, float* sums, std::int64_t stride) {
+  switch (a.cache.format) {
+    case model::CacheFormat::f32:
+      return weigh_keys_over<float>(a, sums, stride);
+    case model::CacheFormat::f16:
+      return weigh_keys_over<Half>(a, sums, stride);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::exec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -415,6 +497,11 @@ namespace tandem::exec {
 
 HWY_EXPORT(attend);
 void attend(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend)(a); }
+
+HWY_EXPORT(weigh_keys);
+void weigh_keys(const Attention& a, float* sums, std::int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(weigh_keys)(a, sums, stride);
+}
 
 void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
            std::int64_t head_dim) {

@@ -80,6 +80,13 @@ struct Attention {
 // output = softmax(cap(query . keys * scale)) values; zero where a row sees no key.
 void attend(const Attention& a);
 
+// sums[(k - first_key) * stride] += sum over rows and heads of
+//   exp(cap(query . key k * scale) - largest) / denominator
+// over the rows that see key k: how much attention it gets, where `softmax` has the largest score
+// and the denominator of each row and head, of whatever keys. Rows and heads without a denominator
+// count for nothing; `output` is not used, `softmax` only read.
+void weigh_keys(const Attention& a, float* sums, std::int64_t stride);
+
 // What attention over some keys gave of one row: `heads` results of head_dim, and their softmax.
 struct AttendedPart {
   float* output = nullptr;   // [heads, head_dim]

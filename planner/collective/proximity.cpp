@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/kruskal_min_spanning_tree.hpp>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -18,6 +19,7 @@ namespace tandem::planner {
 namespace {
 
 constexpr double kApart = 2.0;        // latencies of such a ratio tell near from far
+constexpr double kDiffer = 1.01;      // and of such a one tell levels apart
 constexpr double kNoLatencyS = 1e-9;  // less is as good as none
 constexpr std::size_t kMostCuts = 4;
 constexpr std::int32_t kMostPairs = 64;  // devices between all of which routes are looked at
@@ -94,7 +96,7 @@ class SpanningTree {
   }
 
   // Where to split the groups: the longest wires within one, those before the largest ratios first.
-  [[nodiscard]] std::vector<double> near_s() const {
+  [[nodiscard]] std::vector<double> near_s(double apart = kApart) const {
     std::vector<double> latencies;
     for (std::size_t here = 0; here < at_.size(); ++here) {
       for (const std::size_t w : at_[here]) {
@@ -106,7 +108,7 @@ class SpanningTree {
     for (std::size_t i = 1; i < latencies.size(); ++i) {
       const double ratio =
           std::max(latencies[i], kNoLatencyS) / std::max(latencies[i - 1], kNoLatencyS);
-      if (ratio >= kApart) cuts.emplace_back(-ratio, latencies[i - 1]);
+      if (ratio >= apart) cuts.emplace_back(-ratio, latencies[i - 1]);
     }
     std::stable_sort(cuts.begin(), cuts.end());
     std::vector<double> longest;
@@ -156,6 +158,23 @@ std::vector<model::DeviceIndex> whole_walk(const SpanningTree& tree, const model
   return order;
 }
 
+// Groups that are left without wires longer than `near_s`, by device.
+std::vector<std::int32_t> groups_within(const SpanningTree& tree,
+                                        const std::vector<model::DeviceIndex>& order,
+                                        double near_s) {
+  std::vector<std::int32_t> group(order.size(), -1);
+  std::vector<bool> seen(tree.netpoints(), false);
+  std::int32_t groups = 0;
+  for (const model::DeviceIndex device : order) {
+    if (seen[static_cast<std::size_t>(device)]) continue;
+    for (const model::DeviceIndex member :
+         tree.walk(static_cast<std::size_t>(device), near_s, seen))
+      group[static_cast<std::size_t>(member)] = groups;
+    ++groups;
+  }
+  return group;
+}
+
 // The walk by latency, with the groups of each of the first `most` cuts.
 std::vector<Proximity> by_latency(const model::Cluster& cluster, model::DeviceIndex master,
                                   std::size_t most) {
@@ -164,20 +183,8 @@ std::vector<Proximity> by_latency(const model::Cluster& cluster, model::DeviceIn
   std::vector<double> cuts = tree.near_s();
   cuts.resize(std::min(cuts.size(), most));
   std::vector<Proximity> result;
-  for (const double near_s : cuts) {
-    Proximity layout{.order = order,
-                     .group = std::vector<std::int32_t>(cluster.devices().size(), -1)};
-    std::vector<bool> seen(tree.netpoints(), false);
-    std::int32_t groups = 0;
-    for (const model::DeviceIndex device : order) {
-      if (seen[static_cast<std::size_t>(device)]) continue;
-      for (const model::DeviceIndex member :
-           tree.walk(static_cast<std::size_t>(device), near_s, seen))
-        layout.group[static_cast<std::size_t>(member)] = groups;
-      ++groups;
-    }
-    result.push_back(std::move(layout));
-  }
+  for (const double near_s : cuts)
+    result.push_back({.order = order, .group = groups_within(tree, order, near_s)});
   return result;
 }
 
@@ -215,6 +222,26 @@ std::vector<model::DeviceIndex> nearest_next(const model::Cluster& cluster,
 
 Proximity proximity(const model::Cluster& cluster, model::DeviceIndex master) {
   return by_latency(cluster, master, 1).front();
+}
+
+std::vector<std::vector<std::int32_t>> nested_groups(const model::Cluster& cluster,
+                                                     model::DeviceIndex master, std::size_t most) {
+  const SpanningTree tree(cluster, sorted_wires(cluster));
+  const std::vector<model::DeviceIndex> order = whole_walk(tree, cluster, master);
+  std::vector<std::vector<std::int32_t>> nested;
+  for (const double near_s : tree.near_s(kDiffer)) {
+    if (nested.size() == most) break;
+    std::vector<std::int32_t> groups = groups_within(tree, order, near_s);
+    const std::int32_t last = *std::ranges::max_element(groups);
+    if (last == 0 || last + 1 == cluster.size() ||
+        std::ranges::find(nested, groups) != nested.end())
+      continue;
+    nested.push_back(std::move(groups));
+  }
+  std::ranges::sort(nested, std::greater(), [](const std::vector<std::int32_t>& groups) {
+    return *std::ranges::max_element(groups);
+  });
+  return nested;
 }
 
 Proximity wiring(const model::Cluster& cluster, model::DeviceIndex master) {

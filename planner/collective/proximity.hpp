@@ -25,6 +25,14 @@ struct Proximity {
 // all devices are one group.
 [[nodiscard]] Proximity proximity(const model::Cluster& cluster, model::DeviceIndex master);
 
+// Groups of near devices within groups of less near ones, smallest first: by latency, cut at the
+// `most` largest ratios of neighbours that part the devices in different ways, neither each for
+// itself nor all together. By device, numbers from 0 in the order of `proximity`. Fewer than `most`
+// where latencies do not tell so many apart.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> nested_groups(const model::Cluster& cluster,
+                                                                   model::DeviceIndex master,
+                                                                   std::size_t most);
+
 // By wiring alone, whatever latencies are: a walk along a spanning tree, branches in order of
 // index; devices of one router are a group, and devices without a router another.
 [[nodiscard]] Proximity wiring(const model::Cluster& cluster, model::DeviceIndex master);

@@ -10,6 +10,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
+#include "planner/strategy/csps_sparse.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/tensor.hpp"
@@ -274,6 +275,7 @@ class Lowering {
 };
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
+  if (plan.sparse) return lower_sparse(plan, batch);
   if (!is_prompt(batch)) return tensor_strategy().tasks(plan, batch);
   const Ranking ranks = ranking_of(plan);
   const std::vector<Range> rows = rows_by_rank(plan, ranks, batch.rows());
@@ -308,6 +310,13 @@ void check(const Plan& plan) {
     check_whole(plan, static_cast<DeviceIndex>(d));
   check_parts(plan, &model::Part::heads, plan.model.heads, "heads");
   check_parts(plan, &model::Part::columns, plan.model.intermediate, "FFN columns");
+  if (plan.sparse) check_sparse_plan(plan);
+}
+
+std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
+                                              const model::Share& share, bool streams_head) {
+  return plan.sparse ? sparse_buffers(plan, share, streams_head)
+                     : model::share_buffers(plan.model, share, streams_head);
 }
 
 }  // namespace
@@ -322,10 +331,12 @@ Strategy csps_strategy() {
           .splits_head = true,
           .parts_rows = true,
           .tiles = true,
+          .drops = true,
           .with_split_weights = "galaxy",
           .allreduce = "star",
           .tasks = lower,
-          .check = check};
+          .check = check,
+          .buffers = buffers};
 }
 
 }  // namespace tandem::planner

@@ -1,0 +1,172 @@
+#include "planner/sparse_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "model/error.hpp"
+#include "model/text_table.hpp"
+#include "planner/collective/proximity.hpp"
+
+namespace tandem::planner {
+namespace {
+
+constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
+constexpr double kWhole = 1e-9;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& expected) {
+  throw Error("plan: sparse attention: " + what + ": expected " + expected + kRemedy);
+}
+
+void check_groups(const std::vector<std::int32_t>& groups, std::size_t places) {
+  if (groups.size() != places)
+    refuse(std::to_string(groups.size()) + " groups",
+           "one for each of the " + std::to_string(places) + " devices");
+  std::int32_t largest = groups.front();
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    if (groups[i] == groups[i - 1]) continue;
+    if (groups[i] <= largest)
+      refuse("group " + std::to_string(groups[i]) + " after group " + std::to_string(largest),
+             "groups of adjacent devices, in ascending order");
+    largest = groups[i];
+  }
+}
+
+}  // namespace
+
+model::Range SparseAttention::group(std::int32_t level, std::size_t place) const {
+  const auto all = static_cast<std::int32_t>(order.size());
+  const auto own = static_cast<std::int32_t>(place);
+  require(level >= 1 && level <= levels() && own < all, "sparse attention: a level and a place");
+  if (level == 1) return {own, own + 1};
+  if (level == levels()) return {0, all};
+  const std::vector<std::int32_t>& at = groups[static_cast<std::size_t>(level - 2)];
+  const auto [first, last] = std::ranges::equal_range(at, at[place]);
+  return {static_cast<std::int32_t>(first - at.begin()),
+          static_cast<std::int32_t>(last - at.begin())};
+}
+
+double SparseAttention::dropped(std::int32_t layer, std::int32_t level) const {
+  if (level == 1) return 0.0;
+  return drop.at(static_cast<std::size_t>(layer)).at(static_cast<std::size_t>(level - 2));
+}
+
+bool SparseAttention::drops(std::int32_t layer) const {
+  if (layer < 0 || static_cast<std::size_t>(layer) >= drop.size()) return false;
+  return std::ranges::any_of(drop[static_cast<std::size_t>(layer)],
+                             [](double part) { return part > 0.0; });
+}
+
+void SparseAttention::validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
+                               std::int64_t layers) const {
+  if (devices.size() < 2) refuse("levels of one device", "several devices");
+  std::vector<bool> seen(devices.size());
+  for (const model::DeviceIndex device : order) {
+    const auto d = static_cast<std::size_t>(device);
+    require(device >= 0 && d < devices.size(), "sparse attention: a device of the cluster");
+    if (seen[d]) refuse("device '" + devices[d].name + "' twice", "every device once");
+    seen[d] = true;
+  }
+  if (order.size() != devices.size())
+    refuse(std::to_string(order.size()) + " devices", "all " + std::to_string(devices.size()));
+  if (order.back() != master)
+    refuse("device '" + devices[static_cast<std::size_t>(order.back())].name + "' last",
+           "the master, '" + devices[static_cast<std::size_t>(master)].name + "'");
+  if (levels() > kMostLevels)
+    refuse(std::to_string(levels()) + " levels", "at most " + std::to_string(kMostLevels));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    check_groups(groups[i], order.size());
+    for (std::size_t place = 1; i > 0 && place < order.size(); ++place) {
+      if (groups[i - 1][place] == groups[i - 1][place - 1] &&
+          groups[i][place] != groups[i][place - 1])
+        refuse("level " + std::to_string(i + 2) + " parts a group of the level before",
+               "each within one of the next");
+    }
+  }
+  if (static_cast<std::int64_t>(drop.size()) != layers)
+    refuse("drop ratios of " + std::to_string(drop.size()) + " layers",
+           "those of " + std::to_string(layers));
+  for (std::size_t layer = 0; layer < drop.size(); ++layer) {
+    const std::string of = "layer " + std::to_string(layer) + ": ";
+    if (static_cast<std::int32_t>(drop[layer].size()) != levels() - 1)
+      refuse(of + std::to_string(drop[layer].size()) + " drop ratios",
+             std::to_string(levels() - 1) + ", of levels 2 to " + std::to_string(levels()));
+    double before = 0.0;
+    for (const double part : drop[layer]) {
+      if (!(0.0 <= part && part < 1.0))
+        refuse(of + "drops " + model::fixed(part, 4), "0 or more, and less than 1");
+      if (part < before)
+        refuse(of + "drops " + model::fixed(part, 4) + " after " + model::fixed(before, 4),
+               "ratios that do not fall with the level");
+      before = part;
+    }
+    const bool keeps = layer < 2 || layer + 1 == drop.size();
+    if (keeps && before > 0.0)
+      refuse(of + "drops " + model::fixed(before, 4),
+             "0 in the first two layers and the last, of which nothing is dropped");
+  }
+}
+
+std::int32_t kept_rows(double drop, std::int32_t rows) {
+  const double kept = std::ceil((1.0 - drop) * static_cast<double>(rows) - kWhole);
+  return std::clamp(static_cast<std::int32_t>(kept), 0, rows);
+}
+
+SparseAttention sparse_attention(const SparseRequest& request, const model::Cluster& cluster,
+                                 model::DeviceIndex master, std::int64_t layers) {
+  if (cluster.size() < 2)
+    throw Error("levels " + std::to_string(request.levels) +
+                ": of one device, expected several; leave out '--levels' and '--drop'");
+  if (request.levels < 2 || request.levels > kMostLevels)
+    throw Error("levels " + std::to_string(request.levels) + ": expected 2 to " +
+                std::to_string(kMostLevels) + "; leave them out for none");
+  if (!(0.0 <= request.drop && request.drop < 1.0))
+    throw Error("drop " + model::fixed(request.drop, 4) +
+                ": expected 0 or more, and less than 1, the part of rows that level 2 drops");
+  const auto nested = nested_groups(cluster, master, static_cast<std::size_t>(request.levels - 2));
+  if (static_cast<std::int32_t>(nested.size()) + 2 < request.levels)
+    throw Error("levels " + std::to_string(request.levels) + ": the network tells " +
+                std::to_string(nested.size() + 2) +
+                " apart by its latencies, expected no more; give '--levels " +
+                std::to_string(nested.size() + 2) + "'");
+  SparseAttention sparse{.order = proximity(cluster, master).order};
+  // Whose group is met first comes first, the master's at each level; then all that reversed.
+  std::vector<std::vector<std::size_t>> met;
+  for (const std::vector<std::int32_t>& groups : nested) {
+    std::vector<std::size_t>& first = met.emplace_back(groups.size(), sparse.order.size());
+    for (std::size_t i = 0; i < sparse.order.size(); ++i) {
+      std::size_t& at =
+          first[static_cast<std::size_t>(groups[static_cast<std::size_t>(sparse.order[i])])];
+      at = std::min(at, i);
+    }
+  }
+  const auto met_of = [&](std::size_t level, model::DeviceIndex device) {
+    return met[level][static_cast<std::size_t>(nested[level][static_cast<std::size_t>(device)])];
+  };
+  std::ranges::stable_sort(sparse.order, [&](model::DeviceIndex a, model::DeviceIndex b) {
+    for (std::size_t level = nested.size(); level-- > 0;) {
+      if (met_of(level, a) != met_of(level, b)) return met_of(level, a) < met_of(level, b);
+    }
+    return false;
+  });
+  std::ranges::reverse(sparse.order);
+  for (std::size_t level = 0; level < nested.size(); ++level) {
+    std::vector<std::int32_t>& groups = sparse.groups.emplace_back();
+    std::int32_t number = 0;
+    for (std::size_t i = 0; i < sparse.order.size(); ++i) {
+      if (i > 0 && met_of(level, sparse.order[i]) != met_of(level, sparse.order[i - 1])) ++number;
+      groups.push_back(number);
+    }
+  }
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    std::vector<double>& by_level = sparse.drop.emplace_back();
+    const bool keeps = layer < 2 || layer + 1 == layers;
+    for (std::int32_t n = 0; n + 2 <= request.levels; ++n)
+      by_level.push_back(keeps || request.drop == 0.0
+                             ? 0.0
+                             : 1.0 - (1.0 - request.drop) / std::exp2(static_cast<double>(n)));
+  }
+  return sparse;
+}
+
+}  // namespace tandem::planner

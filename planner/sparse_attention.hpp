@@ -1,0 +1,60 @@
+#pragma once
+
+// What of a prompt's attention is left out (CSPS, 3.2.4): levels of near devices, and how many rows
+// are dropped at each (docs/decisions/0052).
+
+#include <cstdint>
+#include <vector>
+
+#include "model/cluster.hpp"
+#include "model/range.hpp"
+
+namespace tandem::planner {
+
+// What is asked for by hand: so many levels, and at the second one, in layers that may drop, a part
+// `drop` of the rows.
+struct SparseRequest {
+  std::int32_t levels = 2;
+  double drop = 0.0;
+  bool operator==(const SparseRequest&) const = default;
+};
+
+// Level 1 is each device's own rows, level v its group's: groups of equal number are near one
+// another, and each lies within one of the next level. The last level is everybody.
+struct SparseAttention {
+  // By place in a prompt: its devices, the master last; groups are adjacent.
+  std::vector<model::DeviceIndex> order{};
+  // Of levels 2 to the last but one, by place.
+  std::vector<std::vector<std::int32_t>> groups{};
+  // By layer, and by level from the second on: the part of rows that is dropped, which does not
+  // fall with the level. The first two layers and the last drop nothing.
+  std::vector<std::vector<double>> drop{};
+
+  [[nodiscard]] std::int32_t levels() const { return static_cast<std::int32_t>(groups.size()) + 2; }
+  // The places of the group that `place` is in, at `level` from 1 on.
+  [[nodiscard]] model::Range group(std::int32_t level, std::size_t place) const;
+  // The part that `layer` drops at `level`, from 1 on.
+  [[nodiscard]] double dropped(std::int32_t layer, std::int32_t level) const;
+  // Whether some level of `layer` drops.
+  [[nodiscard]] bool drops(std::int32_t layer) const;
+  // Throws Error, as a plan says it, unless all of this holds, for so many devices and layers.
+  void validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
+                std::int64_t layers) const;
+  bool operator==(const SparseAttention&) const = default;
+};
+
+inline constexpr std::int32_t kMostLevels = 8;
+
+// How many of `rows` are kept: ceil((1 - drop) rows), of which 1e-9 more than a whole number is not
+// more.
+[[nodiscard]] std::int32_t kept_rows(double drop, std::int32_t rows);
+
+// By the network: the order is that of `proximity`, reversed; groups are cut where latencies differ
+// most. At level 2 + n a layer that may drop keeps (1 - drop) / 2^n (the paper prints the inverse,
+// which would keep more of what is farther). Throws Error if the network has no so many levels, for
+// a drop outside [0, 1), and for a cluster of one device.
+[[nodiscard]] SparseAttention sparse_attention(const SparseRequest& request,
+                                               const model::Cluster& cluster,
+                                               model::DeviceIndex master, std::int64_t layers);
+
+}  // namespace tandem::planner

@@ -1,0 +1,287 @@
+// Sparse attention of csps: levels, what is kept, and what travels.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/conflicts.hpp"
+#include "model/error.hpp"
+#include "model/work.hpp"
+#include "planner/graph_cache.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "planner/strategy/csps_sparse.hpp"
+#include "planner_fixture.hpp"
+
+namespace tandem::test {
+namespace {
+
+using model::BufferKind;
+using model::Range;
+using model::Task;
+using model::TaskKind;
+using planner::Plan;
+using planner::SparseRequest;
+
+// Devices d0, d1, .. on routers; device i on router rooms[i], and routers in a row: the n-th cable
+// between them takes `seconds[n]`, a device's own `own`.
+model::Cluster rooms(const std::vector<int>& room, const std::vector<double>& seconds,
+                     double own = 1e-4) {
+  const model::Cluster star = star_cluster(std::vector<DeviceSpec>(room.size()));
+  std::vector<model::Link> links;
+  std::vector<model::Edge> edges;
+  std::vector<std::string> routers;
+  const auto link = [&](const std::string& from, const std::string& to, double latency) {
+    links.push_back({from + "-" + to, model::Seconds{latency}, model::BytesPerSecond{1e8},
+                     model::Sharing::shared});
+    edges.push_back({from,
+                     to,
+                     {{static_cast<model::LinkIndex>(links.size() - 1), model::Direction::none}},
+                     true});
+  };
+  for (std::size_t r = 0; r <= seconds.size(); ++r) routers.push_back("r" + std::to_string(r));
+  for (std::size_t d = 0; d < room.size(); ++d)
+    link(star.devices()[d].name, routers[static_cast<std::size_t>(room[d])], own);
+  for (std::size_t r = 0; r < seconds.size(); ++r) link(routers[r], routers[r + 1], seconds[r]);
+  return {"rooms", star.devices(), routers, links, edges};
+}
+
+planner::Request request_of(const model::Cluster& cluster, SparseRequest sparse,
+                            planner::Workload workload = {40, 4}) {
+  return {.model = small_model({.layers = 6, .heads = 8, .kv_heads = 4, .intermediate = 8}),
+          .cluster = cluster,
+          .strategy = "csps",
+          .partition = "equal",
+          .workload = workload,
+          .sparse = sparse};
+}
+Plan plan_of(const planner::Request& request) {
+  return std::get<Plan>(planner::make_plan(request));
+}
+
+TEST_CASE("planner/sparse: ceil((1 - drop) rows) are kept") {
+  CHECK(planner::kept_rows(0.0, 7) == 7);
+  CHECK(planner::kept_rows(0.25, 7) == 6);
+  CHECK(planner::kept_rows(0.5, 7) == 4);
+  CHECK(planner::kept_rows(0.9, 7) == 1);
+  CHECK(planner::kept_rows(0.7, 10) == 3);  // 3.0000000000000004
+  CHECK(planner::kept_rows(0.5, 0) == 0);
+  for (std::int32_t rows = 1; rows < 200; ++rows) {
+    for (const double drop : {0.1, 0.22, 0.5, 0.61, 0.95}) {
+      CHECK(planner::kept_rows(drop, rows) >= 1);
+      CHECK(planner::kept_rows(drop, rows) >= planner::kept_rows(drop, rows - 1));
+    }
+  }
+}
+
+TEST_CASE("planner/sparse: levels are the network's groups, adjacent, the master's last") {
+  // Two in the master's room, two a room further, one far away.
+  const model::Cluster cluster = rooms({0, 2, 0, 1, 1}, {1e-3, 3e-2});
+  const auto of = [&](std::int32_t levels) {
+    return planner::sparse_attention({.levels = levels, .drop = 0.5}, cluster, 0, 5);
+  };
+  CHECK(of(2).order == std::vector<model::DeviceIndex>{1, 4, 3, 2, 0});
+  CHECK(of(2).groups.empty());
+  // The largest ratio of latencies tells the far room apart, then the rooms of the rest.
+  CHECK(of(3).groups == std::vector<std::vector<std::int32_t>>{{0, 1, 1, 1, 1}});
+  CHECK(of(4).groups == std::vector<std::vector<std::int32_t>>{{0, 1, 1, 2, 2}, {0, 1, 1, 1, 1}});
+  CHECK(of(4).group(1, 3) == Range{3, 4});
+  CHECK(of(4).group(2, 3) == Range{3, 5});
+  CHECK(of(4).group(3, 3) == Range{1, 5});
+  CHECK(of(4).group(4, 3) == Range{0, 5});
+  CHECK_THROWS_WITH_AS(of(5), doctest::Contains("levels 5: the network tells 4 apart"), Error);
+  // 1 - p(2 + n) = (1 - p2) / 2^n, but in the first two layers and the last.
+  const std::vector<double> none{0.0, 0.0, 0.0};
+  const std::vector<double> some{0.5, 0.75, 0.875};
+  CHECK(of(4).drop == std::vector<std::vector<double>>{none, none, some, some, none});
+}
+
+double sent(const model::TaskGraph& graph, BufferKind of, std::int32_t layer) {
+  double bytes = 0.0;
+  for (const Task& task : graph.tasks()) {
+    if (task.kind == TaskKind::transfer && task.input.kind == of && task.layer == layer)
+      bytes += static_cast<double>(model::payload_bytes(task));
+  }
+  return bytes;
+}
+
+TEST_CASE("planner/sparse: what a layer sends, of two levels and four devices with equal parts") {
+  const Plan plan = plan_of(request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6}));
+  const model::TaskGraph prompt =
+      planner::find_strategy("csps").lower(plan, planner::prompt_batch({40, 4}));
+  const double h = 8;
+  const double kv = 4;
+  const double d = static_cast<double>(plan.model.head_dim);
+  // Each place's rows go to three others, a quarter of the heads to each: the first asks nobody,
+  // the last is asked by nobody.
+  struct Layer {
+    std::int32_t layer;
+    double rows;  // of each place that go
+    bool lists;
+    bool scored;
+  };
+  for (const Layer& of :
+       {Layer{0, 10, false, false}, Layer{1, 10, false, true}, Layer{2, 4, true, true},
+        Layer{3, 4, true, true}, Layer{4, 4, true, false}}) {
+    CAPTURE(of.layer);
+    const double parts = 3.0 * 3.0 / 4.0 * of.rows * 4.0;  // places, shares of heads, bytes
+    CHECK(sent(prompt, BufferKind::query, of.layer) == parts * h * d);
+    CHECK(sent(prompt, BufferKind::gathered, of.layer) == parts * 2 * kv * d);
+    CHECK(sent(prompt, BufferKind::attention, of.layer) == parts * h * d);
+    CHECK(sent(prompt, BufferKind::softmax, of.layer) == parts * 2 * h * (of.scored ? 2 : 1));
+    CHECK(sent(prompt, BufferKind::selection, of.layer) ==
+          (of.lists ? 4.0 * 3.0 / 4.0 * of.rows * 4.0 * kv : 0.0));
+    // A layer's scores travel when the next one wants them.
+    CHECK(sent(prompt, BufferKind::scores, of.layer + 1) == (of.scored ? parts * kv : 0.0));
+  }
+  // The last layer: the last row asks.
+  CHECK(sent(prompt, BufferKind::query, 5) == 3.0 / 4.0 * 4.0 * h * d);
+  CHECK(sent(prompt, BufferKind::gathered, 5) == 3.0 * 3.0 / 4.0 * 10 * 4.0 * 2 * kv * d);
+  CHECK(sent(prompt, BufferKind::selection, 5) == 0.0);
+}
+
+TEST_CASE("planner/sparse: a new token asks everybody: (N - 1) L (2 H d e + 8 H) bytes") {
+  const Plan plan = plan_of(request_of(rooms({0, 0, 1}, {1e-2}), {.levels = 3, .drop = 0.5}));
+  const model::TaskGraph token =
+      planner::find_strategy("csps").lower(plan, planner::decode_batch(40));
+  double bytes = 0.0;
+  for (const Task& task : token.tasks())
+    if (task.kind == TaskKind::transfer) bytes += static_cast<double>(model::payload_bytes(task));
+  const double h = 8;
+  const double d = static_cast<double>(plan.model.head_dim);
+  CHECK(bytes == 2.0 * 6.0 * (2.0 * h * d * 4.0 + 8.0 * h));
+}
+
+TEST_CASE("planner/sparse: attention does its share of the work, and scores half of it again") {
+  const auto flops = [](const Plan& plan, std::int32_t layer, TaskKind kind) {
+    const model::TaskGraph prompt =
+        planner::find_strategy("csps").lower(plan, planner::prompt_batch({40, 4}));
+    double all = 0.0;
+    for (const Task& task : prompt.tasks()) {
+      if (task.kind == kind && task.layer == layer)
+        all += model::work_of(plan.model, prompt.batch(), task).flops;
+    }
+    return all;
+  };
+  const Plan plan = plan_of(request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6}));
+  const double pair = 4.0 * 8.0 * static_cast<double>(plan.model.head_dim);
+  CHECK(flops(plan, 0, TaskKind::attend) == pair * 40 * 41 / 2);
+  CHECK(flops(plan, 1, TaskKind::score) == pair / 2 * 40 * 41 / 2);
+  // Own rows whole, of six pairs of places 4 rows each.
+  CHECK(flops(plan, 2, TaskKind::attend) == pair * (4 * 55 + 6 * 16));
+  CHECK(flops(plan, 2, TaskKind::score) == pair / 2 * (4 * 55 + 6 * 16));
+  CHECK(flops(plan, 4, TaskKind::score) == 0.0);
+}
+
+TEST_CASE("planner/sparse: graphs are in order, and declare what they use") {
+  const planner::Strategy& strategy = planner::find_strategy("csps");
+  for (const auto& [cluster, levels] :
+       std::vector<std::pair<model::Cluster, int>>{{rooms({0, 0}, {}), 2},
+                                                   {rooms({0, 0, 1}, {1e-2}), 3},
+                                                   {rooms({0, 0, 1, 1}, {1e-2}), 3},
+                                                   {rooms({0, 2, 0, 1, 1}, {1e-3, 3e-2}), 4}}) {
+    for (const double drop : {0.0, 0.5}) {
+      for (const std::int64_t prompt : {1, 2, 4, 5, 33}) {
+        const Plan plan =
+            plan_of(request_of(cluster, {.levels = levels, .drop = drop}, {prompt, 4}));
+        CAPTURE(levels);
+        CAPTURE(drop);
+        CAPTURE(prompt);
+        const auto rows = static_cast<std::int32_t>(prompt);
+        for (const model::Batch& batch :
+             {planner::prompt_batch({prompt, 4}), planner::decode_batch(rows),
+              planner::scored_batch(std::max(2, rows), std::max(2, rows / 2))}) {
+          const model::TaskGraph graph = strategy.lower(plan, batch);
+          CHECK(model::find_conflict(graph).value_or("") == "");
+          CHECK(model::undeclared(graph).empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("planner/sparse: the plan file has it, and none without") {
+  planner::Request request =
+      request_of(rooms({0, 2, 0, 1, 1}, {1e-3, 3e-2}), {.levels = 4, .drop = 0.3});
+  const Plan plan = plan_of(request);
+  const std::string text = planner::to_json(plan);
+  CHECK(planner::parse_plan_json(text, "plan.json") == plan);
+  const nlohmann::json good = nlohmann::json::parse(text);
+  const auto refused = [&](const std::function<void(nlohmann::json&)>& spoil, const char* says) {
+    nlohmann::json bad = good;
+    spoil(bad["sparse_attention"]);
+    CHECK_THROWS_WITH_AS((void)planner::parse_plan_json(bad.dump(), "plan.json"),
+                         doctest::Contains(says), Error);
+  };
+  refused([](auto& j) { j["more"] = 1; }, "more");
+  refused([](auto& j) { j.erase("drop"); }, "drop");
+  refused([](auto& j) { j["drop"][0] = {0.1, 0.1, 0.1}; }, "first two layers");
+  refused([](auto& j) { j["drop"][1][2] = 0.1; }, "first two layers");
+  refused([](auto& j) { j["drop"][5] = {0.0, 0.1, 0.1}; }, "first two layers");
+  refused([](auto& j) { j["drop"][2] = {0.5, 0.4, 0.6}; }, "do not fall");
+  refused([](auto& j) { j["drop"][2] = {0.5, 0.6, 1.0}; }, "less than 1");
+  refused([](auto& j) { j["drop"][2] = {0.5, 0.6}; }, "levels 2 to 4");
+  refused([](auto& j) { j["drop"].erase(2); }, "layers");
+  refused([](auto& j) { j["groups"][0] = {0, 1, 0, 2, 2}; }, "adjacent");
+  refused([](auto& j) { j["groups"][1] = {0, 1, 1, 1, 2}; }, "within one of the next");
+  refused([](auto& j) { j["groups"][1] = {0, 1}; }, "one for each");
+  refused([](auto& j) { std::swap(j["order"][0], j["order"][4]); }, "the master");
+  refused([](auto& j) { j["order"][0] = j["order"][1]; }, "twice");
+  request.sparse.reset();
+  CHECK(planner::to_json(plan_of(request)).find("sparse") == std::string::npos);
+}
+
+TEST_CASE("planner/sparse: what it does not do is refused, in a line that says what does") {
+  const planner::Request good = request_of(rooms({0, 0, 1}, {1e-2}), {.levels = 2, .drop = 0.5});
+  const auto refused = [&](const std::function<void(planner::Request&)>& spoil, const char* says) {
+    planner::Request bad = good;
+    spoil(bad);
+    CAPTURE(std::string(says));
+    try {
+      (void)planner::make_plan(bad);
+      CHECK(std::string("no error") == says);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CHECK(text.find(says) != std::string::npos);
+      CHECK(text.find('\n') == std::string::npos);
+    }
+  };
+  refused([](auto& r) { r.strategy = "tensor"; }, "use strategy 'csps'");
+  refused([](auto& r) { r.tiles = 2; }, "leave out '--tiles'");
+  refused([](auto& r) { r.window.blocks = 2; }, "'--window all'");
+  refused([](auto& r) { r.wire = model::WireFormat::f16; }, "'--wire-type'");
+  refused([](auto& r) { r.capacity = {.rows = 40, .positions = 128, .sequences = 2, .steps = 1}; },
+          "leave out '--workload'");
+  refused([](auto& r) { r.sparse->levels = 1; }, "levels 1: expected 2 to 8");
+  refused([](auto& r) { r.sparse->drop = 1.0; }, "drop 1.0000: expected");
+  refused([](auto& r) { r.sparse->drop = -0.5; }, "drop -0.5000: expected");
+  refused([](auto& r) { r.sparse->levels = 4; }, "give '--levels 3'");
+  refused([](auto& r) { r.cluster = rooms({0}, {}); }, "of one device");
+  refused(
+      [](auto& r) {
+        r.model.window = 8;
+        r.model.windowed.assign(6, true);
+      },
+      "sees 8 tokens back");
+  const Plan plan = plan_of(good);
+  planner::GraphCache served(plan);
+  CHECK_THROWS_WITH_AS((void)served.graph_of(planner::prompt_batch({40, 4})),
+                       doctest::Contains("leave out '--workload'"), Error);
+  CHECK_THROWS_WITH_AS((void)planner::find_strategy("csps").lower(
+                           plan, {{{.sequence = 0, .rows = 3}, {.sequence = 1, .rows = 3}}}),
+                       doctest::Contains("a step of 2 sequences"), Error);
+  CHECK_THROWS_WITH_AS(planner::GenerationSteps(plan, planner::Workload{39, 4}),
+                       doctest::Contains("'--prompt-tokens 39'"), Error);
+  CHECK_THROWS_WITH_AS(planner::GenerationSteps(plan, planner::Workload{1, 1}),
+                       doctest::Contains("a prompt of 1 token"), Error);
+  CHECK_NOTHROW(planner::GenerationSteps(plan, planner::Workload{17, 1}));
+  CHECK_NOTHROW(planner::GenerationSteps(plan, planner::Workload{40, 2}));
+}
+
+}  // namespace
+}  // namespace tandem::test
