@@ -142,6 +142,9 @@ TEST_CASE("planner/spread: parts follow proportions, and stand in the plan file"
   using Parts = std::vector<planner::SpreadPart>;
   CHECK(planner::spread_parts(plan) == Parts{{1, {0, 50}}, {2, {50, 75}}, {0, {75, kOpen}}});
   CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
+  request.allreduce = "auto";
+  CHECK(planner::spread_parts(std::get<Plan>(planner::make_plan(request))).size() == 3);
+  request.allreduce.reset();
   request.partition = "1:1000:1000";
   const auto answer = planner::make_plan(request);
   REQUIRE(std::holds_alternative<planner::Infeasible>(answer));

@@ -472,11 +472,12 @@ std::vector<SpreadPart> spread_parts(const Plan& plan) {
 }
 
 std::vector<DeviceIndex> spread_order(const Plan& plan) {
-  // A plan whose sums are still to be laid out has none.
-  const Proximity layout =
-      plan.layout.order.empty() ? wiring(plan.cluster, plan.master) : plan.layout;
-  const Ranking ranks = ranking(layout, std::vector<bool>(plan.cluster.devices().size(), true),
-                                parse_allreduce(plan.allreduce.prompt));
+  // A plan whose collectives are still to be chosen has no layout.
+  const bool laid_out = !plan.layout.order.empty();
+  const Ranking ranks =
+      ranking(laid_out ? plan.layout : wiring(plan.cluster, plan.master),
+              std::vector<bool>(plan.cluster.devices().size(), true),
+              parse_allreduce(laid_out ? plan.allreduce.prompt : std::string("star")));
   std::vector<DeviceIndex> devices = ranks.devices;
   const auto last = std::ranges::find(devices, device_with_room(plan));
   require(last != devices.end(), "spread: every device has a rank");
