@@ -294,7 +294,7 @@ TEST_CASE("planner/lowering: a generation lowers the prompt once and the decode 
 TEST_CASE("planner/lowering: an unknown strategy is an error that names the known ones") {
   CHECK_THROWS_WITH_AS((void)planner::find_strategy("magic"),
                        "strategy 'magic': unknown, expected one of local, tensor, pipeline, "
-                       "galaxy, sp, csps",
+                       "galaxy, sp, csps, spread",
                        Error);
 }
 
