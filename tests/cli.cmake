@@ -20,6 +20,7 @@ tandem_tests(
     cli_memory_test.cpp
     cli_propositions_test.cpp
     cli_rows_test.cpp
+    cli_sparse_test.cpp
     cli_head_test.cpp
     cli_cache_type_test.cpp
     cli_wire_type_test.cpp

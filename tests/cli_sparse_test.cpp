@@ -1,0 +1,104 @@
+// Sparse attention of prompts through the program: plan, simulate, run and eval.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli_program.hpp"
+
+namespace {
+
+using Json = nlohmann::json;
+using tandem::test::Kitchen;
+using tandem::test::replaced;
+using Words = std::vector<std::string>;
+
+// A model of which one layer may drop.
+class Deeper : public Kitchen {
+ public:
+  Deeper() {
+    Json config = Json::parse(read("tiny.json"));
+    config["num_hidden_layers"] = 4;
+    write("deeper.json", config.dump());
+    must({"model", "random", "--config", "deeper.json", "--out", "deeper", "--quiet"});
+    write("prompt.txt", "5 6 7 8 9 10 11 12 13 14 15 16 17 5 9 8 7");
+    write("text.jsonl", "{\"text\": \"Once upon a time there was\"}\n{\"text\": \"abc\"}\n");
+  }
+  void plan(const std::string& strategy, const Words& more) const {
+    Words words{
+        "plan",  "--model",   "deeper",  "--strategy",      strategy, "--platform",   "shelf4",
+        "--out", "plan.json", "--quiet", "--prompt-tokens", "17",     "--new-tokens", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    must(words);
+  }
+  [[nodiscard]] Json run(const Words& more) const {
+    Words words{"run",   "plan.json", "--weights",    "deeper",     "--cache",      "cache",
+                "--out", "run.json",  "--prompt-ids", "prompt.txt", "--ignore-eos", "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    must(words);
+    return Json::parse(read("run.json"));
+  }
+  [[nodiscard]] double bits(const Words& more) const {
+    Words words{"eval",   "--weights",  "deeper",  "--plan", "plan.json",
+                "--text", "text.jsonl", "--cache", "cache",  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Json::parse(good(words))["text"]["bits"].get<double>();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cli/sparse: nothing dropped is one device's text, and what is dropped is sent less") {
+  const Deeper bench;
+  bench.plan("local", {});
+  const Json tokens = bench.run({})["tokens"];
+  const double bits = bench.bits({});
+  double before = 0.0;
+  for (const char* const drop : {"0", "0.7"}) {
+    CAPTURE(std::string(drop));
+    bench.plan("csps", {"--levels", "2", "--drop", drop});
+    bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+    bench.must(
+        {"simulate", "plan.json", "--evaluator", "analytic", "--out", "analytic.json", "--quiet"});
+    const Json measured = bench.run({"--emulate", "--pace", "nominal"});
+    double all = 0.0;
+    for (std::size_t d = 0; d < 4; ++d) {
+      const Json& sent = measured["devices"][d]["bytes_sent"];
+      CHECK(sent == Json::parse(bench.read("predicted.json"))["devices"][d]["bytes_sent"]);
+      CHECK(sent == Json::parse(bench.read("analytic.json"))["devices"][d]["bytes_sent"]);
+      all += sent.get<double>();
+    }
+    if (before == 0.0) {
+      CHECK(measured["tokens"] == tokens);
+      CHECK(bench.bits({"--emulate"}) == doctest::Approx(bits).epsilon(1e-5));
+    } else {
+      CHECK(all < before);
+      CHECK(bench.bits({"--emulate"}) != doctest::Approx(bits).epsilon(1e-5));
+    }
+    before = all;
+  }
+}
+
+TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
+  const Kitchen bench;
+  const auto refused = [&](const std::string& strategy, const Words& more, int code,
+                           const char* reason) {
+    Words words{"plan", "--platform", "shelf4", "--model", "tiny.json", "--strategy", strategy};
+    words.insert(words.end(), more.begin(), more.end());
+    tandem::test::check_refused(bench, words, code, reason);
+  };
+  refused("tensor", {"--levels", "2"}, 2, "expected strategy 'csps'");
+  refused("galaxy", {"--drop", "0.5"}, 2, "expected strategy 'csps'");
+  refused("auto", {"--drop", "0.5"}, 2, "name a strategy");
+  refused("csps", {"--sp", "tp", "--drop", "0.5"}, 2, "expected ntp");
+  refused("csps", {"--levels", "1"}, 1, "'--levels'");
+  refused("csps", {"--drop", "1.5"}, 1, "'--drop'");
+  refused("csps", {"--drop", "1"}, 1, "less than 1");
+  refused("csps", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
+  refused("csps", {"--drop", "0.5", "--wire-type", "f16"}, 1, "'--wire-type'");
+  refused("csps", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
+  refused("csps", {"--levels", "5"}, 1, "the network tells");
+}
