@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/candidates.hpp"
 #include "exec/request_serving.hpp"
 #include "exec/weights/random.hpp"
 #include "exec_session_processes.hpp"
@@ -336,7 +337,7 @@ TEST_CASE("exec/session: the steps that are left are told from the tokens a step
         // The second request's third token ends it.
         const bool last = stops && step == 2 && i == 1;
         const std::array<float, 2> logits{0.0F, last ? 1.0F : -1.0F};
-        CHECK(sample(logits) == (last ? kStop : 0));
+        CHECK(sample(Scores(logits)) == (last ? kStop : 0));
         served.sampled_ns.push_back(step);
       }
       return std::optional(served);
