@@ -226,8 +226,9 @@ class Lowering {
     const Range group = level.group[place];
     std::vector<std::size_t> found;
     for (std::int32_t step = 1; step <= group.size(); ++step) {
-      const auto other = static_cast<std::size_t>(
-          group.begin + (static_cast<std::int32_t>(place) - group.begin + step) % group.size());
+      const std::int32_t turn = static_cast<std::int32_t>(place) - group.begin + step;
+      const std::int32_t next = group.begin + turn % group.size();
+      const auto other = static_cast<std::size_t>(next);
       if (!level.heads[place][other].empty()) found.push_back(other);
     }
     return found;
