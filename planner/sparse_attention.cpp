@@ -41,7 +41,7 @@ model::Range SparseAttention::group(std::int32_t level, std::size_t place) const
   if (level == 1) return {own, own + 1};
   if (level == levels()) return {0, all};
   const std::vector<std::int32_t>& at = groups[static_cast<std::size_t>(level - 2)];
-  const auto [first, last] = std::ranges::equal_range(at, at[place]);
+  const auto [first, last] = std::equal_range(at.begin(), at.end(), at[place]);
   return {static_cast<std::int32_t>(first - at.begin()),
           static_cast<std::int32_t>(last - at.begin())};
 }
