@@ -146,6 +146,7 @@ std::vector<std::int64_t> most_positions(const Plan& plan, const Budget& budget)
   const model::DeviceIndex last = spread_order(plan).back();
   Shares shares = whole_shares(plan);
   std::vector<std::int64_t> most;
+  most.reserve(shares.size());
   for (std::size_t d = 0; d < shares.size(); ++d) {
     const bool goes_on = static_cast<model::DeviceIndex>(d) == last;
     const auto fits = [&](std::int32_t count) {

@@ -464,6 +464,7 @@ void check(const Plan& plan) {
 
 std::vector<SpreadPart> spread_parts(const Plan& plan) {
   std::vector<SpreadPart> parts;
+  parts.reserve(plan.devices.size());
   for (std::size_t d = 0; d < plan.devices.size(); ++d)
     parts.push_back({static_cast<DeviceIndex>(d), plan.devices[d].share.part.positions});
   std::ranges::stable_sort(parts, {}, [](const SpreadPart& part) { return part.positions.end; });
@@ -486,7 +487,7 @@ std::vector<DeviceIndex> spread_order(const Plan& plan) {
 }
 
 bool parts_positions(const Plan& plan) {
-  return plan.workload.prompt_tokens >= 2 * plan.cluster.size();
+  return plan.workload.prompt_tokens >= std::int64_t{2} * plan.cluster.size();
 }
 
 std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
@@ -499,6 +500,7 @@ std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
     return counts;
   }
   std::vector<double> ordered;
+  ordered.reserve(order.size());
   for (const DeviceIndex device : order)
     ordered.push_back(weights[static_cast<std::size_t>(device)]);
   const std::vector<std::int64_t> sizes = proportional_shares(ordered, prompt);
@@ -511,10 +513,12 @@ std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
   const auto prompt = static_cast<double>(plan.workload.prompt_tokens);
   const std::vector<DeviceIndex> order = spread_order(plan);
   std::vector<RowSeconds> seconds;
+  seconds.reserve(order.size());
   for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
   // Positions of each part if it takes no longer than `limit`.
   const auto within = [&](double limit) {
     std::vector<double> sizes;
+    sizes.reserve(seconds.size());
     double left = prompt;
     for (const RowSeconds& of : seconds) {
       const double linear = of.besides + of.key * left;

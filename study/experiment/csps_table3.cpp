@@ -39,6 +39,7 @@ model::Cluster testbed(const Scenarios& scenarios, bool one_server) {
 model::TaskGraph messages(const model::TaskGraph& graph, std::span<const BufferKind> kinds) {
   model::TaskGraph only(graph.batch(), graph.wire());
   std::vector<std::vector<TaskIndex>> ends;  // by task of `graph`: messages that it is after
+  ends.reserve(static_cast<std::size_t>(graph.size()));
   for (TaskIndex i = 0; i < graph.size(); ++i) {
     const model::Task& task = graph.tasks()[static_cast<std::size_t>(i)];
     std::vector<TaskIndex> after;
