@@ -48,8 +48,7 @@ model::TaskGraph messages(const model::TaskGraph& graph, std::span<const BufferK
       after.insert(after.end(), of.begin(), of.end());
     }
     std::ranges::sort(after);
-    const auto [first, last] = std::ranges::unique(after);
-    after.erase(first, last);
+    after.erase(std::unique(after.begin(), after.end()), after.end());
     if (task.kind == model::TaskKind::transfer &&
         std::ranges::find(kinds, task.input.kind) != kinds.end())
       after = {only.add(task, after)};
