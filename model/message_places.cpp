@@ -38,8 +38,10 @@ class Made {
  public:
   // `by`: more than before.
   void add(const Area& area, TaskIndex when, TaskIndex by) {
-    std::erase_if(writes_, [&](const Write& p) { return p.when <= when && within(p.area, area); });
-    writes_.push_back({area, when, by});
+    const auto end = from(area.rows.end);
+    const auto within_it = [&](const Write& p) { return p.when <= when && within(p.area, area); };
+    writes_.erase(std::remove_if(from(area.rows.begin), end, within_it), end);
+    writes_.insert(from(area.rows.begin), {area, when, by});
   }
   // All of `area`; kBegin: nothing of it has been made.
   [[nodiscard]] TaskIndex when(const Area& area) const {
@@ -64,6 +66,14 @@ class Made {
     TaskIndex when;
     TaskIndex by;
   };
+  // The first that begins at `row` or after it.
+  std::vector<Write>::iterator from(std::int32_t row) {
+    return std::ranges::lower_bound(writes_, row, {},
+                                    [](const Write& p) { return p.area.rows.begin; });
+  }
+
+  // By their first rows, so that what lies within others is found without looking at all: a prompt
+  // whose rows are all asked for is written row by row.
   std::vector<Write> writes_;
 };
 
