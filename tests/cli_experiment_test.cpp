@@ -211,6 +211,9 @@ TEST_CASE("cli/experiment: the same operations take Sarathi-Serve and SP-TP the 
     CHECK(
         number_of(json, "sp-ntp/" + model + "/1000K", "ttft_s") ==
         doctest::Approx(number_of(json, "sp-tp/" + model + "/1000K", "ttft_s") / 2).epsilon(0.05));
+  }
+}
+
 TEST_CASE("cli/experiment: CSPS's Table 3 by bytes: no network moves keys and values so slowly") {
   const Json json = report("csps-table3");
   CHECK(errors_of(json).predicted == 16);
