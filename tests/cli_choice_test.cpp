@@ -28,7 +28,7 @@ TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others 
   };
   const Json plan = Json::parse(bench.good(with({"--strategy", "auto", "--json"})));
   const Json& contenders = plan.at("choice").at("contenders");
-  REQUIRE(contenders.size() == 6);
+  REQUIRE(contenders.size() == 7);
   CHECK(contenders[0].at("strategy") == plan.at("strategy"));
   CHECK(!plan.at("choice").at("reason").get<std::string>().empty());
   for (std::size_t i = 1; i < contenders.size(); ++i)
@@ -75,18 +75,31 @@ TEST_CASE(
   CHECK(Json::parse(bench.good(with(tp))).at("strategy") == "galaxy");
   for (const Words& refused :
        {Words{"--strategy", "tensor", "--sp", "tp"}, Words{"--strategy", "auto", "--sp", "tp"},
-        Words{"--strategy", "csps", "--sp", "all"},
-        Words{"--strategy", "csps", "--decode-moves", "kv"},
-        Words{"--strategy", "spread", "--decode-moves", "k"}}) {
+        Words{"--strategy", "csps", "--decode-moves", "kv"}}) {
     CAPTURE(refused[1] + refused[3]);
     CHECK(bench.run(with(refused)).code == 2);
   }
-  const std::string moved =
-      bench.good(with({"--strategy", "spread", "--decode-moves", "kv", "--partition", "1:2:1"}));
-  CHECK(contains(moved, "in every layer of every new token"));
-  CHECK(contains(bench.good({"plan", "--model", "gpt2", "--platform", "flat3", "--strategy",
-                             "spread", "--decode-moves", "kv", "--out", "-"}),
-                 "\"decode_moves\": \"kv\""));
+  for (const Words& unknown : {Words{"--strategy", "csps", "--sp", "all"},
+                               Words{"--strategy", "spread", "--decode-moves", "k"}}) {
+    CAPTURE(unknown[3]);
+    CHECK(bench.run(with(unknown)).code == 1);
+  }
+}
+
+TEST_CASE(
+    "cli/choice: spread has parts in proportion, and plans that move keys and values say so") {
+  const Kitchen bench;
+  const auto planned = [&](const std::string& out) {
+    return bench.good({"plan", "--model", "tandem-tiny", "--platform", "home4", "--strategy",
+                       "spread", "--decode-moves", "kv", "--partition", "1:2:1:1",
+                       "--prompt-tokens", "50", "--new-tokens", "6", "--out", out});
+  };
+  const std::string table = planned("m.json");
+  CHECK(contains(table, "in every layer of every new token"));
+  CHECK(contains(table, "laptop [0, 20), mini-pc [20, 30), board [30, 40), desktop [40, 50)"));
+  const Json plan = Json::parse(planned("-"));
+  CHECK(plan.at("decode_moves") == "kv");
+  CHECK(plan.at("devices").at(1).at("part").at("positions") == Json({0, 20}));
 }
 
 // Ring and tiles together beat the sums that trials without tiles would choose.

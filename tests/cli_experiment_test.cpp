@@ -229,8 +229,9 @@ TEST_CASE("cli/experiment: CSPS's Table 3 by bytes: no network moves keys and va
   };
   // Seven eighths of 1M positions, 2 heads of 128 numbers of 2 bytes, twice, over 50 GB/s.
   const double bytes = 7.0 / 8.0 * 1e6 * 2 * 128 * 2 * 2;
-  CHECK(value("glm-4-9b-1m", "eight servers", "kv_ms") ==
-        doctest::Approx(bytes / 50e9 * 1e3).epsilon(0.05));
+  const double over_line_ms = bytes / 50e9 * 1e3;  // then copied
+  CHECK(value("glm-4-9b-1m", "eight servers", "kv_ms") > over_line_ms);
+  CHECK(value("glm-4-9b-1m", "eight servers", "kv_ms") < 1.15 * over_line_ms);
   for (const char* const where : {"one server", "eight servers"}) {
     const double glm = value("glm-4-9b-1m", where, "kv_ms");
     CHECK(value("internlm2.5-7b-1m", where, "kv_ms") == doctest::Approx(4.0 * glm).epsilon(0.05));
