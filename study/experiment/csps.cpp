@@ -44,12 +44,16 @@ double one_step_s(const planner::Plan& plan, const model::Batch& batch) {
   return recorder.metrics().ttft_s;
 }
 
-// Equal shares are the same for every prompt, but a plan reckons memory, which nobody reads here,
-// by graphs with a task for each of its rows: so it is made for a short one.
-planner::Plan equal_plan(const planner::Request& request, std::int64_t tokens) {
+planner::Plan planned(const planner::Request& request) {
   auto answer = planner::make_plan(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) throw Error(no->reason);
-  auto plan = std::get<planner::Plan>(std::move(answer));
+  return std::get<planner::Plan>(std::move(answer));
+}
+
+// Equal shares of heads and columns are the same for every prompt, but a plan reckons memory, which
+// nobody reads here, by graphs with a task for each of its rows: so it is made for a short one.
+planner::Plan equal_plan(const planner::Request& request, std::int64_t tokens) {
+  planner::Plan plan = planned(request);
   plan.workload.prompt_tokens = tokens;
   return plan;
 }
@@ -284,12 +288,12 @@ double csps_token_s(const Scenarios& scenarios, const CspsTestbed& testbed, std:
   planner::Request request{.model = csps_model(scenarios, model),
                            .cluster = testbed.cluster(devices),
                            .strategy = devices == 1 ? "local" : "spread",
-                           .workload = {.prompt_tokens = kShort, .new_tokens = 2},
+                           .partition = devices == 1 ? "auto" : "equal",
+                           .workload = {.prompt_tokens = tokens, .new_tokens = 2},
                            .window = {.blocks = 0, .retain = 0},
                            .wire = model::WireFormat::f16};
   request.profiles = testbed.profiles(request.cluster);
-  return one_step_s(equal_plan(request, tokens),
-                    planner::decode_batch(static_cast<std::int32_t>(tokens)));
+  return one_step_s(planned(request), planner::decode_batch(static_cast<std::int32_t>(tokens)));
 }
 
 }  // namespace tandem::study
