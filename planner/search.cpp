@@ -329,8 +329,6 @@ class Search {
   }
 
   [[nodiscard]] double time_of(const Plan& plan) const {
-    // Everybody asks everybody at once: whether links are shared decides, and few parts are tried.
-    if (strategy_->parts_cache) return trial_request_time(plan, request_->evaluate);
     return by_rate(plan, request_->objective) ? request_period(plan) : predicted_request_time(plan);
   }
 

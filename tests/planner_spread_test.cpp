@@ -9,11 +9,11 @@
 
 #include "model/conflicts.hpp"
 #include "model/error.hpp"
-#include "planner/allreduce_search.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/spread.hpp"
+#include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 
 namespace tandem::test {
@@ -195,11 +195,11 @@ TEST_CASE("planner/spread: where parts are chosen, it is never slower than with 
       devices[1].flop_rate = model::FlopsPerSecond{1e7 / slow};
       request.cluster = {"star", devices, request.cluster.routers(), request.cluster.links(),
                          request.cluster.edges()};
-      const double equal = planner::trial_request_time(std::get<Plan>(planner::make_plan(request)),
-                                                       request.evaluate);
+      const double equal =
+          planner::predicted_request_time(std::get<Plan>(planner::make_plan(request)));
       request.partition = "auto";
-      const double chosen = planner::trial_request_time(std::get<Plan>(planner::make_plan(request)),
-                                                        request.evaluate);
+      const double chosen =
+          planner::predicted_request_time(std::get<Plan>(planner::make_plan(request)));
       CAPTURE(prompt);
       CAPTURE(slow);
       CHECK(chosen <= equal * (1.0 + 1e-9));
