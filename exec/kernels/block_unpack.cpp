@@ -2,6 +2,7 @@
 // (exec/weights/block_codec), so each with the same operations in the same order, none of them
 // fused.
 
+#include <cstddef>
 #include <cstring>
 
 #include "exec/kernels/weight_product.hpp"
@@ -135,7 +136,7 @@ HWY_INLINE void iq4_xs(const std::byte* row, std::int64_t count, float* HWY_REST
       const int low = byte_at(row + 4 + part / 2) >> (part % 2 * 4) & 15;
       const int high = byte_at(row + 2 + part / 4) >> (part % 4 * 2) & 3;
       const float of_part = scale * static_cast<float>((low | high << 4) - 32);
-      uneven(row + 8 + 16 * part, of_part, out + k + kShort * part);
+      uneven(row + 8 + std::ptrdiff_t{16} * part, of_part, out + k + kShort * part);
     }
   }
 }

@@ -334,7 +334,8 @@ std::optional<double> Shard::copy_mapped(std::size_t place, ThreadPool& pool,
       const MappedFile* const file =
           matrix.data == nullptr ? nullptr : t.mapped->file_of(matrix.data);
       if (file == nullptr) return;
-      const auto& copy = fresh->copies.emplace_back(&matrix, file, matrix.data, size);
+      const auto& copy = fresh->copies.emplace_back(
+          Moving::Copy{.matrix = &matrix, .file = file, .from = matrix.data, .offset = size});
       fresh->total += copy.bytes().size();
       size += (copy.bytes().size() + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
     };

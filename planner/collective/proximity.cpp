@@ -183,6 +183,7 @@ std::vector<Proximity> by_latency(const model::Cluster& cluster, model::DeviceIn
   std::vector<double> cuts = tree.near_s();
   cuts.resize(std::min(cuts.size(), most));
   std::vector<Proximity> result;
+  result.reserve(cuts.size());
   for (const double near_s : cuts)
     result.push_back({.order = order, .group = groups_within(tree, order, near_s)});
   return result;

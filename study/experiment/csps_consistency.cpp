@@ -108,8 +108,11 @@ class Comparison {
       const auto tokens = csps_throughputs(scenarios_, system, "prefill").tokens_per_s;
       for (std::size_t i = 0; i < kCspsDataSets.size(); ++i) {
         const std::string of(kCspsDataSets[i]);
-        add("requests/s", of + ", median prompts that " + system + "'s prefill can read", "most",
-            rate,
+        std::string read = of;
+        read += ", median prompts that ";
+        read += system;
+        read += "'s prefill can read";
+        add("requests/s", read, "most", rate,
             std::max(tokens[2 * i], tokens[2 * i + 1]) /
                 csps_lengths(scenarios_, of).prompt.median);
       }

@@ -20,12 +20,14 @@ ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
       "with another prompt of that length, which the figure's section describes");
   progress.expect(kCspsModels.size() * kLengths.size());
   for (const std::string_view model : kCspsModels) {
-    for (const auto& [length, tokens] : kLengths) {
+    for (const auto& each : kLengths) {
+      const auto& [name, tokens] = each;
+      const std::string_view length = name;
       const auto add = [&](const char* how, double tbt_s) {
         const std::vector<std::string> keys{std::string(model), std::string(length), how};
-        const auto said = [&, at = length](std::string_view claim) {
-          if (at != "1K" && at != "1M") return Reading{};
-          return Reading::number(csps_claim(scenarios, claim, at).least);
+        const auto said = [&](std::string_view claim) {
+          if (length != "1K" && length != "1M") return Reading{};
+          return Reading::number(csps_claim(scenarios, claim, length).least);
         };
         report.rows.push_back({.keys = keys,
                                .quantity = "tbt_s",

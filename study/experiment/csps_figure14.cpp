@@ -207,6 +207,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
       "that 1M tokens would take 1,750 s and not 213");
   progress.expect(kCspsModels.size() * static_cast<std::size_t>(Systems::kParts));
   std::vector<Systems> systems;
+  systems.reserve(kCspsModels.size());
   for (const std::string_view model : kCspsModels)
     systems.emplace_back(scenarios, testbed, model, progress);
   for (std::size_t d = 0; d < kCspsDataSets.size(); ++d) {
