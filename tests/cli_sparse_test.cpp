@@ -94,8 +94,8 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("galaxy", {"--drop", "0.5"}, 2, "expected strategy 'csps'");
   refused("auto", {"--drop", "0.5"}, 2, "name a strategy");
   refused("csps", {"--sp", "tp", "--drop", "0.5"}, 2, "expected ntp");
-  refused("csps", {"--levels", "1"}, 1, "'--levels'");
-  refused("csps", {"--drop", "1.5"}, 1, "'--drop'");
+  refused("csps", {"--levels", "1"}, 1, "--levels: '1' is not");
+  refused("csps", {"--drop", "1.5"}, 1, "--drop: '1.5' is not");
   refused("csps", {"--drop", "1"}, 1, "less than 1");
   refused("csps", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
   refused("csps", {"--drop", "0.5", "--wire-type", "f16"}, 1, "'--wire-type'");
