@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,15 @@ DeviceIndex device_with_room(const Plan& plan) {
   return most;
 }
 
+// As a declaration counts blocks.
+std::int16_t counted(std::int64_t blocks) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
+  if (blocks <= kMost) return static_cast<std::int16_t>(blocks);
+  throw Error("strategy 'spread': a cache of " + std::to_string(blocks) +
+              " blocks of positions at one device, expected at most " + std::to_string(kMost) +
+              "; use more devices or fewer tokens");
+}
+
 // Of the plan's longest sequence, for a device that has these positions of the prompt.
 std::int64_t blocks_of(const Plan& plan, Range positions) {
   if (positions.empty()) return 1;  // 0 would be those of all positions
@@ -85,7 +95,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*de
       model::share_buffers(plan.model, share, streams_head);
   for (model::BufferDeclaration& buffer : buffers) {
     if (buffer.name.kind == BufferKind::key_value)
-      buffer.blocks = static_cast<std::int16_t>(blocks_of(plan, share.part.positions));
+      buffer.blocks = counted(blocks_of(plan, share.part.positions));
   }
   if (plan.cluster.size() == 1) return buffers;
   const Range kept = share.part.positions;
@@ -93,7 +103,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*de
     model::BufferDeclaration others = *model::find_buffer(buffers, kKeyValue);
     others.name = kArrived;
     others.layers = {0, 1};
-    others.blocks = static_cast<std::int16_t>(model::cache_blocks(kept.begin));
+    others.blocks = counted(model::cache_blocks(kept.begin));
     buffers.push_back(others);
   }
   buffers.push_back(
