@@ -27,6 +27,8 @@ struct Run {
   unsigned seed = 1;
   std::int64_t left = 1'000'000;  // at the first step
   double cost = 1.0;              // of a layer's copy, of kLayerNs
+  double later = 1.0;             // what others cost than the first, of that
+  int slow = 1'000'000;           // steps after which what is mapped is as fast as a copy
 };
 
 struct Done {
@@ -48,7 +50,7 @@ Done made(const Run& run) {
     if (const auto move = choice.next(run.left - step)) {
       if (done.named.empty() || done.named.back() != move->place) spent = 0.0;
       done.named.push_back(move->place);
-      const double all = run.cost * kLayerNs;
+      const double all = run.cost * (move->place == run.layers / 2 ? 1.0 : run.later) * kLayerNs;
       const double now = std::min(all - spent, static_cast<double>(move->at_most.count()));
       spent += now;
       done.longest_ns = std::max(done.longest_ns, now);
@@ -67,7 +69,7 @@ Done made(const Run& run) {
       // Not all layers are alike: every third has half as much to do again.
       const double own = layer % 3 == 0 ? 1.5 : 1.0;
       const double time = kLayerNs * machine * own *
-                          (there.contains(layer) ? run.copied : run.mapped) *
+                          (there.contains(layer) || step >= run.slow ? run.copied : run.mapped) *
                           std::max(0.5, error(random));
       choice.saw(layer, static_cast<std::int64_t>(0.5 * time));
       choice.saw(layer, static_cast<std::int64_t>(0.5 * time));
@@ -172,6 +174,26 @@ TEST_CASE("exec/move choice: layers are copied while that pays") {
   CHECK(copies(30) <= 1);
   CHECK(copies(60) >= 2);
   CHECK(copies(60) < 23);
+}
+
+TEST_CASE("exec/move choice: memory that turns out to be dear ends it, and what is half copied") {
+  // A first copy of 2 ms gains half a millisecond in each of some 60 steps, others would cost 200.
+  const Done dear = made({.mapped = 1.5, .noise = 0.0, .left = 70, .cost = 2.0, .later = 100.0});
+  CHECK(dear.places == std::vector<std::size_t>{11});
+  CHECK(dear.undone == std::optional<std::size_t>(0));
+  // As dear as two layers' gain in what is left: the second is copied, and tells the others' cost.
+  const Done once = made({.mapped = 1.5, .noise = 0.0, .left = 70, .cost = 2.0, .later = 13.0});
+  CHECK(once.places.size() >= 2);
+  CHECK(once.places.size() < 23);
+  CHECK(made({.mapped = 1.5, .noise = 0.0, .left = 70, .cost = 2.0}).places.size() == 23);
+}
+
+TEST_CASE("exec/move choice: it ends when what is mapped has become as fast") {
+  const Run run{.mapped = 3.0, .noise = 0.0, .steps = 400, .cost = 30.0, .slow = 20};
+  const Done done = made(run);
+  CHECK(done.places.size() >= 2);
+  CHECK(done.places.size() < 12);
+  CHECK(made({.mapped = 3.0, .noise = 0.0, .steps = 400, .cost = 30.0}).places.size() == 23);
 }
 
 TEST_CASE("exec/move choice: a step is not longer by more than a quarter") {
