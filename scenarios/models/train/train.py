@@ -29,6 +29,20 @@ import corpus
 VOCABULARY, CONTEXT = 1536, 1024
 
 
+# (first step, rows, tokens a row, share of recitals, share of drills, whether other documents are dense with facts
+# (None: every second one), whether positions are stretched). Short documents first, where looking back is learnt
+# soonest.
+STAGES = ((0, 64, 64, 0.3, 0.7, True, False),
+          (500, 64, 128, 0.15, 0.5, True, True),
+          (800, 32, 256, 0.1, 0.3, True, True),
+          (1000, 8, CONTEXT, 0.05, 0.25, None, False))
+# Slow positions, so that most of a head's pairs hardly turn in 1,000 tokens and match words whatever their distance.
+ROPE_THETA = 1e7
+# (step, share of the full learning rate), linear between: a short warm-up, then constant, then falling to nothing at
+# the last step.
+RATES = ((0, 0.02), (49, 1.0), (1150, 1.0), (1400, 0.0))
+
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     """What one model differs in from the other."""
@@ -39,23 +53,29 @@ class Shape:
     heads: int = 8
     kv_heads: int = 4
     head: int = 32
+    stages: tuple = STAGES
+    rates: tuple = RATES
+
+    @property
+    def steps(self):
+        return self.rates[-1][0]
+
+    def stage(self, step):
+        """Returns what `stages` says of a batch, but for its step."""
+        return [stage for stage in self.stages if stage[0] <= step][-1][1:]
+
+    def rate(self, step):
+        """Returns the share of the full learning rate."""
+        (x, low), (y, high) = next(pair for pair in zip(self.rates, self.rates[1:]) if step < pair[1][0])
+        return low + (high - low) * (step - x) / (y - x)
 
 
+# The deeper one answers nearly all questions after 650 steps, so longer documents come sooner.
 SHAPES = {"tandem-tiny": Shape(layers=4, hidden=256, feed_forward=640),
-          "tandem-deep": Shape(layers=12, hidden=192, feed_forward=448)}
+          "tandem-deep": Shape(layers=12, hidden=192, feed_forward=448,
+                               stages=(*STAGES[:2], (700, *STAGES[2][1:]), (820, *STAGES[3][1:])),
+                               rates=((0, 0.02), (49, 1.0), (900, 1.0), (1100, 0.0)))}
 EPSILON = 1e-5
-# (first step, rows, tokens a row, share of recitals, share of drills, whether other documents are dense with facts
-# (None: every second one), whether positions are stretched). Short documents first, where looking back is learnt
-# soonest.
-STAGES = ((0, 64, 64, 0.3, 0.7, True, False),
-          (500, 64, 128, 0.15, 0.5, True, True),
-          (800, 32, 256, 0.1, 0.3, True, True),
-          (1000, 8, CONTEXT, 0.05, 0.25, None, False))
-STEPS = 1400
-# Slow positions, so that most of a head's pairs hardly turn in 1,000 tokens and match words whatever their distance.
-ROPE_THETA = 1e7
-# (step, share of the full learning rate), linear between: a short warm-up, then constant, then falling to nothing.
-RATES = ((0, 0.02), (49, 1.0), (1150, 1.0), (STEPS, 0.0))
 UNK, BOS, EOS = 0, 1, 2
 # Training documents are made from seeds from here on; held-out text from those below.
 FIRST_TRAINING_SEED = 1_000_000
@@ -251,17 +271,6 @@ def positions_of(ids, stop, generator):
     return positions
 
 
-def stage_of(step):
-    """Returns what STAGES says of a batch, but for its step."""
-    return [stage for stage in STAGES if stage[0] <= step][-1][1:]
-
-
-def rate_of(step):
-    """Returns the share of the full learning rate."""
-    (x, low), (y, high) = next(pair for pair in zip(RATES, RATES[1:]) if step < pair[1][0])
-    return low + (high - low) * (step - x) / (y - x)
-
-
 def weights_of(ids, answer, colon, stop):
     """Returns the weight of each predicted token: those of answers count more, being the few that recall."""
     weights = torch.ones(ids.shape[0], ids.shape[1] - 1)
@@ -375,7 +384,8 @@ def main():
     options.work.mkdir(parents=True, exist_ok=True)
     tokenizer = make_tokenizer(options.work)
     answer, colon, stop = tokenizer.piece_to_id("▁Answer"), tokenizer.piece_to_id(":"), tokenizer.piece_to_id(".")
-    model = Transformer(SHAPES[options.model])
+    shape = SHAPES[options.model]
+    model = Transformer(shape)
     hidden = [parameter for parameter in model.layers.parameters() if parameter.dim() == 2]
     others = [model.embed_tokens.weight] + [parameter for parameter in model.parameters() if parameter.dim() == 1]
     optimizers = {Muon(hidden, 0.02): 0.02,
@@ -396,8 +406,8 @@ def main():
     print(f"{sum(parameter.numel() for parameter in model.parameters())} parameters, from step {step}", flush=True)
     cpu_s = lambda: cpu_before + resource.getrusage(resource.RUSAGE_SELF).ru_utime
     sums, began = [0.0, 0.0, 0.0, 0.0], time.time()
-    while step < STEPS:
-        rows, length, recitals, drills, dense, stretched = stage_of(step)
+    while step < shape.steps:
+        rows, length, recitals, drills, dense, stretched = shape.stage(step)
         seed = FIRST_TRAINING_SEED + step * 64
         ids = torch.tensor([row(tokenizer, seed + line, length, recitals, drills, dense) for line in range(rows)])
         generator = random.Random(seed)
@@ -406,7 +416,7 @@ def main():
             positions = torch.tensor([positions_of(line, stop, generator) for line in ids[:, :-1].tolist()])
         weights = weights_of(ids, answer, colon, stop)
         for optimizer, rate in optimizers.items():
-            optimizer.param_groups[0]["lr"] = rate * rate_of(step)
+            optimizer.param_groups[0]["lr"] = rate * shape.rate(step)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(ids[:, :-1], positions)
         losses = functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
@@ -428,7 +438,7 @@ def main():
             print(f"step {step} loss {sums[0] / sums[1]:.3f} answers {sums[2] / max(sums[3], 1):.3f} "
                   f"{(time.time() - began) / 20:.2f} s a step", flush=True)
             sums, began = [0.0, 0.0, 0.0, 0.0], time.time()
-        if step % 100 == 0 or step == STEPS:
+        if step % 100 == 0 or step == shape.steps:
             state = {"model": model.state_dict(), "step": step,
                      "optimizers": [optimizer.state_dict() for optimizer in optimizers],
                      "tokens": tokens, "cpu_s": cpu_s(), "lines": len(log.read_text().splitlines())}
