@@ -13,6 +13,7 @@
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/phase_search.hpp"
@@ -22,7 +23,6 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {

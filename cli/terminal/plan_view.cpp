@@ -10,8 +10,8 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/lowering.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/strategy/head.hpp"
-#include "planner/strategy/spread.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
@@ -63,7 +63,7 @@ void print_positions(const planner::Plan& plan, std::ostream& out) {
          "prompt: ";
   std::string last;
   std::string text;
-  for (const planner::SpreadPart& part : planner::spread_parts(plan)) {
+  for (const planner::PositionPart& part : planner::position_parts(plan)) {
     const auto d = static_cast<std::size_t>(part.device);
     const model::Range kept = plan.devices[d].share.part.positions;
     const std::string& name = plan.cluster.devices()[d].name;

@@ -561,6 +561,14 @@ class Lowering {
   throw Error("plan: sparse attention (--levels, --drop): " + what);
 }
 
+// A step of `rows`, of which no new token follows, is to be a prompt to the plan.
+void check_sparse_rows(const Plan& plan, std::int64_t rows) {
+  if (rows != 1 || plan.workload.prompt_tokens == 1) return;
+  refuse(
+      "a prompt of 1 token, which looks like a new one, expected 2 or more; plan with "
+      "'--prompt-tokens 1'");
+}
+
 }  // namespace
 
 model::TaskGraph lower_sparse(const Plan& plan, const model::Batch& batch) {
@@ -634,13 +642,6 @@ void check_sparse_lengths(const Plan& plan, const Workload& workload) {
          std::to_string(plan.workload.prompt_tokens) +
          ", whose parts new tokens ask for; plan with '--prompt-tokens " +
          std::to_string(workload.prompt_tokens) + "'");
-}
-
-void check_sparse_rows(const Plan& plan, std::int64_t rows) {
-  if (!plan.sparse || rows != 1 || plan.workload.prompt_tokens == 1) return;
-  refuse(
-      "a prompt of 1 token, which looks like a new one, expected 2 or more; plan with "
-      "'--prompt-tokens 1'");
 }
 
 void refuse_served_sparse(const Plan& plan) {

@@ -48,8 +48,6 @@ void check_sparse_plan(const Plan& plan);
 // Throws Error for lengths that a plan with sparse attention is not made for: new tokens ask for
 // parts of its own prompt's length.
 void check_sparse_lengths(const Plan& plan, const Workload& workload);
-// Throws Error unless a step of `rows`, of which no new token follows, is a prompt to such a plan.
-void check_sparse_rows(const Plan& plan, std::int64_t rows);
 // Throws Error for a plan with sparse attention.
 void refuse_served_sparse(const Plan& plan);
 
