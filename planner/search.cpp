@@ -453,9 +453,6 @@ void check_sparse(const Request& request, const Strategy& strategy) {
            "leave out '--tiles'");
   if (request.window.blocks.value_or(0) > 0)
     refuse("weights that stream, expected all in memory; give '--window all'");
-  if (request.wire != model::WireFormat::f32)
-    refuse("wire type " + std::string(to_string(request.wire)) +
-           ", expected f32; leave out '--wire-type'");
   if (request.capacity.sequences > 0)
     refuse("a workload of requests, expected one request; leave out '--workload'");
 }

@@ -98,7 +98,6 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("csps", {"--drop", "1.5"}, 1, "--drop: '1.5' is not");
   refused("csps", {"--drop", "1"}, 1, "less than 1");
   refused("csps", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
-  refused("csps", {"--drop", "0.5", "--wire-type", "f16"}, 1, "'--wire-type'");
   refused("csps", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
   refused("csps", {"--levels", "5"}, 1, "the network tells");
 }

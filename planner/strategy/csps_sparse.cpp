@@ -248,6 +248,11 @@ class Lowering {
     task.columns = columns;
     task.input = input;
     task.output = output;
+    // Lists, softmax and scores are no activations.
+    const bool activations = input.kind == BufferKind::query ||
+                             input.kind == BufferKind::gathered ||
+                             input.kind == BufferKind::attention;
+    if (activations) task.wire = graph_.wire();
     return graph_.add(task, {after});
   }
 
@@ -621,9 +626,6 @@ void check_sparse_plan(const Plan& plan) {
              std::to_string(plan.model.window_of(layer)) +
              " tokens back, expected all; leave them out");
   }
-  if (plan.wire != model::WireFormat::f32)
-    refuse("wire type " + std::string(to_string(plan.wire)) +
-           ", expected f32; plan without '--wire-type'");
   if (plan.tiles != 0)
     refuse(std::to_string(plan.tiles) + " tiles, expected 0; plan without '--tiles'");
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
