@@ -279,6 +279,34 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("planner/spread: a cache of more blocks than a declaration counts is refused") {
+  constexpr std::int64_t kMost = 32767;  // of 64 positions
+  Plan plan = plan_of({1e15, 1e15}, {10, 2});
+  plan.model.max_context = 4'000'000;
+  const auto with = [&](std::int64_t prompt) {
+    plan.workload.prompt_tokens = prompt;
+    const auto half = static_cast<std::int32_t>(prompt / 2);
+    plan.devices[1].share.part.positions = {0, half};
+    plan.devices[0].share.part.positions = {half, static_cast<std::int32_t>(prompt)};
+  };
+  with(kMost * model::kCacheBlock - 1);  // and one new token
+  CHECK_NOTHROW(plan.validate());
+  with(kMost * model::kCacheBlock);
+  CHECK_THROWS_WITH_AS(plan.validate(),
+                       doctest::Contains("2097089 positions with strategy 'spread': expected at "
+                                         "most 2097088; plan for fewer tokens"),
+                       Error);
+  // One device's part alone, in a plan that is still to be made.
+  with(kMost * model::kCacheBlock + 1);
+  plan.devices[1].share.part.positions = {0, 1};
+  plan.devices[0].share.part.positions = {1, kMost * model::kCacheBlock + 1};
+  const planner::Strategy& strategy = planner::find_strategy("spread");
+  CHECK_THROWS_WITH_AS((void)strategy.buffers_of(plan, 0, plan.devices[0].share, false),
+                       doctest::Contains("a cache of 32768 blocks of positions at one device, "
+                                         "expected at most 32767"),
+                       Error);
+}
+
 TEST_CASE("planner/spread: what it does not serve is refused by name") {
   const auto refused = [](const planner::Request& request, const char* reason) {
     CHECK_THROWS_WITH_AS((void)planner::make_plan(request), doctest::Contains(reason), Error);
