@@ -5,7 +5,6 @@
 #include "model/announcement.hpp"
 #include "model/error.hpp"
 #include "planner/strategy/csps.hpp"
-#include "planner/strategy/csps_sparse.hpp"
 #include "planner/strategy/galaxy.hpp"
 #include "planner/strategy/local.hpp"
 #include "planner/strategy/pipeline.hpp"
@@ -44,25 +43,13 @@ const Strategy& find_strategy(const std::string& name) {
 }
 
 void check_lengths(const Plan& plan, const Workload& workload) {
-  check_sparse_lengths(plan, workload);
-  if (!find_strategy(plan.strategy).parts_cache) return;
-  const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
-                    workload.new_tokens <= plan.workload.new_tokens;
-  if (fits) return;
-  throw Error("strategy '" + plan.strategy + "': " + std::to_string(workload.prompt_tokens) +
-              " prompt and " + std::to_string(workload.new_tokens) + " new tokens, expected " +
-              std::to_string(plan.workload.prompt_tokens) + " and at most " +
-              std::to_string(plan.workload.new_tokens) +
-              ", by which the plan parts caches; plan with '--prompt-tokens " +
-              std::to_string(workload.prompt_tokens) + "'");
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (strategy.lengths != nullptr) strategy.lengths(plan, workload);
 }
 
 void check_serves_many(const Plan& plan) {
-  refuse_served_sparse(plan);
-  if (!find_strategy(plan.strategy).parts_cache) return;
-  throw Error("strategy '" + plan.strategy +
-              "': a workload of requests, expected the one request of the plan; leave out "
-              "'--workload', or plan with strategy 'csps'");
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (strategy.serves_many != nullptr) strategy.serves_many(plan);
 }
 
 model::Batch prompt_batch(const Workload& workload) {

@@ -55,6 +55,11 @@ struct Strategy {
   std::vector<model::BufferDeclaration> (*buffers)(const Plan& plan, model::DeviceIndex device,
                                                    const model::Share& share,
                                                    bool streams_head) = nullptr;
+  // Throws Error unless a run of `workload` can follow the plan; none given: of any lengths.
+  void (*lengths)(const Plan& plan, const Workload& workload) = nullptr;
+  // Throws Error unless schedulers of many requests can have their batches lowered by the plan;
+  // none given: they can.
+  void (*serves_many)(const Plan& plan) = nullptr;
 
   // What it declares, by `buffers` or without them.
   [[nodiscard]] std::vector<model::BufferDeclaration> buffers_of(const Plan& plan,
@@ -79,12 +84,9 @@ struct Strategy {
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
 
-// Throws Error unless a run of `workload` can follow the plan: one of a strategy that parts caches
-// is for its own lengths.
+// Throws Error as the plan's strategy does for `workload` (Strategy::lengths), and for plans of one
+// request (Strategy::serves_many).
 void check_lengths(const Plan& plan, const Workload& workload);
-// Throws Error if the plan is for one request: a batch as schedulers of many requests make them
-// does not say how its sequences' prompts were parted, and a prompt of one token looks like a new
-// one.
 void check_serves_many(const Plan& plan);
 
 // One sequence of `prompt_tokens` (step 0; sampled unless it is an encoder's pass), or one new

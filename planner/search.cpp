@@ -13,6 +13,7 @@
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/share_search.hpp"
 #include "planner/phase_search.hpp"
@@ -22,7 +23,6 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -453,9 +453,6 @@ void check_sparse(const Request& request, const Strategy& strategy) {
            "leave out '--tiles'");
   if (request.window.blocks.value_or(0) > 0)
     refuse("weights that stream, expected all in memory; give '--window all'");
-  if (request.wire != model::WireFormat::f32)
-    refuse("wire type " + std::string(to_string(request.wire)) +
-           ", expected f32; leave out '--wire-type'");
   if (request.capacity.sequences > 0)
     refuse("a workload of requests, expected one request; leave out '--workload'");
 }

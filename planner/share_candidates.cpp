@@ -10,12 +10,12 @@
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
 #include "planner/partition/layers.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/partition/proportions.hpp"
 #include "planner/partition/streamed_layers.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/pipeline.hpp"
-#include "planner/strategy/spread.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -143,7 +143,7 @@ ShareCandidates part_candidates(const Plan& plan) {
 // not last may lose a block of them to where it begins.
 std::vector<std::int64_t> most_positions(const Plan& plan, const Budget& budget) {
   const auto prompt = static_cast<std::int32_t>(plan.workload.prompt_tokens);
-  const model::DeviceIndex last = spread_order(plan).back();
+  const model::DeviceIndex last = position_order(plan).back();
   Shares shares = whole_shares(plan);
   std::vector<std::int64_t> most;
   most.reserve(shares.size());
@@ -209,7 +209,7 @@ Shares shares_in_parts(const Plan& plan, std::span<const double> proportions) {
 Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts) {
   Shares shares = whole_shares(plan);
   std::int32_t begin = 0;
-  for (const model::DeviceIndex device : spread_order(plan)) {
+  for (const model::DeviceIndex device : position_order(plan)) {
     const auto d = static_cast<std::size_t>(device);
     const auto count = static_cast<std::int32_t>(counts[d]);
     if (count > 0) shares[d].part.positions = {begin, begin + count};

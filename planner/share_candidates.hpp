@@ -36,7 +36,7 @@ struct ShareCandidates {
 // largest remainder.
 [[nodiscard]] Shares shares_in_parts(const Plan& plan, std::span<const double> proportions);
 // Returns everything for every device, of whose prompt's positions each keeps so many, one a
-// device, in the order of strategy/spread.hpp.
+// device, in the order of partition/positions.hpp.
 [[nodiscard]] Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts);
 // Returns what devices hold with `strategy`, which replicates, where they are alike.
 [[nodiscard]] Shares alike_shares(const Plan& plan, const Strategy& strategy);

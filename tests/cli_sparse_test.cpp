@@ -82,6 +82,26 @@ TEST_CASE("cli/sparse: nothing dropped is one device's text, and what is dropped
   }
 }
 
+TEST_CASE("cli/sparse: the plan's table tells levels and what they drop, and so does JSON") {
+  const Deeper bench;
+  const Words words{"plan",      "--model",         "deeper", "--strategy", "csps",   "--levels",
+                    "2",         "--drop",          "0.25",   "--platform", "shelf4", "--out",
+                    "plan.json", "--prompt-tokens", "17"};
+  const std::string table = bench.good(words);
+  CHECK(table.find("25.0% in layers [2, 3)") != std::string::npos);
+  CHECK(table.find("nothing is dropped") != std::string::npos);
+  CHECK(table.find("heads and FFN columns are those") == std::string::npos);
+  Words json = words;
+  json.emplace_back("--json");
+  const Json levels = Json::parse(bench.good(json))["levels"];
+  CHECK(levels.size() == 2);
+  CHECK(levels[0]["drop"] == Json::array({0.0, 0.0, 0.0, 0.0}));
+  CHECK(levels[1]["drop"] == Json::array({0.0, 0.0, 0.25, 0.0}));
+  CHECK(levels[0]["groups"].size() == 4);
+  CHECK(levels[1]["groups"].size() == 1);
+  CHECK(levels[1]["groups"][0].size() == 4);
+}
+
 TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   const Kitchen bench;
   const auto refused = [&](const std::string& strategy, const Words& more, int code,
@@ -98,7 +118,6 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("csps", {"--drop", "1.5"}, 1, "--drop: '1.5' is not");
   refused("csps", {"--drop", "1"}, 1, "less than 1");
   refused("csps", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
-  refused("csps", {"--drop", "0.5", "--wire-type", "f16"}, 1, "'--wire-type'");
   refused("csps", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
   refused("csps", {"--levels", "5"}, 1, "the network tells");
 }

@@ -52,13 +52,15 @@ model::Transformer small() {
 
 planner::Plan planned(const model::Transformer& geometry, int devices, std::int64_t prompt,
                       std::optional<planner::SparseRequest> sparse,
-                      const std::string& partition = "equal") {
+                      const std::string& partition = "equal",
+                      model::WireFormat wire = model::WireFormat::f32) {
   const planner::Request request{.model = geometry,
                                  .cluster = two_rooms(devices),
                                  .strategy = devices == 1 ? "local" : "csps",
                                  .partition = devices == 1 ? "auto" : partition,
                                  .tiles = std::nullopt,
                                  .workload = {prompt, kTokens},
+                                 .wire = wire,
                                  .sparse = sparse};
   return std::get<planner::Plan>(make_plan(request));
 }
@@ -256,6 +258,30 @@ TEST_CASE(
       const Ran serial = in_order(plan);
       CHECK(ran.logits == serial.logits);
       CHECK(ran.sent == predicted_bytes(plan));
+    }
+  }
+}
+
+TEST_CASE("exec/sparse: activations travel in the wire type, and the bits are the serial order's") {
+  const Ran alone = in_order(planned(small(), 1, 33, {}));
+  for (const model::WireFormat wire : {model::WireFormat::f16, model::WireFormat::q8_0}) {
+    CAPTURE(to_string(wire));
+    const auto made = [&](double drop, model::WireFormat travels) {
+      return planned(small(), 4, 33, planner::SparseRequest{.levels = 3, .drop = drop}, "equal",
+                     travels);
+    };
+    for (const double drop : {0.0, 0.6}) {
+      CAPTURE(drop);
+      const planner::Plan plan = made(drop, wire);
+      const Ran ran = executed(plan);
+      CHECK(ran.logits == in_order(plan).logits);
+      CHECK(ran.sent == predicted_bytes(plan));
+      for (std::size_t d = 0; d < ran.sent.size(); ++d)
+        CHECK(ran.sent[d] < predicted_bytes(made(drop, model::WireFormat::f32))[d]);
+      // Of the first token: later ones follow other tokens, where rounding turned one.
+      if (drop == 0.0)
+        CHECK(apart({ran.logits.front()}, {alone.logits.front()}) <
+              (wire == model::WireFormat::f16 ? 0.01 : 0.1));
     }
   }
 }

@@ -14,8 +14,8 @@
 #include "exec/runtime/device_run.hpp"
 #include "exec/weights/random.hpp"
 #include "memory_transport.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
-#include "planner/strategy/spread.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 

@@ -110,8 +110,11 @@ double sent(const model::TaskGraph& graph, BufferKind of, std::int32_t layer) {
   return bytes;
 }
 
-TEST_CASE("planner/sparse: what a layer sends, of two levels and four devices with equal parts") {
-  const Plan plan = plan_of(request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6}));
+// `e`: bytes of what travels in the wire type.
+void check_sent(model::WireFormat wire, double e) {
+  planner::Request request = request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6});
+  request.wire = wire;
+  const Plan plan = plan_of(request);
   const model::TaskGraph prompt =
       planner::find_strategy("csps").lower(plan, planner::prompt_batch({40, 4}));
   const double h = 8;
@@ -129,20 +132,25 @@ TEST_CASE("planner/sparse: what a layer sends, of two levels and four devices wi
        {Layer{0, 10, false, false}, Layer{1, 10, false, true}, Layer{2, 4, true, true},
         Layer{3, 4, true, true}, Layer{4, 4, true, false}}) {
     CAPTURE(of.layer);
-    const double parts = 3.0 * 3.0 / 4.0 * of.rows * 4.0;  // places, shares of heads, bytes
-    CHECK(sent(prompt, BufferKind::query, of.layer) == parts * h * d);
-    CHECK(sent(prompt, BufferKind::gathered, of.layer) == parts * 2 * kv * d);
-    CHECK(sent(prompt, BufferKind::attention, of.layer) == parts * h * d);
-    CHECK(sent(prompt, BufferKind::softmax, of.layer) == parts * 2 * h * (of.scored ? 2 : 1));
+    const double parts = 3.0 * 3.0 / 4.0 * of.rows;  // places, shares of heads
+    CHECK(sent(prompt, BufferKind::query, of.layer) == e * parts * h * d);
+    CHECK(sent(prompt, BufferKind::gathered, of.layer) == e * parts * 2 * kv * d);
+    CHECK(sent(prompt, BufferKind::attention, of.layer) == e * parts * h * d);
+    CHECK(sent(prompt, BufferKind::softmax, of.layer) == 4 * parts * 2 * h * (of.scored ? 2 : 1));
     CHECK(sent(prompt, BufferKind::selection, of.layer) ==
           (of.lists ? 4.0 * 3.0 / 4.0 * of.rows * 4.0 * kv : 0.0));
     // A layer's scores travel when the next one wants them.
-    CHECK(sent(prompt, BufferKind::scores, of.layer + 1) == (of.scored ? parts * kv : 0.0));
+    CHECK(sent(prompt, BufferKind::scores, of.layer + 1) == (of.scored ? 4 * parts * kv : 0.0));
   }
   // The last layer: the last row asks.
-  CHECK(sent(prompt, BufferKind::query, 5) == 3.0 / 4.0 * 4.0 * h * d);
-  CHECK(sent(prompt, BufferKind::gathered, 5) == 3.0 * 3.0 / 4.0 * 10 * 4.0 * 2 * kv * d);
+  CHECK(sent(prompt, BufferKind::query, 5) == e * 3.0 / 4.0 * h * d);
+  CHECK(sent(prompt, BufferKind::gathered, 5) == e * 3.0 * 3.0 / 4.0 * 10 * 2 * kv * d);
   CHECK(sent(prompt, BufferKind::selection, 5) == 0.0);
+}
+
+TEST_CASE("planner/sparse: what a layer sends, of two levels and four devices with equal parts") {
+  SUBCASE("f32: 4 bytes a number") { check_sent(model::WireFormat::f32, 4.0); }
+  SUBCASE("f16: 2, but of lists, softmax and scores") { check_sent(model::WireFormat::f16, 2.0); }
 }
 
 TEST_CASE("planner/sparse: a new token asks everybody: (N - 1) L (2 H d e + 8 H) bytes") {
@@ -254,7 +262,6 @@ TEST_CASE("planner/sparse: what it does not do is refused, in a line that says w
   refused([](auto& r) { r.strategy = "tensor"; }, "use strategy 'csps'");
   refused([](auto& r) { r.tiles = 2; }, "leave out '--tiles'");
   refused([](auto& r) { r.window.blocks = 2; }, "'--window all'");
-  refused([](auto& r) { r.wire = model::WireFormat::f16; }, "'--wire-type'");
   refused([](auto& r) { r.capacity = {.rows = 40, .positions = 128, .sequences = 2, .steps = 1}; },
           "leave out '--workload'");
   refused([](auto& r) { r.sparse->levels = 1; }, "levels 1: expected 2 to 8");
@@ -262,6 +269,12 @@ TEST_CASE("planner/sparse: what it does not do is refused, in a line that says w
   refused([](auto& r) { r.sparse->drop = -0.5; }, "drop -0.5000: expected");
   refused([](auto& r) { r.sparse->levels = 4; }, "give '--levels 3'");
   refused([](auto& r) { r.cluster = rooms({0}, {}); }, "of one device");
+  refused(
+      [](auto& r) {
+        r.model.family = model::Family::bert;
+        r.workload.new_tokens = 0;
+      },
+      "attends to later tokens");
   refused(
       [](auto& r) {
         r.model.window = 8;

@@ -11,8 +11,8 @@
 #include "model/error.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
-#include "planner/strategy/spread.hpp"
 #include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 
@@ -50,15 +50,16 @@ double sent(const model::TaskGraph& graph, BufferKind of) {
 }
 
 TEST_CASE("planner/spread: parts follow one another, and new tokens go to the device with room") {
-  using Parts = std::vector<planner::SpreadPart>;
-  CHECK(planner::spread_parts(plan_of({1e9, 1e9, 1e9}, {10, 4})) ==
+  using Parts = std::vector<planner::PositionPart>;
+  CHECK(planner::position_parts(plan_of({1e9, 1e9, 1e9}, {10, 4})) ==
         Parts{{1, {0, 4}}, {2, {4, 7}}, {0, {7, kOpen}}});
-  CHECK(planner::spread_parts(plan_of({1e9, 2e9, 1e9}, {10, 4})) ==
+  CHECK(planner::position_parts(plan_of({1e9, 2e9, 1e9}, {10, 4})) ==
         Parts{{0, {0, 4}}, {2, {4, 7}}, {1, {7, kOpen}}});
   // Fewer than two positions a device are not parted.
-  CHECK(planner::spread_parts(plan_of({1e9, 1e9, 1e9}, {5, 4})) ==
+  CHECK(planner::position_parts(plan_of({1e9, 1e9, 1e9}, {5, 4})) ==
         Parts{{1, {0, 0}}, {2, {0, 0}}, {0, {0, kOpen}}});
-  CHECK(planner::spread_parts(plan_of({1e9, 1e9}, {4, 4})) == Parts{{1, {0, 2}}, {0, {2, kOpen}}});
+  CHECK(planner::position_parts(plan_of({1e9, 1e9}, {4, 4})) ==
+        Parts{{1, {0, 2}}, {0, {2, kOpen}}});
 }
 
 TEST_CASE("planner/spread: a new token asks every other part: (N - 1) L (2 H d e + 8 H) bytes") {
@@ -139,11 +140,11 @@ TEST_CASE("planner/spread: parts follow proportions, and stand in the plan file"
   planner::Request request = request_of({1e9, 1e9, 1e9}, {100, 4});
   request.partition = "1:2:1";
   const Plan plan = std::get<Plan>(planner::make_plan(request));
-  using Parts = std::vector<planner::SpreadPart>;
-  CHECK(planner::spread_parts(plan) == Parts{{1, {0, 50}}, {2, {50, 75}}, {0, {75, kOpen}}});
+  using Parts = std::vector<planner::PositionPart>;
+  CHECK(planner::position_parts(plan) == Parts{{1, {0, 50}}, {2, {50, 75}}, {0, {75, kOpen}}});
   CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
   request.allreduce = "auto";
-  CHECK(planner::spread_parts(std::get<Plan>(planner::make_plan(request))).size() == 3);
+  CHECK(planner::position_parts(std::get<Plan>(planner::make_plan(request))).size() == 3);
   request.allreduce.reset();
   request.partition = "1:1000:1000";
   const auto answer = planner::make_plan(request);
@@ -253,11 +254,11 @@ TEST_CASE(
       CHECK(model::find_conflict(token).value_or("") == "");
       CHECK(model::undeclared(token).empty());
       const auto& m = plan.model;
-      const std::vector<planner::SpreadPart> parts = planner::spread_parts(plan);
+      const std::vector<planner::PositionPart> parts = planner::position_parts(plan);
       const std::int32_t own = parts.back().positions.begin;
       const std::int32_t first = window == 0 ? 0 : std::min<std::int32_t>(own, 100 + 1 - 30);
       std::int64_t asked = 0;
-      for (const planner::SpreadPart& part : parts)
+      for (const planner::PositionPart& part : parts)
         asked += part.positions.end > first && part.positions.end <= own ? 1 : 0;
       CAPTURE(std::string(partition));
       CAPTURE(window);
@@ -276,6 +277,34 @@ TEST_CASE(
       if (window == 0) CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
     }
   }
+}
+
+TEST_CASE("planner/spread: a cache of more blocks than a declaration counts is refused") {
+  constexpr std::int64_t kMost = 32767;  // of 64 positions
+  Plan plan = plan_of({1e15, 1e15}, {10, 2});
+  plan.model.max_context = 4'000'000;
+  const auto with = [&](std::int64_t prompt) {
+    plan.workload.prompt_tokens = prompt;
+    const auto half = static_cast<std::int32_t>(prompt / 2);
+    plan.devices[1].share.part.positions = {0, half};
+    plan.devices[0].share.part.positions = {half, static_cast<std::int32_t>(prompt)};
+  };
+  with(kMost * model::kCacheBlock - 1);  // and one new token
+  CHECK_NOTHROW(plan.validate());
+  with(kMost * model::kCacheBlock);
+  CHECK_THROWS_WITH_AS(plan.validate(),
+                       doctest::Contains("2097089 positions with strategy 'spread': expected at "
+                                         "most 2097088; plan for fewer tokens"),
+                       Error);
+  // One device's part alone, in a plan that is still to be made.
+  with(kMost * model::kCacheBlock + 1);
+  plan.devices[1].share.part.positions = {0, 1};
+  plan.devices[0].share.part.positions = {1, kMost * model::kCacheBlock + 1};
+  const planner::Strategy& strategy = planner::find_strategy("spread");
+  CHECK_THROWS_WITH_AS((void)strategy.buffers_of(plan, 0, plan.devices[0].share, false),
+                       doctest::Contains("a cache of 32768 blocks of positions at one device, "
+                                         "expected at most 32767"),
+                       Error);
 }
 
 TEST_CASE("planner/spread: what it does not serve is refused by name") {

@@ -3,6 +3,7 @@ tandem_tests(
   SOURCES
     planner_fixture.cpp
     study_choice_test.cpp
+    study_csps_test.cpp
     study_mdi_test.cpp
     study_prediction_test.cpp
     study_steady_state_boundary_points_test.cpp

@@ -10,8 +10,8 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/lowering.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/strategy/head.hpp"
-#include "planner/strategy/spread.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
@@ -63,7 +63,7 @@ void print_positions(const planner::Plan& plan, std::ostream& out) {
          "prompt: ";
   std::string last;
   std::string text;
-  for (const planner::SpreadPart& part : planner::spread_parts(plan)) {
+  for (const planner::PositionPart& part : planner::position_parts(plan)) {
     const auto d = static_cast<std::size_t>(part.device);
     const model::Range kept = plan.devices[d].share.part.positions;
     const std::string& name = plan.cluster.devices()[d].name;
@@ -77,6 +77,61 @@ void print_positions(const planner::Plan& plan, std::ostream& out) {
       << (plan.moves_cache ? ", to which the others' travel in every layer of every new token"
                            : ", from which queries travel to the others")
       << '\n';
+}
+
+// The devices of each group of a level, in the order of a prompt's rows.
+std::vector<std::vector<std::string>> level_groups(const planner::Plan& plan, std::int32_t level) {
+  const planner::SparseAttention& sparse = *plan.sparse;
+  std::vector<std::vector<std::string>> groups;
+  for (std::size_t place = 0; place < sparse.order.size(); ++place) {
+    if (sparse.group(level, place).begin == static_cast<std::int32_t>(place)) groups.emplace_back();
+    groups.back().push_back(
+        plan.cluster.devices()[static_cast<std::size_t>(sparse.order[place])].name);
+  }
+  return groups;
+}
+
+// What a level drops, by runs of layers that drop alike.
+std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
+  const auto layers = static_cast<std::int32_t>(plan.model.layers);
+  std::string text;
+  for (std::int32_t begin = 0, end = 0; begin < layers; begin = end) {
+    const double part = plan.sparse->dropped(begin, level);
+    for (end = begin; end < layers && plan.sparse->dropped(end, level) == part;) ++end;
+    if (part == 0.0) continue;
+    text += (text.empty() ? "" : ", ") + model::fixed(100.0 * part, 1) + "% in layers [" +
+            std::to_string(begin) + ", " + std::to_string(end) + ")";
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+void print_levels(const planner::Plan& plan, std::ostream& out) {
+  out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
+         "FFN "
+         "columns, and attend to those before them in the groups of each level. New tokens are "
+         "the master's: their queries travel to all devices, and nothing is dropped\n\n";
+  model::Table table({"level", "groups", "rows dropped"});
+  for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
+    std::string groups;
+    for (const std::vector<std::string>& group : level_groups(plan, level)) {
+      groups += groups.empty() ? "" : " / ";
+      for (const std::string& name : group) groups += (&name == &group.front() ? "" : ", ") + name;
+    }
+    table.add({std::to_string(level), groups, dropped_text(plan, level)});
+  }
+  table.print(out);
+}
+
+Json levels_json(const planner::Plan& plan) {
+  if (!plan.sparse) return {};
+  Json levels = Json::array();
+  for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
+    Json drop = Json::array();
+    for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer)
+      drop.push_back(plan.sparse->dropped(layer, level));
+    levels.push_back({{"groups", level_groups(plan, level)}, {"drop", drop}});
+  }
+  return levels;
 }
 
 }  // namespace
@@ -139,7 +194,9 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
           << plan.candidates << "; with '--candidates none' all are sent\n";
     }
   }
-  if (planner::find_strategy(plan.strategy).divides_work) {
+  if (plan.sparse) {
+    print_levels(plan, out);
+  } else if (planner::find_strategy(plan.strategy).divides_work) {
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
            "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";
   }
@@ -161,6 +218,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"wire_type", to_string(plan.wire)},
             {"head", planner::splits_head(plan) ? "split" : "master"},
             {"candidates", plan.candidates > 0 ? Json(plan.candidates) : Json()},
+            {"levels", levels_json(plan)},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;

@@ -336,7 +336,9 @@ Strategy csps_strategy() {
           .allreduce = "star",
           .tasks = lower,
           .check = check,
-          .buffers = buffers};
+          .buffers = buffers,
+          .lengths = check_sparse_lengths,
+          .serves_many = refuse_served_sparse};
 }
 
 }  // namespace tandem::planner

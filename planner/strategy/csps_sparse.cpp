@@ -248,6 +248,11 @@ class Lowering {
     task.columns = columns;
     task.input = input;
     task.output = output;
+    // Lists, softmax and scores are no activations.
+    const bool activations = input.kind == BufferKind::query ||
+                             input.kind == BufferKind::gathered ||
+                             input.kind == BufferKind::attention;
+    if (activations) task.wire = graph_.wire();
     return graph_.add(task, {after});
   }
 
@@ -561,6 +566,14 @@ class Lowering {
   throw Error("plan: sparse attention (--levels, --drop): " + what);
 }
 
+// A step of `rows`, of which no new token follows, is to be a prompt to the plan.
+void check_sparse_rows(const Plan& plan, std::int64_t rows) {
+  if (rows != 1 || plan.workload.prompt_tokens == 1) return;
+  refuse(
+      "a prompt of 1 token, which looks like a new one, expected 2 or more; plan with "
+      "'--prompt-tokens 1'");
+}
+
 }  // namespace
 
 model::TaskGraph lower_sparse(const Plan& plan, const model::Batch& batch) {
@@ -613,9 +626,6 @@ void check_sparse_plan(const Plan& plan) {
              std::to_string(plan.model.window_of(layer)) +
              " tokens back, expected all; leave them out");
   }
-  if (plan.wire != model::WireFormat::f32)
-    refuse("wire type " + std::string(to_string(plan.wire)) +
-           ", expected f32; plan without '--wire-type'");
   if (plan.tiles != 0)
     refuse(std::to_string(plan.tiles) + " tiles, expected 0; plan without '--tiles'");
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
@@ -634,13 +644,6 @@ void check_sparse_lengths(const Plan& plan, const Workload& workload) {
          std::to_string(plan.workload.prompt_tokens) +
          ", whose parts new tokens ask for; plan with '--prompt-tokens " +
          std::to_string(workload.prompt_tokens) + "'");
-}
-
-void check_sparse_rows(const Plan& plan, std::int64_t rows) {
-  if (!plan.sparse || rows != 1 || plan.workload.prompt_tokens == 1) return;
-  refuse(
-      "a prompt of 1 token, which looks like a new one, expected 2 or more; plan with "
-      "'--prompt-tokens 1'");
 }
 
 void refuse_served_sparse(const Plan& plan) {

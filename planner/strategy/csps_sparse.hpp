@@ -25,12 +25,13 @@ namespace tandem::planner {
 //   if the next layer drops: softmax over all levels of what was kept to each j; j sums up what
 //     keys weigh, second pass over Q K^T; scores to the keys' owners, who add them up
 // The last layer goes on with rows that the result needs.
-//   bytes of level v from i to another j, e = 4, A = |A_j|, K the key/value heads that they read:
-//     e n K                   the list, unless p = 0
+//   bytes of level v from i to another j, e an element, A = |A_j|, K the key/value heads that they
+//   read:
+//     4 n K                   the list, unless p = 0
 //     e n A d                 queries, if rows come before
 //     2 e n K d               keys and values, if rows follow
-//     back, e n A (d + 2)     results, if rows come before
-//     e n 2 A and back e n K  softmax, if rows come before, and scores, if rows follow; where the
+//     back, e n A d + 8 n A   results and softmax, if rows come before
+//     8 n A and back 4 n K    softmax, if rows come before, and scores, if rows follow; where the
 //                             next layer drops
 // What two levels send of one row to one device travels twice.
 //
@@ -48,8 +49,6 @@ void check_sparse_plan(const Plan& plan);
 // Throws Error for lengths that a plan with sparse attention is not made for: new tokens ask for
 // parts of its own prompt's length.
 void check_sparse_lengths(const Plan& plan, const Workload& workload);
-// Throws Error unless a step of `rows`, of which no new token follows, is a prompt to such a plan.
-void check_sparse_rows(const Plan& plan, std::int64_t rows);
 // Throws Error for a plan with sparse attention.
 void refuse_served_sparse(const Plan& plan);
 

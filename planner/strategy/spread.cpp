@@ -1,14 +1,13 @@
 #include "planner/strategy/spread.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/error.hpp"
-#include "planner/collective/collective.hpp"
-#include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/positions.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/head.hpp"
@@ -37,17 +36,6 @@ BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
 Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
-DeviceIndex device_with_room(const Plan& plan) {
-  DeviceIndex most = plan.master;
-  const std::vector<model::Device>& devices = plan.cluster.devices();
-  for (DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
-    if (devices[static_cast<std::size_t>(d)].memory.value() >
-        devices[static_cast<std::size_t>(most)].memory.value())
-      most = d;
-  }
-  return most;
-}
-
 // As a declaration counts blocks.
 std::int16_t counted(std::int64_t blocks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
@@ -63,29 +51,6 @@ std::int64_t blocks_of(const Plan& plan, Range positions) {
   const bool last = positions.end == plan.workload.prompt_tokens;
   const std::int64_t end = last ? plan.workload.positions() : positions.end;
   return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
-}
-
-struct RowSeconds {
-  double besides = 0.0;  // of a row, attention apart
-  double key = 0.0;      // of a row that attends a key
-};
-
-// Of one layer of the plan's prompt.
-RowSeconds row_seconds(const Plan& plan, DeviceIndex device) {
-  const model::CostModel costs = plan.cost_model();
-  const auto rows = static_cast<std::int32_t>(plan.workload.prompt_tokens);
-  model::TaskGraph graph(model::Batch{{{.rows = rows}}});
-  DeviceTasks tasks(graph, plan.model, device);
-  const TaskIndex attended = tasks.attention(0, all(plan.model.heads), -1);
-  tasks.ffn(0, all(plan.model.intermediate), attended);
-  RowSeconds seconds;
-  for (const Task& task : graph.tasks()) {
-    (task.kind == model::TaskKind::attend ? seconds.key : seconds.besides) +=
-        costs.compute_time(graph.batch(), task).value();
-  }
-  seconds.besides /= rows;
-  seconds.key /= rows * (rows + 1.0) / 2.0;
-  return seconds;
 }
 
 // A cache of its own positions, and room for what others find.
@@ -116,7 +81,7 @@ std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*de
 class Lowering {
  public:
   // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
-  Lowering(const Plan& plan, const model::Batch& batch, const std::vector<SpreadPart>& parts,
+  Lowering(const Plan& plan, const model::Batch& batch, const std::vector<PositionPart>& parts,
            const std::vector<Range>& rows, std::int64_t first, bool gathers)
       : plan_(&plan), graph_(batch, plan.wire), first_(first), gathers_(gathers) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
@@ -407,7 +372,7 @@ void refuse_serving(const Plan& plan) {
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   refuse_serving(plan);
   require(!batch.segments.empty(), "spread: a batch with a sequence");
-  const std::vector<SpreadPart> parts = spread_parts(plan);
+  const std::vector<PositionPart> parts = position_parts(plan);
   std::vector<Range> rows(parts.size());
   const std::int32_t count = batch.rows();
   const bool one = batch.segments.size() == 1;
@@ -431,9 +396,9 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
 }
 
 void check_positions(const Plan& plan) {
-  const std::vector<SpreadPart> parts = spread_parts(plan);
+  const std::vector<PositionPart> parts = position_parts(plan);
   std::int32_t next = 0;
-  for (const SpreadPart& part : parts) {
+  for (const PositionPart& part : parts) {
     const auto d = static_cast<std::size_t>(part.device);
     const Range kept = plan.devices[d].share.part.positions;
     if (kept.empty()) continue;
@@ -470,90 +435,27 @@ void check(const Plan& plan) {
   }
 }
 
+void check_own_lengths(const Plan& plan, const Workload& workload) {
+  const bool fits = workload.prompt_tokens == plan.workload.prompt_tokens &&
+                    workload.new_tokens <= plan.workload.new_tokens;
+  if (fits) return;
+  throw Error("strategy 'spread': " + std::to_string(workload.prompt_tokens) + " prompt and " +
+              std::to_string(workload.new_tokens) + " new tokens, expected " +
+              std::to_string(plan.workload.prompt_tokens) + " and at most " +
+              std::to_string(plan.workload.new_tokens) +
+              ", by which the plan parts caches; plan with '--prompt-tokens " +
+              std::to_string(workload.prompt_tokens) + "'");
+}
+
+// A batch as schedulers of many requests make them does not say how its sequences' prompts were
+// parted, and a prompt of one token looks like a new one.
+void refuse_served(const Plan& /*plan*/) {
+  throw Error(
+      "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "
+      "'--workload', or plan with strategy 'csps'");
+}
+
 }  // namespace
-
-std::vector<SpreadPart> spread_parts(const Plan& plan) {
-  std::vector<SpreadPart> parts;
-  parts.reserve(plan.devices.size());
-  for (std::size_t d = 0; d < plan.devices.size(); ++d)
-    parts.push_back({static_cast<DeviceIndex>(d), plan.devices[d].share.part.positions});
-  std::ranges::stable_sort(parts, {}, [](const SpreadPart& part) { return part.positions.end; });
-  parts.back().positions.end = kOpen;
-  return parts;
-}
-
-std::vector<DeviceIndex> spread_order(const Plan& plan) {
-  // A plan whose collectives are still to be chosen has no layout.
-  const bool laid_out = !plan.layout.order.empty();
-  const Ranking ranks =
-      ranking(laid_out ? plan.layout : wiring(plan.cluster, plan.master),
-              std::vector<bool>(plan.cluster.devices().size(), true),
-              parse_allreduce(laid_out ? plan.allreduce.prompt : std::string("star")));
-  std::vector<DeviceIndex> devices = ranks.devices;
-  const auto last = std::ranges::find(devices, device_with_room(plan));
-  require(last != devices.end(), "spread: every device has a rank");
-  std::rotate(last, last + 1, devices.end());
-  return devices;
-}
-
-bool parts_positions(const Plan& plan) {
-  return plan.workload.prompt_tokens >= std::int64_t{2} * plan.cluster.size();
-}
-
-std::vector<std::int64_t> positions_in_proportion(const Plan& plan,
-                                                  const std::vector<double>& weights) {
-  const std::vector<DeviceIndex> order = spread_order(plan);
-  std::vector<std::int64_t> counts(order.size());
-  const std::int64_t prompt = plan.workload.prompt_tokens;
-  if (!parts_positions(plan)) {
-    counts[static_cast<std::size_t>(order.back())] = prompt;
-    return counts;
-  }
-  std::vector<double> ordered;
-  ordered.reserve(order.size());
-  for (const DeviceIndex device : order)
-    ordered.push_back(weights[static_cast<std::size_t>(device)]);
-  const std::vector<std::int64_t> sizes = proportional_shares(ordered, prompt);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    counts[static_cast<std::size_t>(order[i])] = sizes[i];
-  return counts;
-}
-
-std::vector<std::int64_t> positions_by_prompt_work(const Plan& plan) {
-  const auto prompt = static_cast<double>(plan.workload.prompt_tokens);
-  const std::vector<DeviceIndex> order = spread_order(plan);
-  std::vector<RowSeconds> seconds;
-  seconds.reserve(order.size());
-  for (const DeviceIndex device : order) seconds.push_back(row_seconds(plan, device));
-  // Positions of each part if it takes no longer than `limit`.
-  const auto within = [&](double limit) {
-    std::vector<double> sizes;
-    sizes.reserve(seconds.size());
-    double left = prompt;
-    for (const RowSeconds& of : seconds) {
-      const double linear = of.besides + of.key * left;
-      const double square = linear * linear - 2.0 * of.key * limit;
-      double size = square <= 0.0 ? left : 2.0 * limit / (linear + std::sqrt(square));
-      size = std::min(size, left);
-      sizes.push_back(size);
-      left -= size;
-    }
-    sizes.back() += left;
-    return std::pair{sizes, left};
-  };
-  double low = 0.0;
-  double high = 1.0;
-  while (within(high).second > 0.0) high *= 2.0;
-  for (int halving = 0; halving < 60; ++halving) {
-    const double middle = low + (high - low) / 2.0;
-    (within(middle).second > 0.0 ? low : high) = middle;
-  }
-  std::vector<double> weights(order.size());
-  const std::vector<double> sizes = within(high).first;
-  for (std::size_t i = 0; i < order.size(); ++i)
-    weights[static_cast<std::size_t>(order[i])] = sizes[i];
-  return positions_in_proportion(plan, weights);
-}
 
 Strategy spread_strategy() {
   return {.name = "spread",
@@ -566,7 +468,9 @@ Strategy spread_strategy() {
           .allreduce = "star",
           .tasks = lower,
           .check = check,
-          .buffers = buffers};
+          .buffers = buffers,
+          .lengths = check_own_lengths,
+          .serves_many = refuse_served};
 }
 
 }  // namespace tandem::planner

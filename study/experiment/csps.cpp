@@ -220,6 +220,8 @@ struct Sums {
   double ttft_s = 0.0;
   double compute_s = 0.0;
   double attention_s = 0.0;
+  double choosing_s = 0.0;
+  double sent_bytes = 0.0;
 };
 
 Sums simulated(const planner::Plan& plan) {
@@ -237,17 +239,72 @@ Sums simulated(const planner::Plan& plan) {
       const double seconds = kinds[static_cast<std::size_t>(k)].total_s / devices;
       sums.compute_s += seconds;
       if (kind == model::TaskKind::attend) sums.attention_s += seconds;
+      if (kind == model::TaskKind::select || kind == model::TaskKind::gather ||
+          kind == model::TaskKind::score || kind == model::TaskKind::merge)
+        sums.choosing_s += seconds;
     }
+  }
+  for (const model::Task& task : steps.graph(0).tasks()) {
+    if (task.kind == model::TaskKind::transfer)
+      sums.sent_bytes += static_cast<double>(model::payload_bytes(task));
   }
   return sums;
 }
 
+// The first two layers and the last drop nothing.
+constexpr std::int64_t kFirst = 2;
+constexpr std::int64_t kKeeping = 3;
+
+void set_ratios(planner::Plan& plan, const CspsDrop& drop) {
+  std::vector<std::vector<double>>& layers = plan.sparse->drop;
+  for (std::size_t layer = kFirst; layer + 1 < layers.size(); ++layer) layers[layer] = drop.ratios;
+  plan.validate();
+}
+
 }  // namespace
 
+std::size_t csps_levels(std::size_t devices) {
+  constexpr std::size_t kServer = 8;
+  return devices == 1 ? 1 : devices <= kServer ? 2 : 3;
+}
+
+double csps_dropped(const CspsDrop& drop, std::int64_t layers) {
+  double sum = 0.0;
+  for (const double ratio : drop.ratios) sum += ratio;
+  const auto levels = static_cast<double>(drop.ratios.size() + 1);
+  return sum / levels * static_cast<double>(std::max<std::int64_t>(layers - kKeeping, 0)) /
+         static_cast<double>(layers);
+}
+
+CspsDrop csps_halving(std::size_t levels, std::int64_t layers, double dropped) {
+  const std::size_t farther = levels - 1;
+  if (farther == 0) return {};
+  // Kept at level 2 + n: kept / 2^n. Of all levels sum_n (1 - kept / 2^n) are dropped.
+  double halves = 0.0;
+  for (std::size_t n = 0; n < farther; ++n) halves += std::exp2(-static_cast<double>(n));
+  const double sum = dropped * static_cast<double>(levels) * static_cast<double>(layers) /
+                     static_cast<double>(layers - kKeeping);
+  const double kept = (static_cast<double>(farther) - sum) / halves;
+  require(0.0 < kept && kept <= 1.0, "csps: a part that halves can make");
+  CspsDrop drop;
+  for (std::size_t n = 0; n < farther; ++n)
+    drop.ratios.push_back(1.0 - kept * std::exp2(-static_cast<double>(n)));
+  return drop;
+}
+
+CspsDrop csps_usual_drop(std::int64_t tokens, std::int64_t layers) {
+  constexpr std::size_t kMost = 2;
+  const std::size_t levels = csps_levels(csps_devices(CspsPrefill::ntp, tokens));
+  return csps_halving(std::min(levels, kMost), layers, kCspsDropped);
+}
+
 CspsPass csps_pass(const Scenarios& scenarios, const CspsTestbed& testbed, std::string_view model,
-                   CspsPrefill prefill, std::int64_t tokens, const CspsDrop& /*drop*/) {
+                   CspsPrefill prefill, std::int64_t tokens, const CspsDrop& drop,
+                   CspsLayers layers) {
   const std::size_t devices = csps_devices(prefill, tokens);
   const bool alone = devices == 1;
+  require(drop.dense() || (prefill == CspsPrefill::ntp && !alone),
+          "csps: rows are dropped where they travel");
   planner::Request request{.model = csps_model(scenarios, model),
                            .cluster = testbed.cluster(devices),
                            .strategy = alone                         ? "local"
@@ -260,26 +317,33 @@ CspsPass csps_pass(const Scenarios& scenarios, const CspsTestbed& testbed, std::
                            .window = {.blocks = 0, .retain = 0},
                            .wire = model::WireFormat::f16};
   if (alone) request.tiles.reset();
+  if (!drop.dense())
+    request.sparse =
+        planner::SparseRequest{.levels = static_cast<std::int32_t>(drop.ratios.size() + 1)};
   request.profiles = testbed.profiles(request.cluster);
-  const auto of_layers = [&](std::int64_t layers) {
-    request.model.layers = layers;
-    return simulated(equal_plan(request, tokens));
+  const auto of_layers = [&](std::int64_t count) {
+    request.model.layers = count;
+    planner::Plan plan = equal_plan(request, tokens);
+    if (!drop.dense()) set_ratios(plan, drop);
+    return simulated(plan);
   };
   const std::int64_t all = request.model.layers;
-  constexpr std::int64_t kFew = 2;
-  constexpr std::int64_t kMore = 4;
-  const Sums few = of_layers(kFew);
-  const Sums more = of_layers(kMore);
+  const std::int64_t few = drop.dense() ? 2 : kKeeping + 2;
+  const std::int64_t more = few + 2;
+  const Sums less = of_layers(layers == CspsLayers::all ? all : few);
+  const Sums most = layers == CspsLayers::all ? less : of_layers(more);
   const auto whole = [&](double Sums::*sum) {
-    return few.*sum + (more.*sum - few.*sum) * static_cast<double>(all - kFew) /
-                          static_cast<double>(kMore - kFew);
+    return less.*sum + (most.*sum - less.*sum) * static_cast<double>(all - few) /
+                           static_cast<double>(more - few);
   };
   const double ttft_s = whole(&Sums::ttft_s);
   constexpr double kRounding = 1e-9;
   const double idle = 1.0 - whole(&Sums::compute_s) / ttft_s;
   return {.ttft_s = ttft_s,
           .communication = idle > kRounding ? idle : 0.0,
-          .attention = whole(&Sums::attention_s) / ttft_s};
+          .attention = whole(&Sums::attention_s) / ttft_s,
+          .choosing = whole(&Sums::choosing_s) / ttft_s,
+          .sent_bytes = whole(&Sums::sent_bytes)};
 }
 
 double csps_token_s(const Scenarios& scenarios, const CspsTestbed& testbed, std::string_view model,

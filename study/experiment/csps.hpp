@@ -20,6 +20,7 @@ namespace tandem::study {
 inline constexpr std::array<std::string_view, 2> kCspsDataSets{"needlebench", "bookcorpus"};
 inline constexpr std::int64_t kCspsMillion = 1'000'000;  // tokens of "1M"
 inline constexpr std::int64_t kCspsChunk = 256;          // of Sarathi-Serve
+inline constexpr double kCspsDropped = 0.22;             // of tokens, "at no loss"
 
 // What the paper's text says of one quantity: a range, or a number (both ends alike).
 struct CspsClaim {
@@ -93,22 +94,50 @@ inline constexpr std::int64_t kCspsPartition = 65536;
 // Devices of a prompt.
 [[nodiscard]] std::size_t csps_devices(CspsPrefill prefill, std::int64_t tokens);
 
-// What attention leaves out. Nothing is left out yet: the paper's 22% await sparse attention.
-struct CspsDrop {};
+// What attention leaves out of a prompt that SP-NTP parts (docs/decisions/0052): by level of near
+// devices, from the second one on, the part of rows that layers drop which may. None: attention
+// without levels, of everything.
+struct CspsDrop {
+  std::vector<double> ratios{};
+  [[nodiscard]] bool dense() const { return ratios.empty(); }
+};
+
+// Levels that the testbed's network tells apart among so many devices: each alone; those of one
+// server, 2; servers, 3.
+[[nodiscard]] std::size_t csps_levels(std::size_t devices);
+// How the paper's "tokens dropped" is counted here: the mean of the ratios over all levels and all
+// `layers`, those that drop nothing, which are the first level, the first two layers and the last,
+// counted.
+[[nodiscard]] double csps_dropped(const CspsDrop& drop, std::int64_t layers);
+// The ratios of so many levels with which so many tokens are dropped, each level keeping half as
+// much as the one before it (the paper's rule, inverted as it has to be); of one level dense.
+[[nodiscard]] CspsDrop csps_halving(std::size_t levels, std::int64_t layers, double dropped);
+// That of SP-NTP's prompts of so many tokens in the figures: two levels, which several devices have
+// anywhere and which are faster than three (csps-drop).
+[[nodiscard]] CspsDrop csps_usual_drop(std::int64_t tokens, std::int64_t layers);
 
 struct CspsPass {
   double ttft_s = 0.0;
-  // Shares of it, means over the devices: what they wait for messages and copy them; attention.
+  // Shares of it, means over the devices: what they wait for messages and copy them; attention;
+  // what dropping adds to that: choosing rows, gathering them, weighing keys, merging levels.
   double communication = 0.0;
   double attention = 0.0;
+  double choosing = 0.0;
+  double sent_bytes = 0.0;  // by all devices
+};
+
+// How many layers of a prompt are simulated.
+enum class CspsLayers : std::uint8_t {
+  few,  // two numbers of them; as inner layers are alike the others are added
+  all
 };
 
 // A prompt alone, by SimGrid: strategy csps or galaxy, equal parts, all-gathers and reduce-scatters
-// by ring, nothing overlapped but what lanes do. Two and four layers are simulated; as inner layers
-// are alike the others are added to them.
+// by ring, nothing overlapped but what lanes do. Of the few layers there are two and four; with
+// levels five and seven, of which one and three drop rows and choose those of the next one.
 [[nodiscard]] CspsPass csps_pass(const Scenarios& scenarios, const CspsTestbed& testbed,
                                  std::string_view model, CspsPrefill prefill, std::int64_t tokens,
-                                 const CspsDrop& drop = {});
+                                 const CspsDrop& drop = {}, CspsLayers layers = CspsLayers::few);
 
 // Seconds of one new token after so many, alone, of a cache that is spread over the devices of an
 // SP-NTP prompt by positions (strategy spread); by the analytic evaluator.

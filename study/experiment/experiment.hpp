@@ -63,6 +63,7 @@ struct Experiment {
 [[nodiscard]] const std::vector<Experiment>& experiments();
 
 ExperimentReport csps_consistency(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_drop(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure2(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure5(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress);

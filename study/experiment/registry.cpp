@@ -40,6 +40,8 @@ const std::vector<Experiment>& experiments() {
        "experiment_table.py", galaxy_scaling},
       {"csps-consistency", "CSPS: its text beside what its own tables and claims imply",
        "experiment_table.py", csps_consistency},
+      {"csps-drop", "CSPS, 5.3: what dropping 22% of the tokens saves", "experiment_table.py",
+       csps_drop},
       {"csps-figure2",
        "CSPS, figures 2 and 3: Sarathi-Serve's first token, tokens and throughput by length",
        "experiment_table.py", csps_figure2},
