@@ -343,7 +343,6 @@ std::variant<planner::Plan, planner::Infeasible> answer_within(const planner::Re
   drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
   drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const planner::Plan& plan = drop->choice.plan;
-  drop->simulated_s = planner::predicted_time(plan, planner::Objective::ttft, sim::replay);
   drop->remarks = std::move(loss.remarks);
   for (std::string& remark : loss.model.remarks(plan)) drop->remarks.push_back(std::move(remark));
   return plan;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "model/error.hpp"
@@ -20,16 +18,11 @@ namespace {
 
 constexpr double kFaster = 1.0 - 1e-9;  // less is rounding
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
-constexpr std::int32_t kHalvings = 12;  // of the loss, where a time is given
-
-std::vector<std::size_t> order_from(std::size_t first, std::size_t size, bool backwards) {
-  std::vector<std::size_t> order{first};
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::size_t at = backwards ? size - 1 - i : i;
-    if (at != first) order.push_back(at);
-  }
-  return order;
-}
+constexpr std::int32_t kHalvings = 10;  // of the loss, where a time is given
+constexpr std::int32_t kThorough = 3;   // searches after that, for what loses a little less
+constexpr double kLess = 1.0 - 1e-2;
+constexpr std::int32_t kCorrections = 6;
+constexpr double kClose = 0.99;
 
 // Plans of one number of levels.
 struct Part {
@@ -44,57 +37,85 @@ struct Part {
   DropSpace space;
 };
 
-// The fastest of `space` that lose at most `bound`, as the header says.
-DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> starts) {
-  const std::size_t size = space.size();
-  for (std::size_t first = 0; first < size; ++first) {
-    for (const bool backwards : {false, true})
-      starts.push_back(space.filled(space.none(), order_from(first, size, backwards), bound));
-  }
-  std::int32_t alike = space.most();
-  while (alike > 0 && space.loss(DropSteps(size, alike)) > bound + 1e-9) --alike;
-  std::vector<std::size_t> order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  starts.push_back(space.filled(DropSteps(size, alike), order, bound));
-
+// Of all in `space` whose time is known, the fastest that lose at most `bound`.
+DropSteps known_fastest(const DropSpace& space, double bound) {
   DropSteps best = space.none();
-  for (const DropSteps& start : starts) {
-    if (space.loss(start) <= bound + 1e-9 && space.time(start) < space.time(best) * kFaster)
-      best = start;
-  }
-  const auto better = [&]() -> bool {
-    DropSteps found = best;
-    const auto consider = [&](const DropSteps& steps) {
-      if (space.time(steps) < space.time(found) * kFaster) found = steps;
-    };
-    for (std::size_t at = 0; at < size; ++at) {
-      for (std::int32_t by = 1; best[at] > 0; by = std::min(2 * by, best[at])) {
-        const DropSteps lower = space.with(best, at, best[at] - by);
-        if (by == best[at]) consider(lower);
-        for (std::size_t other = 0; other < size; ++other) {
-          if (other == at) continue;
-          std::vector<std::size_t> others = order_from(other, size, false);
-          std::erase(others, at);
-          // To 0: for it to stay there, as what is not dropped at all needs no scores.
-          if (by < best[at]) others.push_back(at);
-          consider(space.filled(lower, others, bound));
-        }
-        if (by == best[at]) break;
-      }
-    }
-    if (found == best) return false;
-    best = found;
-    return true;
-  };
-  while (better()) {
+  double least = kNoBound;
+  for (const auto& [steps, seconds] : space.times()) {
+    if (seconds >= least || space.loss(steps) > bound + 1e-9) continue;
+    least = seconds;
+    best = steps;
   }
   return best;
 }
 
+// Those that take at most `bound` seconds: what loses least, of that the fastest.
+std::optional<DropSteps> known_least(const DropSpace& space, double bound) {
+  std::optional<DropSteps> best;
+  double loss = kNoBound;
+  double time = kNoBound;
+  for (const auto& [steps, seconds] : space.times()) {
+    if (seconds > bound) continue;
+    const double lost = space.loss(steps);
+    if (lost > loss || (lost == loss && seconds >= time)) continue;
+    best = steps;
+    loss = lost;
+    time = seconds;
+  }
+  return best;
+}
+
+// From what is known to lose least within `bound` seconds, each ratio as low as they allow.
+void lower(DropSpace& space, double bound) {
+  DropSteps steps = known_least(space, bound).value();
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t at = 0; at < space.size(); ++at) {
+      std::int32_t low = 0;
+      std::int32_t high = steps[at];
+      while (low < high) {
+        const std::int32_t middle = low + (high - low) / 2;
+        if (space.time(space.with(steps, at, middle)) <= bound) {
+          high = middle;
+        } else {
+          low = middle + 1;
+        }
+      }
+      if (high == steps[at]) continue;
+      steps = space.with(steps, at, high);
+      changed = true;
+    }
+  }
+}
+
+// What loses least of those in `space` that take at most `bound` seconds, if any does and loses
+// less than `most`.
+std::optional<DropSteps> least_loss(DropSpace& space, double bound, double most) {
+  // Whether anything that loses so much is within the time.
+  const auto found = [&](double loss, bool thorough) {
+    const DropSteps steps = fastest_within(space, loss, {known_fastest(space, loss)}, thorough);
+    return std::min(space.time(steps), space.time(space.none())) <= bound;
+  };
+  if (!found(most, true)) return std::nullopt;
+  if (!found(0.0, true)) {
+    double low = 0.0;
+    const auto high = [&] { return space.loss(known_least(space, bound).value()); };
+    for (std::int32_t i = 0; i < kHalvings; ++i) {
+      const double middle = low + (high() - low) / 2.0;
+      if (!found(middle, false)) low = middle;
+    }
+    lower(space, bound);
+    // With all that a search begins with.
+    for (std::int32_t i = 0; i < kThorough && found(high() * kLess, true); ++i) {
+    }
+  }
+  return known_least(space, bound);
+}
+
 class Search {
  public:
-  Search(const Request& request, const LossModel& loss, const DropBounds& bounds)
-      : request_(request), loss_(&loss), bounds_(&bounds) {
+  Search(const Request& request, const LossModel& loss, const DropBounds& bounds, bool exhaustive)
+      : request_(request), loss_(&loss), bounds_(&bounds), exhaustive_(exhaustive) {
     require(bounds.loss.has_value() != bounds.ttft_s.has_value(), "choose_drop: one bound");
     require(bounds.step > 0.0, "choose_drop: a step");
     request_.objective = Objective::ttft;
@@ -104,14 +125,16 @@ class Search {
     plan_with();
   }
 
-  std::variant<DropChoice, Infeasible> run(bool exhaustively) {
-    if (parts_.empty() && !without_) return refusal_;
-    const std::optional<DropCandidate> taken = exhaustively    ? best_of_all()
-                                               : bounds_->loss ? fastest(*bounds_->loss)
-                                                               : least_loss();
-    if (!taken) return too_slow();
+  std::variant<DropChoice, Infeasible> run() && {
+    if (parts_.empty() && !without_) return std::move(refusal_);
+    for (Part& part : parts_) {
+      if (exhaustive_) part.space.time_all();
+    }
+    const DropCandidate taken = bounds_->loss ? fastest(*bounds_->loss) : within(*bounds_->ttft_s);
+    if (bounds_->ttft_s && taken.checked_s > *bounds_->ttft_s) return too_slow(taken);
     DropChoice choice{
-        .plan = plan_of(*taken), .taken = *taken, .dense = dense(), .evaluated = without_ ? 1 : 0};
+        .plan = plan_of(taken), .taken = taken, .dense = first(dense()), .evaluated = 0};
+    if (without_) ++choice.evaluated;
     for (const Part& part : parts_)
       choice.evaluated += static_cast<std::int64_t>(part.space.times().size());
     return choice;
@@ -124,10 +147,9 @@ class Search {
     auto answer = make_plan(request_);
     if (auto* const no = std::get_if<Infeasible>(&answer)) {
       refusal_ = std::move(*no);
-      return;
+    } else {
+      without_ = std::get<Plan>(std::move(answer));
     }
-    without_ = std::get<Plan>(std::move(answer));
-    without_s_ = predicted_time(*without_, Objective::ttft, model::evaluate_analytic);
   }
 
   void plan_with() {
@@ -173,153 +195,88 @@ class Search {
     return best;
   }
 
-  [[nodiscard]] std::optional<DropCandidate> without() const {
-    if (!without_) return std::nullopt;
-    return DropCandidate{.levels = 1, .loss = 0.0, .ttft_s = without_s_};
+  // With its time by the request's evaluator, which may know of shared links.
+  DropCandidate checked(DropCandidate candidate) {
+    candidate.checked_s = predicted_time(plan_of(candidate), Objective::ttft, request_.evaluate);
+    return candidate;
   }
 
-  DropCandidate dense() {
-    std::optional<DropCandidate> best = without();
-    for (Part& part : parts_) {
-      const DropCandidate one = part.space.candidate(part.space.none());
-      if (!best || one.ttft_s < best->ttft_s * kFaster) best = one;
+  static DropCandidate first(const std::vector<DropCandidate>& candidates) {
+    const DropCandidate* best = &candidates.front();
+    for (const DropCandidate& one : candidates) {
+      if (one.checked_s < best->checked_s * kFaster) best = &one;
     }
     return *best;
   }
 
-  // The fastest that lose at most `bound`.
+  // With nothing dropped.
+  const std::vector<DropCandidate>& dense() {
+    if (!dense_.empty()) return dense_;
+    if (without_) {
+      dense_.push_back(checked(
+          {.ttft_s = predicted_time(*without_, Objective::ttft, model::evaluate_analytic)}));
+    }
+    for (Part& part : parts_) dense_.push_back(checked(part.space.candidate(part.space.none())));
+    return dense_;
+  }
+
+  // The fastest that lose at most `bound`: of each number of levels by the analytic evaluator,
+  // among these and what drops nothing by the request's.
   DropCandidate fastest(double bound) {
-    DropCandidate best = dense();
-    for (Part& part : parts_) {
-      std::vector<DropSteps> starts;
-      if (bounds_->ttft_s) starts = known_within(part.space, bound);
-      const DropSteps steps = fastest_within(part.space, bound, std::move(starts));
-      if (part.space.time(steps) < best.ttft_s * kFaster) best = part.space.candidate(steps);
-    }
-    if (least_.ttft_s == 0.0 || best.ttft_s < least_.ttft_s) least_ = best;
-    return best;
-  }
-
-  // The fastest that is known so far: where a search for another loss ended, or came by.
-  static std::vector<DropSteps> known_within(DropSpace& space, double bound) {
-    const DropSteps* best = nullptr;
-    double least = kNoBound;
-    for (const auto& [steps, seconds] : space.times()) {
-      if (seconds >= least || space.loss(steps) > bound) continue;
-      least = seconds;
-      best = &steps;
-    }
-    return best == nullptr ? std::vector<DropSteps>() : std::vector<DropSteps>{*best};
-  }
-
-  // Nothing if all take longer.
-  std::optional<DropCandidate> least_loss() {
-    const DropCandidate most = fastest(kNoBound);
-    if (most.ttft_s > *bounds_->ttft_s) return std::nullopt;
-    const DropCandidate none = fastest(0.0);
-    if (none.ttft_s <= *bounds_->ttft_s) return none;
-    double low = none.loss;
-    double high = known_least()->loss;
-    for (std::int32_t i = 0; i < kHalvings && low < high; ++i) {
-      const double middle = low + (high - low) / 2.0;
-      if (fastest(middle).ttft_s > *bounds_->ttft_s) low = middle;
-      high = std::min(high, known_least()->loss);
-    }
-    for (Part& part : parts_) lower(part.space);
-    return known_least();
-  }
-
-  // From what loses least within the time, each ratio as low as the time allows.
-  void lower(DropSpace& space) {
-    const std::optional<DropSteps> start = known_least(space);
-    if (!start) return;
-    DropSteps steps = *start;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t at = 0; at < space.size(); ++at) {
-        std::int32_t low = 0;
-        std::int32_t high = steps[at];
-        while (low < high) {
-          const std::int32_t middle = low + (high - low) / 2;
-          if (space.time(space.with(steps, at, middle)) <= *bounds_->ttft_s) {
-            high = middle;
-          } else {
-            low = middle + 1;
-          }
-        }
-        if (high == steps[at]) continue;
-        steps = space.with(steps, at, high);
-        changed = true;
-      }
-    }
-  }
-
-  [[nodiscard]] std::optional<DropSteps> known_least(const DropSpace& space) const {
-    std::optional<DropSteps> best;
-    double loss = kNoBound;
-    double time = kNoBound;
-    for (const auto& [steps, seconds] : space.times()) {
-      if (seconds > *bounds_->ttft_s) continue;
-      const double lost = space.loss(steps);
-      if (lost > loss || (lost == loss && seconds >= time)) continue;
-      best = steps;
-      loss = lost;
-      time = seconds;
-    }
-    return best;
-  }
-
-  // Of all whose time is known and within the bound, what loses least, of those the fastest.
-  std::optional<DropCandidate> known_least() {
-    std::optional<DropCandidate> best = without();
-    if (best && best->ttft_s > *bounds_->ttft_s) best.reset();
-    for (Part& part : parts_) {
-      const std::optional<DropSteps> steps = known_least(part.space);
-      if (!steps) continue;
-      const DropCandidate one = part.space.candidate(*steps);
-      if (!best || one.loss < best->loss || (one.loss == best->loss && one.ttft_s < best->ttft_s))
-        best = one;
-    }
-    return best;
-  }
-
-  std::optional<DropCandidate> best_of_all() {
+    std::vector<DropCandidate> found = dense();
     for (Part& part : parts_) {
       DropSpace& space = part.space;
-      DropSteps steps = space.none();
-      const auto each = [&](const auto& self, std::size_t at) -> void {
-        if (at == steps.size()) {
-          static_cast<void>(space.time(steps));
-          return;
-        }
-        for (std::int32_t i = space.least(steps, at); i <= space.most(); ++i) {
-          steps[at] = i;
-          self(self, at + 1);
-        }
-      };
-      each(each, 0);
+      found.push_back(checked(space.candidate(
+          exhaustive_ ? known_fastest(space, bound) : fastest_within(space, bound, {}, true))));
     }
-    least_ = fastest_known(kNoBound);
-    if (bounds_->loss) return fastest_known(*bounds_->loss);
-    return known_least();
+    return first(found);
   }
 
-  DropCandidate fastest_known(double bound) {
-    DropCandidate best = dense();
+  // What loses least within `time`, or, if nothing is, the fastest. Where the request's evaluator
+  // finds a longer time than the analytic one, that is held to less in proportion.
+  DropCandidate within(double time) {
+    std::optional<DropCandidate> best;
+    const auto take = [&](const DropCandidate& one) {
+      if (one.checked_s > time) return;
+      if (!best || one.loss < best->loss ||
+          (one.loss == best->loss && one.checked_s < best->checked_s * kFaster))
+        best = one;
+    };
+    for (const DropCandidate& one : dense()) take(one);
+    const DropCandidate least = fastest(kNoBound);
+    if (least.checked_s > time) return least;
+    take(least);
     for (Part& part : parts_) {
-      for (const auto& [steps, seconds] : part.space.times()) {
-        if (part.space.loss(steps) <= bound + 1e-9 && seconds < best.ttft_s * kFaster)
-          best = part.space.candidate(steps);
+      // By the analytic evaluator: up to `enough` what is found is within `time` or loses too much,
+      // from `much` on it is not.
+      double bound = time;
+      double enough = 0.0;
+      double much = kNoBound;
+      for (std::int32_t i = 0; i < kCorrections && enough < much * kClose; ++i) {
+        const std::optional<DropSteps> steps =
+            exhaustive_ ? known_least(part.space, bound)
+                        : least_loss(part.space, bound, best ? best->loss : kNoBound);
+        std::optional<DropCandidate> one;
+        if (steps) one = checked(part.space.candidate(*steps));
+        if (one) take(*one);
+        if (one && one->checked_s > time) {
+          much = std::min(bound, one->ttft_s);
+          bound = enough == 0.0 ? much * time / one->checked_s * kFaster : (enough + much) / 2.0;
+        } else {
+          if (much == kNoBound) break;
+          enough = bound;
+          bound = (enough + much) / 2.0;
+        }
       }
     }
-    return best;
+    return *best;
   }
 
-  Infeasible too_slow() const {
+  [[nodiscard]] Infeasible too_slow(const DropCandidate& least) const {
     return {"--max-ttft " + model::to_text(model::Seconds{*bounds_->ttft_s}) +
             ": the least time to the first token is " +
-            model::to_text(model::Seconds{least_.ttft_s}) + " (" + text_of(least_, *loss_) +
-            ", a loss of " + model::fixed(least_.loss, 4) +
+            model::to_text(model::Seconds{least.checked_s}) + " (" + text_of(least, *loss_) +
+            ", a loss of " + model::fixed(least.loss, 4) +
             "), expected at least that; give it that time, fewer tokens or faster devices"};
   }
 
@@ -343,10 +300,10 @@ class Search {
   Request request_;
   const LossModel* loss_;
   const DropBounds* bounds_;
+  bool exhaustive_;
   std::optional<Plan> without_{};
-  double without_s_ = 0.0;
   std::deque<Part> parts_{};
-  DropCandidate least_{};
+  std::vector<DropCandidate> dense_{};
   Infeasible refusal_{};
 };
 
@@ -354,18 +311,20 @@ class Search {
 
 std::variant<DropChoice, Infeasible> choose_drop(const Request& request, const LossModel& loss,
                                                  const DropBounds& bounds) {
-  return Search(request, loss, bounds).run(false);
+  return Search(request, loss, bounds, false).run();
 }
 
 std::variant<DropChoice, Infeasible> choose_drop_exhaustively(const Request& request,
                                                               const LossModel& loss,
                                                               const DropBounds& bounds) {
-  return Search(request, loss, bounds).run(true);
+  return Search(request, loss, bounds, true).run();
 }
 
 std::string text_of(const DropCandidate& candidate, const LossModel& loss) {
   if (candidate.levels == 1) return "no levels";
   std::string text = std::to_string(candidate.levels) + " levels";
+  const auto drops = [](const std::vector<double>& by_level) { return by_level.back() > 0.0; };
+  if (std::ranges::none_of(candidate.drop, drops)) return text + ", nothing dropped";
   for (std::size_t band = 0; band < candidate.drop.size(); ++band) {
     const model::Range layers = loss.bands[band];
     text += std::string(", ") +
@@ -374,7 +333,7 @@ std::string text_of(const DropCandidate& candidate, const LossModel& loss) {
                                   : "layers ") +
             std::to_string(layers.begin) +
             (layers.size() == 1 ? "" : " to " + std::to_string(layers.end - 1));
-    if (candidate.drop[band].back() == 0.0) {
+    if (!drops(candidate.drop[band])) {
       text += " nothing";
       continue;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "planner/objective.hpp"
@@ -13,6 +14,16 @@ namespace {
 
 // Losses and ratios that differ by less are rounding.
 constexpr double kRounding = 1e-9;
+constexpr double kFaster = 1.0 - 1e-9;
+
+std::vector<std::size_t> order_from(std::size_t first, std::size_t size, bool backwards) {
+  std::vector<std::size_t> order{first};
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t at = backwards ? size - 1 - i : i;
+    if (at != first) order.push_back(at);
+  }
+  return order;
+}
 
 Plan with_memory(Plan plan) {
   const std::vector<model::MemoryUse> memory = predicted_memory(plan);
@@ -85,6 +96,21 @@ double DropSpace::time(const DropSteps& steps) {
   return seconds;
 }
 
+void DropSpace::time_all() {
+  DropSteps steps = none();
+  const auto each = [&](const auto& self, std::size_t at) -> void {
+    if (at == steps.size()) {
+      static_cast<void>(time(steps));
+      return;
+    }
+    for (std::int32_t i = at % levels_ == 0 ? 0 : steps[at - 1]; i <= most_; ++i) {
+      steps[at] = i;
+      self(self, at + 1);
+    }
+  };
+  each(each, 0);
+}
+
 Plan DropSpace::plan(const DropSteps& steps) const {
   Plan plan = *base_;
   for (std::size_t band = 0; band < loss_->bands.size(); ++band) {
@@ -114,6 +140,55 @@ bool DropSpace::fits() const {
     if (least.devices[d].memory.total() > least.cluster.devices()[d].memory.value()) return false;
   }
   return true;
+}
+
+DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> starts,
+                         bool thorough) {
+  const std::size_t size = space.size();
+  for (std::size_t first = 0; first < size && thorough; ++first) {
+    for (const bool backwards : {false, true})
+      starts.push_back(space.filled(space.none(), order_from(first, size, backwards), bound));
+  }
+  std::int32_t alike = space.most();
+  while (alike > 0 && space.loss(DropSteps(size, alike)) > bound + kRounding) --alike;
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  starts.push_back(space.filled(DropSteps(size, alike), order, bound));
+
+  // Even if nothing dropped is as fast here, it may be slower where links are shared.
+  DropSteps best = space.none();
+  for (const DropSteps& start : starts) {
+    if (start == space.none() || space.loss(start) > bound + kRounding) continue;
+    if (!std::isfinite(space.time(start))) continue;
+    if (best == space.none() || space.time(start) < space.time(best) * kFaster) best = start;
+  }
+  const auto better = [&]() -> bool {
+    DropSteps found = best;
+    const auto consider = [&](const DropSteps& steps) {
+      if (steps != space.none() && space.time(steps) < space.time(found) * kFaster) found = steps;
+    };
+    for (std::size_t at = 0; at < size; ++at) {
+      for (std::int32_t by = 1; best[at] > 0; by = std::min(2 * by, best[at])) {
+        const DropSteps lower = space.with(best, at, best[at] - by);
+        if (by == best[at]) consider(lower);
+        for (std::size_t other = 0; other < size; ++other) {
+          if (other == at) continue;
+          std::vector<std::size_t> others = order_from(other, size, false);
+          std::erase(others, at);
+          // To 0: for it to stay there, as what is not dropped at all needs no scores.
+          if (by < best[at]) others.push_back(at);
+          consider(space.filled(lower, others, bound));
+        }
+        if (by == best[at]) break;
+      }
+    }
+    if (found == best) return false;
+    best = found;
+    return true;
+  };
+  while (better()) {
+  }
+  return best;
 }
 
 }  // namespace tandem::planner

@@ -23,10 +23,6 @@ class DropSpace {
 
   [[nodiscard]] std::size_t size() const { return loss_->bands.size() * levels_; }
   [[nodiscard]] std::int32_t most() const { return most_; }  // of steps
-  // The least that does not fall below the level before.
-  [[nodiscard]] std::int32_t least(const DropSteps& steps, std::size_t at) const {
-    return at % levels_ == 0 ? 0 : steps[at - 1];
-  }
   [[nodiscard]] DropSteps none() const { return DropSteps(size(), 0); }
   // `steps` with one of them `to`, and those of other levels that it would fall below, or exceed,
   // with it.
@@ -41,6 +37,8 @@ class DropSpace {
   [[nodiscard]] double loss(const DropSteps& steps) const;
   // Seconds to the first token; infinite if the plan does not fit into memory.
   [[nodiscard]] double time(const DropSteps& steps);
+  // Of all that there are.
+  void time_all();
   [[nodiscard]] Plan plan(const DropSteps& steps) const;
   [[nodiscard]] DropCandidate candidate(const DropSteps& steps);
   // All whose time is known.
@@ -59,5 +57,12 @@ class DropSpace {
   bool fits_ = true;                 // with something dropped
   std::map<DropSteps, double> times_;
 };
+
+// The fastest found of those in `space` that drop something and lose at most `bound`, or none() if
+// none does: from `starts`, ratios that are
+// all alike, and where `thorough`, what each ratio leaves for the others if it is raised first, by
+// exchange (planner/drop_search.hpp).
+[[nodiscard]] DropSteps fastest_within(DropSpace& space, double bound,
+                                       std::vector<DropSteps> starts, bool thorough);
 
 }  // namespace tandem::planner

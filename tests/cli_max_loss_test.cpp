@@ -89,6 +89,9 @@ TEST_CASE("cli/max loss: the plan that is chosen simulates and runs as it says")
       {"simulate", "plan.json", "--evaluator", "analytic", "--out", "predicted.json", "--quiet"});
   const Json predicted = Json::parse(bench.read("predicted.json"));
   CHECK(predicted["metrics"]["ttft_s"].get<double>() ==
+        doctest::Approx(found["analytic_ttft_s"].get<double>()));
+  bench.must({"simulate", "plan.json", "--out", "replayed.json", "--quiet"});
+  CHECK(Json::parse(bench.read("replayed.json"))["metrics"]["ttft_s"].get<double>() ==
         doctest::Approx(found["ttft_s"].get<double>()));
   bench.must({"run", "plan.json", "--weights", "deeper", "--cache", "cache", "--out", "run.json",
               "--prompt-ids", "prompt.txt", "--ignore-eos", "--quiet", "--emulate", "--pace",

@@ -14,8 +14,7 @@ namespace tandem::cli {
 
 struct DropAnswer {
   planner::DropChoice choice;
-  double elapsed_s = 0.0;    // of the search
-  double simulated_s = 0.0;  // the first token by SimGrid
+  double elapsed_s = 0.0;  // of the search
   std::vector<std::string> remarks{};
 };
 
