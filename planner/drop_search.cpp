@@ -37,13 +37,18 @@ struct Part {
   DropSpace space;
 };
 
-// Of all in `space` whose time is known, the fastest that lose at most `bound`.
+// Of all in `space` whose time is known, the fastest that lose at most `bound`, of equal times what
+// loses least.
 DropSteps known_fastest(const DropSpace& space, double bound) {
   DropSteps best = space.none();
   double least = kNoBound;
+  double loss = 0.0;
   for (const auto& [steps, seconds] : space.times()) {
-    if (seconds >= least || space.loss(steps) > bound + 1e-9) continue;
+    const double lost = space.loss(steps);
+    if (lost > bound + 1e-9 || seconds * kFaster > least) continue;
+    if (seconds >= least * kFaster && lost >= loss) continue;
     least = seconds;
+    loss = lost;
     best = steps;
   }
   return best;
@@ -65,9 +70,8 @@ std::optional<DropSteps> known_least(const DropSpace& space, double bound) {
   return best;
 }
 
-// From what is known to lose least within `bound` seconds, each ratio as low as they allow.
-void lower(DropSpace& space, double bound) {
-  DropSteps steps = known_least(space, bound).value();
+// From `steps`, each ratio as low as `bound` seconds allow.
+DropSteps lowered(DropSpace& space, DropSteps steps, double bound) {
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t at = 0; at < space.size(); ++at) {
@@ -86,6 +90,7 @@ void lower(DropSpace& space, double bound) {
       changed = true;
     }
   }
+  return steps;
 }
 
 // What loses least of those in `space` that take at most `bound` seconds, if any does and loses
@@ -104,7 +109,7 @@ std::optional<DropSteps> least_loss(DropSpace& space, double bound, double most)
       const double middle = low + (high() - low) / 2.0;
       if (!found(middle, false)) low = middle;
     }
-    lower(space, bound);
+    static_cast<void>(lowered(space, known_least(space, bound).value(), bound));
     // With all that a search begins with.
     for (std::int32_t i = 0; i < kThorough && found(high() * kLess, true); ++i) {
     }
@@ -201,10 +206,13 @@ class Search {
     return candidate;
   }
 
+  // The fastest, of equal times what loses least.
   static DropCandidate first(const std::vector<DropCandidate>& candidates) {
     const DropCandidate* best = &candidates.front();
     for (const DropCandidate& one : candidates) {
-      if (one.checked_s < best->checked_s * kFaster) best = &one;
+      const bool faster = one.checked_s < best->checked_s * kFaster;
+      const bool equal = one.checked_s * kFaster <= best->checked_s;
+      if (faster || (equal && one.loss < best->loss)) best = &one;
     }
     return *best;
   }
@@ -220,14 +228,19 @@ class Search {
     return dense_;
   }
 
-  // The fastest that lose at most `bound`: of each number of levels by the analytic evaluator,
-  // among these and what drops nothing by the request's.
+  // The fastest that lose at most `bound`: of each number of levels by the analytic evaluator, as
+  // it is and with what it drops for nothing kept, among these and what drops nothing by the
+  // request's.
   DropCandidate fastest(double bound) {
     std::vector<DropCandidate> found = dense();
     for (Part& part : parts_) {
       DropSpace& space = part.space;
-      found.push_back(checked(space.candidate(
-          exhaustive_ ? known_fastest(space, bound) : fastest_within(space, bound, {}, true))));
+      const DropSteps steps =
+          exhaustive_ ? known_fastest(space, bound) : fastest_within(space, bound, {}, true);
+      found.push_back(checked(space.candidate(steps)));
+      if (!exhaustive_)
+        found.push_back(
+            checked(space.candidate(lowered(space, steps, space.time(steps) / kFaster))));
     }
     return first(found);
   }

@@ -27,7 +27,6 @@ import sys
 import time
 
 import numpy
-import sentencepiece
 from scipy import optimize
 
 SCHEMA = "tandem.sparse_loss/1"
@@ -99,6 +98,8 @@ def settings_of(bands, levels, seed=SEED, drawn=24):
         halved = [1.0 - (1.0 - ratio) / 2**level for level in range(beside)]
         if halved[-1] <= KNOTS[-1]:
             wanted.append(alike(halved))
+    if bands * beside == 1:
+        wanted += [alike([step / 20]) for step in range(1, 20)]
     if beside > 1:
         wanted += [alike([0.0] * (beside - 1) + [ratio]) for ratio in RATIOS]
     if bands > 1:
@@ -179,6 +180,7 @@ class Bench:
 
     def lengths(self, documents):
         """Returns how many tokens the shortest and the longest of the documents have."""
+        import sentencepiece
         tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(self.options.model / "tokenizer.model"))
         with open(self.options.model / "eval" / "heldout.jsonl") as file:
             sizes = [1 + len(tokenizer.encode(json.loads(line)["text"])) for line in itertools.islice(file, documents)]
@@ -241,42 +243,55 @@ def measure(bench, file, weights):
     return lines
 
 
-def loss_model(bench, lines, weights):
-    """Returns what is written to sparse_loss.json."""
-    names = [f"layers_{begin}_to_{end - 1}" for begin, end in bench.bands]
+def bands_in(lines):
+    """Returns the bands of the columns of sparse.csv: [(begin, end)]."""
+    names = [name.split("_") for name in lines[0] if name.startswith("layers_")]
+    return [(int(first), int(last) + 1) for _, first, _, last in names]
+
+
+def fitted(lines):
+    """Returns of sparse_loss.json what follows from the lines of sparse.csv alone: bands, knots, terms, measured,
+    held_out."""
+    bands, levels = bands_in(lines), max(int(line["levels"]) for line in lines)
+    names = [f"layers_{begin}_to_{end - 1}" for begin, end in bands]
     ratios = lambda line: [[float(ratio) for ratio in line[name].split()] for name in names]
-    deepest = [line for line in lines if int(line["levels"]) == bench.levels]
+    deepest = [line for line in lines if int(line["levels"]) == levels]
     dense = next(float(line["bits_per_byte"]) for line in deepest if not numpy.any(ratios(line)))
     lines = [line for line in deepest if numpy.any(ratios(line))]
     drops = numpy.array([ratios(line) for line in lines])
     losses = numpy.array([float(line["bits_per_byte"]) - dense for line in lines])
-    sizes = [end - begin for begin, end in bench.bands]
-    terms = terms_of(len(sizes), bench.levels)
+    sizes = [end - begin for begin, end in bands]
+    terms = terms_of(len(sizes), levels)
     errors, of_mean = held_out(drops, losses, sizes, terms, KNOTS)
     found = fit(drops, losses, sizes, terms, KNOTS).reshape(len(terms), -1)
-    fitted = features(drops, sizes, terms, KNOTS) @ found.reshape(-1) - losses
     rms = lambda values: float(numpy.sqrt((values**2).mean()))
-    print(f"{len(lines)} settings, dense {dense:.5f} bits per byte, losses {losses.min():.5f} to {losses.max():.5f}: "
-          f"fit to all rms {rms(fitted):.5f}; held out ({FOLDS} folds) rms {rms(errors):.5f}, worst "
-          f"{abs(errors).max():.5f}, predicting the mean {rms(of_mean):.5f}")
+    print(f"{len(lines)} settings, dense {dense:.5f} bits per byte, losses {losses.min():.5f} to {losses.max():.5f}; "
+          f"held out ({FOLDS} folds) rms {rms(errors):.5f}, worst {abs(errors).max():.5f}, predicting the mean "
+          f"{rms(of_mean):.5f}; fit to all rms "
+          f"{rms(features(drops, sizes, terms, KNOTS) @ found.reshape(-1) - losses):.5f}")
     written = []
-    for (bands, levels), rise in zip(terms, found):
+    for (of_bands, of_levels), rise in zip(terms, found):
         loss = numpy.concatenate(([0.0], numpy.cumsum(numpy.floor(rise * 1e7) / 1e7)))
         if loss[-1] > 0.0:
-            written.append({"bands": list(bands), "levels": list(levels),
+            written.append({"bands": list(of_bands), "levels": list(of_levels),
                             "loss": [round(float(value), 7) for value in loss]})
+    return {
+        "bands": [list(band) for band in bands], "knots": list(KNOTS), "terms": written,
+        "measured": {"settings": len(lines), "documents": int(lines[0]["documents"]), "bytes": int(lines[0]["bytes"]),
+                     "dense_bits_per_byte": round(dense, 7), "text_sha256": lines[0]["text_sha256"]},
+        "held_out": {"folds": FOLDS, "seed": SEED, "rms": round(rms(errors), 7),
+                     "worst": round(float(abs(errors).max()), 7), "mean_rms": round(rms(of_mean), 7)}}
+
+
+def loss_model(bench, lines, weights):
+    """Returns what is written to sparse_loss.json."""
     return {
         "schema": SCHEMA, "unit": UNIT,
         "model": {"name": bench.plan["model"]["name"], "config": bench.plan["model"]["config"]},
         "weights": weights,
         "places": {"platform": bench.plan["cluster"]["name"], "rows": [round(part, 6) for part in bench.rows()],
                    "groups": bench.plan["sparse_attention"]["groups"],
-                   "prompt_tokens": bench.lengths(int(lines[0]["documents"]))},
-        "bands": [list(band) for band in bench.bands], "knots": list(KNOTS), "terms": written,
-        "measured": {"settings": len(lines), "documents": int(lines[0]["documents"]), "bytes": int(lines[0]["bytes"]),
-                     "dense_bits_per_byte": round(dense, 7), "text_sha256": lines[0]["text_sha256"]},
-        "held_out": {"folds": FOLDS, "seed": SEED, "rms": round(rms(errors), 7),
-                     "worst": round(float(abs(errors).max()), 7), "mean_rms": round(rms(of_mean), 7)}}
+                   "prompt_tokens": bench.lengths(int(lines[0]["documents"]))}} | fitted(lines)
 
 
 def main():
