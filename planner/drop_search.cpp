@@ -350,7 +350,7 @@ std::string text_of(const DropCandidate& candidate, const LossModel& loss) {
       text += " nothing";
       continue;
     }
-    text += " drop";
+    text += layers.size() == 1 ? " drops" : " drop";
     for (const double part : candidate.drop[band]) text += " " + model::fixed(part, 2);
   }
   return text;
