@@ -1,6 +1,7 @@
 // tandem plan: places a model on a platform.
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -12,12 +13,14 @@
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/file_roles.hpp"
+#include "cli/flags/loss.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/bound_view.hpp"
+#include "cli/terminal/drop_view.hpp"
 #include "cli/terminal/plan_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -203,6 +206,9 @@ Syntax syntax() {
           {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
   const std::vector<Flag> more = workload_flags();
   syntax.flags.insert(syntax.flags.begin() + 12, more.begin(), more.end());
+  const auto window = std::ranges::find(syntax.flags, "window", &Flag::name);
+  const std::vector<Flag> losses = loss_flags();
+  syntax.flags.insert(window, losses.begin(), losses.end());
   return syntax;
 }
 
@@ -326,6 +332,22 @@ std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoi
                              "\nwith weights split (--sp tp): " + choice.tp.reason};
 }
 
+// The plan whose levels and ratios were chosen, and in `drop` how.
+std::variant<planner::Plan, planner::Infeasible> answer_within(const planner::Request& request,
+                                                               MeasuredLoss& loss,
+                                                               const Bounded& bounded,
+                                                               std::optional<DropAnswer>& drop) {
+  const auto start = std::chrono::steady_clock::now();
+  auto found = planner::choose_drop(request, loss.model, bounded.bounds);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  drop = DropAnswer{.choice = std::get<planner::DropChoice>(std::move(found))};
+  drop->elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const planner::Plan& plan = drop->choice.plan;
+  drop->remarks = std::move(loss.remarks);
+  for (std::string& remark : loss.model.remarks(plan)) drop->remarks.push_back(std::move(remark));
+  return plan;
+}
+
 std::optional<std::int32_t> rounds(const Options& options) {
   if (options.text_or("rounds", "1") == "auto") return std::nullopt;
   return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
@@ -391,9 +413,10 @@ std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) 
 }
 
 void check_files(const Options& options, const std::string& platform, const std::string& model,
-                 const Shown& show) {
+                 const std::optional<Bounded>& bounded, const Shown& show) {
   FileRoles files;
   files.reads("flag '--platform'", platform);
+  if (bounded) files.reads("the measured loss", bounded->file);
   files.reads_model("flag '--model'", find_weights(model));
   files.reads("flag '--model'", find_config(model));
   files.reads(options, "workload");
@@ -409,7 +432,7 @@ void check_files(const Options& options, const std::string& platform, const std:
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
   options.refuse({"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
-                  "group-strategy", "levels", "drop"},
+                  "group-strategy", "levels", "drop", "max-loss", "max-ttft", "loss-model"},
                  "with strategy 'auto', which chooses it; name a strategy");
 }
 
@@ -476,7 +499,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
   if (sp != "ntp")
-    options.refuse({"levels", "drop"}, "with '--sp " + sp + "', expected ntp, whose rows travel");
+    options.refuse({"levels", "drop", "max-loss", "max-ttft"},
+                   "with '--sp " + sp + "', expected ntp, whose rows travel");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -484,7 +508,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
                 ", of which new tokens exchange nothing; expected one collective");
-  check_files(options, platform, model_name, show);
+  const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
+  check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
   transformer.cache = cache_type_of(options);
   const std::vector<model::WeightFormats> formats =
@@ -503,7 +528,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (served && served->steps > 1 && !any && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
-  const planner::Objective objective = objective_of(options, chosen, any, served);
+  const planner::Objective objective =
+      bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
   planner::Request request{
       .model = transformer,
       .cluster = sim::read_platform(platform).cluster,
@@ -527,7 +553,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .wire = wire_of(options, chosen, any),
       .head = head_of(options),
       .candidates = candidates_of(options, head_of(options)),
-      .sparse = sparse_of(options, chosen)};
+      .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
@@ -551,9 +577,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   options.settle();
 
   std::optional<study::Choice> choice;
+  std::optional<MeasuredLoss> loss;
+  std::optional<DropAnswer> drop;
+  if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   if (sp == "auto") of_two = planner::choose_sp(request);
   const auto answer = any      ? answer_of_any(options, request, formats, served, choice)
                       : of_two ? answer_of(*of_two)
+                      : loss   ? answer_within(request, *loss, *bounded, drop)
                                : answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
@@ -565,6 +595,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
+  if (drop && !show.quiet) {
+    for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
+  }
   const bool round = goes_round(plan, served);
   std::optional<model::Ring> ring;  // of new tokens, which an encoder has none of
   if (round && plan.model.architecture().generates()) ring = planner::typical_ring(plan);
@@ -572,6 +605,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["choice"] = choice ? choice_json(*choice) : Json();
     if (of_two) summary["sp"] = sp_json(*of_two);
+    if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     const std::optional<planner::RequestBound> bound =
@@ -585,6 +619,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
     if (of_two) out << '\n' << text_of(*of_two, objective);
+    if (drop) print_drop(*drop, *bounded, loss->model, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);
     if (const auto bound = round ? std::nullopt : bound_of(plan, objective, served))

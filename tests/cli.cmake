@@ -16,6 +16,7 @@ tandem_tests(
     cli_flags_test.cpp
     cli_formats_test.cpp
     cli_gguf_test.cpp
+    cli_max_loss_test.cpp
     cli_manners_test.cpp
     cli_memory_test.cpp
     cli_propositions_test.cpp

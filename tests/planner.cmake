@@ -11,6 +11,7 @@ tandem_tests(
     planner_chain_test.cpp
     planner_chunk_test.cpp
     planner_drawn_requests_test.cpp
+    planner_drop_search_test.cpp
     planner_division_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
@@ -21,6 +22,7 @@ tandem_tests(
     planner_galaxy_test.cpp
     planner_interpreter.cpp
     planner_least_request_time_test.cpp
+    planner_loss_model_test.cpp
     planner_lowering_test.cpp
     planner_monotony_test.cpp
     planner_split_clock_test.cpp

@@ -4,3 +4,7 @@ add_test(NAME "scenarios/tandem-tiny: is what its generator makes, and scores wh
                  $<TARGET_FILE:tandem> ${PROJECT_SOURCE_DIR}/scenarios/models)
 set_tests_properties("scenarios/tandem-tiny: is what its generator makes, and scores what PyTorch says"
                      PROPERTIES LABELS torch TIMEOUT 600 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+add_test(NAME "scenarios/sparse loss: the fit is monotone, and that of what was measured"
+         COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/sparse_loss_fit.py ${PROJECT_SOURCE_DIR}/scenarios/models)
+set_tests_properties("scenarios/sparse loss: the fit is monotone, and that of what was measured"
+                     PROPERTIES LABELS torch TIMEOUT 120 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)

@@ -1,0 +1,122 @@
+#include "cli/flags/loss.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "cli/files/files.hpp"
+#include "model/digest.hpp"
+#include "model/error.hpp"
+#include "model/quantity_text.hpp"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMostLoss = 64.0;
+constexpr const char* kMeasure = "measure it with scenarios/models/train/sparse_loss.py";
+
+// By the file's last bytes: training changes all of them.
+std::string tail_digest(const fs::path& path, std::int64_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  const std::int64_t size = std::min(bytes, planner::kTailBytes);
+  std::string tail(static_cast<std::size_t>(size), '\0');
+  file.seekg(bytes - size);
+  file.read(tail.data(), size);
+  if (!file) throw Error(path.string() + ": cannot be read; check its permissions");
+  return model::sha256_hex(tail);
+}
+
+void check_weights(const planner::LossModel& loss, const fs::path& weights) {
+  for (const planner::WeightsFile& measured : loss.weights) {
+    const bool folder = fs::is_directory(weights);
+    const fs::path path = folder ? weights / measured.name : weights;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    const bool alike = !error && path.filename() == measured.name &&
+                       static_cast<std::int64_t>(bytes) == measured.bytes &&
+                       tail_digest(path, measured.bytes) == measured.tail_sha256;
+    if (alike) continue;
+    throw Error(loss.source + ": measured with other weights, " + measured.name + " of " +
+                std::to_string(measured.bytes) + " bytes, than " + path.string() + ", expected " +
+                "those of the model; " + kMeasure);
+  }
+}
+
+bool has_weights(const fs::path& weights) {
+  std::error_code ignored;
+  if (!fs::is_directory(weights, ignored)) return weights.extension() == ".gguf";
+  return std::any_of(
+      fs::directory_iterator(weights), fs::directory_iterator(),
+      [](const fs::directory_entry& entry) { return entry.path().extension() == ".safetensors"; });
+}
+
+}  // namespace
+
+std::vector<Flag> loss_flags() {
+  return {{"max-loss", "X",
+           "csps: levels and ratios of the least time to the first token among those that lose at "
+           "most X bits per byte of text, by the loss measured of the model"},
+          {"max-ttft", "TIME",
+           "csps: levels and ratios of the least loss among those with a first token within TIME, "
+           "as 2s"},
+          {"loss-model", "FILE",
+           "with --max-loss, --max-ttft: the measured loss [eval/sparse_loss.json of the model]"}};
+}
+
+std::optional<Bounded> bounded_of(const Options& options, const planner::Strategy& strategy,
+                                  const fs::path& weights) {
+  if (!strategy.drops)
+    options.refuse({"max-loss", "max-ttft", "loss-model"},
+                   "with strategy '" + strategy.name + "', expected strategy 'csps'");
+  if (!options.has("max-loss") && !options.has("max-ttft")) {
+    options.refuse({"loss-model"}, "without '--max-loss' or '--max-ttft'");
+    return std::nullopt;
+  }
+  if (options.has("max-loss") && options.has("max-ttft"))
+    throw Usage(
+        "flags '--max-loss' and '--max-ttft' each make least what the other bounds, expected one; "
+        "give '--max-loss' for the least time, or '--max-ttft' for the least loss");
+  Bounded bounded{.flag = options.has("max-loss") ? "max-loss" : "max-ttft"};
+  const std::string with = "with '--" + bounded.flag + "'";
+  options.refuse({"drop"}, with + ", which chooses the ratios");
+  options.refuse({"objective"}, with + ", which says what is to be short");
+  options.refuse({"tiles"}, with + ", as rows that are kept travel at once");
+  options.refuse({"workload", "samples"}, with + ", expected one request");
+  if (options.has("max-loss")) {
+    bounded.bounds.loss = options.number_or("max-loss", 0.0, 0.0, kMostLoss);
+  } else {
+    const model::Seconds time =
+        model::parse_seconds(options.required("max-ttft"), "flag '--max-ttft'");
+    if (time.value() <= 0.0)
+      throw Error("flag '--max-ttft': '" + options.required("max-ttft") +
+                  "', expected more than 0; give a time as '2s'");
+    bounded.bounds.ttft_s = time.value();
+  }
+  if (options.has("levels"))
+    bounded.bounds.levels =
+        static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels));
+  const auto given = options.text("loss-model");
+  bounded.file = given ? fs::path(*given) : weights / "eval" / "sparse_loss.json";
+  std::error_code ignored;
+  if (!given && !fs::exists(bounded.file, ignored))
+    throw Error("flag '--" + bounded.flag + "': " + bounded.file.string() +
+                " is not there, expected what dropping costs the model, as measured; " + kMeasure +
+                ", or give '--loss-model FILE'");
+  return bounded;
+}
+
+MeasuredLoss measured_loss(const Bounded& bounded, const fs::path& weights) {
+  MeasuredLoss measured{
+      .model = planner::parse_loss_model(read_file(bounded.file), bounded.file.string())};
+  if (has_weights(weights)) {
+    check_weights(measured.model, weights);
+  } else {
+    measured.remarks.push_back("the loss is that of " + measured.model.model.name +
+                               "'s weights, which are not there to be compared");
+  }
+  return measured;
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Checks the fit of scenarios/models/train/sparse_loss.py, and what it made of tandem-tiny's measurements.
+
+    sparse_loss_fit.py SCENARIOS_MODELS
+"""
+
+import csv
+import itertools
+import json
+import pathlib
+import sys
+
+import numpy
+
+models = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(models / "train"))
+import sparse_loss
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"sparse_loss_fit: {what}")
+
+
+def alike(one, other):
+    """Equal but for numbers, which another machine may round otherwise."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return abs(one - other) <= 2e-6 if isinstance(one, float) else one == other
+
+
+def loss_of(document, drops):
+    """The loss of [setting, band, level] by the file's terms, as the planner reads them."""
+    sizes = numpy.array([end - begin for begin, end in document["bands"]], float)
+    total = numpy.zeros(len(drops))
+    for term in document["terms"]:
+        bands, levels = term["bands"], [level - 2 for level in term["levels"]]
+        mean = drops[:, bands][:, :, levels].mean(2) @ (sizes[bands] / sizes[bands].sum())
+        total += numpy.interp(mean, document["knots"], term["loss"])
+    return total
+
+
+def check_synthetic(bands, levels, noise):
+    """A loss of the fit's own form is found again; noise does not make it fall."""
+    generator = numpy.random.default_rng(bands * 10 + levels)
+    settings = [setting for setting in sparse_loss.settings_of(bands, levels, drawn=60) if numpy.any(setting)]
+    drops = numpy.array(settings)
+    sizes = list(range(1, bands + 1))
+    loss = lambda x: (0.01 * x[:, 0, -1] + 0.02 * x[:, :, 0].mean(1) ** 2)
+    losses = loss(drops) + noise * generator.normal(size=len(drops))
+    terms = sparse_loss.terms_of(bands, levels)
+    found = sparse_loss.fit(drops, losses, sizes, terms, sparse_loss.KNOTS)
+    check((found >= 0.0).all(), "a rise is negative")
+    predict = lambda x: sparse_loss.features(x, sizes, terms, sparse_loss.KNOTS) @ found
+    check(predict(numpy.zeros((1, bands, levels - 1)))[0] == 0.0, "nothing dropped costs something")
+    less = numpy.sort(generator.uniform(0.0, 0.95, (200, bands, levels - 1)), 2)
+    more = numpy.minimum(0.95, less + generator.uniform(0.0, 0.3, less.shape))
+    check((predict(more) >= predict(less)).all(), "more dropped costs less")
+    errors, of_mean = sparse_loss.held_out(drops, losses, sizes, terms, sparse_loss.KNOTS)
+    rms = lambda values: numpy.sqrt((values**2).mean())
+    check(rms(errors) < 0.3 * rms(of_mean), f"{bands} bands, {levels} levels: held-out error {rms(errors)}, of the "
+          f"mean {rms(of_mean)}")
+
+
+for bands, levels, noise in itertools.product((1, 3), (2, 3), (0.0, 2e-4)):
+    check_synthetic(bands, levels, noise)
+check(sparse_loss.bands_of(12, 3) == [(2, 5), (5, 8), (8, 11)], "bands of 12 layers")
+check(sparse_loss.bands_of(4, 3) == [(2, 3)], "bands of 4 layers")
+
+for folder in sorted(models.glob("*/eval/sparse_loss.json")):
+    model = folder.parent.parent
+    document = json.loads(folder.read_text())
+    with open(model / "eval" / "sparse.csv") as file:
+        lines = list(csv.DictReader(file))
+    for name, value in sparse_loss.fitted(lines).items():
+        check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it again with "
+              "sparse_loss.py --fit-only")
+    check(document["weights"] == sparse_loss.weights_of(model), f"{folder}: measured of other weights")
+    names = [f"layers_{begin}_to_{end - 1}" for begin, end in document["bands"]]
+    levels = len(document["places"]["groups"]) + 2
+    drops, losses = [], []
+    for line in lines:
+        by_band = [[float(ratio) for ratio in line[name].split()] for name in names]
+        # Two levels are as more of them whose ratios are alike.
+        drops.append([by_level if int(line["levels"]) == levels else by_level * (levels - 1) for by_level in by_band])
+        losses.append(float(line["bits_per_byte"]) - document["measured"]["dense_bits_per_byte"])
+    errors = loss_of(document, numpy.array(drops)) - numpy.array(losses)
+    check(abs(errors).max() <= 2 * document["held_out"]["worst"], f"{folder}: a measured setting is off by "
+          f"{abs(errors).max()}")
