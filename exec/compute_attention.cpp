@@ -203,9 +203,14 @@ void Compute::State::store_values(const model::Batch& batch, const Task& task, s
   });
 }
 
-Range Compute::State::keys_of(const TaskSegment& segment, const Task& attend) {
+bool Compute::State::is_complete(std::int32_t sequence, std::int32_t end, Range keys) const {
+  return keys.end < end || (keys.end == end && (end > 1 || cache.table().holds(sequence, keys)));
+}
+
+Range Compute::State::keys_of(const TaskSegment& segment, const Task& attend) const {
   const bool open = attend.keys.end == model::kCausal.end;
-  if (attend.statistics && !open && segment.end < attend.keys.end) return {};
+  if (attend.statistics && !open && !is_complete(segment.sequence, segment.end, attend.keys))
+    return {};
   return attend.keys.intersect({0, segment.end});
 }
 

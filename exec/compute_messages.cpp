@@ -168,9 +168,10 @@ void settle(const Heads& heads, const Task& transfer, std::span<float> numbers,
 
 }  // namespace
 
-bool Compute::State::warms_up(const model::Batch& batch, const Task& transfer) {
-  return model::moves_cache(transfer) &&
-         batch.segments.front().past + batch.segments.front().rows < transfer.keys.end;
+bool Compute::State::warms_up(const model::Batch& batch, const Task& transfer) const {
+  if (!model::moves_cache(transfer)) return false;
+  const model::Segment& segment = batch.segments.front();
+  return !is_complete(segment.sequence, segment.past + segment.rows, transfer.keys);
 }
 
 void Compute::State::capture_cache(const model::Batch& batch, const Task& transfer,

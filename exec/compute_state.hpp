@@ -127,10 +127,12 @@ struct Compute::State {
   // writes, or keys that it attends.
   void need_cached(const model::Batch& batch, const model::Task& task) const;
   // Keys of the segment that an attend may see. Of a part of the keys that is not complete yet
-  // none: so devices warm up, with a token before there is a prompt.
-  [[nodiscard]] static model::Range keys_of(const TaskSegment& segment, const model::Task& attend);
+  // none: so devices warm up, with a token before there is a prompt, which is another device's
+  // where the first part is one position.
+  [[nodiscard]] model::Range keys_of(const TaskSegment& segment, const model::Task& attend) const;
   // Whether a transfer's positions are not there yet, nor may anybody attend them: as above.
-  [[nodiscard]] static bool warms_up(const model::Batch& batch, const model::Task& transfer);
+  [[nodiscard]] bool warms_up(const model::Batch& batch, const model::Task& transfer) const;
+  [[nodiscard]] bool is_complete(std::int32_t sequence, std::int32_t end, model::Range keys) const;
   // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
   // that calls its argument for each key/value head: with its place in the cache, the position, and
   // where among the row's numbers its key begins; its value is half the row behind.

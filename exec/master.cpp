@@ -12,6 +12,7 @@
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
 #include "planner/graph_cache.hpp"
+#include "planner/lowering.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/storage.hpp"
 
@@ -240,11 +241,16 @@ class GenerationRun {
 
 }  // namespace
 
+// Which devices take part, in some step. Where rows are parted, prompts of other lengths than the
+// plan's may give rows to devices that have none of its own.
 std::vector<bool> workers_of(const planner::Plan& plan) {
   std::vector<bool> workers;
-  for (const model::DeviceStorage& storage :
-       planner::storage_of(plan, planner::extents_of(plan.reserved()))) {
-    workers.push_back(!storage.channels.empty());
+  const bool parts = planner::find_strategy(plan.strategy).parts_rows;
+  const std::vector<model::DeviceStorage> storages =
+      planner::storage_of(plan, planner::extents_of(plan.reserved()));
+  for (std::size_t d = 0; d < storages.size(); ++d) {
+    const bool has_weights = !plan.devices[d].share.layers.empty();
+    workers.push_back(!storages[d].channels.empty() || (parts && has_weights));
   }
   workers.at(static_cast<std::size_t>(plan.master)) = false;
   return workers;

@@ -109,7 +109,7 @@ void SparseAttention::validate(const std::vector<model::Device>& devices, model:
 
 std::int32_t kept_rows(double drop, std::int32_t rows) {
   const double kept = std::ceil((1.0 - drop) * static_cast<double>(rows) - kWhole);
-  return std::clamp(static_cast<std::int32_t>(kept), 0, rows);
+  return std::clamp(static_cast<std::int32_t>(kept), std::min(1, rows), rows);
 }
 
 SparseAttention sparse_attention(const SparseRequest& request, const model::Cluster& cluster,

@@ -46,7 +46,7 @@ struct SparseAttention {
 inline constexpr std::int32_t kMostLevels = 8;
 
 // How many of `rows` are kept: ceil((1 - drop) rows), of which 1e-9 more than a whole number is not
-// more.
+// more; at least one of some.
 [[nodiscard]] std::int32_t kept_rows(double drop, std::int32_t rows);
 
 // By the network: the order is that of `proximity`, reversed; groups are cut where latencies differ

@@ -27,10 +27,11 @@ class Deeper : public Kitchen {
     write("prompt.txt", "5 6 7 8 9 10 11 12 13 14 15 16 17 5 9 8 7");
     write("text.jsonl", "{\"text\": \"Once upon a time there was\"}\n{\"text\": \"abc\"}\n");
   }
-  void plan(const std::string& strategy, const Words& more) const {
+  void plan(const std::string& strategy, const Words& more, const std::string& prompt = "17",
+            const std::string& tokens = "3") const {
     Words words{
         "plan",  "--model",   "deeper",  "--strategy",      strategy, "--platform",   "shelf4",
-        "--out", "plan.json", "--quiet", "--prompt-tokens", "17",     "--new-tokens", "3"};
+        "--out", "plan.json", "--quiet", "--prompt-tokens", prompt,   "--new-tokens", tokens};
     words.insert(words.end(), more.begin(), more.end());
     must(words);
   }
@@ -80,6 +81,28 @@ TEST_CASE("cli/sparse: nothing dropped is one device's text, and what is dropped
     }
     before = all;
   }
+}
+
+TEST_CASE("cli/sparse: devices that hold rows of the head send their candidates") {
+  const Deeper bench;
+  bench.plan("csps", {"--levels", "2", "--drop", "0.5"});
+  const Json tokens = bench.run({"--emulate", "--pace", "nominal"})["tokens"];
+  bench.plan("csps", {"--levels", "2", "--drop", "0.5", "--head", "split", "--candidates", "2"});
+  bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+  const Json measured = bench.run({"--emulate", "--pace", "nominal"});
+  CHECK(measured["tokens"] == tokens);
+  for (std::size_t d = 0; d < 4; ++d)
+    CHECK(measured["devices"][d]["bytes_sent"] ==
+          Json::parse(bench.read("predicted.json"))["devices"][d]["bytes_sent"]);
+}
+
+TEST_CASE(
+    "cli/sparse: a plan whose own prompt is the master's alone is one for longer texts, too") {
+  const Deeper bench;
+  bench.plan("csps", {"--levels", "2"}, "2", "1");
+  const double bits = bench.bits({"--emulate"});
+  bench.plan("local", {});
+  CHECK(bits == doctest::Approx(bench.bits({})).epsilon(1e-5));
 }
 
 TEST_CASE("cli/sparse: the plan's table tells levels and what they drop, and so does JSON") {

@@ -49,6 +49,7 @@ TEST_CASE("planner/sparse: ceil((1 - drop) rows) are kept") {
   CHECK(planner::kept_rows(0.9, 7) == 1);
   CHECK(planner::kept_rows(0.7, 10) == 3);  // 3.0000000000000004
   CHECK(planner::kept_rows(0.5, 0) == 0);
+  CHECK(planner::kept_rows(1.0 - 1e-13, 7) == 1);
   for (std::int32_t rows = 1; rows < 200; ++rows) {
     for (const double drop : {0.1, 0.22, 0.5, 0.61, 0.95}) {
       CHECK(planner::kept_rows(drop, rows) >= 1);

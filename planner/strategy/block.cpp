@@ -110,12 +110,16 @@ void declare(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex d,
 
 }  // namespace
 
+void declare_buffers(model::TaskGraph& graph, const Plan& plan, model::DeviceIndex device,
+                     const std::vector<model::BufferDeclaration>& buffers) {
+  for (const model::BufferDeclaration& buffer : buffers) declare(graph, plan, device, buffer);
+}
+
 void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const DevicePlan& device = plan.devices[d];
-    for (const model::BufferDeclaration& buffer :
-         model::share_buffers(plan.model, device.share, device.share.head && heads_at_once(plan)))
-      declare(graph, plan, static_cast<model::DeviceIndex>(d), buffer);
+    const model::Share& share = plan.devices[d].share;
+    declare_buffers(graph, plan, static_cast<model::DeviceIndex>(d),
+                    model::share_buffers(plan.model, share, share.head && heads_at_once(plan)));
   }
 }
 

@@ -77,9 +77,8 @@ std::vector<Range> heads_of_group(const Plan& plan, Range group) {
 void declare(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const model::Share& share = plan.devices[d].share;
-    for (const model::BufferDeclaration& buffer :
-         sparse_buffers(plan, share, share.head && heads_at_once(plan)))
-      graph.declare(static_cast<DeviceIndex>(d), buffer);
+    declare_buffers(graph, plan, static_cast<DeviceIndex>(d),
+                    sparse_buffers(plan, share, share.head && heads_at_once(plan)));
   }
 }
 

@@ -30,7 +30,6 @@ constexpr BufferRef kSoftmax{BufferKind::softmax, 0};
 constexpr BufferRef kHidden{BufferKind::hidden, 0};
 constexpr BufferRef kKeyValue{BufferKind::key_value, 0};
 constexpr BufferRef kArrived{BufferKind::arrived, 0};
-constexpr std::int32_t kOpen = model::kCausal.end;
 
 BufferRef arriving(BufferRef buffer) { return {buffer.kind, 1}; }
 
@@ -139,9 +138,8 @@ class Lowering {
   void declare() {
     for (const Part& part : parts_) {
       const model::Share& share = plan_->devices[static_cast<std::size_t>(part.device)].share;
-      for (const model::BufferDeclaration& buffer :
-           buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)))
-        graph_.declare(part.device, buffer);
+      declare_buffers(graph_, *plan_, part.device,
+                      buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)));
     }
   }
 
