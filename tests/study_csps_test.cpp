@@ -37,7 +37,7 @@ Scenarios scenarios() {
 
 TEST_CASE("study/csps: levels are those that the testbed's network tells apart") {
   const CspsTestbed servers = testbed();
-  for (const std::size_t devices : {2, 7, 8, 9, 16}) {
+  for (const std::size_t devices : std::vector<std::size_t>{2, 7, 8, 9, 16}) {
     CAPTURE(devices);
     constexpr std::size_t kAny = 6;
     CHECK(csps_levels(devices) ==
@@ -49,7 +49,7 @@ TEST_CASE("study/csps: ratios that halve what is kept drop the tokens that are a
   CHECK(csps_halving(1, 40, 0.22).dense());
   CHECK(csps_dropped(CspsDrop{{0.5}}, 40) == doctest::Approx(0.5 / 2 * 37 / 40));
   CHECK(csps_dropped(CspsDrop{{0.4, 0.7}}, 40) == doctest::Approx(1.1 / 3 * 37 / 40));
-  for (const std::size_t levels : {2, 3}) {
+  for (const std::size_t levels : std::vector<std::size_t>{2, 3}) {
     for (const std::int64_t layers : {32, 40}) {
       const CspsDrop drop = csps_halving(levels, layers, 0.22);
       CAPTURE(levels);
