@@ -256,7 +256,7 @@ class Search {
         best = one;
     };
     for (const DropCandidate& one : dense()) take(one);
-    const DropCandidate least = fastest(kNoBound);
+    DropCandidate least = fastest(kNoBound);
     if (least.checked_s > time) return least;
     take(least);
     for (Part& part : parts_) {

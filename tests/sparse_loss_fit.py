@@ -75,8 +75,8 @@ for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     with open(model / "eval" / "sparse.csv") as file:
         lines = list(csv.DictReader(file))
     for name, value in sparse_loss.fitted(lines).items():
-        check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it again with "
-              "sparse_loss.py --fit-only")
+        check(alike(document[name], value), f"{folder}: '{name}' is not what the fit makes of sparse.csv; make it "
+              "again with sparse_loss.py --fit-only")
     check(document["weights"] == sparse_loss.weights_of(model), f"{folder}: measured of other weights")
     names = [f"layers_{begin}_to_{end - 1}" for begin, end in document["bands"]]
     levels = len(document["places"]["groups"]) + 2

@@ -2,7 +2,7 @@
 """Measures what sparse attention (`tandem plan --strategy csps --levels --drop`) costs a model, and fits a model of it.
 
     sparse_loss.py --model ../tandem-tiny [--platform home4] [--tandem FILE] [--documents 16] [--questions 4]
-                   [--work DIR] [--fit-only]
+                   [--bands 3] [--drawn 24] [--work DIR] [--fit-only]
 
 Of a grid of levels, ratios and bands of layers `tandem eval` tells bits per byte of held-out text and recall by
 distance; every measurement is a line of MODEL/eval/sparse.csv. A run that was stopped goes on: what the file has is
@@ -221,7 +221,8 @@ def measure(bench, file, weights):
             lines = list(csv.DictReader(known))
     key = lambda line: tuple(value for name, value in line.items() if name == "levels" or name.startswith("layers_"))
     known = {key(line) for line in lines}
-    wanted = [(bench.levels, drops) for drops in settings_of(len(bench.bands), bench.levels)]
+    wanted = [(bench.levels, drops) for drops in settings_of(
+        len(bench.bands), bench.levels, drawn=bench.options.drawn)]
     if bench.levels > 2:  # two levels are as more of them whose ratios are alike
         wanted += [(2, tuple((ratio,) for _ in bench.bands)) for ratio in (0.5, 0.9)]
     for number, (levels, drops) in enumerate(wanted):
@@ -303,8 +304,9 @@ def main():
     parser.add_argument("--documents", type=int, default=16, help="of held-out text")
     parser.add_argument("--questions", type=int, default=4, help="of each distance")
     parser.add_argument("--bands", type=int, default=3, help="runs of layers that drop alike")
+    parser.add_argument("--drawn", type=int, default=24, help="settings besides that are drawn, with bands apart")
     parser.add_argument("--prompt-tokens", type=int, default=900, help="of the plan, for its parts")
-    parser.add_argument("--work", type=pathlib.Path, help="folder of plans and slices [MODEL/../../../out/sparse_loss]")
+    parser.add_argument("--work", type=pathlib.Path, help="folder of plans and slices [out/sparse_loss/MODEL]")
     parser.add_argument("--fit-only", action="store_true", help="of what was measured")
     options = parser.parse_args()
     options.work = options.work or here.parents[2] / "out" / "sparse_loss" / options.model.resolve().name
