@@ -278,8 +278,10 @@ std::vector<std::string> LossModel::remarks(const Plan& plan) const {
     found.push_back(measured + "of prompts of " + std::to_string(least_tokens) + " to " +
                     std::to_string(most_tokens) + " tokens; of " + std::to_string(tokens) +
                     " it may be another");
-  if (plan.model.formats != model::WeightFormats() || plan.model.cache != model::CacheFormat::f32)
-    found.push_back(measured + "with weights and cache in f32; in other formats it may be another");
+  if (plan.model.formats != model::WeightFormats() || plan.model.cache != model::CacheFormat::f32 ||
+      plan.wire != model::WireFormat::f32)
+    found.push_back(measured +
+                    "with weights, cache and messages in f32; in other formats it may be another");
   if (!plan.sparse) return found;
   double all = 0.0;
   std::vector<double> parts;

@@ -69,7 +69,7 @@ struct LossModel {
   // Throws Error unless it is `transformer`'s.
   void check_model(const model::Transformer& transformer) const;
   // What it does not know of in `plan`, a sentence each: other lengths, rows dealt otherwise,
-  // weights or caches in other formats.
+  // weights, caches or messages in other formats.
   [[nodiscard]] std::vector<std::string> remarks(const Plan& plan) const;
 };
 

@@ -111,6 +111,9 @@ TEST_CASE("planner/loss model: what it does not know of is said") {
     return loss.remarks(std::get<planner::Plan>(planner::make_plan(request)));
   };
   CHECK(remarks().empty());
+  request.wire = model::WireFormat::f16;
+  CHECK(remarks().size() == 1);
+  request.wire = model::WireFormat::f32;
   request.workload.prompt_tokens = 200;
   request.partition = "1:1:1:3";
   request.model.cache = model::CacheFormat::f16;
