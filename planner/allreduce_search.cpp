@@ -1,6 +1,8 @@
 #include "planner/allreduce_search.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -24,6 +26,9 @@ constexpr std::size_t kMostComposed = 16;  // devices among which compositions a
 constexpr std::int64_t kTrialLayers = 3;
 // Times whose ratio differs by less are equal: sums are rounded in another order.
 constexpr double kEqualTimes = 1e-9;
+// Messages that share a link only take longer than the analytic evaluator says; what waits in other
+// orders may be sooner, by little.
+constexpr double kSurelySlower = 1.05;
 
 // Consecutive steps of one new token.
 class DecodeSteps : public model::Steps {
@@ -163,7 +168,8 @@ std::vector<std::string> compositions(const Proximity& layout) {
   return names;
 }
 
-// Times each collective with each layout once: most are the same with another's groups.
+// Times each collective with each layout once: most are the same with another's groups. Bounds are
+// the analytic evaluator's times.
 class SumTimes {
  public:
   SumTimes(const Plan& plan, const Evaluator& evaluate, std::vector<Proximity> layouts)
@@ -176,10 +182,16 @@ class SumTimes {
 
   double prompt(std::size_t layout, const std::string& name) {
     if (trial_.workload.prompt_tokens == 1) return decode(layout, name);
-    return time(prompt_, prompt_time, layout, name);
+    return time(prompt_, prompt_time, *evaluate_, layout, name);
+  }
+  double prompt_bound(std::size_t layout, const std::string& name) {
+    return time(prompt_bounds_, prompt_time, analytic_, layout, name);
   }
   double decode(std::size_t layout, const std::string& name) {
-    return time(decode_, decode_time, layout, name);
+    return time(decode_, decode_time, *evaluate_, layout, name);
+  }
+  double decode_bound(std::size_t layout, const std::string& name) {
+    return time(decode_bounds_, decode_time, analytic_, layout, name);
   }
   // Of the whole request.
   double request(std::size_t layout, const AllreduceChoice& choice) {
@@ -190,8 +202,8 @@ class SumTimes {
 
  private:
   using Times = std::map<std::pair<std::string, std::size_t>, double>;
-  double time(Times& times, double (*measure)(const Plan&, const Evaluator&), std::size_t layout,
-              const std::string& name) {
+  double time(Times& times, double (*measure)(const Plan&, const Evaluator&),
+              const Evaluator& evaluate, std::size_t layout, const std::string& name) {
     const Collective& collective = *parse_allreduce(name).collective;
     if (!affordable(collective, trial_.cluster.size(), layers_)) return 0.0;  // of each alike
     std::size_t same = layout;
@@ -202,7 +214,7 @@ class SumTimes {
     if (is_new) {
       trial_.layout = layouts_[layout];
       trial_.allreduce = {name, name};
-      known->second = measure(trial_, *evaluate_);
+      known->second = measure(trial_, evaluate);
     }
     return known->second;
   }
@@ -210,22 +222,34 @@ class SumTimes {
   std::int64_t layers_;
   Plan trial_;
   const Evaluator* evaluate_;
+  Evaluator analytic_{model::evaluate_analytic};
   std::vector<Proximity> layouts_;
   Times prompt_;
   Times decode_;
+  Times prompt_bounds_;
+  Times decode_bounds_;
 };
 
+// The one of least time, of equal ones the first. Those whose bound is surely above that are not
+// timed.
 template <class Time>
-std::string fastest(const std::vector<std::string>& candidates, const Time& time) {
-  std::string best;
+std::string fastest(const std::vector<std::string>& candidates, const Time& bound,
+                    const Time& time) {
+  std::vector<std::pair<double, std::size_t>> by_bound;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    by_bound.emplace_back(bound(candidates[i]), i);
+  std::ranges::sort(by_bound);
+  std::size_t best = candidates.size();
   double least = std::numeric_limits<double>::infinity();
-  for (const std::string& candidate : candidates) {
-    const double taken = time(candidate);
-    if (taken >= least * (1.0 - kEqualTimes)) continue;
+  for (const auto& [surely, i] : by_bound) {
+    if (surely > least * kSurelySlower) break;
+    const double taken = time(candidates[i]);
+    const bool equal = std::abs(taken - least) <= least * kEqualTimes;
+    if (equal ? i > best : taken > least) continue;
     least = taken;
-    best = candidate;
+    best = i;
   }
-  return best;
+  return best == candidates.size() ? std::string() : candidates[best];
 }
 
 }  // namespace
@@ -299,15 +323,20 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
     std::vector<std::string> candidates = of_all;
     if (chooses && affordable(composed_collective(), plan.cluster.size(), plan.model.layers))
       std::ranges::copy(compositions(times.layouts_of_sums()[i]), std::back_inserter(candidates));
+    using Time = std::function<double(const std::string&)>;
     if (choice.decode == kAutoAllreduce) {
-      choice.decode =
-          fastest(candidates, [&](const std::string& name) { return times.decode(i, name); });
+      choice.decode = fastest<Time>(
+          candidates, [&](const std::string& name) { return times.decode_bound(i, name); },
+          [&](const std::string& name) { return times.decode(i, name); });
     }
     if (choice.prompt == kAutoAllreduce) {
       choice.prompt =
           plan.workload.prompt_tokens == 1
               ? choice.decode
-              : fastest(candidates, [&](const std::string& name) { return times.prompt(i, name); });
+              : fastest<Time>(
+                    candidates,
+                    [&](const std::string& name) { return times.prompt_bound(i, name); },
+                    [&](const std::string& name) { return times.prompt(i, name); });
     }
     require(!choice.prompt.empty() && !choice.decode.empty(), "allreduce: no candidate ends");
     const double taken = times.request(i, choice);

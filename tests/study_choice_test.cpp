@@ -84,7 +84,7 @@ TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy") 
   test::RandomClusters random(11);
   int beaten = 0;
   double worst = 1.0;
-  constexpr int kClusters = 4;
+  constexpr int kClusters = 3;
   for (int i = 0; i < kClusters; ++i) {
     CAPTURE(i);
     Request request = request_for(random.cluster(3, 1e9, 1e10), "tinyllama-1.1b");

@@ -1,8 +1,8 @@
-"""Checks the tiny model that comes with tandem, and `tandem eval` on it.
+"""Checks the models that come with tandem, and `tandem eval` on them.
 
 usage: check_tiny_model.py path/to/tandem path/to/scenarios/models
 
-- Its folder is at most 12 MB, and its held-out text and recall questions are what the corpus's generator makes.
+- They are at most 12 MB without texts and questions, and their held-out text and recall questions are what the corpus's generator makes.
 - Every recall question has its fact exactly where it says.
 - `tandem eval` gives the bits per byte and the right answers of an independent PyTorch implementation.
 """
@@ -26,7 +26,8 @@ except ImportError as error:
 import reference
 
 BOS = 1
-LIMIT = 2  # documents, and questions of each distance, that PyTorch repeats
+# How many documents, and questions of each distance, PyTorch repeats.
+MODELS = {"tandem-tiny": 2, "tandem-deep": 1}
 ANSWER = "Answer:"
 
 
@@ -68,14 +69,35 @@ def score(config, weights, prompt, answer):
     return float(bits), logits.argmax(-1).tolist() == answer
 
 
+def check_scores(program, folder, tokenizer, questions, texts, limit):
+    """Compares `tandem eval` with PyTorch, of the first `limit` texts and questions of each distance."""
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    check(size <= 12_000_000, f"{folder}: {size} bytes, expected at most 12 MB")
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "eval.json"
+        subprocess.run([program, "eval", "--weights", folder, "--limit", str(limit), "--out", out, "--quiet"], check=True)
+        result = json.loads(out.read_text())
+    config, weights = reference.read_folder(folder)
+    bits = sum(score(config, weights, [BOS], tokenizer.encode(text["text"]))[0] for text in texts)
+    per_byte = bits / sum(len(text["text"].encode()) for text in texts)
+    check(abs(result["text"]["bits_per_byte"] / per_byte - 1) < 1e-5,
+          f"{folder.name}: bits per byte {result['text']['bits_per_byte']}, PyTorch {per_byte}")
+    print(f"{folder.name}: bits per byte {per_byte:.5f}")
+    for entry in result["recall"]["distances"]:
+        asked = [question for question in questions if question["distance"] == entry["distance"]][:limit]
+        right = sum(score(config, weights, [BOS] + tokenizer.encode(question["prompt"]),
+                          tokenizer.encode(question["answer"].strip()))[1] for question in asked)
+        check((entry["right"], entry["questions"]) == (right, len(asked)),
+              f"{folder.name}, distance {entry['distance']}: {entry['right']} right of {entry['questions']}, PyTorch {right}")
+        print(f"distance {entry['distance']}: {right} of {len(asked)}")
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     program, models = sys.argv[1], Path(sys.argv[2])
     torch.set_num_threads(1)
     folder = models / "tandem-tiny"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    check(size <= 12_000_000, f"{folder}: {size} bytes, expected at most 12 MB")
     tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     questions, texts = lines(folder / "eval/recall.jsonl"), lines(folder / "eval/heldout.jsonl")
     check_questions(questions, tokenizer)
@@ -84,26 +106,14 @@ def main():
     distances = [question["distance"] for question in questions]
     with tempfile.TemporaryDirectory() as name:
         train.held_out(tokenizer, Path(name), len(texts), distances.count(distances[0]))
-        for file in ("heldout.jsonl", "recall.jsonl"):
-            check((Path(name) / "eval" / file).read_bytes() == (folder / "eval" / file).read_bytes(),
-                  f"{file}: is not what train.py makes")
-        out = Path(name) / "eval.json"
-        subprocess.run([program, "eval", "--weights", folder, "--limit", str(LIMIT), "--out", out, "--quiet"], check=True)
-        result = json.loads(out.read_text())
-
-    config, weights = reference.read_folder(folder)
-    bits = sum(score(config, weights, [BOS], tokenizer.encode(text["text"]))[0] for text in texts[:LIMIT])
-    per_byte = bits / sum(len(text["text"].encode()) for text in texts[:LIMIT])
-    check(abs(result["text"]["bits_per_byte"] / per_byte - 1) < 1e-5,
-          f"bits per byte {result['text']['bits_per_byte']}, PyTorch {per_byte}")
-    print(f"bits per byte {per_byte:.5f}")
-    for entry in result["recall"]["distances"]:
-        asked = [question for question in questions if question["distance"] == entry["distance"]][:LIMIT]
-        right = sum(score(config, weights, [BOS] + tokenizer.encode(question["prompt"]),
-                          tokenizer.encode(question["answer"].strip()))[1] for question in asked)
-        check((entry["right"], entry["questions"]) == (right, len(asked)),
-              f"distance {entry['distance']}: {entry['right']} right of {entry['questions']}, PyTorch {right}")
-        print(f"distance {entry['distance']}: {right} of {len(asked)}")
+        for model in MODELS:
+            for file in ("heldout.jsonl", "recall.jsonl"):
+                check((Path(name) / "eval" / file).read_bytes() == (models / model / "eval" / file).read_bytes(),
+                      f"{model}/eval/{file}: is not what train.py makes")
+    for model, limit in MODELS.items():
+        check((models / model / "tokenizer.model").read_bytes() == (folder / "tokenizer.model").read_bytes(),
+              f"{model}: its tokenizer is not {folder.name}'s")
+        check_scores(program, models / model, tokenizer, questions, texts[:limit], limit)
 
 
 if __name__ == "__main__":
