@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "collective_fixture.hpp"
 #include "model/error.hpp"
+#include "planner/allreduce_search.hpp"
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
@@ -67,6 +69,41 @@ TEST_CASE("planner/allreduce: auto never loses to a fixed choice by the evaluato
     }
   }
   CHECK(others > 0);
+}
+
+TEST_CASE(
+    "planner/allreduce: what cannot be the fastest is not evaluated, and the fastest is found") {
+  for (const double bandwidth : {1e5, 1e7, 1e9}) {
+    CAPTURE(bandwidth);
+    const model::Cluster cluster = homes_of(2, 3, 1e-4, 4e-4, bandwidth);
+    // On a network that is slower by far, no bound leaves anything out.
+    model::Cluster slower = homes_of(2, 3, 10.0, 40.0, 1e-4 * bandwidth);
+    const Plan plan = planned(request_on(cluster, "star"));
+    int calls = 0;
+    const planner::Evaluator evaluate = [&](const model::Cluster&, const model::CostModel& costs,
+                                            model::Steps& steps, model::RunRecorder& recorder) {
+      ++calls;
+      model::evaluate_analytic(slower, costs, steps, recorder);
+    };
+    static_cast<void>(planner::fastest_sums(plan, {"auto", "auto"}, evaluate));
+    const int all = std::exchange(calls, 0);
+    slower = homes_of(2, 3, 1e-4, 9e-4, 0.4 * bandwidth);
+    const planner::Sums chosen = planner::fastest_sums(plan, {"auto", "auto"}, evaluate);
+    CHECK(calls < all);
+    const auto time = [&](const std::string& name) {
+      Plan fixed = plan;
+      fixed.allreduce = {name, name};
+      const planner::Sums sums = planner::fastest_sums(fixed, fixed.allreduce, evaluate);
+      fixed.layout = sums.layout;
+      return planner::trial_request_time(fixed, evaluate);
+    };
+    Plan best = plan;
+    best.allreduce = chosen.allreduce;
+    best.layout = chosen.layout;
+    const double least = planner::trial_request_time(best, evaluate);
+    for (const std::string& name : planner::allreduce_candidates(plan))
+      CHECK(least <= time(name) * (1.0 + 1e-9));
+  }
 }
 
 TEST_CASE("planner/allreduce: a composition of one phase has groups, whatever the other's sums") {
