@@ -153,7 +153,7 @@ TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of a
 
 TEST_CASE("cli/choice: for samples the rate counts, and the policy is told") {
   const Kitchen bench;
-  const Words words{"plan",      "--model", "tinyllama-1.1b", "--platform",   "home4",
+  const Words words{"plan",      "--model", "tinyllama-1.1b", "--platform",   "flat3",
                     "--samples", "4",       "--strategy",     "auto",         "--prompt-tokens",
                     "8",         "--dtype", "bf16,q8_0",      "--new-tokens", "6",
                     "--out",     "m.json"};
