@@ -22,8 +22,8 @@ ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
   progress.expect(kCspsModels.size() * kLengths.size());
   for (const std::string_view model : kCspsModels) {
     for (const auto& each : kLengths) {
-      const auto& [name, tokens] = each;
-      const std::string_view length = name;
+      const std::string_view length = each.first;
+      const std::int64_t tokens = each.second;
       const auto add = [&](const char* how, double tbt_s) {
         const std::vector<std::string> keys{std::string(model), std::string(length), how};
         const auto said = [&](std::string_view claim) {

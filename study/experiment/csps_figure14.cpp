@@ -199,7 +199,7 @@ struct Ratios {
   std::vector<double> ttft, token, response, rate, ntp_ttft;
   std::vector<double> dropping_ttft, dropping_response, dropping_rate;
 };
-const char* const kDropping = "csps dropping 22%";
+constexpr const char* kDropping = "csps dropping 22%";
 
 }  // namespace
 
