@@ -54,7 +54,7 @@ TEST_CASE("planner/loss model: a sum of functions of what is dropped, linear bet
   SUBCASE("property: more dropped never costs less") {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> part(0.0, 0.9);
-    for (int i = 0; i < 500; ++i) {
+    for (std::size_t i = 0; i < 500; ++i) {
       Dropped less{{part(random), part(random)}, {part(random), part(random)}};
       Dropped more = less;
       double& one = more[i % 2][i / 2 % 2];
