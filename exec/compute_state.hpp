@@ -132,6 +132,8 @@ struct Compute::State {
   [[nodiscard]] model::Range keys_of(const TaskSegment& segment, const model::Task& attend) const;
   // Whether a transfer's positions are not there yet, nor may anybody attend them: as above.
   [[nodiscard]] bool warms_up(const model::Batch& batch, const model::Task& transfer) const;
+  // Whether a sequence that ends at `end` has all positions of a part `keys`. The one position of a
+  // sequence may be the part or the token that warms up: then the cache tells.
   [[nodiscard]] bool is_complete(std::int32_t sequence, std::int32_t end, model::Range keys) const;
   // Calls body(row, heads) for each row of a transfer of the cache, counted from 0, with a function
   // that calls its argument for each key/value head: with its place in the cache, the position, and

@@ -241,8 +241,6 @@ class GenerationRun {
 
 }  // namespace
 
-// Which devices take part, in some step. Where rows are parted, prompts of other lengths than the
-// plan's may give rows to devices that have none of its own.
 std::vector<bool> workers_of(const planner::Plan& plan) {
   std::vector<bool> workers;
   const bool parts = planner::find_strategy(plan.strategy).parts_rows;

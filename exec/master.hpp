@@ -91,8 +91,9 @@ struct Generation {
   double drift = 0.0;  // of the reference kernel; measured pace only
 };
 
-// By DeviceIndex: whether it exchanges anything with others, so that it needs a process of its own.
-// False for the master.
+// By DeviceIndex: whether it takes part in some step, so that it needs a process of its own:
+// whether it exchanges anything with others, or, where rows are parted, has weights, as prompts of
+// other lengths than the plan's may give it rows. False for the master.
 [[nodiscard]] std::vector<bool> workers_of(const planner::Plan& plan);
 
 // Throws Error where what the devices of `plan` send of their logits does not decide all that

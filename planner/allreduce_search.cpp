@@ -230,11 +230,12 @@ class SumTimes {
   Times decode_bounds_;
 };
 
+using TimeOf = std::function<double(const std::string&)>;
+
 // The one of least time, of equal ones the first. Those whose bound is surely above that are not
 // timed.
-template <class Time>
-std::string fastest(const std::vector<std::string>& candidates, const Time& bound,
-                    const Time& time) {
+std::string fastest(const std::vector<std::string>& candidates, const TimeOf& bound,
+                    const TimeOf& time) {
   std::vector<std::pair<double, std::size_t>> by_bound;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     by_bound.emplace_back(bound(candidates[i]), i);
@@ -323,9 +324,8 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
     std::vector<std::string> candidates = of_all;
     if (chooses && affordable(composed_collective(), plan.cluster.size(), plan.model.layers))
       std::ranges::copy(compositions(times.layouts_of_sums()[i]), std::back_inserter(candidates));
-    using Time = std::function<double(const std::string&)>;
     if (choice.decode == kAutoAllreduce) {
-      choice.decode = fastest<Time>(
+      choice.decode = fastest(
           candidates, [&](const std::string& name) { return times.decode_bound(i, name); },
           [&](const std::string& name) { return times.decode(i, name); });
     }
@@ -333,7 +333,7 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
       choice.prompt =
           plan.workload.prompt_tokens == 1
               ? choice.decode
-              : fastest<Time>(
+              : fastest(
                     candidates,
                     [&](const std::string& name) { return times.prompt_bound(i, name); },
                     [&](const std::string& name) { return times.prompt(i, name); });

@@ -297,13 +297,7 @@ class Search {
     if (taken.levels == 1) return *without_;
     for (const Part& part : parts_) {
       if (part.base.sparse->levels() != taken.levels) continue;
-      Plan plan = part.base;
-      for (std::size_t band = 0; band < taken.drop.size(); ++band) {
-        for (std::int32_t layer = loss_->bands[band].begin; layer < loss_->bands[band].end; ++layer)
-          plan.sparse->drop[static_cast<std::size_t>(layer)] = taken.drop[band];
-      }
-      const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-      for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
+      Plan plan = with_predicted_memory(part.space.plan(taken.drop));
       plan.validate();
       return plan;
     }

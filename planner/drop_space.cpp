@@ -25,12 +25,6 @@ std::vector<std::size_t> order_from(std::size_t first, std::size_t size, bool ba
   return order;
 }
 
-Plan with_memory(Plan plan) {
-  const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
-  return plan;
-}
-
 }  // namespace
 
 DropSpace::DropSpace(const Plan& base, const LossModel& loss, double step)
@@ -40,7 +34,7 @@ DropSpace::DropSpace(const Plan& base, const LossModel& loss, double step)
       most_(static_cast<std::int32_t>(std::floor(loss.most_dropped() / step + kRounding))),
       levels_(static_cast<std::size_t>(base.sparse->levels()) - 1),
       level_(loss.level_of(*base.sparse)) {
-  fits_ = most_ == 0 || fits();
+  fits_ = most_ == 0 || fits_dropping();
 }
 
 // 0.7, not 0.7000000000000001.
@@ -74,6 +68,13 @@ DropSteps DropSpace::filled(DropSteps steps, std::span<const std::size_t> order,
   return steps;
 }
 
+Ratios DropSpace::ratios(const DropSteps& steps) const {
+  Ratios by_band(loss_->bands.size());
+  for (std::size_t at = 0; at < steps.size(); ++at)
+    by_band[at / levels_].push_back(ratio(steps[at]));
+  return by_band;
+}
+
 double DropSpace::loss(const DropSteps& steps) const {
   std::vector<std::vector<double>> dropped(loss_->bands.size());
   for (std::size_t band = 0; band < dropped.size(); ++band) {
@@ -90,7 +91,7 @@ double DropSpace::time(const DropSteps& steps) {
   if (known != times_.end()) return known->second;
   double seconds = std::numeric_limits<double>::infinity();
   if (fits_ || steps == none()) {
-    seconds = predicted_time(plan(steps), Objective::ttft, model::evaluate_analytic);
+    seconds = predicted_time(plan(ratios(steps)), Objective::ttft, model::evaluate_analytic);
   }
   times_.emplace(steps, seconds);
   return seconds;
@@ -111,35 +112,26 @@ void DropSpace::time_all() {
   each(each, 0);
 }
 
-Plan DropSpace::plan(const DropSteps& steps) const {
+Plan DropSpace::plan(const Ratios& by_band) const {
   Plan plan = *base_;
-  for (std::size_t band = 0; band < loss_->bands.size(); ++band) {
+  for (std::size_t band = 0; band < by_band.size(); ++band) {
     const model::Range layers = loss_->bands[band];
-    for (std::int32_t layer = layers.begin; layer < layers.end; ++layer) {
-      std::vector<double>& drop = plan.sparse->drop[static_cast<std::size_t>(layer)];
-      for (std::size_t n = 0; n < levels_; ++n) drop[n] = ratio(steps[band * levels_ + n]);
-    }
+    for (std::int32_t layer = layers.begin; layer < layers.end; ++layer)
+      plan.sparse->drop[static_cast<std::size_t>(layer)] = by_band[band];
   }
   return plan;
 }
 
 DropCandidate DropSpace::candidate(const DropSteps& steps) {
-  DropCandidate found{
-      .levels = base_->sparse->levels(), .loss = loss(steps), .ttft_s = time(steps)};
-  for (std::size_t band = 0; band < loss_->bands.size(); ++band) {
-    std::vector<double>& drop = found.drop.emplace_back();
-    for (std::size_t n = 0; n < levels_; ++n) drop.push_back(ratio(steps[band * levels_ + n]));
-  }
-  return found;
+  return {.levels = base_->sparse->levels(),
+          .drop = ratios(steps),
+          .loss = loss(steps),
+          .ttft_s = time(steps)};
 }
 
 // Scores and lists take room that nothing dropped needs not, and the more the more is kept.
-bool DropSpace::fits() const {
-  const Plan least = with_memory(plan(DropSteps(size(), 1)));
-  for (std::size_t d = 0; d < least.devices.size(); ++d) {
-    if (least.devices[d].memory.total() > least.cluster.devices()[d].memory.value()) return false;
-  }
-  return true;
+bool DropSpace::fits_dropping() const {
+  return fits(with_predicted_memory(plan(ratios(DropSteps(size(), 1)))));
 }
 
 DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> starts,

@@ -15,6 +15,8 @@ namespace tandem::planner {
 // By band and level from the second on, levels of a band adjacent: in steps, not falling with the
 // level.
 using DropSteps = std::vector<std::int32_t>;
+// The same as parts, by band and within it by level: DropCandidate::drop.
+using Ratios = std::vector<std::vector<double>>;
 
 class DropSpace {
  public:
@@ -39,14 +41,16 @@ class DropSpace {
   [[nodiscard]] double time(const DropSteps& steps);
   // Of all that there are.
   void time_all();
-  [[nodiscard]] Plan plan(const DropSteps& steps) const;
+  // `base` with them; its memory is the base's.
+  [[nodiscard]] Plan plan(const Ratios& by_band) const;
   [[nodiscard]] DropCandidate candidate(const DropSteps& steps);
   // All whose time is known.
   [[nodiscard]] const std::map<DropSteps, double>& times() const { return times_; }
 
  private:
   [[nodiscard]] double ratio(std::int32_t step) const;
-  [[nodiscard]] bool fits() const;
+  [[nodiscard]] Ratios ratios(const DropSteps& steps) const;
+  [[nodiscard]] bool fits_dropping() const;
 
   const Plan* base_;
   const LossModel* loss_;
@@ -59,9 +63,8 @@ class DropSpace {
 };
 
 // The fastest found of those in `space` that drop something and lose at most `bound`, or none() if
-// none does: from `starts`, ratios that are
-// all alike, and where `thorough`, what each ratio leaves for the others if it is raised first, by
-// exchange (planner/drop_search.hpp).
+// none does: from `starts`, ratios that are all alike, and where `thorough`, what each ratio leaves
+// for the others if it is raised first, by exchange (planner/drop_search.hpp).
 [[nodiscard]] DropSteps fastest_within(DropSpace& space, double bound,
                                        std::vector<DropSteps> starts, bool thorough);
 

@@ -85,9 +85,7 @@ Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t 
     device.window = normalized(plan.model, device.share, device.window);
     next = units[d] > 0 ? end : next;
   }
-  const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
-  return plan;
+  return with_predicted_memory(std::move(plan));
 }
 
 double lacks(const Plan& plan, std::size_t d) {

@@ -156,8 +156,15 @@ LossModel read_loss(const JsonValue& root, const std::string& source) {
   const JsonValue measured = root.at("measured");
   measured.expect_keys({"settings", "documents", "bytes", "dense_bits_per_byte", "text_sha256"});
   loss.settings = measured.at("settings").integer(1, kMaxInt32);
+  // For people: what was measured to get there.
+  static_cast<void>(measured.at("documents").integer(1, kMaxInt32));
+  static_cast<void>(measured.at("bytes").integer(1, std::int64_t{1} << 52U));
+  static_cast<void>(measured.at("dense_bits_per_byte").number(0.0, kMostLoss));
+  static_cast<void>(measured.at("text_sha256").line());
   const JsonValue held_out = root.at("held_out");
   held_out.expect_keys({"folds", "seed", "rms", "worst", "mean_rms"});
+  static_cast<void>(held_out.at("folds").integer(2, kMaxInt32));
+  static_cast<void>(held_out.at("seed").integer(0, kMaxInt32));
   loss.held_out_rms = held_out.at("rms").number(0.0, kMostLoss);
   loss.held_out_worst = held_out.at("worst").number(loss.held_out_rms, kMostLoss);
   loss.mean_rms = held_out.at("mean_rms").number(0.0, kMostLoss);

@@ -292,9 +292,7 @@ class Search {
     for (std::size_t d = 0; d < shares.size() && streams; ++d)
       check_disk(plan, d, choices[d].front());
     choose_windows(plan, choices);
-    const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-    for (std::size_t d = 0; d < shares.size(); ++d) plan.devices[d].memory = memory[d];
-    return plan;
+    return with_predicted_memory(std::move(plan));
   }
 
   // Why a plan whose messages need more than was thought does not fit after all; empty if it does.
@@ -457,13 +455,6 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     refuse("a workload of requests, expected one request; leave out '--workload'");
 }
 
-bool fits(const Plan& plan) {
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    if (plan.devices[d].memory.total() > plan.cluster.devices()[d].memory.value()) return false;
-  }
-  return true;
-}
-
 // The plan with as many tiles as make it fastest, of those whose messages fit.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   if (plan.cluster.size() == 1) plan.tiles = 0;
@@ -471,8 +462,7 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   double least = std::numeric_limits<double>::infinity();
   for (const std::int32_t tiles : {0, 1, 2, 4}) {
     plan.tiles = tiles;
-    const std::vector<model::MemoryUse> memory = predicted_memory(plan);
-    for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
+    plan = with_predicted_memory(std::move(plan));
     if (!fits(plan)) continue;
     const double time = trial_request_time(plan, evaluate);
     if (time >= least * (1.0 - kEqualTimes)) continue;

@@ -167,6 +167,19 @@ std::vector<model::MemoryUse> predicted_memory(const Plan& plan) {
   return predicted_memory(plan, serves ? serving_extents(reserved) : extents_of(reserved));
 }
 
+Plan with_predicted_memory(Plan plan) {
+  const std::vector<model::MemoryUse> memory = predicted_memory(plan);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) plan.devices[d].memory = memory[d];
+  return plan;
+}
+
+bool fits(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (plan.devices[d].memory.total() > plan.cluster.devices()[d].memory.value()) return false;
+  }
+  return true;
+}
+
 void check_budgets(const Plan& plan, std::span<const model::MemoryUse> memory,
                    const std::string& subject, const std::string& remedy) {
   const auto refuse = [&](const model::Device& device, const model::MemoryUse& use) {

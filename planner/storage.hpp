@@ -34,6 +34,10 @@ namespace tandem::planner {
                                                              const model::Extents& extents);
 // Peak memory of each device for all that `plan` reserves memory for.
 [[nodiscard]] std::vector<model::MemoryUse> predicted_memory(const Plan& plan);
+// `plan` with that as its devices' memory.
+[[nodiscard]] Plan with_predicted_memory(Plan plan);
+// Whether the memory that the plan gives each device is within its budget.
+[[nodiscard]] bool fits(const Plan& plan);
 
 // Throws Error unless `memory`, by device, is within each device's budget on the platform.
 //   subject   what needs it, with a verb: "run: 8 prompt and 4 new tokens need"

@@ -82,8 +82,6 @@ double least_of_all(const Request& question) {
 
 TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy") {
   test::RandomClusters random(11);
-  int beaten = 0;
-  double worst = 1.0;
   constexpr int kClusters = 3;
   for (int i = 0; i < kClusters; ++i) {
     CAPTURE(i);
@@ -101,13 +99,8 @@ TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy") 
     }
     const Contender& first = choice.contenders.front();
     CHECK(first.seconds == doctest::Approx(simulated(first.plan, request.objective)).epsilon(1e-9));
-    const double ratio = first.seconds / least;
-    worst = std::max(worst, ratio);
-    beaten += ratio > 1.002 ? 1 : 0;
+    CHECK(first.seconds <= 1.002 * least);  // of 40 clusters it is beaten once, by 3.7%
   }
-  // Of 40 it is beaten once, by 3.7%.
-  CHECK(beaten <= 1);
-  CHECK(worst < 1.1);
 }
 
 TEST_CASE("study/choice: a device that makes it slower is left out, and it is told what it costs") {

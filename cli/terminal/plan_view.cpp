@@ -107,8 +107,7 @@ std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
 
 void print_levels(const planner::Plan& plan, std::ostream& out) {
   out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
-         "FFN "
-         "columns, and attend to those before them in the groups of each level. New tokens are "
+         "FFN columns, and attend to those before them in the groups of each level. New tokens are "
          "the master's: their queries travel to all devices, and nothing is dropped\n\n";
   model::Table table({"level", "groups", "rows dropped"});
   for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {

@@ -278,6 +278,17 @@ TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range row
       -1);
 }
 
+TaskIndex DeviceTasks::after_attention(std::int32_t layer, Range rows) {
+  const Range heads{0, static_cast<std::int32_t>(transformer_->heads)};
+  const Range columns{0, static_cast<std::int32_t>(transformer_->intermediate)};
+  TaskIndex made = second_product(WeightBlock::attention, layer, rows, heads);
+  add_rows(WeightBlock::attention, layer, rows, {&made, 1});
+  norm_rows(WeightBlock::ffn, layer, rows);
+  first_product(WeightBlock::ffn, layer, rows, columns);
+  made = second_product(WeightBlock::ffn, layer, rows, columns);
+  return add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
+}
+
 TaskIndex DeviceTasks::finish(TaskIndex after) {
   if (!transformer_->architecture().generates()) return norm(WeightBlock::head, -1, rows_, after);
   const std::vector<Range> runs = sampled_runs(graph_->batch());

@@ -78,6 +78,9 @@ class DeviceTasks {
   // hidden += partial, which is there with `sum`.
   model::TaskIndex add_rows(model::WeightBlock block, std::int32_t layer, model::Range rows,
                             std::span<const model::TaskIndex> sum);
+  // What follows the attention of rows that the device computes alone, with all of the layer's
+  // weights in memory: the output projection and the FFN, each added to hidden.
+  model::TaskIndex after_attention(std::int32_t layer, model::Range rows);
 
  private:
   // What a block's sum waits for, after it is normalised in its place.

@@ -524,17 +524,9 @@ class Lowering {
   }
 
   // The rest of the layer, of the place's own rows.
-  void go_on(Place& place, std::int32_t layer) {
-    DeviceTasks& tasks = place.tasks;
-    const Range rows = place.active;
-    tasks.wait(place.attended);
-    TaskIndex made = tasks.second_product(WeightBlock::attention, layer, rows, heads_);
-    tasks.add_rows(WeightBlock::attention, layer, rows, {&made, 1});
-    const Range columns = all(plan_->model.intermediate);
-    tasks.norm_rows(WeightBlock::ffn, layer, rows);
-    tasks.first_product(WeightBlock::ffn, layer, rows, columns);
-    made = tasks.second_product(WeightBlock::ffn, layer, rows, columns);
-    place.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
+  static void go_on(Place& place, std::int32_t layer) {
+    place.tasks.wait(place.attended);
+    place.stream = place.tasks.after_attention(layer, place.active);
   }
 
   // Wanted rows to the master, and what it makes of them.

@@ -103,7 +103,6 @@ class Lowering {
 
   void block(std::int32_t layer) {
     const Range heads{0, static_cast<std::int32_t>(plan_->model.heads)};
-    const Range columns{0, static_cast<std::int32_t>(plan_->model.intermediate)};
     for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
       for (Run& run : runs_[rank]) {
         devices_[rank].wait(run.stream);
@@ -118,12 +117,7 @@ class Lowering {
       for (Run& run : runs_[rank]) {
         device.wait(gathered[rank]);
         device.attend(layer, run.rows, heads);
-        TaskIndex made = device.second_product(WeightBlock::attention, layer, run.rows, heads);
-        device.add_rows(WeightBlock::attention, layer, run.rows, {&made, 1});
-        device.norm_rows(WeightBlock::ffn, layer, run.rows);
-        device.first_product(WeightBlock::ffn, layer, run.rows, columns);
-        made = device.second_product(WeightBlock::ffn, layer, run.rows, columns);
-        run.stream = device.add_rows(WeightBlock::ffn, layer, run.rows, {&made, 1});
+        run.stream = device.after_attention(layer, run.rows);
       }
     }
   }

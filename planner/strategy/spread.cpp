@@ -324,19 +324,10 @@ class Lowering {
   }
 
   // The rest of the layer, of the part's own rows.
-  void go_on(Part& part, std::int32_t layer) {
-    const Range rows = part.active;
-    if (rows.empty()) return;
-    DeviceTasks& tasks = part.tasks;
-    tasks.wait(part.attended);
-    TaskIndex made =
-        tasks.second_product(WeightBlock::attention, layer, rows, all(plan_->model.heads));
-    tasks.add_rows(WeightBlock::attention, layer, rows, {&made, 1});
-    const Range columns = all(plan_->model.intermediate);
-    tasks.norm_rows(WeightBlock::ffn, layer, rows);
-    tasks.first_product(WeightBlock::ffn, layer, rows, columns);
-    made = tasks.second_product(WeightBlock::ffn, layer, rows, columns);
-    part.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
+  static void go_on(Part& part, std::int32_t layer) {
+    if (part.active.empty()) return;
+    part.tasks.wait(part.attended);
+    part.stream = part.tasks.after_attention(layer, part.active);
   }
 
   // Wanted rows to the master, and what it makes of them.

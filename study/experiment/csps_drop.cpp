@@ -69,8 +69,7 @@ ExperimentReport csps_drop(const Scenarios& scenarios, Progress& progress) {
       "23% of the farther two");
   report.remarks.emplace_back(
       "best ratios: of three levels and GLM-4, that which is fastest of the same mean, the second "
-      "level's in "
-      "steps of 0.02, none larger than the third's");
+      "level's in steps of 0.02, none larger than the third's");
   const auto claim = [&](const char* of) {
     return Reading::number(100.0 * csps_claim(scenarios, of, "all").least);
   };

@@ -16,8 +16,8 @@ ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
                           .remarks = csps_remarks(testbed)};
   report.remarks.emplace_back(
       "alone: strategy spread over the prompt's devices, one sequence; beside a prompt: in one "
-      "step "
-      "with another prompt of that length, which the figure's section describes. 22% dropped: of "
+      "step with another prompt of that length, which the figure's section describes. 22% dropped: "
+      "of "
       "that prompt, on several devices; what a new token attends to is not dropped");
   progress.expect(kCspsModels.size() * kLengths.size());
   for (const std::string_view model : kCspsModels) {
