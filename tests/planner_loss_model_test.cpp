@@ -187,6 +187,10 @@ TEST_CASE("planner/loss model: each damaged field is refused in a line") {
       {"'terms[0].loss[2]'", [](json& j) { j["terms"][0]["loss"][2] = 0.03; }},
       {"'terms[0].loss[1]'", [](json& j) { j["terms"][0]["loss"][1] = -0.01; }},
       {"'measured.settings'", [](json& j) { j["measured"]["settings"] = 0; }},
+      {"'measured.documents'", [](json& j) { j["measured"]["documents"] = "two"; }},
+      {"'measured.dense_bits_per_byte'",
+       [](json& j) { j["measured"]["dense_bits_per_byte"] = -1.0; }},
+      {"'held_out.folds'", [](json& j) { j["held_out"]["folds"] = 1; }},
       {"'held_out.worst'", [](json& j) { j["held_out"]["worst"] = 0.0001; }}};
   for (const Damage& damage : damages) {
     json damaged = good;

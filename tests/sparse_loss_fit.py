@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the fit of scenarios/models/train/sparse_loss.py, and what it made of tandem-tiny's measurements.
+"""Checks the fit of scenarios/models/train/sparse_loss.py, and what it made of models' measurements.
 
     sparse_loss_fit.py SCENARIOS_MODELS
 """
@@ -68,6 +68,23 @@ for bands, levels, noise in itertools.product((1, 3), (2, 3), (0.0, 2e-4)):
     check_synthetic(bands, levels, noise)
 check(sparse_loss.bands_of(12, 3) == [(2, 5), (5, 8), (8, 11)], "bands of 12 layers")
 check(sparse_loss.bands_of(4, 3) == [(2, 3)], "bands of 4 layers")
+
+
+
+def refused(lines, platform, bands, weights):
+    try:
+        sparse_loss.check_lines("sparse.csv", lines, platform, bands, weights)
+    except SystemExit:
+        return True
+    return False
+
+
+LINE = {"platform": "home4", "weights": "0123456789abcdef", "levels": "2", "layers_2_to_4": "0.1", "layers_5_to_6": "0"}
+DIGEST, BANDS = [{"tail_sha256": "0123456789abcdef" + 48 * "0"}], [(2, 5), (5, 7)]
+check(not refused([LINE], "home4", BANDS, DIGEST), "lines of this run are refused")
+check(refused([LINE], "shelf4", BANDS, DIGEST), "lines of another platform pass")
+check(refused([LINE, LINE | {"weights": "1123456789abcdef"}], "home4", BANDS, DIGEST), "lines of other weights pass")
+check(refused([LINE], "home4", [(2, 7)], DIGEST), "lines of other bands pass")
 
 for folder in sorted(models.glob("*/eval/sparse_loss.json")):
     model = folder.parent.parent

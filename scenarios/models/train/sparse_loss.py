@@ -7,8 +7,7 @@
 Of a grid of levels, ratios and bands of layers `tandem eval` tells bits per byte of held-out text and recall by
 distance; every measurement is a line of MODEL/eval/sparse.csv. A run that was stopped goes on: what the file has is
 not measured again. What is fitted to the lines goes to MODEL/eval/sparse_loss.json, which `tandem plan --max-loss`
-and `--max-ttft` read. Needs Debian's python3-scipy and
-python3-sentencepiece.
+and `--max-ttft` read. Needs Debian's python3-scipy and python3-sentencepiece.
 
 The fit is a sum of functions of how much is dropped, in a band of layers or all, at a level or all. Each is linear
 between knots, 0 at 0, and never falls (non-negative least squares over its rises), so that nothing dropped costs
@@ -213,12 +212,31 @@ def line_of(bench, levels, drops, scores, weights):
     return line
 
 
+def check_lines(file, lines, platform, bands, weights):
+    """Ends unless the lines of sparse.csv were measured of these weights and bands, on this platform."""
+    for line in lines:
+        for name, value in (("platform", platform), ("weights", weights[0]["tail_sha256"][:16])):
+            if line.get(name) != value:
+                sys.exit(f"sparse_loss: {file}: {name} '{line.get(name)}', expected '{value}' as of this run; move the "
+                         "file away to measure again")
+    if lines and bands_in(lines) != list(bands):
+        sys.exit(f"sparse_loss: {file}: bands {bands_in(lines)}, expected {list(bands)} as of this run; give '--bands "
+                 f"{len(bands_in(lines))}', or move the file away to measure again")
+
+
+def known_lines(bench, file, weights):
+    """Returns the lines that sparse.csv has, none if there is no such file."""
+    if not file.exists():
+        return []
+    with open(file) as known:
+        lines = list(csv.DictReader(known))
+    check_lines(file, lines, bench.options.platform, bench.bands, weights)
+    return lines
+
+
 def measure(bench, file, weights):
     """Returns all lines, measured now or before, in order."""
-    lines = []
-    if file.exists():
-        with open(file) as known:
-            lines = list(csv.DictReader(known))
+    lines = known_lines(bench, file, weights)
     key = lambda line: tuple(value for name, value in line.items() if name == "levels" or name.startswith("layers_"))
     known = {key(line) for line in lines}
     wanted = [(bench.levels, drops) for drops in settings_of(
@@ -230,10 +248,10 @@ def measure(bench, file, weights):
             continue
         began = time.time()
         line = line_of(bench, levels, drops, bench.score(levels, drops), weights)
-        same = ("platform", "weights", "documents", "text_sha256", "questions")
+        same = ("documents", "text_sha256", "questions")
         if lines and (list(lines[0]) != list(line) or any(lines[0][name] != str(line[name]) for name in same)):
-            sys.exit(f"sparse_loss: {file}: measured of other weights, documents or bands, or on another platform, "
-                     "expected those of this run; move it away")
+            sys.exit(f"sparse_loss: {file}: measured of other documents or questions, expected those of this run; move "
+                     "it away")
         lines.append({name: str(value) for name, value in line.items()})
         with open(file, "w", newline="") as out:
             writer = csv.DictWriter(out, list(lines[0]), lineterminator="\n")
@@ -314,11 +332,9 @@ def main():
     weights = weights_of(options.model)
     bench = Bench(options)
     file = options.model / "eval" / "sparse.csv"
-    if options.fit_only:
-        with open(file) as known:
-            lines = list(csv.DictReader(known))
-    else:
-        lines = measure(bench, file, weights)
+    lines = known_lines(bench, file, weights) if options.fit_only else measure(bench, file, weights)
+    if not lines:
+        sys.exit(f"sparse_loss: {file}: no measurements, expected some; run without '--fit-only'")
     out = options.model / "eval" / "sparse_loss.json"
     out.write_text(json.dumps(loss_model(bench, lines, weights), indent=2) + "\n")
     print(out)
