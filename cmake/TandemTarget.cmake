@@ -13,6 +13,11 @@ if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
                                                   -fno-omit-frame-pointer)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+  # Asked at each access to memory, these take as long to compile as all the rest. A null pointer ends in a signal that the
+  # address sanitizer reports, too; what is misaligned is read by copies (model, exec) or by kernels, which are not checked.
+  if(TANDEM_SANITIZE MATCHES "undefined")
+    target_compile_options(tandem_options INTERFACE -fno-sanitize=alignment,null,object-size,vptr)
+  endif()
   # SimGrid's headers use fences, which GCC's thread sanitizer does not follow; sim has no threads.
   if(TANDEM_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tandem_options INTERFACE -Wno-tsan)

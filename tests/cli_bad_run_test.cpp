@@ -170,7 +170,7 @@ TEST_CASE("cli/bad input: keys") {
   }
 }
 
-TEST_CASE("cli/bad input: limits of the shell are one clear error") {
+TEST_CASE("cli/bad input: limits of the shell are one clear error" * doctest::test_suite("long")) {
   const Kitchen bench;
   bench.must({"model", "random", "--config", "tiny.json", "--out", "tiny", "--quiet"});
   bench.plan();

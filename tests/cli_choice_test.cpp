@@ -19,7 +19,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others and why") {
+TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others and why" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   const Words words{"plan", "--model", "bert-l", "--platform", "home4", "--out", "m.json"};
   const auto with = [&](Words more) {
@@ -51,7 +52,8 @@ TEST_CASE("cli/choice: strategy auto takes the soonest, and tells of the others 
 }
 
 TEST_CASE(
-    "cli/choice: csps chooses between SP-NTP and SP-TP, and tells bytes and the paper's rule") {
+    "cli/choice: csps chooses between SP-NTP and SP-TP, and tells bytes and the paper's rule" *
+    doctest::test_suite("long")) {
   const Kitchen bench;
   const auto with = [&](const Words& more) {
     Words words{"plan",  "--model",         "gpt2", "--platform",   "flat3",
@@ -103,8 +105,8 @@ TEST_CASE(
 }
 
 // Ring and tiles together beat the sums that trials without tiles would choose.
-TEST_CASE(
-    "cli/choice: strategy auto is no later than any strategy with the sums it has by itself") {
+TEST_CASE("cli/choice: strategy auto is no later than any strategy with the sums it has by itself" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   const auto planned = [&](const std::string& strategy) {
     return Json::parse(
@@ -121,7 +123,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cli/choice: strategy auto of weights that stream") {
+TEST_CASE("cli/choice: strategy auto of weights that stream" * doctest::test_suite("long")) {
   const Kitchen bench;
   const Outcome made = bench.run({"plan", "--model", "gpt2", "--platform", "home4", "--strategy",
                                   "auto", "--memory-limit", "150MiB", "--prompt-tokens", "8",
@@ -151,7 +153,8 @@ TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of a
   CHECK(result.at("devices").size() == first.at("devices").size());
 }
 
-TEST_CASE("cli/choice: for samples the rate counts, and the policy is told") {
+TEST_CASE("cli/choice: for samples the rate counts, and the policy is told" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   const Words words{"plan",      "--model", "tinyllama-1.1b", "--platform",   "flat3",
                     "--samples", "4",       "--strategy",     "auto",         "--prompt-tokens",

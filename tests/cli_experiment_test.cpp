@@ -66,27 +66,31 @@ TEST_CASE("cli/experiment: lists every experiment with a line") {
     CHECK(outcome.out.find(name) != std::string::npos);
 }
 
-TEST_CASE("cli/experiment: Table 1 is met within 15% but for rows that are explained") {
+TEST_CASE("cli/experiment: Table 1 is met within 15% but for rows that are explained" *
+          doctest::test_suite("long")) {
   const Errors errors = errors_of(report("tpi-table1"));
   CHECK(errors.calibrated == 5);
   CHECK(errors.predicted == 37);
   CHECK(errors.within >= 32);
 }
 
-TEST_CASE("cli/experiment: Tables 2 and 6 are met within 15% but for rows that are explained") {
+TEST_CASE("cli/experiment: Tables 2 and 6 are met within 15% but for rows that are explained" *
+          doctest::test_suite("long")) {
   const Errors errors = errors_of(report("tpi-table2"));
   CHECK(errors.calibrated == 3);
   CHECK(errors.predicted == 109);
   CHECK(errors.within >= 103);
 }
 
-TEST_CASE("cli/experiment: Tables 3 and 8 are met within 15% but for rows that are explained") {
+TEST_CASE("cli/experiment: Tables 3 and 8 are met within 15% but for rows that are explained" *
+          doctest::test_suite("long")) {
   const Errors errors = errors_of(report("tpi-table3"));
   CHECK(errors.predicted == 42);
   CHECK(errors.within >= 21);
 }
 
-TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that are explained") {
+TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that are explained" *
+          doctest::test_suite("long")) {
   const Errors rates = errors_of(report("mdi-rates"));
   CHECK(rates.calibrated == 5);
   CHECK(rates.predicted == 27);
@@ -97,7 +101,8 @@ TEST_CASE("cli/experiment: MDI-LLM's rates and memory are met but for rows that 
   CHECK(memory.within >= 44);
 }
 
-TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it") {
+TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make more of it" *
+          doctest::test_suite("long")) {
   const Json json = report("mdi-figure13");
   const auto value = [&](const char* nodes, const char* samples, const char* jitter,
                          const char* quantity) {
@@ -121,7 +126,8 @@ TEST_CASE("cli/experiment: samples that wait absorb jitter, and more nodes make 
   CHECK(value("3", "3", "10", "interval_sd_ms") > value("2", "2", "10", "interval_sd_ms"));
 }
 
-TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that are explained") {
+TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that are explained" *
+          doctest::test_suite("long")) {
   struct Met {
     const char* name;
     int calibrated;
@@ -140,7 +146,8 @@ TEST_CASE("cli/experiment: Galaxy's tables and figures are met but for rows that
 }
 
 TEST_CASE(
-    "cli/experiment: every cell of Galaxy's Tables I and IV that is out of memory is so here") {
+    "cli/experiment: every cell of Galaxy's Tables I and IV that is out of memory is so here" *
+    doctest::test_suite("long")) {
   for (const char* name : {"galaxy-table1", "galaxy-table4"}) {
     CAPTURE(name);
     const Json json = report(name);
@@ -180,13 +187,15 @@ TEST_CASE("cli/experiment: where CSPS contradicts itself is computed from its ow
                   "most") == 7.5);
 }
 
-TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss") {
+TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss" *
+          doctest::test_suite("long")) {
   const Errors errors = errors_of(report("csps-figure14"));
   CHECK(errors.calibrated == 0);
   CHECK(errors.predicted == 52);
 }
 
-TEST_CASE("cli/experiment: what dropping 22% of CSPS's tokens saves, each miss explained") {
+TEST_CASE("cli/experiment: what dropping 22% of CSPS's tokens saves, each miss explained" *
+          doctest::test_suite("long")) {
   const Json json = report("csps-drop");
   const Errors errors = errors_of(json);
   CHECK(errors.calibrated == 10);
@@ -215,7 +224,8 @@ TEST_CASE("cli/experiment: what dropping 22% of CSPS's tokens saves, each miss e
         1.0);
 }
 
-TEST_CASE("cli/experiment: a token over caches of 16 devices reads a sixteenth of 1M positions") {
+TEST_CASE("cli/experiment: a token over caches of 16 devices reads a sixteenth of 1M positions" *
+          doctest::test_suite("long")) {
   const Json json = report("csps-figure10");
   CHECK(errors_of(json).predicted == 20);
   const double shorter = number_of(json, "alone/glm-4/1K", "tbt_s");
@@ -225,7 +235,8 @@ TEST_CASE("cli/experiment: a token over caches of 16 devices reads a sixteenth o
   CHECK(longer - shorter < 2 * 2.4e-3);
 }
 
-TEST_CASE("cli/experiment: the same operations take Sarathi-Serve and SP-TP the same on as many") {
+TEST_CASE("cli/experiment: the same operations take Sarathi-Serve and SP-TP the same on as many" *
+          doctest::test_suite("long")) {
   const Json sarathi = report("csps-figure2");
   const Errors errors = errors_of(sarathi);
   CHECK(errors.calibrated == 1);
@@ -304,7 +315,8 @@ TEST_CASE("cli/experiment: a number that is far off and has no note is an answer
   CHECK(outcome.out.find("pi-4/llama-2-7b/8/q8_0 token_ms:\n  unexplained") != std::string::npos);
 }
 
-TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here") {
+TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so here" *
+          doctest::test_suite("long")) {
   for (const char* name : {"tpi-table1", "tpi-table3"}) {
     CAPTURE(name);
     const Json json = report(name);
@@ -315,7 +327,8 @@ TEST_CASE("cli/experiment: what runs out of memory in Tables 1 and 3 does so her
   }
 }
 
-TEST_CASE("cli/experiment: every other experiment explains what is far off") {
+TEST_CASE("cli/experiment: every other experiment explains what is far off" *
+          doctest::test_suite("long")) {
   for (const char* name : {"tpi-figure1", "tpi-figure5", "tpi-figure6"}) {
     CAPTURE(name);
     static_cast<void>(errors_of(report(name)));

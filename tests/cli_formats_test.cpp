@@ -156,7 +156,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cli/formats: eval tells what rounding costs") {
+TEST_CASE("cli/formats: eval tells what rounding costs" * doctest::test_suite("long")) {
   const Kitchen bench;
   std::vector<double> bits;
   for (const char* const format : {"f32", "f16", "q8_0", "q4_0"}) {

@@ -85,7 +85,8 @@ class Scale : public Kitchen {
 
 }  // namespace
 
-TEST_CASE("cli/memory: every category is predicted as it is measured") {
+TEST_CASE("cli/memory: every category is predicted as it is measured" *
+          doctest::test_suite("long")) {
   const Scale bench;
   SUBCASE("tensor parallel, sums by a star") { bench.weigh({}, {}, false); }
   SUBCASE("sums by a ring, with a timeline") { bench.weigh({"--allreduce", "ring"}, {}, true); }

@@ -122,7 +122,8 @@ TEST_CASE("cli/sweep: a model that does not fit is a row with the reason") {
 
 TEST_CASE(
     "cli/sweep: auto takes the all-reduce that SimGrid, not the analytic evaluator, finds "
-    "fastest") {
+    "fastest" *
+    doctest::test_suite("long")) {
   const Kitchen bench;
   bench.must({"sweep", "--platform", "klonet8", "--model", "tinyllama-1.1b", "--vary",
               "plan.allreduce=auto,star,ring,halving", "--set", "workload.new_tokens=2", "--out",

@@ -24,7 +24,8 @@ Words plan_words(const std::string& strategy, const Words& more) {
 
 }  // namespace
 
-TEST_CASE("cli/wire type: prediction and run send the same bytes, and a text's tokens stay") {
+TEST_CASE("cli/wire type: prediction and run send the same bytes, and a text's tokens stay" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   std::string expected;
   for (const char* const strategy : {"tensor", "pipeline", "galaxy", "sp", "csps"}) {

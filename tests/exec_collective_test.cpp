@@ -51,7 +51,8 @@ std::vector<Compute> devices_of(const model::Transformer& t, const std::filesyst
   return devices;
 }
 
-TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever takes part") {
+TEST_CASE("exec/collective: exact sums on 1 to 9 devices, odd sizes, whoever takes part" *
+          doctest::test_suite("long")) {
   const model::Transformer t = testing::small_llama();
   const TemporaryFolder folder;
   write_random_weights(t, 5, model::DType::f32, folder.path());
@@ -305,7 +306,8 @@ std::vector<std::int32_t> generate(const planner::Plan& plan, const std::filesys
 
 TEST_CASE(
     "exec/collective: every collective generates the star's tokens, bit for bit the serial "
-    "order's") {
+    "order's" *
+    doctest::test_suite("long")) {
   const model::Transformer t = testing::eight_heads();
   const TemporaryFolder folder;
   write_random_weights(t, 17, model::DType::f32, folder.path());

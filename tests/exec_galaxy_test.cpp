@@ -164,7 +164,8 @@ double relative_error(const Outcome& a, const Outcome& b) {
 
 TEST_CASE(
     "exec/galaxy: galaxy, sp and csps leave local's tokens and logits, bit for bit the serial "
-    "ones") {
+    "ones" *
+    doctest::test_suite("long")) {
   for (const Family family : {Family::llama, Family::gpt2, Family::opt, Family::bert}) {
     const model::Transformer t = geometry(family);
     const TemporaryFolder folder;

@@ -124,8 +124,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "exec/gguf: shares of a folder and of its GGUF file have the same bytes in every format") {
+TEST_CASE("exec/gguf: shares of a folder and of its GGUF file have the same bytes in every format" *
+          doctest::test_suite("long")) {
   for (const Transformer& model : {llama(), gpt2(), llama(true), gpt2(true)}) {
     const TemporaryFolder home;
     const fs::path folder = home.path() / "a";

@@ -138,7 +138,8 @@ Generation generate(
   return generation;
 }
 
-TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bit by bit") {
+TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bit by bit" *
+          doctest::test_suite("long")) {
   struct Split {
     int devices;
     const char* partition;

@@ -199,7 +199,8 @@ void check_encoded(const MatrixView& view, std::int64_t first_row, std::span<con
   CHECK(wrong == 0);
 }
 
-TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a device holds") {
+TEST_CASE("exec/shard: matrices are in their formats, whatever part of them a device holds" *
+          doctest::test_suite("long")) {
   for (const model::DType stored : {model::DType::f32, model::DType::f16, model::DType::bf16}) {
     for (const model::WeightFormat format : model::kWeightFormats) {
       CAPTURE(to_string(stored));

@@ -32,7 +32,8 @@ std::vector<model::Batch> batches(bool generates, bool alone) {
           planner::scored_batch(4, 2)};
 }
 
-TEST_CASE("planner/announcement: in every lowering each device waits for data of the master") {
+TEST_CASE("planner/announcement: in every lowering each device waits for data of the master" *
+          doctest::test_suite("long")) {
   int lowered = 0;
   for (const planner::Strategy& strategy : planner::strategies()) {
     for (const std::string& allreduce : kAllreduces) {
@@ -83,7 +84,8 @@ model::Task message(DeviceIndex from, DeviceIndex to) {
           .output = {model::BufferKind::hidden}};
 }
 
-TEST_CASE("planner/announcement: a device that begins on its own waits for its announcement") {
+TEST_CASE("planner/announcement: a device that begins on its own waits for its announcement" *
+          doctest::test_suite("long")) {
   const model::Cluster cluster = star_cluster(std::vector<DeviceSpec>(3));
   TaskGraph graph({{{.sequence = 0, .past = 3}, {.sequence = 1, .past = 5}}});
   model::Task load = cpu_task(1);
@@ -140,7 +142,8 @@ model::Cluster triangle(double far_s) {
            {"a", "c", {{2, model::Direction::up}}, true}}};
 }
 
-TEST_CASE("planner/announcement: data that comes faster than the announcement waits for it") {
+TEST_CASE("planner/announcement: data that comes faster than the announcement waits for it" *
+          doctest::test_suite("long")) {
   planner::Plan plan = pipeline_of(3);
   const planner::Strategy& strategy = planner::find_strategy("pipeline");
   plan.cluster = triangle(2e-3);
@@ -163,7 +166,8 @@ TEST_CASE("planner/announcement: data that comes faster than the announcement wa
   CHECK(first <= 50e-3 + 41e-6);
 }
 
-TEST_CASE("planner/announcement: cache operations make another graph where they are announced") {
+TEST_CASE("planner/announcement: cache operations make another graph where they are announced" *
+          doctest::test_suite("long")) {
   planner::Plan plan = pipeline_of(3);
   for (const bool far : {false, true}) {
     plan.cluster = triangle(far ? 50e-3 : 1e-3);

@@ -179,7 +179,8 @@ class Trial {
   int beaten_ = 0;
 };
 
-TEST_CASE("planner/bound: no split, collective, tiles or master beats it") {
+TEST_CASE("planner/bound: no split, collective, tiles or master beats it" *
+          doctest::test_suite("long")) {
   for (const char* strategy : {"tensor", "galaxy", "pipeline"}) {
     RandomClusters random(61);
     Tally tally;

@@ -66,7 +66,8 @@ std::vector<TaskGraph> graphs_of(const planner::Plan& plan) {
   return graphs;
 }
 
-TEST_CASE("planner/conflicts: every lowering orders its tasks and declares what they use") {
+TEST_CASE("planner/conflicts: every lowering orders its tasks and declares what they use" *
+          doctest::test_suite("long")) {
   for (const Lowered& one : plans(5, {model::Family::llama, model::Family::gpt2, model::Family::opt,
                                       model::Family::bert})) {
     CAPTURE(one.name);
@@ -78,7 +79,7 @@ TEST_CASE("planner/conflicts: every lowering orders its tasks and declares what 
 }
 
 // Devices without heads or columns, the master among them.
-TEST_CASE("planner/conflicts: so does every uneven share") {
+TEST_CASE("planner/conflicts: so does every uneven share" * doctest::test_suite("long")) {
   const ::tandem::test::ModelSizes gqa{.layers = 3, .heads = 8, .kv_heads = 2, .intermediate = 11};
   for (const auto& [master, split] :
        std::vector<std::pair<DeviceIndex, planner::Split>>{{0, {{4, 0, 4}, {3, 5, 3}}},
@@ -147,7 +148,8 @@ planner::Plan small_plan(const std::string& strategy, const std::string& allredu
   return std::get<planner::Plan>(std::move(made));
 }
 
-TEST_CASE("planner/conflicts: an edge that is left out is found, or was not needed") {
+TEST_CASE("planner/conflicts: an edge that is left out is found, or was not needed" *
+          doctest::test_suite("long")) {
   std::mt19937 random(7);
   int found = 0;
   int wrong = 0;
@@ -197,7 +199,8 @@ TEST_CASE("planner/conflicts: an edge that is left out is found, or was not need
   CHECK(redundant > 100);
 }
 
-TEST_CASE("planner/conflicts: random graphs that are in order execute as in serial order") {
+TEST_CASE("planner/conflicts: random graphs that are in order execute as in serial order" *
+          doctest::test_suite("long")) {
   std::mt19937 random(11);
   const auto below = [&](std::size_t n) { return random() % n; };
   constexpr std::array kBuffers{model::BufferKind::hidden, model::BufferKind::partial,
@@ -249,7 +252,8 @@ TEST_CASE("planner/conflicts: random graphs that are in order execute as in seri
   CHECK(wrong > 200);
 }
 
-TEST_CASE("planner/conflicts: a finish that needs what was computed before it is found") {
+TEST_CASE("planner/conflicts: a finish that needs what was computed before it is found" *
+          doctest::test_suite("long")) {
   const planner::Plan plan = small_plan("pipeline", "star", 2, 0);
   const planner::Strategy& strategy = planner::find_strategy("pipeline");
   const TaskGraph graph = strategy.lower(plan, planner::decode_batch(3));

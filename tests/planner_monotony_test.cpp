@@ -59,14 +59,6 @@ Request random_request(RandomClusters& draw, double memory) {
   return request;
 }
 
-// These are statistics over hundreds of searches, whose code other tests of the planner run as
-// well: under sanitizers they would take an hour and show nothing more.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 struct Cases {
   std::uint32_t seed = 0;
   int number = 0;
@@ -130,7 +122,7 @@ Count count(std::uint32_t seed, int number, double memory, const Change& change)
 }
 
 TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a better cluster" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   const Count result = count(
       {.seed = 1, .number = 1200, .memory = {2.0, 0.3}},
       [](Request& request, int i) {
@@ -148,7 +140,7 @@ TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a 
 }
 
 TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a better cluster" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   for (const char* partition : {"equal", "auto"}) {
     CAPTURE(partition);
     const bool pipeline = std::string(partition) == "auto";
@@ -163,7 +155,7 @@ TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a 
 }
 
 TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slower, by little" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   const Count galaxy = count(3, 1200, 2.0, [](Request& request) { request.partition = "galaxy"; });
   const Count found = count(3, 1200, 2.0, [](Request& request) { request.partition = "auto"; });
   CHECK(found.cases >= 1000);
@@ -175,7 +167,7 @@ TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slo
 }
 
 TEST_CASE("planner/monotony: where memory is short, a better cluster never loses its plan" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   const Count found = count(4, 420, 0.45, [](Request& request) { request.partition = "auto"; });
   CHECK(found.cases >= 300);
   CHECK(found.lost == 0);
@@ -183,7 +175,7 @@ TEST_CASE("planner/monotony: where memory is short, a better cluster never loses
 }
 
 TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   RandomClusters draw(5);
   double sum = 0.0;
   int cases = 0;
@@ -211,7 +203,7 @@ TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares
 
 // A device of 0.1 Gf once gave a faster plan than one of 1 Gf.
 TEST_CASE("planner/monotony: a device from 1 Mf to 1 Tf only ever helps, with a ring within 1%" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   for (const char* allreduce : {"star", "ring"}) {
     double before = std::numeric_limits<double>::infinity();
     for (double flops = 1e6; flops <= 1e12; flops *= std::pow(10.0, 0.25)) {
@@ -232,8 +224,8 @@ TEST_CASE("planner/monotony: a device from 1 Mf to 1 Tf only ever helps, with a 
   }
 }
 
-TEST_CASE(
-    "planner/monotony: a better link hardly ever lengthens laid-out sums, nor those of auto") {
+TEST_CASE("planner/monotony: a better link hardly ever lengthens laid-out sums, nor those of auto" *
+          doctest::test_suite("long")) {
   for (const char* allreduce : {"tree", "ring", "hierarchical", "auto"}) {
     CAPTURE(allreduce);
     const Count result = count(7, 600, 2.0, [&](Request& request) {
@@ -246,7 +238,7 @@ TEST_CASE(
 }
 
 TEST_CASE("planner/monotony: windows of given shares are never slower on a better cluster" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   const Count result = count(10, 600, 0.45, [](Request& request) {
     request.partition = "equal";
     request.window = {.blocks = std::nullopt};
@@ -257,7 +249,7 @@ TEST_CASE("planner/monotony: windows of given shares are never slower on a bette
 }
 
 TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly ever slower" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   const Count result =
       count(8, 90, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
   CHECK(result.cases >= 50);
@@ -267,7 +259,7 @@ TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly e
 }
 
 TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
-          doctest::skip(kSanitized)) {
+          doctest::test_suite("long")) {
   // All splits of tiny models, against the search's answer.
   RandomClusters draw(9);
   int feasible = 0;

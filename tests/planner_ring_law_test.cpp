@@ -58,7 +58,8 @@ TEST_CASE("model/recurrent: M tokens a round until a stage, a channel or a link 
   CHECK_THROWS((void)model::token_period(three, 0));
 }
 
-TEST_CASE("planner/ring law: 10,000 random rings have the rate that it says, to 1e-9") {
+TEST_CASE("planner/ring law: 10,000 random rings have the rate that it says, to 1e-9" *
+          doctest::test_suite("long")) {
   int rounds_bound = 0;  // by how long a round takes; the others by what is always busy
   int channel_bound = 0;
   int told_late = 0;

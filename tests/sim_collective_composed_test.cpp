@@ -129,7 +129,8 @@ TEST_CASE("sim/collective: broadcasts take their closed forms to 1e-9") {
   }
 }
 
-TEST_CASE("sim/collective: auto takes a composition where that is fastest") {
+TEST_CASE("sim/collective: auto takes a composition where that is fastest" *
+          doctest::test_suite("long")) {
   planner::Request request{
       .model = test::small_model({.layers = 2, .heads = 16, .kv_heads = 16, .head_dim = 8}),
       .cluster = test::homes_of(3, 3, 1e-4, 2e-2, 1e6),

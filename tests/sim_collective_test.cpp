@@ -135,7 +135,8 @@ double generation_time(const planner::Plan& plan) {
   return recorder.metrics().token_times_s.back();
 }
 
-TEST_CASE("sim/collective: auto is within 1% of the best fixed choice, by SimGrid") {
+TEST_CASE("sim/collective: auto is within 1% of the best fixed choice, by SimGrid" *
+          doctest::test_suite("long")) {
   model::Transformer transformer = small_llama();
   transformer.heads = 12;
   transformer.kv_heads = 12;

@@ -80,7 +80,8 @@ double least_of_all(const Request& question) {
   return least;
 }
 
-TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy") {
+TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy" *
+          doctest::test_suite("long")) {
   test::RandomClusters random(11);
   constexpr int kClusters = 3;
   for (int i = 0; i < kClusters; ++i) {
@@ -103,7 +104,8 @@ TEST_CASE("study/choice: is seldom beaten by any devices, master and strategy") 
   }
 }
 
-TEST_CASE("study/choice: a device that makes it slower is left out, and it is told what it costs") {
+TEST_CASE("study/choice: a device that makes it slower is left out, and it is told what it costs" *
+          doctest::test_suite("long")) {
   Request request = request_for(home4(), "gpt2-l");
   request.master = "desktop";
   const Choice choice = choose({.request = request});
@@ -156,7 +158,8 @@ TEST_CASE("study/choice: settings that are the same but for names are planned on
   CHECK(planned(unlike) == 3 + 2);
 }
 
-TEST_CASE("study/choice: of devices that are equally good the fewest") {
+TEST_CASE("study/choice: of devices that are equally good the fewest" *
+          doctest::test_suite("long")) {
   // One that computes nothing for new tokens, which sp leaves to the master.
   Request request = request_for(home4(), "gpt2-l");
   request.objective = Objective::latency;
@@ -167,8 +170,8 @@ TEST_CASE("study/choice: of devices that are equally good the fewest") {
   CHECK(choice.left_out.empty());
 }
 
-TEST_CASE(
-    "study/choice: a pipeline has rounds where that hides disks, and groups of near devices") {
+TEST_CASE("study/choice: a pipeline has rounds where that hides disks, and groups of near devices" *
+          doctest::test_suite("long")) {
   // Four devices alike, in memory that the model does not fit into.
   Request request = request_for(home4(), "tinyllama-1.1b");
   request.cluster = model::with_devices(request.cluster, [](model::Device& device) {
@@ -193,7 +196,8 @@ TEST_CASE(
         simulated(std::get<Plan>(planner::make_plan(request)), Objective::request));
 }
 
-TEST_CASE("study/choice: near devices are a stage where that is faster than one each") {
+TEST_CASE("study/choice: near devices are a stage where that is faster than one each" *
+          doctest::test_suite("long")) {
   // Two pairs, each on a switch of its own, with a slow line between them.
   std::vector<model::Device> devices;
   for (const char* const name : {"a", "b", "c", "d"}) {
@@ -248,7 +252,8 @@ TEST_CASE("study/choice: a first device without room for anything hides no plan 
   }
 }
 
-TEST_CASE("study/choice: of equal times no strategy is said to be better") {
+TEST_CASE("study/choice: of equal times no strategy is said to be better" *
+          doctest::test_suite("long")) {
   // Of new tokens alone galaxy is tensor.
   Request request = request_for(home4(), "tinyllama-1.1b");
   request.model = request.model.first_layers(2);
@@ -274,7 +279,8 @@ TEST_CASE("study/choice: one device is local's") {
   CHECK(choice.without.size() == planner::strategies().size() - 1);
 }
 
-TEST_CASE("study/choice: the format is the fastest of those that would do") {
+TEST_CASE("study/choice: the format is the fastest of those that would do" *
+          doctest::test_suite("long")) {
   const Request request = request_for(first_devices(home4(), 2), "tinyllama-1.1b");
   const auto seconds = [&](std::vector<model::WeightFormats> formats) {
     const Choice choice = choose({.request = request, .formats = std::move(formats)});
@@ -288,7 +294,8 @@ TEST_CASE("study/choice: the format is the fastest of those that would do") {
   CHECK(seconds({}).second == model::WeightFormats());
 }
 
-TEST_CASE("study/choice: many requests, by the rate that simulate finds, and any policy") {
+TEST_CASE("study/choice: many requests, by the rate that simulate finds, and any policy" *
+          doctest::test_suite("long")) {
   Request request = request_for(first_devices(home4(), 3), "tinyllama-1.1b");
   request.model = request.model.first_layers(6);
   Question question{
@@ -341,7 +348,8 @@ TEST_CASE("study/choice: one request after another where that has them answered 
 }
 
 // Of shares of a strategy that was named.
-TEST_CASE("study/choice: plans for one phase are never slower there than those for the request") {
+TEST_CASE("study/choice: plans for one phase are never slower there than those for the request" *
+          doctest::test_suite("long")) {
   test::RandomClusters random(5);
   int faster = 0;
   for (int i = 0; i < 12; ++i) {

@@ -155,7 +155,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "study/whatif: a model that streams asks for memory, what does not fit says what it lacks") {
+    "study/whatif: a model that streams asks for memory, what does not fit says what it lacks" *
+    doctest::test_suite("long")) {
   const model::Cluster small = with_devices(
       home4(), [](model::Device& device) { device.memory = model::parse_bytes("900MiB", "test"); });
   planner::Request request = request_for(small, "tensor");
@@ -202,7 +203,8 @@ TEST_CASE("study/whatif: a composition gives way where a change leaves nothing t
   check("d1", "auto");  // d0 and d2 are of one
 }
 
-TEST_CASE("study/whatif: SimGrid answers, too, also of other strategies") {
+TEST_CASE("study/whatif: SimGrid answers, too, also of other strategies" *
+          doctest::test_suite("long")) {
   for (const char* const strategy : {"pipeline", "galaxy", "sp", "local"}) {
     CAPTURE(strategy);
     const model::Cluster roomy = with_devices(home4(), [](model::Device& device) {
@@ -254,7 +256,8 @@ TEST_CASE("study/whatif: a plan of groups keeps them, whoever comes or goes") {
   CHECK(std::abs(answer.planned_s / request_s(plan) - 1.0) < 1e-9);
 }
 
-TEST_CASE("study/whatif: a plan of several rounds is held against one with other rounds") {
+TEST_CASE("study/whatif: a plan of several rounds is held against one with other rounds" *
+          doctest::test_suite("long")) {
   planner::Request request = request_for(home4(), "pipeline");
   request.cluster = with_devices(request.cluster, [](model::Device& device) {
     device.memory = model::parse_bytes("600MiB", "test");
