@@ -538,7 +538,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = collective,
       .tiles = tiles(options),
       .moves_cache = options.choice_or("decode-moves", "q", {"q", "kv"}) == "kv",
-      .evaluate = sim::replay,
+      .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
       .profiles = {},

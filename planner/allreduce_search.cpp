@@ -14,6 +14,7 @@
 #include "planner/collective/hierarchical.hpp"
 #include "planner/collective/tree.hpp"
 #include "planner/lowering.hpp"
+#include "planner/trial_time.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -348,11 +349,17 @@ Sums fastest_sums(const Plan& plan, const AllreduceChoice& wanted, const Evaluat
   return best;
 }
 
-double trial_request_time(const Plan& plan, const Evaluator& evaluate) {
-  const Plan constant = trial_of(plan);
+double trial_prompt_time(const Plan& plan, const Evaluator& evaluate) {
+  return prompt_time(trial_of(plan), evaluate);
+}
+
+double trial_tokens_time(const Plan& plan, const Evaluator& evaluate) {
   const auto decodes = static_cast<double>(plan.workload.new_tokens - 1);
-  const double prompt = prompt_time(constant, evaluate);
-  return decodes > 0.0 ? prompt + decodes * decode_time(constant, evaluate) : prompt;
+  return decodes > 0.0 ? decodes * decode_time(trial_of(plan), evaluate) : 0.0;
+}
+
+double trial_request_time(const Plan& plan, const Evaluator& evaluate) {
+  return trial_prompt_time(plan, evaluate) + trial_tokens_time(plan, evaluate);
 }
 
 }  // namespace tandem::planner

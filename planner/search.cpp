@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "model/error.hpp"
@@ -23,6 +24,7 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/trial_time.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -455,16 +457,19 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     refuse("a workload of requests, expected one request; leave out '--workload'");
 }
 
-// The plan with as many tiles as make it fastest, of those whose messages fit.
+// The plan with as many tiles as make it fastest, of those whose messages fit. Tiles are of
+// prompts: new tokens take the same time with any.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   if (plan.cluster.size() == 1) plan.tiles = 0;
   Plan best = plan;
   double least = std::numeric_limits<double>::infinity();
+  std::optional<double> tokens;
   for (const std::int32_t tiles : {0, 1, 2, 4}) {
     plan.tiles = tiles;
     plan = with_predicted_memory(std::move(plan));
     if (!fits(plan)) continue;
-    const double time = trial_request_time(plan, evaluate);
+    if (!tokens) tokens = trial_tokens_time(plan, evaluate);
+    const double time = trial_prompt_time(plan, evaluate) + *tokens;
     if (time >= least * (1.0 - kEqualTimes)) continue;
     least = time;
     best = plan;

@@ -109,6 +109,13 @@ std::span<model::Span> SpanBlocks::block(std::size_t number) const {
   return std::span(shared_->spans).subspan(number % kBlocks * kSpans, kSpans);
 }
 
+void Output::flush() {
+  const std::span<const model::Span> spans = std::span<const model::Span>(block_).first(held_);
+  block_ = {};
+  held_ = 0;
+  if (!spans.empty()) hand_on(spans);
+}
+
 FrameWriter::FrameWriter(const std::function<void(Bytes)>& send, SpanBlocks& blocks)
     : send_(&send), blocks_(&blocks) {}
 
@@ -131,13 +138,21 @@ void FrameWriter::add(const model::ScheduledStep& step) {
   send_frame(*send_, Content::step, Bytes(bytes));
 }
 
-void FrameWriter::flush() {
-  if (held_ > 0) send_frame(*send_, Content::spans, std::uint64_t{held_});
-  block_ = {};
-  held_ = 0;
+void FrameWriter::hand_on(std::span<const model::Span> spans) {
+  send_frame(*send_, Content::spans, std::uint64_t{spans.size()});
 }
 
-void read_frame(Bytes frame, SpanBlocks& blocks, const FrameReader& reader) {
+void DirectOutput::add(const model::StepBlend& blend) {
+  flush();
+  reader_->blend(blend);
+}
+
+void DirectOutput::add(const model::ScheduledStep& step) {
+  flush();
+  reader_->step(step);
+}
+
+void read_frame(Bytes frame, SpanBlocks& blocks, const Reader& reader) {
   Content content{};
   require(frame.size() >= sizeof content, "simulation process: a frame of another size");
   std::memcpy(&content, frame.data(), sizeof content);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a replay in a child process tells its parent. Private to sim/.
+// What a replay tells whoever asked for it, in this process or in its parent. Private to sim/.
 
 #include <semaphore.h>
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "model/extension.hpp"
 #include "model/trace.hpp"
@@ -46,33 +47,70 @@ class SpanBlocks {
   std::size_t next_ = 0;  // block, of the process that asks
 };
 
-// Sends spans, many at once, blends and scheduled steps, in the order in which they are added.
-class FrameWriter {
+// Takes what a replay says, in order: spans, many at once, blends and scheduled steps.
+class Output {
  public:
-  FrameWriter(const std::function<void(Bytes)>& send, SpanBlocks& blocks);
+  virtual ~Output() = default;
   void add(const model::Span& span) {
-    if (held_ == block_.size()) block_ = blocks_->take();
+    if (held_ == block_.size()) block_ = next_block();
     block_[held_++] = span;
     if (held_ == block_.size()) flush();
   }
-  void add(const model::StepBlend& blend);
-  void add(const model::ScheduledStep& step);
-  // Sends the spans held back. To be called once all are added.
+  virtual void add(const model::StepBlend& blend) = 0;
+  virtual void add(const model::ScheduledStep& step) = 0;
+  // Hands on the spans held back. To be called once all are added.
   void flush();
 
+ protected:
+  // Where the next spans are kept until they are handed on.
+  virtual std::span<model::Span> next_block() = 0;
+  virtual void hand_on(std::span<const model::Span> spans) = 0;
+
  private:
-  const std::function<void(Bytes)>* send_;
-  SpanBlocks* blocks_;
   std::span<model::Span> block_;  // being filled; empty: none
   std::size_t held_ = 0;          // spans in it
 };
 
-// Who takes what a frame holds; what is left out must not come.
-struct FrameReader {
+// Who takes it; what is left out must not come.
+struct Reader {
   std::function<void(std::span<const model::Span>)> spans;
   std::function<void(const model::StepBlend&)> blend{};
   std::function<void(const model::ScheduledStep&)> step{};
 };
-void read_frame(Bytes frame, SpanBlocks& blocks, const FrameReader& reader);
+
+// In a child: sends it all to the parent.
+class FrameWriter final : public Output {
+ public:
+  using Output::add;
+  FrameWriter(const std::function<void(Bytes)>& send, SpanBlocks& blocks);
+  void add(const model::StepBlend& blend) override;
+  void add(const model::ScheduledStep& step) override;
+
+ private:
+  std::span<model::Span> next_block() override { return blocks_->take(); }
+  void hand_on(std::span<const model::Span> spans) override;
+
+  const std::function<void(Bytes)>* send_;
+  SpanBlocks* blocks_;
+};
+
+// In one process.
+class DirectOutput final : public Output {
+ public:
+  using Output::add;
+  explicit DirectOutput(const Reader& reader) : reader_(&reader), spans_(SpanBlocks::kSpans) {}
+  void add(const model::StepBlend& blend) override;
+  void add(const model::ScheduledStep& step) override;
+
+ private:
+  std::span<model::Span> next_block() override { return spans_; }
+  void hand_on(std::span<const model::Span> spans) override { reader_->spans(spans); }
+
+  const Reader* reader_;
+  std::vector<model::Span> spans_;
+};
+
+// Hands on what a frame holds.
+void read_frame(Bytes frame, SpanBlocks& blocks, const Reader& reader);
 
 }  // namespace tandem::sim

@@ -43,4 +43,17 @@ void replay_seeded(const model::Cluster& cluster, const model::CostModel& costs,
 void replay_extended(const model::Cluster& cluster, const model::CostModel& costs,
                      model::Steps& steps, model::RunRecorder& recorder);
 
+// What replay, replay_extended and replay_scheduled (with seed 1) do, without SimGrid and in this
+// process, at a small part of the cost: tandem itself shares links max-min fairly
+// (sim/fair_flows.hpp), which is the same to 1e-9. For searches: what is said of the plan that they
+// find is SimGrid's. On SimGrid where anything varies (model::variation). The scheduler is used
+// here.
+void evaluate_fair(const model::Cluster& cluster, const model::CostModel& costs,
+                   model::Steps& steps, model::RunRecorder& recorder);
+void extend_fair(const model::Cluster& cluster, const model::CostModel& costs, model::Steps& steps,
+                 model::RunRecorder& recorder);
+void evaluate_fair_scheduled(const model::Cluster& cluster, const model::CostModel& costs,
+                             model::Scheduler& scheduler, model::GraphSource& graphs,
+                             model::RunRecorder& recorder);
+
 }  // namespace tandem::sim

@@ -1,46 +1,36 @@
 #include "sim/replay_run.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <simgrid/kernel/Timer.hpp>
-#include <simgrid/s4u/Comm.hpp>
-#include <utility>
 
 #include "model/error.hpp"
 #include "sim/dynamics.hpp"
-#include "sim/engine.hpp"
 #include "sim/flow_order.hpp"
 
 namespace tandem::sim {
 
-namespace s4u = simgrid::s4u;
 using model::ActionIndex;
 using model::LaneAction;
 using model::Program;
 using model::Span;
-using simgrid::kernel::timer::Timer;
 
 Replay::Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps* steps,
-               FrameWriter& frames, std::uint64_t seed)
+               Flows& flows, Output& output, std::uint64_t seed)
     : seed_(seed),
       varies_(!model::variation(cluster).empty()),
       cluster_(&cluster),
       costs_(&costs),
       steps_(steps),
-      frames_(&frames),
-      engine_(&make_engine()),
-      network_(*engine_, cluster, steps != nullptr ? steps->channels() : std::nullopt) {
-  s4u::Activity::on_completion_cb([this](const s4u::Activity& comm) {
-    // What competes all the time has no lane.
-    if (auto* const lane = comm.get_data<Lane>()) sent(*lane, s4u::Engine::get_clock());
+      output_(&output),
+      flows_(&flows) {
+  flows_->on_sent([this](Flows::ChannelNumber channel) {
+    sent(*channels_[static_cast<std::size_t>(channel)], flows_->now());
   });
-  network_.start_others();
 }
 
 Replay::Replay(const model::Cluster& cluster, const model::CostModel& costs,
                model::Scheduler& scheduler, model::GraphSource& graphs, model::DeviceIndex master,
-               FrameWriter& frames, std::uint64_t seed)
-    : Replay(cluster, costs, nullptr, frames, seed) {
+               Flows& flows, Output& output, std::uint64_t seed)
+    : Replay(cluster, costs, nullptr, flows, output, seed) {
   scheduler_ = &scheduler;
   graphs_ = &graphs;
   master_ = master;
@@ -49,7 +39,7 @@ Replay::Replay(const model::Cluster& cluster, const model::CostModel& costs,
 void Replay::run_scheduled() {
   submit(0.0, {});
   run_lanes();
-  engine_->run();
+  flows_->run();
   require(flights_.over() && open_.empty(), "replay: tasks were left waiting");
 }
 
@@ -58,7 +48,7 @@ void Replay::run_all() {
   take_up_step();
   take_up_step();
   run_lanes();
-  engine_->run();
+  flows_->run();
   require(taken_up_ == steps_->count() && open_.empty(), "replay: tasks were left waiting");
 }
 
@@ -76,7 +66,7 @@ model::StepEvaluator::Outcome Replay::run(const model::TaskGraph& graph, std::in
   const std::shared_ptr<const PreparedStep> prepared = prepared_.back();
   const Program& program = prepared->program;
   run_lanes();
-  engine_->run();
+  flows_->run();
   require(open_.empty(), "replay: tasks were left waiting");
   const bool as_expected = model::decide(program, state_, times_, expected, made);
   made.order = flow_order(*cluster_, graph, first_byte_, last_byte_);
@@ -148,18 +138,16 @@ double Replay::arrival(Lane& lane, double bytes, double time) const {
 void Replay::send(Lane& lane, double start, double first_byte, double bytes) {
   lane.sending = true;
   lane.started = start;
-  lane.comm = network_.message(lane.from, lane.to, bytes);
-  lane.comm->set_data(&lane);
-  const double now = s4u::Engine::get_clock();
+  const double now = flows_->now();
   if (first_byte > now) {
-    Timer::set(first_byte, [&lane] { lane.comm->start(); });
+    flows_->at(first_byte, [this, &lane, bytes] { flows_->send(lane.channel, bytes); });
     return;
   }
   // Steps are taken up early enough for every lane that an earlier one has used.
   const double moment = scheduler_ == nullptr ? 0.0 : 2.0 * model::same_moment(now);
   require(first_byte >= now * (1.0 - 1e-12) - moment,
           "replay: a message without dependencies on a channel that no earlier step uses");
-  lane.comm->start();
+  flows_->send(lane.channel, bytes);
 }
 
 void Replay::sent(Lane& lane, double time) {
@@ -224,13 +212,13 @@ void Replay::end_opening(Step& step, std::int32_t index, double end) {
 
 void Replay::record(const Span& span, std::size_t action, double left, double first_byte) {
   if (!alone_) {
-    frames_->add(span);
+    output_->add(span);
     return;
   }
   Span own = span;
   own.start -= origin_;
   own.end -= origin_;
-  frames_->add(own);
+  output_->add(own);
   times_.done[action] = own.end;
   times_.left[action] = left - origin_;
   if (span.lane != model::LaneKind::channel) return;

@@ -1,16 +1,16 @@
 #pragma once
 
-// One run of SimGrid over the lanes of a cluster. Private to sim/.
+// One run over the lanes of a cluster. Private to sim/.
 
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <memory>
-#include <simgrid/s4u/Engine.hpp>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "model/analytic.hpp"
 #include "model/cache_copies.hpp"
 #include "model/cost_model.hpp"
 #include "model/extension.hpp"
@@ -18,26 +18,26 @@
 #include "model/program.hpp"
 #include "model/scheduler.hpp"
 #include "model/trace.hpp"
+#include "sim/flows.hpp"
 #include "sim/frames.hpp"
-#include "sim/network.hpp"
 #include "sim/replay_steps.hpp"
 
 namespace tandem::sim {
 
 // A run of steps as model/program.hpp defines them. The end of a cpu or disk action follows from
-// its start, so it is computed as soon as the start is known, ahead of the engine's clock; the
-// engine carries the bytes of messages, where alone flows contend. A step is taken up when the
+// its start, so it is computed as soon as the start is known, ahead of the clock of `flows`, which
+// carries the bytes of messages, where alone anything contends. A step is taken up when the
 // first lane has nothing left to do. An example: while a message of step 4 is on its way, the
-// sender's cpu lane may have computed all of step 5, whose times are then known and the engine's
-// clock is behind.
+// sender's cpu lane may have computed all of step 5, whose times are then known and that clock is
+// behind.
 class Replay : public model::StepEvaluator {
  public:
   // `steps` are null where a scheduler or run() gives them. All arguments outlive the replay.
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Steps* steps,
-         FrameWriter& frames, std::uint64_t seed);
+         Flows& flows, Output& output, std::uint64_t seed);
   // A run that `scheduler` drives.
   Replay(const model::Cluster& cluster, const model::CostModel& costs, model::Scheduler& scheduler,
-         model::GraphSource& graphs, model::DeviceIndex master, FrameWriter& frames,
+         model::GraphSource& graphs, model::DeviceIndex master, Flows& flows, Output& output,
          std::uint64_t seed);
 
   // All steps that the scheduler gives.
@@ -45,7 +45,7 @@ class Replay : public model::StepEvaluator {
   // All of `steps`.
   void run_all();
   // One step alone, which must leave nothing in flight at its end and send nothing before its begin
-  // (drains): then the engine need not know of the steps before and after.
+  // (drains): then the flows need not know of the steps before and after.
   Outcome run(const model::TaskGraph& graph, std::int32_t number, const model::Decisions* expected,
               model::Decisions& made) override;
   [[nodiscard]] const model::StepState& state() const override { return state_; }
@@ -114,9 +114,9 @@ class Replay : public model::StepEvaluator {
   const model::Cluster* cluster_;
   const model::CostModel* costs_;
   model::Steps* steps_;
-  FrameWriter* frames_;
-  simgrid::s4u::Engine* engine_;
-  Network network_;
+  Output* output_;
+  Flows* flows_;
+  std::vector<Lane*> channels_;  // by their numbers in flows_
   std::unordered_map<std::uint64_t, Lane> lanes_;
   model::CacheCopies copies_;
   std::vector<std::shared_ptr<PreparedStep>> prepared_;  // the last ones taken up
@@ -136,7 +136,7 @@ class Replay : public model::StepEvaluator {
 
   // Of steps that run alone.
   bool alone_ = false;
-  double origin_ = 0.0;  // on the engine's clock, of the step
+  double origin_ = 0.0;  // on the clock of flows_, of the step
   model::StepState state_;
   model::StepTimes times_;
   std::vector<double> first_byte_;  // of messages, by task

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <simgrid/s4u/Comm.hpp>
 #include <unordered_map>
 #include <vector>
 
@@ -29,8 +28,8 @@ struct Lane {
   std::uint64_t messages = 0;  // that it has sent, if anything varies
   double arrived = 0.0;        // the last of them
   bool sending = false;
-  double started = 0.0;  // of the message being sent
-  simgrid::s4u::CommPtr comm;
+  double started = 0.0;       // of the message being sent
+  std::int32_t channel = -1;  // its number in Flows
 };
 
 // What steps of one structure have in common. Lanes and costs are the replay's to fill in.

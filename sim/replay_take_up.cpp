@@ -1,18 +1,14 @@
 // When a replay takes up steps: the next of a list, or what a scheduler gives.
 
 #include <algorithm>
-#include <simgrid/kernel/Timer.hpp>
-#include <simgrid/s4u/Engine.hpp>
 
 #include "model/error.hpp"
 #include "sim/replay_run.hpp"
 
 namespace tandem::sim {
 
-namespace s4u = simgrid::s4u;
 using model::ActionIndex;
 using model::LaneAction;
-using simgrid::kernel::timer::Timer;
 
 Lane& Replay::lane_of(const LaneAction& action) {
   const auto devices = static_cast<std::uint64_t>(cluster_->size());
@@ -35,7 +31,8 @@ Lane& Replay::lane_of(const LaneAction& action) {
     lane.from = action.device;
     lane.to = action.peer;
     lane.latency_s = cluster_->route(lane.from, lane.to).latency.value();
-    network_.add_route(lane.from, lane.to);
+    lane.channel = flows_->add_channel(lane.from, lane.to);
+    channels_.push_back(&lane);
   }
   return lane;
 }
@@ -70,7 +67,7 @@ void Replay::submit(double now, std::span<const model::StepOutcome> ended) {
     ended = {};
     flights_.set_until(decision.until_s);
     if (!decision.step) break;
-    frames_->add(*decision.step);
+    output_->add(*decision.step);
     flights_.submit();
     take_up(graphs_->graph_of(decision.step->batch), taken_up_, decision.step->not_before_s);
     const Step& step = open_.back();
@@ -85,10 +82,10 @@ bool Replay::pass_moment() {
   if (first == model::Flights::kUnknown) return false;
   const double last = first + model::same_moment(first);
   const double when = flights_.size() > 1 ? last : first;
-  if (when > std::max(s4u::Engine::get_clock(), timer_)) {
+  if (when > std::max(flows_->now(), timer_)) {
     if (when < armed_ || armed_ <= timer_) {
       armed_ = when;
-      Timer::set(when, [this, when] {
+      flows_->at(when, [this, when] {
         timer_ = std::max(timer_, when);
         run_lanes();
       });
@@ -163,7 +160,7 @@ void Replay::take_up(const model::TaskGraph& graph, std::int32_t index, double n
   step.events.resize(prepared.program.events().size());
   drop_done_steps();
   if (size == 0 && scheduler_ == nullptr) {
-    request_step(s4u::Engine::get_clock());
+    request_step(flows_->now());
   }
 }
 
@@ -194,11 +191,11 @@ void Replay::await_events(std::span<const std::int32_t> events, ActionRef ref, S
 
 void Replay::request_step(double time) {
   if (alone_ || last_taken_up()) return;
-  if (time <= s4u::Engine::get_clock()) {
+  if (time <= flows_->now()) {
     requested_ = kNow;
   } else if (time < requested_) {
     requested_ = time;
-    Timer::set(time, [this, awaited = taken_up_] {
+    flows_->at(time, [this, awaited = taken_up_] {
       if (taken_up_ == awaited) requested_ = kNow;
       run_lanes();
     });

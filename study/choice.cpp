@@ -88,6 +88,7 @@ class Search {
     std::vector<Contender> sorted;
     sorted.reserve(order.size());
     for (const std::size_t i : order) sorted.push_back(std::move(choice.contenders[i]));
+    for (Contender& one : sorted) one.seconds = answers_.simulated(one);
     choice.contenders = std::move(sorted);
     return choice;
   }

@@ -20,6 +20,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner/storage.hpp"
 #include "sim/replay.hpp"
+#include "study/fair_prediction.hpp"
 
 namespace tandem::study {
 namespace {
@@ -320,6 +321,16 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   if (options.repetitions.varies) repeat_served(plan, served, options, result);
   if (options.timeline) prediction.trace = recorder.trace();
   return prediction;
+}
+
+Result predict_served_fairly(const Plan& plan, const ServedWorkload& served) {
+  model::RunRecorder recorder(plan.cluster, plan.master, false);
+  const std::unique_ptr<model::Scheduler> scheduler = scheduler_of(plan, served);
+  planner::GraphCache graphs(plan);
+  sim::evaluate_fair_scheduled(plan.cluster, plan.cost_model(), *scheduler, graphs, recorder);
+  Result result;
+  planner::fill_requests(served.requests, recorder.served(), result);
+  return result;
 }
 
 void check_memory(const Plan& plan, const ServedWorkload* served, bool timeline) {

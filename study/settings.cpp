@@ -10,6 +10,7 @@
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay.hpp"
+#include "study/fair_prediction.hpp"
 
 namespace tandem::study {
 namespace {
@@ -95,14 +96,25 @@ Request Answers::request_of(const Setting& setting) const {
   return request;
 }
 
-double Answers::predicted(const Contender& contender) const {
-  const Objective objective = question_->request.objective;
-  if (!question_->served)
-    return planner::predicted_time(contender.plan, objective, sim::replay_extended);
+ServedWorkload Answers::served_by(const Contender& contender) const {
   ServedWorkload served = *question_->served;
   served.policy = contender.policy;
   served.chunk = contender.chunk;
-  return seconds_of(predict_served(contender.plan, served, {}).result, objective);
+  return served;
+}
+
+double Answers::predicted(const Contender& contender) const {
+  const Objective objective = question_->request.objective;
+  if (!question_->served)
+    return planner::predicted_time(contender.plan, objective, sim::extend_fair);
+  return seconds_of(predict_served_fairly(contender.plan, served_by(contender)), objective);
+}
+
+double Answers::simulated(const Contender& contender) const {
+  const Objective objective = question_->request.objective;
+  if (!question_->served)
+    return planner::predicted_time(contender.plan, objective, sim::replay_extended);
+  return seconds_of(predict_served(contender.plan, served_by(contender), {}).result, objective);
 }
 
 // Throws Error as the planner does.

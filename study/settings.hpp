@@ -53,6 +53,8 @@ class Answers {
   const Answer& operator()(const Setting& setting);
   // Infinite where there is no plan. Of settings that are the same but for names, one is planned.
   [[nodiscard]] double seconds(const Setting& setting);
+  // What SimGrid says of it; all else goes by sim::evaluate_fair, which is the same to 1e-9.
+  [[nodiscard]] double simulated(const Contender& contender) const;
   // Those that were planned, in their order.
   [[nodiscard]] const std::vector<Setting>& asked() const { return asked_; }
   // The first error that was a reason.
@@ -60,6 +62,7 @@ class Answers {
 
  private:
   [[nodiscard]] planner::Request request_of(const Setting& setting) const;
+  [[nodiscard]] ServedWorkload served_by(const Contender& contender) const;
   [[nodiscard]] double predicted(const Contender& contender) const;
   [[nodiscard]] std::variant<planner::Infeasible, Contender> planned(
       const Setting& setting, const planner::Request& request) const;

@@ -184,13 +184,13 @@ TEST_CASE("planner/bound: no split, collective, tiles or master beats it" *
   for (const char* strategy : {"tensor", "galaxy", "pipeline"}) {
     RandomClusters random(61);
     Tally tally;
-    for (int trial = 0; trial < 300; ++trial) {
+    for (int trial = 0; trial < 80; ++trial) {
       CAPTURE(trial);
       Trial(random, strategy, static_cast<int>(random.integer(2, 4))).run(tally);
     }
     CAPTURE(strategy);
     CHECK(tally.beaten == 0);
-    CHECK(tally.plans > 1000);
+    CHECK(tally.plans > 270);
     MESSAGE(std::string(strategy) << ": " << tally.plans << " plans on " << tally.clusters
                                   << " clusters, the best of each "
                                   << 100.0 * tally.gap / tally.clusters

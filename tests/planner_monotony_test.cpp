@@ -124,7 +124,7 @@ Count count(std::uint32_t seed, int number, double memory, const Change& change)
 TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a better cluster" *
           doctest::test_suite("long")) {
   const Count result = count(
-      {.seed = 1, .number = 1200, .memory = {2.0, 0.3}},
+      {.seed = 1, .number = 300, .memory = {2.0, 0.3}},
       [](Request& request, int i) {
         request.strategy = i % 5 == 0 ? "pipeline" : "tensor";
         request.partition = "equal";
@@ -135,7 +135,7 @@ TEST_CASE("planner/monotony: a plan that stays as it is never takes longer on a 
         request.window = {.blocks = std::nullopt};
       },
       kept);
-  CHECK(result.cases >= 800);
+  CHECK(result.cases >= 200);
   CHECK(result.slower == 0);
 }
 
@@ -144,11 +144,11 @@ TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a 
   for (const char* partition : {"equal", "auto"}) {
     CAPTURE(partition);
     const bool pipeline = std::string(partition) == "auto";
-    const Count result = count(2, 1200, 2.0, [&](Request& request) {
+    const Count result = count(2, 300, 2.0, [&](Request& request) {
       request.strategy = pipeline ? "pipeline" : "tensor";
       request.partition = partition;
     });
-    CHECK(result.cases >= 1000);
+    CHECK(result.cases >= 250);
     CHECK(result.slower == 0);
     CHECK(result.lost == 0);
   }
@@ -156,9 +156,9 @@ TEST_CASE("planner/monotony: given shares, and pipelines, are never slower on a 
 
 TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slower, by little" *
           doctest::test_suite("long")) {
-  const Count galaxy = count(3, 1200, 2.0, [](Request& request) { request.partition = "galaxy"; });
-  const Count found = count(3, 1200, 2.0, [](Request& request) { request.partition = "auto"; });
-  CHECK(found.cases >= 1000);
+  const Count galaxy = count(3, 300, 2.0, [](Request& request) { request.partition = "galaxy"; });
+  const Count found = count(3, 300, 2.0, [](Request& request) { request.partition = "auto"; });
+  CHECK(found.cases >= 250);
   CHECK(found.lost == 0);
   CHECK(part(found.slower, found.cases) <= 0.02);
   CHECK(found.most <= 0.05);
@@ -168,8 +168,8 @@ TEST_CASE("planner/monotony: auto shares on a better cluster are hardly ever slo
 
 TEST_CASE("planner/monotony: where memory is short, a better cluster never loses its plan" *
           doctest::test_suite("long")) {
-  const Count found = count(4, 420, 0.45, [](Request& request) { request.partition = "auto"; });
-  CHECK(found.cases >= 300);
+  const Count found = count(4, 140, 0.45, [](Request& request) { request.partition = "auto"; });
+  CHECK(found.cases >= 100);
   CHECK(found.lost == 0);
   CHECK(part(found.slower, found.cases) <= 0.02);
 }
@@ -179,7 +179,7 @@ TEST_CASE("planner/monotony: auto is never slower than Galaxy's and equal shares
   RandomClusters draw(5);
   double sum = 0.0;
   int cases = 0;
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 40; ++i) {
     Request request = random_request(draw, 1.0);
     request.allreduce = i % 2 == 0 ? "star" : "ring";
     const auto found = make_plan(request);
@@ -206,7 +206,7 @@ TEST_CASE("planner/monotony: a device from 1 Mf to 1 Tf only ever helps, with a 
           doctest::test_suite("long")) {
   for (const char* allreduce : {"star", "ring"}) {
     double before = std::numeric_limits<double>::infinity();
-    for (double flops = 1e6; flops <= 1e12; flops *= std::pow(10.0, 0.25)) {
+    for (double flops = 1e6; flops <= 1e12; flops *= std::pow(10.0, 0.5)) {
       CAPTURE(allreduce);
       CAPTURE(flops);
       RandomClusters draw(6);
@@ -228,7 +228,7 @@ TEST_CASE("planner/monotony: a better link hardly ever lengthens laid-out sums, 
           doctest::test_suite("long")) {
   for (const char* allreduce : {"tree", "ring", "hierarchical", "auto"}) {
     CAPTURE(allreduce);
-    const Count result = count(7, 600, 2.0, [&](Request& request) {
+    const Count result = count(7, 150, 2.0, [&](Request& request) {
       request.partition = "equal";
       request.allreduce = allreduce;
     });
@@ -239,11 +239,11 @@ TEST_CASE("planner/monotony: a better link hardly ever lengthens laid-out sums, 
 
 TEST_CASE("planner/monotony: windows of given shares are never slower on a better cluster" *
           doctest::test_suite("long")) {
-  const Count result = count(10, 600, 0.45, [](Request& request) {
+  const Count result = count(10, 150, 0.45, [](Request& request) {
     request.partition = "equal";
     request.window = {.blocks = std::nullopt};
   });
-  CHECK(result.cases >= 300);
+  CHECK(result.cases >= 75);
   CHECK(result.lost == 0);
   CHECK(result.slower == 0);
 }
@@ -251,8 +251,8 @@ TEST_CASE("planner/monotony: windows of given shares are never slower on a bette
 TEST_CASE("planner/monotony: windows and shares on a better cluster are hardly ever slower" *
           doctest::test_suite("long")) {
   const Count result =
-      count(8, 90, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
-  CHECK(result.cases >= 50);
+      count(8, 30, 0.12, [](Request& request) { request.window = {.blocks = std::nullopt}; });
+  CHECK(result.cases >= 16);
   CHECK(result.lost == 0);
   CHECK(part(result.slower, result.cases) <= 0.08);
   CHECK(result.most <= 0.1);  // 1.18 where shares were found as if nothing streamed
@@ -264,7 +264,7 @@ TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
   RandomClusters draw(9);
   int feasible = 0;
   int infeasible = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 100; ++i) {
     CAPTURE(i);
     Request request = random_request(draw, 1.0);
     request.model.heads = request.model.hidden / 32;
@@ -315,8 +315,8 @@ TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
     CHECK(std::holds_alternative<Plan>(make_plan(request)) == any);
     ++(any ? feasible : infeasible);
   }
-  CHECK(feasible > 30);
-  CHECK(infeasible > 30);
+  CHECK(feasible > 10);
+  CHECK(infeasible > 10);
 }
 
 }  // namespace

@@ -58,12 +58,12 @@ TEST_CASE("model/recurrent: M tokens a round until a stage, a channel or a link 
   CHECK_THROWS((void)model::token_period(three, 0));
 }
 
-TEST_CASE("planner/ring law: 10,000 random rings have the rate that it says, to 1e-9" *
+TEST_CASE("planner/ring law: 2,000 random rings have the rate that it says, to 1e-9" *
           doctest::test_suite("long")) {
   int rounds_bound = 0;  // by how long a round takes; the others by what is always busy
   int channel_bound = 0;
   int told_late = 0;
-  for (unsigned seed = 0; seed < 10000; ++seed) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
     CAPTURE(seed);
     Draw draw(seed);
     const planner::Plan plan = random_ring(draw, 6);
@@ -84,9 +84,9 @@ TEST_CASE("planner/ring law: 10,000 random rings have the rate that it says, to 
     }
     CHECK(std::abs(found - law) <= 1e-9 * law);
   }
-  CHECK(rounds_bound > 2000);
-  CHECK(channel_bound > 500);
-  CHECK(told_late > 10);
+  CHECK(rounds_bound > 400);
+  CHECK(channel_bound > 100);
+  CHECK(told_late > 2);
 }
 
 }  // namespace tandem::test

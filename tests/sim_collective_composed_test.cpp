@@ -1,4 +1,4 @@
-// Compositions by SimGrid: their closed forms, and their bytes in between.
+// Compositions on links that are shared: their closed forms, and their bytes in between.
 
 #include <doctest/doctest.h>
 
@@ -23,6 +23,13 @@ constexpr double kBytes = 4.0 * test::kSumRows * kColumns;
 constexpr planner::Uniform kNet{model::Seconds{2e-3}, model::BytesPerSecond{1e6}};
 const std::vector<std::vector<int>> kGroups{{2, 2}, {3, 3}, {4, 4}, {1, 4, 2}, {2, 2, 2, 2}};
 
+Spans fairly(const model::Cluster& cluster, TaskGraph graph) {
+  GraphSteps steps({std::move(graph)});
+  model::RunRecorder recorder(cluster, 0, true);
+  evaluate_fair(cluster, free_costs(cluster), steps, recorder);
+  return spans_of(recorder);
+}
+
 bool alike(const std::vector<int>& groups) {
   return std::ranges::count(groups, groups.front()) == std::ssize(groups);
 }
@@ -39,7 +46,7 @@ TEST_CASE("sim/collective: compositions take their closed forms to 1e-9, equal g
           chosen.collective->time(test::topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
               .value();
       std::vector<planner::Participant> participants = test::everyone(devices);
-      const double time = makespan(simulated(
+      const double time = makespan(fairly(
           test::mesh_of(devices, 2e-3, 1e6),
           test::sum_graph_of(test::grouped(groups, false), 0, name, kColumns, participants)));
       if (alike(groups)) {
@@ -68,7 +75,7 @@ TEST_CASE("sim/collective: halves of compositions take their closed forms at mos
                 .value();
         const std::vector<std::int32_t> parts(static_cast<std::size_t>(devices),
                                               kColumns / devices);
-        const double time = makespan(simulated(
+        const double time = makespan(fairly(
             test::mesh_of(devices, 2e-3, 1e6),
             test::half_graph_of(test::grouped(groups, false), name, gathers, kColumns,
                                 test::kSumRows, test::cut_of(planner::Cut::Axis::rows, parts))
@@ -116,7 +123,7 @@ TEST_CASE("sim/collective: broadcasts take their closed forms to 1e-9") {
           chosen.collective
               ->broadcast_time(test::topology_of(chosen, groups), model::Bytes{kBytes}, kNet)
               .value();
-      const double time = makespan(simulated(
+      const double time = makespan(fairly(
           test::mesh_of(devices, 2e-3, 1e6),
           test::broadcast_graph(test::grouped(groups, false), name, kColumns,
                                 std::vector<bool>(static_cast<std::size_t>(devices), true))));
@@ -136,17 +143,17 @@ TEST_CASE("sim/collective: auto takes a composition where that is fastest" *
       .cluster = test::homes_of(3, 3, 1e-4, 2e-2, 1e6),
       .partition = "equal",
       .allreduce = "auto,star",
-      .evaluate = replay,
+      .evaluate = evaluate_fair,
       .workload = {.prompt_tokens = 20, .new_tokens = 1}};
   const auto planned = [&] { return std::get<planner::Plan>(planner::make_plan(request)); };
   const planner::Plan chosen = planned();
   CHECK(planner::parse_allreduce(chosen.allreduce.prompt).inside.collective != nullptr);
-  const double least = planner::trial_request_time(chosen, replay);
+  const double least = planner::trial_request_time(chosen, evaluate_fair);
   for (const std::string& name : test::with_compositions(test::kAllreduces)) {
     if (name == chosen.allreduce.prompt) continue;
     CAPTURE(name);
     request.allreduce = name + ",star";
-    CHECK(least < planner::trial_request_time(planned(), replay));
+    CHECK(least < planner::trial_request_time(planned(), evaluate_fair));
   }
 }
 

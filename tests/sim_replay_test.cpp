@@ -82,12 +82,40 @@ TaskGraph random_graph(Dice& dice, int devices, int step, int events, int awaite
   return graph;
 }
 
+// Wires of different speeds, an air that all share and that stations pass twice, and a link of
+// which everyone has the whole bandwidth.
+model::Cluster contended_cluster(Dice& dice, int devices) {
+  std::vector<model::Device> list;
+  std::vector<model::Link> links{
+      link("core", dice.scale(1e-5, 1e-2), dice.scale(1e4, 1e6),
+           dice.in(0, 1) == 0 ? Sharing::shared : Sharing::split_duplex),
+      link("air", dice.scale(1e-5, 1e-2), dice.scale(1e4, 1e6), Sharing::shared),
+      link("fat", 1e-3, dice.scale(1e4, 1e6), Sharing::fatpipe)};
+  std::vector<model::Edge> edges{{"s", "t", {{0, model::Direction::up}}, true}};
+  if (links[0].sharing == Sharing::shared) edges[0].hops[0].direction = model::Direction::none;
+  for (int d = 0; d < devices; ++d) {
+    list.push_back(device("d" + std::to_string(d)));
+    model::Edge edge{list.back().name, dice.in(0, 1) == 0 ? "s" : "t", {}, true};
+    const int kind = dice.in(0, 3);
+    if (kind == 0) {
+      edge.hops.push_back({1, model::Direction::none});
+    } else {
+      if (kind == 1) edge.hops.push_back({2, model::Direction::none});
+      edge.hops.push_back({static_cast<model::LinkIndex>(links.size()), model::Direction::up});
+      links.push_back(link("l" + std::to_string(d), dice.scale(1e-5, 1e-2), dice.scale(1e4, 1e6),
+                           Sharing::split_duplex));
+    }
+    edges.push_back(edge);
+  }
+  return {"contended", list, {"s", "t"}, links, edges};
+}
+
 }  // namespace
 
-TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graphs and platforms") {
+TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 60 random graphs and platforms") {
   std::size_t spans = 0;
   int relays = 0;
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Dice dice(seed);
     const model::Cluster cluster = random_cluster(dice, dice.in(1, 6));
@@ -108,8 +136,29 @@ TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 on 300 random graph
       for (TaskIndex i = 0; i < graph.size(); ++i) relays += places.is_relay(i) ? 1 : 0;
     }
   }
-  CHECK(spans > 10000);
-  CHECK(relays > 300);
+  CHECK(spans > 2000);
+  CHECK(relays > 60);
+}
+
+TEST_CASE("sim/fair: shares links as SimGrid does, to 1e-9, on 60 random graphs and platforms") {
+  int contended = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Dice dice(seed);
+    const model::Cluster cluster = contended_cluster(dice, dice.in(2, 6));
+    const model::CostModel costs = random_costs(dice, cluster);
+    std::vector<TaskGraph> graphs;
+    const int events = dice.in(0, 4);
+    for (int step = dice.in(1, 5), i = 0; i < step; ++i)
+      graphs.push_back(random_graph(dice, cluster.size(), i, events, i == 0 ? 2 : events));
+    GraphSteps steps(graphs);
+    const Spans expected = simulated(cluster, costs, steps, Copies::with);
+    model::RunRecorder recorder(cluster, 0, true);
+    evaluate_fair(cluster, costs, steps, recorder);
+    CHECK(differences(expected, spans_of(recorder, Copies::with)) == 0);
+    contended += differences(expected, analytic(cluster, costs, steps, Copies::with)) > 0 ? 1 : 0;
+  }
+  CHECK(contended > 40);
 }
 
 TEST_CASE("sim/replay: equals the analytic evaluator to 1e-9 after 200 steps of a ring, 30000 s") {

@@ -21,7 +21,7 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
   const auto draw = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 15; ++round) {
     const planner::Plan plan = pipeline_of(draw(2, 5));
     const int steps = draw(1, 5);
     std::vector<InferenceRequest> requests;

@@ -35,7 +35,7 @@ model::Cluster home4() {
 Request request_for(const model::Cluster& cluster, const std::string& model) {
   Request request{.model = model::test::named_model(model),
                   .cluster = cluster,
-                  .evaluate = sim::replay,
+                  .evaluate = sim::evaluate_fair,
                   .workload = {.prompt_tokens = 32, .new_tokens = 8}};
   request.window.blocks.reset();
   return request;
@@ -72,7 +72,8 @@ double least_of_all(const Request& question) {
           if (*sums != '\0') request.allreduce = sums;
           const auto made = planner::make_plan(request);
           if (const auto* const plan = std::get_if<Plan>(&made))
-            least = std::min(least, simulated(*plan, request.objective));
+            least = std::min(least,
+                             planner::predicted_time(*plan, request.objective, sim::extend_fair));
         }
       }
     }

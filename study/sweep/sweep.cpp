@@ -100,7 +100,7 @@ std::string predicted_line(const Sweep& sweep, Library& library, std::size_t i) 
       throw Error("plan.partition: strategy '" + setup.strategy + "' does not split the model");
     planner::Request request = library.request(setup);
     request.evaluate = sweep.evaluator == EvaluatorKind::simgrid
-                           ? planner::Evaluator(sim::replay)
+                           ? planner::Evaluator(sim::evaluate_fair)
                            : planner::Evaluator(model::evaluate_analytic);
     const auto answer = make_plan(request);
     const auto* no = std::get_if<planner::Infeasible>(&answer);
