@@ -247,11 +247,18 @@ class Search {
     }
   }
 
+  // Of devices that are alike several ways to share come to the same.
+  static void drop_repeated(std::vector<Shares>& all) {
+    for (auto at = all.begin(); at != all.end();)
+      at = std::find(all.begin(), at, *at) == at ? at + 1 : all.erase(at);
+  }
+
   bool try_shares(const std::vector<Window>& windows) {
     const Budget budget(outline_, exchange_, windows);
     const bool streams = std::ranges::any_of(windows, &Window::streams);
-    const ShareCandidates found =
+    ShareCandidates found =
         candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
+    drop_repeated(found.shares);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
       std::string no = budget.shortage(shares);
@@ -460,13 +467,14 @@ void check_sparse(const Request& request, const Strategy& strategy) {
 // The plan with as many tiles as make it fastest, of those whose messages fit. Tiles are of
 // prompts: new tokens take the same time with any.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
+  const Plan found = plan;  // with its memory
   if (plan.cluster.size() == 1) plan.tiles = 0;
   Plan best = plan;
   double least = std::numeric_limits<double>::infinity();
   std::optional<double> tokens;
   for (const std::int32_t tiles : {0, 1, 2, 4}) {
     plan.tiles = tiles;
-    plan = with_predicted_memory(std::move(plan));
+    plan = tiles == found.tiles ? found : with_predicted_memory(std::move(plan));
     if (!fits(plan)) continue;
     if (!tokens) tokens = trial_tokens_time(plan, evaluate);
     const double time = trial_prompt_time(plan, evaluate) + *tokens;

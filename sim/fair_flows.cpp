@@ -9,7 +9,7 @@ namespace tandem::sim {
 namespace {
 
 // As in network_settings(): what ends within it ends together.
-constexpr double kPrecision_s = 1e-12;
+constexpr double kPrecision = 1e-12;         // seconds
 constexpr double kEqualRates = 1.0 + 1e-12;  // more is not rounding
 
 }  // namespace
@@ -163,7 +163,7 @@ void FairFlows::share() {
 void FairFlows::end_messages() {
   ended_.clear();
   std::erase_if(on_way_, [&](ChannelNumber channel) {
-    const bool ends = channels_[static_cast<std::size_t>(channel)].ends < now_ + kPrecision_s;
+    const bool ends = channels_[static_cast<std::size_t>(channel)].ends < now_ + kPrecision;
     if (ends) ended_.push_back(channel);
     return ends;
   });

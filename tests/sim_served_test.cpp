@@ -16,12 +16,27 @@ namespace {
 
 using planner::InferenceRequest;
 
-TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9") {
+void check_equal(const model::RunRecorder& found, const model::RunRecorder& expected) {
+  REQUIRE(found.served().size() == expected.served().size());
+  for (std::size_t s = 0; s < found.served().size(); ++s) {
+    const model::ServedStep& one = found.served()[s];
+    const model::ServedStep& other = expected.served()[s];
+    CHECK(one.step.batch.segments == other.step.batch.segments);
+    CHECK(one.step.ended == other.step.ended);
+    CHECK(one.step.not_before_s == doctest::Approx(other.step.not_before_s).epsilon(1e-9));
+    REQUIRE(one.sampled_s.size() == other.sampled_s.size());
+    for (std::size_t i = 0; i < one.sampled_s.size(); ++i)
+      CHECK(one.sampled_s[i] == doctest::Approx(other.sampled_s[i]).epsilon(1e-9));
+  }
+  CHECK(found.devices()[0].bytes_sent == expected.devices()[0].bytes_sent);
+}
+
+TEST_CASE("sim/served: SimGrid and the fair and analytic evaluators serve alike, to 1e-9") {
   std::mt19937 random(11);
   const auto draw = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < 40; ++round) {
     const planner::Plan plan = pipeline_of(draw(2, 5));
     const int steps = draw(1, 5);
     std::vector<InferenceRequest> requests;
@@ -42,25 +57,21 @@ TEST_CASE("sim/served: SimGrid and the analytic evaluator serve alike, to 1e-9")
       CAPTURE(steps);
       const planner::ServingOptions options{
           .chunk = chunk, .capacity = planner::wanted_capacity(requests, policy, chunk, steps)};
-      planner::RequestScheduler one(requests, policy, options);
-      planner::RequestScheduler other(requests, policy, options);
       planner::GraphCache graphs(plan);
-      model::RunRecorder analytic(plan.cluster, plan.master, false);
-      model::RunRecorder simgrid(plan.cluster, plan.master, false);
-      model::evaluate_scheduled(plan.cluster, plan.cost_model(), one, graphs, analytic);
-      sim::replay_scheduled(plan.cluster, plan.cost_model(), other, graphs, simgrid);
-      REQUIRE(simgrid.served().size() == analytic.served().size());
-      for (std::size_t s = 0; s < simgrid.served().size(); ++s) {
-        CHECK(simgrid.served()[s].step.batch.segments == analytic.served()[s].step.batch.segments);
-        CHECK(simgrid.served()[s].step.ended == analytic.served()[s].step.ended);
-        CHECK(simgrid.served()[s].step.not_before_s ==
-              doctest::Approx(analytic.served()[s].step.not_before_s).epsilon(1e-9));
-        REQUIRE(simgrid.served()[s].sampled_s.size() == analytic.served()[s].sampled_s.size());
-        for (std::size_t i = 0; i < simgrid.served()[s].sampled_s.size(); ++i)
-          CHECK(simgrid.served()[s].sampled_s[i] ==
-                doctest::Approx(analytic.served()[s].sampled_s[i]).epsilon(1e-9));
-      }
-      CHECK(simgrid.devices()[0].bytes_sent == analytic.devices()[0].bytes_sent);
+      const auto served = [&](const auto& evaluate) {
+        planner::RequestScheduler scheduler(requests, policy, options);
+        model::RunRecorder recorder(plan.cluster, plan.master, false);
+        evaluate(plan.cluster, plan.cost_model(), scheduler, graphs, recorder);
+        return recorder;
+      };
+      const model::RunRecorder analytic = served(model::evaluate_scheduled);
+      check_equal(served(sim::evaluate_fair_scheduled), analytic);
+      if (round % 8 != 0) continue;
+      check_equal(served([](const auto& cluster, const auto& costs, auto& scheduler, auto& source,
+                            auto& recorder) {
+                    sim::replay_scheduled(cluster, costs, scheduler, source, recorder);
+                  }),
+                  analytic);
     }
   }
 }
