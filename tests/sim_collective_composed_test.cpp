@@ -100,11 +100,11 @@ TEST_CASE("sim/collective: all-to-alls take their closed forms at most") {
                                    model::Bytes{kBytes}, kNet)
               .value();
       const std::vector<std::int32_t> parts(static_cast<std::size_t>(devices), kColumns / devices);
-      const double time = makespan(
-          simulated(test::mesh_of(devices, 2e-3, 1e6),
-                    test::dealt(test::grouped(groups, false), name, kColumns, test::kSumRows,
-                                test::cut_of(planner::Cut::Axis::rows, parts))
-                        .graph));
+      const double time =
+          makespan(fairly(test::mesh_of(devices, 2e-3, 1e6),
+                          test::dealt(test::grouped(groups, false), name, kColumns, test::kSumRows,
+                                      test::cut_of(planner::Cut::Axis::rows, parts))
+                              .graph));
       CHECK(time <= expected * (1.0 + 1e-9));
       CHECK(time >= 0.3 * expected);
     }
