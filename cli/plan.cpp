@@ -35,6 +35,7 @@
 #include "planner/collective/collective.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
+#include "planner/moves_choice.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -179,8 +180,10 @@ Syntax syntax() {
           kCacheTypeFlag,
           {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
           {"decode-moves", "WHAT",
-           "spread: what travels for new tokens: their queries to the keys, or keys and values to "
-           "them: q, kv [q]"},
+           "spread, csps with --levels: what travels for new tokens: their queries to the keys "
+           "(q); "
+           "keys and values to them, each time (spread: kv), or to the master once, after the "
+           "prompt (migrate); auto (by --objective) [q]"},
           {"sp", "WAY",
            "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
            "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
@@ -332,6 +335,32 @@ std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::SpChoi
                              "\nwith weights split (--sp tp): " + choice.tp.reason};
 }
 
+Json moves_json(const planner::MovesChoice& choice) {
+  Json json{{"taken", to_string(choice.best().moves)}};
+  for (const planner::MovesWay& way : choice.ways) {
+    Json& one = json[std::string(to_string(way.moves))];
+    if (way.plan) {
+      one = {{"seconds", way.seconds},
+             {"prompt_sent_bytes", way.prompt_bytes},
+             {"token_sent_bytes", way.step_bytes}};
+    } else {
+      one = {{"reason", way.reason}};
+    }
+  }
+  return json;
+}
+
+// The plan of the way that was taken.
+std::variant<planner::Plan, planner::Infeasible> answer_of(const planner::MovesChoice& choice) {
+  if (choice.best().plan) return *choice.best().plan;
+  planner::Infeasible none;
+  for (const planner::MovesWay& way : choice.ways) {
+    none.reason += (none.reason.empty() ? "" : "\n") + std::string("--decode-moves ") +
+                   std::string(to_string(way.moves)) + ": " + way.reason;
+  }
+  return none;
+}
+
 // The plan whose levels and ratios were chosen, and in `drop` how.
 std::variant<planner::Plan, planner::Infeasible> answer_within(const planner::Request& request,
                                                                MeasuredLoss& loss,
@@ -385,6 +414,22 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
   return planner::SparseRequest{
       .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
       .drop = options.number_or("drop", 0.0, 0.0, 1.0)};
+}
+
+// What travels for new tokens; nothing: what is fastest.
+std::optional<planner::DecodeMoves> moves_of(const Options& options,
+                                             const planner::Strategy& strategy) {
+  const std::string with = "with strategy '" + strategy.name + "'";
+  const std::vector<planner::DecodeMoves> known = strategy.moves();
+  if (known.size() == 1)
+    options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
+  if (strategy.drops && !options.has("levels") && !options.has("drop"))
+    options.refuse({"decode-moves"},
+                   with + " without '--levels' or '--drop', whose caches lie by heads; give one");
+  std::vector<std::string_view> names;
+  for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));
+  names.emplace_back("auto");
+  return planner::find_decode_moves(options.choice_or("decode-moves", "q", names));
 }
 
 // A device alone sends nothing.
@@ -493,8 +538,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
   const std::string of_groups = options.choice_or("group-strategy", "tensor", {"tensor", "galaxy"});
   const bool galaxy_groups = of_groups == planner::kGalaxyGroups;
-  if (!chosen.parts_cache)
-    options.refuse({"decode-moves"}, undivided + ", whose caches are not parted by positions");
+  const std::optional<planner::DecodeMoves> moves = moves_of(options, chosen);
   if (chosen.with_split_weights.empty())
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
@@ -537,7 +581,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
       .allreduce = collective,
       .tiles = tiles(options),
-      .moves_cache = options.choice_or("decode-moves", "q", {"q", "kv"}) == "kv",
+      .decode_moves = moves.value_or(planner::DecodeMoves::queries),
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
@@ -574,6 +618,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     throw Usage(
         "flag '--sp': auto compares two plans by one request, expected ntp or tp with a "
         "workload of several");
+  if (!moves && served)
+    throw Usage(
+        "flag '--decode-moves': auto compares plans by one request, expected q, kv or migrate with "
+        "a workload of several");
   options.settle();
 
   std::optional<study::Choice> choice;
@@ -581,10 +629,13 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
   if (sp == "auto") of_two = planner::choose_sp(request);
-  const auto answer = any      ? answer_of_any(options, request, formats, served, choice)
-                      : of_two ? answer_of(*of_two)
-                      : loss   ? answer_within(request, *loss, *bounded, drop)
-                               : answer_to(request, served);
+  std::optional<planner::MovesChoice> of_moves;
+  if (!moves) of_moves = planner::choose_moves(request);
+  const auto answer = any        ? answer_of_any(options, request, formats, served, choice)
+                      : of_two   ? answer_of(*of_two)
+                      : of_moves ? answer_of(*of_moves)
+                      : loss     ? answer_within(request, *loss, *bounded, drop)
+                                 : answer_to(request, served);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -605,6 +656,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["choice"] = choice ? choice_json(*choice) : Json();
     if (of_two) summary["sp"] = sp_json(*of_two);
+    if (of_moves) summary["decode_moves"] = moves_json(*of_moves);
     if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
@@ -619,6 +671,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
     if (of_two) out << '\n' << text_of(*of_two, objective);
+    if (of_moves) out << '\n' << text_of(*of_moves, objective);
     if (drop) print_drop(*drop, *bounded, loss->model, out);
     if (ring) print_ring(plan, *ring, out);
     if (round) print_rate_bound(plan, out);
@@ -642,6 +695,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
         request.allreduce = plan.allreduce.prompt + "," + plan.allreduce.decode;
     }
     if (of_two) request.strategy = plan.strategy;
+    request.decode_moves = plan.decode_moves;
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

@@ -33,6 +33,13 @@ std::vector<model::BufferDeclaration> Strategy::buffers_of(const Plan& plan,
                             : model::share_buffers(plan.model, share, streams_head);
 }
 
+std::vector<DecodeMoves> Strategy::moves() const {
+  std::vector<DecodeMoves> known{DecodeMoves::queries};
+  if (moves_keys) known.push_back(DecodeMoves::keys_each_step);
+  if (migrates) known.push_back(DecodeMoves::keys_once);
+  return known;
+}
+
 const Strategy& find_strategy(const std::string& name) {
   std::string known;
   for (const Strategy& strategy : strategies()) {

@@ -45,6 +45,10 @@ struct Strategy {
   // those of its prompt (Share::part). Then it serves one request at a time, whose prompt has the
   // plan's length and which has at most as many new tokens.
   bool parts_cache = false;
+  // Of new tokens whose prompt's keys and values lie by positions at several devices: whether these
+  // may travel to each of them, and to the master once (Plan::decode_moves).
+  bool moves_keys = false;
+  bool migrates = false;
   std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
   // `past`, so one graph serves all steps of a structure (TaskGraph::advance).
@@ -66,6 +70,8 @@ struct Strategy {
                                                                  model::DeviceIndex device,
                                                                  const model::Share& share,
                                                                  bool streams_head) const;
+  // What plans may have in decode_moves.
+  [[nodiscard]] std::vector<DecodeMoves> moves() const;
   // Whether every plan has an allreduce and a layout.
   [[nodiscard]] bool joins() const { return splits || replicates; }
   // Whether every plan has a partition.

@@ -76,9 +76,24 @@ void check_group_strategy(const Plan& plan) {
 }
 
 void check_moves(const Plan& plan) {
-  if (!plan.moves_cache || find_strategy(plan.strategy).parts_cache) return;
-  throw Error("plan: keys and values that move ('decode_moves'): expected none with strategy '" +
-              plan.strategy + "', whose caches are not parted by positions" + kRemedy);
+  if (plan.decode_moves == DecodeMoves::queries) return;
+  const std::vector<DecodeMoves> known = find_strategy(plan.strategy).moves();
+  const std::string moves = "plan: keys and values that move ('decode_moves' " +
+                            std::string(to_string(plan.decode_moves)) + "): expected ";
+  if (known.size() == 1) {
+    throw Error(moves + "none with strategy '" + plan.strategy +
+                "', whose caches are not parted by positions" + kRemedy);
+  }
+  if (std::ranges::find(known, plan.decode_moves) == known.end()) {
+    std::string names;
+    for (const DecodeMoves one : known)
+      names += (names.empty() ? "" : " or ") + std::string(to_string(one));
+    throw Error(moves + names + " with strategy '" + plan.strategy + "'" + kRemedy);
+  }
+  if (plan.decode_moves == DecodeMoves::keys_once && plan.workload.steps() < 2) {
+    throw Error(moves + "none with " + std::to_string(plan.workload.new_tokens) +
+                " new tokens, as none is computed after the prompt" + kRemedy);
+  }
 }
 
 void check_tiles(const Plan& plan) {

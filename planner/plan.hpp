@@ -16,6 +16,7 @@
 #include "model/release_rule.hpp"
 #include "model/transformer.hpp"
 #include "planner/collective/proximity.hpp"
+#include "planner/decode_moves.hpp"
 #include "planner/serving/capacity.hpp"
 #include "planner/sparse_attention.hpp"
 #include "planner/window.hpp"
@@ -74,8 +75,7 @@ struct Plan {
   // Into how many tiles each device's rows of a prompt are cut, so that products overlap with
   // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
   std::int32_t tiles = 0;
-  // Where caches are parted: whether keys and values travel to new tokens, not queries to them.
-  bool moves_cache = false;
+  DecodeMoves decode_moves = DecodeMoves::queries;  // others where Strategy::moves has them
   // How groups of a pipeline compute prompts: kGalaxyGroups, or empty, as `tensor` does.
   std::string group_strategy{};
   model::Transformer model;

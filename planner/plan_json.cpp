@@ -510,8 +510,10 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
     if (plan.group_strategy.empty()) strategy->fail("\"galaxy\", or no such key");
   }
   if (const auto moves = root.find("decode_moves")) {
-    if (moves->text() != "kv") moves->fail("\"kv\", or no such key");
-    plan.moves_cache = true;
+    const auto found = find_decode_moves(moves->text());
+    if (!found || *found == DecodeMoves::queries)
+      moves->fail("\"kv\" or \"migrate\", or no such key");
+    plan.decode_moves = *found;
   }
   if (const auto wire = root.find("wire")) {
     const auto format = model::find_wire_format(wire->text());
@@ -565,7 +567,8 @@ std::string to_json(const Plan& plan) {
       {"release", name_of(kReleases, plan.release)},
       {"devices", std::move(devices)}};
   if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
-  if (plan.moves_cache) json["decode_moves"] = "kv";
+  if (plan.decode_moves != DecodeMoves::queries)
+    json["decode_moves"] = to_string(plan.decode_moves);
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   if (plan.candidates > 0) json["candidates"] = plan.candidates;
   if (plan.sparse) json["sparse_attention"] = sparse_json(*plan.sparse, plan.cluster);

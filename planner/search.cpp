@@ -72,7 +72,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .tiles = (strategy.tiles && !request.sparse) || !request.group_strategy.empty()
                          ? request.tiles.value_or(1)
                          : 0,
-            .moves_cache = request.moves_cache,
+            .decode_moves = request.decode_moves,
             .group_strategy = request.group_strategy,
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),

@@ -42,8 +42,7 @@ struct Request {
   // Where the strategy knows of tiles: so many; none given: as many as make the request fastest by
   // `evaluate`, of 0, 1, 2 and 4.
   std::optional<std::int32_t> tiles{};
-  // Where the strategy parts caches by positions: Plan::moves_cache.
-  bool moves_cache = false;
+  DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy knows
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;

@@ -176,18 +176,21 @@ class Changes {
 
   [[nodiscard]] double planned(const Scene& scene) const {
     const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
-    planner::Request request{.model = plan_->model,
-                             .cluster = scene.cluster,
-                             .strategy = scene.strategy,
-                             .moves_cache = plan_->moves_cache && strategy.parts_cache,
-                             .master = scene.master,
-                             .workload = plan_->workload,
-                             .capacity = plan_->capacity,
-                             .profiles = scene.profiles,
-                             .release = plan_->release,
-                             .groups = to_text(scene.groups),
-                             .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
-                             .wire = plan_->wire};
+    const std::vector<planner::DecodeMoves> known = strategy.moves();
+    const bool knows_moves = std::ranges::find(known, plan_->decode_moves) != known.end();
+    planner::Request request{
+        .model = plan_->model,
+        .cluster = scene.cluster,
+        .strategy = scene.strategy,
+        .decode_moves = knows_moves ? plan_->decode_moves : planner::DecodeMoves::queries,
+        .master = scene.master,
+        .workload = plan_->workload,
+        .capacity = plan_->capacity,
+        .profiles = scene.profiles,
+        .release = plan_->release,
+        .groups = to_text(scene.groups),
+        .group_strategy = scene.groups.empty() ? "" : plan_->group_strategy,
+        .wire = plan_->wire};
     if (planner::splits_head(*plan_) && planner::head_obstacle(request).empty()) {
       request.head = planner::HeadPlacement::split;
       request.candidates = plan_->candidates;

@@ -53,12 +53,14 @@ model::Transformer small() {
 planner::Plan planned(const model::Transformer& geometry, int devices, std::int64_t prompt,
                       std::optional<planner::SparseRequest> sparse,
                       const std::string& partition = "equal",
-                      model::WireFormat wire = model::WireFormat::f32) {
+                      model::WireFormat wire = model::WireFormat::f32,
+                      planner::DecodeMoves moves = planner::DecodeMoves::queries) {
   const planner::Request request{.model = geometry,
                                  .cluster = two_rooms(devices),
                                  .strategy = devices == 1 ? "local" : "csps",
                                  .partition = devices == 1 ? "auto" : partition,
                                  .tiles = std::nullopt,
+                                 .decode_moves = moves,
                                  .workload = {prompt, kTokens},
                                  .wire = wire,
                                  .sparse = sparse};
@@ -283,6 +285,22 @@ TEST_CASE("exec/sparse: activations travel in the wire type, and the bits are th
         CHECK(apart({ran.logits.front()}, {alone.logits.front()}) <
               (wire == model::WireFormat::f16 ? 0.01 : 0.1));
     }
+  }
+}
+
+TEST_CASE("exec/sparse: new tokens that the master computes alone see what those see that ask") {
+  for (const std::int64_t prompt : {2, 33}) {
+    const auto of = [&](planner::DecodeMoves moves) {
+      return planned(small(), 3, prompt, planner::SparseRequest{.levels = 2, .drop = 0.5}, "1:3:2",
+                     model::WireFormat::f32, moves);
+    };
+    const planner::Plan plan = of(planner::DecodeMoves::keys_once);
+    const Ran ran = executed(plan);
+    const Ran asking = in_order(of(planner::DecodeMoves::queries));
+    CAPTURE(prompt);
+    CHECK(ran.tokens == asking.tokens);
+    CHECK(apart(ran.logits, asking.logits) < 1e-5);
+    CHECK(ran.sent == predicted_bytes(plan));
   }
 }
 

@@ -29,7 +29,7 @@ constexpr int kTokens = 4;
 // Of so many devices, of which `room` has the largest budget; -1: all have the same.
 planner::Plan planned(const model::Transformer& geometry, const char* strategy, int devices,
                       std::int64_t prompt, int room = -1, const char* partition = "equal",
-                      bool moves_cache = false) {
+                      planner::DecodeMoves moves = planner::DecodeMoves::queries) {
   const model::Cluster star = testing::star_of(devices);
   std::vector<model::Device> all = star.devices();
   if (room >= 0) all[static_cast<std::size_t>(room)].memory = model::Bytes{2e10};
@@ -37,7 +37,7 @@ planner::Plan planned(const model::Transformer& geometry, const char* strategy, 
                            .cluster = {"star", all, {"router"}, star.links(), star.edges()},
                            .strategy = strategy,
                            .partition = partition,
-                           .moves_cache = moves_cache,
+                           .decode_moves = moves,
                            .workload = {prompt, kTokens}};
   return std::get<planner::Plan>(make_plan(request));
 }
@@ -176,18 +176,20 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
       std::vector<std::vector<float>> wanted;
       const std::vector<std::int32_t> tokens = testing::SerialExecutor(alone, folder.path())
                                                    .generate(prompt_of(prompt), kTokens, wanted);
-      using Way = std::pair<const char*, bool>;
+      using enum planner::DecodeMoves;
+      using Way = std::pair<const char*, planner::DecodeMoves>;
       for (const auto& [partition, moves] :
-           {Way{"equal", true}, Way{"4:1:2", false}, Way{"4:1:2", true},
+           {Way{"equal", keys_each_step}, Way{"4:1:2", queries}, Way{"4:1:2", keys_each_step},
+            Way{"equal", keys_once}, Way{"1:4:2", keys_once},
             // Of 7 positions the first part has one, where devices warm up.
-            Way{"1:3:3", false}, Way{"1:3:3", true}}) {
+            Way{"1:3:3", queries}, Way{"1:3:3", keys_each_step}, Way{"1:3:3", keys_once}}) {
         for (const int room : {0, 1}) {
           if (prompt > 7 && room == 0) continue;
           CAPTURE(std::string(name));
           CAPTURE(prompt);
           CAPTURE(std::string(partition));
           CAPTURE(room);
-          CAPTURE(moves);
+          CAPTURE(to_string(moves));
           const planner::Plan plan = planned(geometry, "spread", 3, prompt, room, partition, moves);
           const Ran ran = executed(plan, folder.path());
           CHECK(ran.tokens == tokens);
@@ -218,12 +220,27 @@ TEST_CASE("exec/spread: memory for keys and values falls with the number of devi
   CHECK(most("sp", 4) == whole);
 }
 
+TEST_CASE("exec/spread: once keys and values are with the master, its tokens need nobody") {
+  using planner::DecodeMoves;
+  const model::Transformer geometry = testing::small_llama();
+  const planner::Plan plan = planned(geometry, "spread", 3, 30, 1, "equal", DecodeMoves::keys_once);
+  const planner::Strategy& strategy = planner::find_strategy("spread");
+  const model::TaskGraph token = strategy.lower(plan, planner::decode_batch(30));
+  CHECK(std::ranges::all_of(token.tasks(), [&](const model::Task& task) {
+    return task.lane == model::LaneKind::cpu && task.device == plan.master;
+  }));
+  // It has a cache of all positions, as alone.
+  const planner::Plan alone = planned(geometry, "local", 1, 30);
+  CHECK(plan.devices[0].memory.kv_cache == alone.devices[0].memory.kv_cache);
+}
+
 TEST_CASE("exec/spread: a device rehearses tokens of moved caches without room for them") {
   model::Transformer geometry = testing::small_llama();
   geometry.max_context = 256;
   const TemporaryFolder folder;
   write_random_weights(geometry, 17, model::DType::f32, folder.path());
-  const planner::Plan plan = planned(geometry, "spread", 2, 130, 0, "1:3", true);
+  const planner::Plan plan =
+      planned(geometry, "spread", 2, 130, 0, "1:3", planner::DecodeMoves::keys_each_step);
   const model::TaskGraph token =
       planner::find_strategy("spread").lower(plan, planner::decode_batch(0));
   const auto declared = token.declared(0);

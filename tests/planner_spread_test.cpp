@@ -11,6 +11,7 @@
 #include "model/error.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
+#include "planner/moves_choice.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
 #include "planner/window_search.hpp"
@@ -233,8 +234,8 @@ TEST_CASE("planner/spread: parts that overlap, leave some out or are of no such 
     bad.devices[0].share.part.positions = {0, 10};
     refused(bad, "keeps positions of the prompt: expected none");
     bad = std::get<Plan>(planner::make_plan(request));
-    bad.moves_cache = true;
-    refused(bad, "whose caches are not parted by positions");
+    bad.decode_moves = planner::DecodeMoves::keys_each_step;
+    refused(bad, "keys and values that move ('decode_moves' kv)");
   }
 }
 
@@ -242,7 +243,7 @@ TEST_CASE(
     "planner/spread: keys and values that move: (N - 1) L 4 + L 2 K d e bytes a position "
     "elsewhere") {
   planner::Request request = request_of({1e9, 1e9, 1e9, 1e9}, {100, 8});
-  request.moves_cache = true;
+  request.decode_moves = planner::DecodeMoves::keys_each_step;
   for (const char* const partition : {"equal", "1:1:5:2"}) {
     for (const std::int64_t window : {0, 30}) {
       request.partition = partition;
@@ -277,6 +278,127 @@ TEST_CASE(
       if (window == 0) CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
     }
   }
+}
+
+TEST_CASE(
+    "planner/spread: a migrated cache: L 2 K d e bytes a position elsewhere, and (N - 1) (L - 2) 4 "
+    "of questions") {
+  const planner::Strategy& strategy = planner::find_strategy("spread");
+  for (const int devices : {2, 4}) {
+    for (const std::int64_t window : {0, 30}) {
+      planner::Request request =
+          request_of(std::vector<double>(static_cast<std::size_t>(devices), 1e9), {100, 8});
+      request.model.layers = 6;
+      request.model.window = window;
+      request.model.windowed = std::vector<bool>(window > 0 ? 6 : 0, true);
+      const Plan stays = std::get<Plan>(planner::make_plan(request));
+      request.decode_moves = planner::DecodeMoves::keys_once;
+      const Plan plan = std::get<Plan>(planner::make_plan(request));
+      const model::TaskGraph before = strategy.lower(stays, planner::prompt_batch({100, 8}));
+      const model::TaskGraph prompt = strategy.lower(plan, planner::prompt_batch({100, 8}));
+      const model::TaskGraph token = strategy.lower(plan, planner::decode_batch(100));
+      CAPTURE(devices);
+      CAPTURE(window);
+      for (const model::TaskGraph* graph : {&prompt, &token}) {
+        CHECK(model::find_conflict(*graph).value_or("") == "");
+        CHECK(model::undeclared(*graph).empty());
+      }
+      const auto& m = plan.model;
+      const std::vector<planner::PositionPart> parts = planner::position_parts(plan);
+      const std::int32_t own = parts.back().positions.begin;
+      const std::int32_t first = window == 0 ? 0 : std::min<std::int32_t>(own, 100 + 1 - 30);
+      double asked = 0.0;
+      for (const planner::PositionPart& part : parts)
+        asked += part.positions.end > first && part.positions.end <= own ? 1.0 : 0.0;
+      CHECK(sent(prompt, BufferKind::key_value) ==
+            static_cast<double>(m.layers * 2 * m.kv_heads * m.head_dim * 4 * (own - first)));
+      CHECK(sent(prompt, BufferKind::hidden) - sent(before, BufferKind::hidden) ==
+            4.0 * asked * static_cast<double>(m.layers - 2));
+      CHECK(sent(prompt, BufferKind::query) == sent(before, BufferKind::query));
+      // Nobody gets what it has, and only the master gets anything.
+      for (const model::Task& task : prompt.tasks()) {
+        if (task.kind != model::TaskKind::transfer || task.input.kind != BufferKind::key_value)
+          continue;
+        CHECK(task.peer == plan.master);
+        CHECK(task.rows.end <= own);
+      }
+      CHECK(token.tasks().size() ==
+            planner::find_strategy("local")
+                .lower(std::get<Plan>(planner::make_plan({.model = m,
+                                                          .cluster = star_cluster({{}}),
+                                                          .strategy = "local",
+                                                          .workload = {100, 8}})),
+                       planner::decode_batch(100))
+                .tasks()
+                .size());
+      // Messages under way take room for two layers, not six.
+      const double layer = static_cast<double>(2 * m.kv_heads * m.head_dim * 4 * own);
+      CHECK(plan.devices[0].memory.buffers - stays.devices[0].memory.buffers < 3.0 * layer);
+    }
+  }
+}
+
+TEST_CASE("planner/spread: keys and values migrate only where tokens follow, and to the master") {
+  planner::Request request = request_of({1e9, 2e9, 1e9}, {10, 4});
+  request.decode_moves = planner::DecodeMoves::keys_once;
+  const Plan plan = std::get<Plan>(planner::make_plan(request));
+  using Parts = std::vector<planner::PositionPart>;
+  CHECK(planner::position_parts(plan) == Parts{{1, {0, 4}}, {2, {4, 7}}, {0, {7, kOpen}}});
+  CHECK(planner::parse_plan_json(planner::to_json(plan), "plan") == plan);
+  Plan bad = plan;
+  std::swap(bad.devices[0].share.part.positions, bad.devices[1].share.part.positions);
+  bad.devices[0].share.part.positions = {0, 3};
+  bad.devices[2].share.part.positions = {3, 6};
+  bad.devices[1].share.part.positions = {6, 10};
+  CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("expected the master to"), Error);
+  request.workload.new_tokens = 1;
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
+                       doctest::Contains("expected none with 1 new tokens"), Error);
+  request.workload.new_tokens = 4;
+  request.strategy = "csps";
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
+                       doctest::Contains("expected none without levels"), Error);
+  request.decode_moves = planner::DecodeMoves::keys_each_step;
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
+                       doctest::Contains("expected q or migrate with strategy 'csps'"), Error);
+}
+
+TEST_CASE("planner/spread: of what may travel the planner takes what is fastest within memory") {
+  const auto chosen = [](planner::Request request) {
+    request.evaluate = model::evaluate_analytic;
+    return planner::choose_moves(request);
+  };
+  planner::Request request = request_of({1e9, 1e9, 1e9}, {600, 2});
+  const auto of = [&](std::int64_t tokens, const planner::Request& from) {
+    planner::Request one = from;
+    one.workload.new_tokens = tokens;
+    return chosen(one);
+  };
+  for (const std::int64_t tokens : {1, 2, 400}) {
+    const planner::MovesChoice choice = of(tokens, request);
+    CAPTURE(tokens);
+    REQUIRE(choice.ways.size() == 3);
+    REQUIRE(choice.best().plan);
+    CHECK(choice.best().plan->decode_moves == choice.best().moves);
+    for (const planner::MovesWay& way : choice.ways) {
+      if (way.plan) CHECK(choice.best().seconds <= way.seconds);
+    }
+    // A migration is paid for once, questions by every token.
+    using enum planner::DecodeMoves;
+    CHECK(choice.best().moves == (tokens == 400 ? keys_once : queries));
+    CHECK(choice.ways[2].plan.has_value() == (tokens > 1));
+    const std::string text = text_of(choice, planner::Objective::request);
+    CHECK(text.find("; taken: " + std::string(to_string(choice.best().moves))) !=
+          std::string::npos);
+  }
+  // What the master has no memory for it does not take.
+  const Plan stays = *of(400, request).ways[0].plan;
+  std::vector<double> little{stays.devices[0].memory.total(), 1e9, 1e9};
+  planner::Request tight = request_of(little, {600, 400});
+  const planner::MovesChoice choice = chosen(tight);
+  CHECK(choice.best().moves != planner::DecodeMoves::keys_once);
+  CHECK(!choice.ways[2].plan.has_value());
+  CHECK(text_of(choice, planner::Objective::request).find("migrate: no plan") != std::string::npos);
 }
 
 TEST_CASE("planner/spread: a cache of more blocks than a declaration counts is refused") {

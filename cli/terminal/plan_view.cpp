@@ -57,6 +57,21 @@ std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
   return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
 }
 
+// Of new tokens, whose keys and values are with `device`.
+std::string moves_text(planner::DecodeMoves moves, const std::string& device) {
+  const std::string owner = "those of new tokens are with " + device;
+  switch (moves) {
+    case planner::DecodeMoves::queries:
+      return owner + ", from which queries travel to the others";
+    case planner::DecodeMoves::keys_each_step:
+      return owner + ", to which the others' travel in every layer of every new token";
+    case planner::DecodeMoves::keys_once:
+      return "after it the others' travel to " + device +
+             ", which keeps them all and computes new tokens alone";
+  }
+  return owner;
+}
+
 // Who keeps which positions of the prompt.
 void print_positions(const planner::Plan& plan, std::ostream& out) {
   out << "\nevery device holds the whole model, and keys and values of some positions of the "
@@ -73,10 +88,7 @@ void print_positions(const planner::Plan& plan, std::ostream& out) {
                       : "[" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) + ")");
     last = name;
   }
-  out << text << "; those of new tokens are with " << last
-      << (plan.moves_cache ? ", to which the others' travel in every layer of every new token"
-                           : ", from which queries travel to the others")
-      << '\n';
+  out << text << "; " << moves_text(plan.decode_moves, last) << '\n';
 }
 
 // The devices of each group of a level, in the order of a prompt's rows.
@@ -108,7 +120,11 @@ std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
 void print_levels(const planner::Plan& plan, std::ostream& out) {
   out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
          "FFN columns, and attend to those before them in the groups of each level. New tokens are "
-         "the master's: their queries travel to all devices, and nothing is dropped\n\n";
+         "the master's: "
+      << (plan.decode_moves == planner::DecodeMoves::keys_once
+              ? "after the prompt all its keys and values travel to it, it computes alone"
+              : "their queries travel to all devices")
+      << ", and nothing is dropped\n\n";
   model::Table table({"level", "groups", "rows dropped"});
   for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
     std::string groups;

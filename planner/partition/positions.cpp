@@ -22,6 +22,7 @@ Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
 DeviceIndex device_with_room(const Plan& plan) {
   DeviceIndex most = plan.master;
+  if (plan.decode_moves == DecodeMoves::keys_once) return most;
   const std::vector<model::Device>& devices = plan.cluster.devices();
   for (DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     if (devices[static_cast<std::size_t>(d)].memory.value() >

@@ -24,7 +24,7 @@ struct PositionPart {
 
 // How a plan without shares deals them. The devices in the order of their parts: that of ranks (of
 // the collective that the plan names), but the device with room last, which has the largest memory
-// budget, the master among equals.
+// budget, the master among equals; where keys and values of all go to the master, that.
 [[nodiscard]] std::vector<model::DeviceIndex> position_order(const Plan& plan);
 // Whether the prompt has two positions for each device; else all of it is the device's with room.
 [[nodiscard]] bool parts_positions(const Plan& plan);

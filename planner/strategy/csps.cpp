@@ -311,6 +311,11 @@ void check(const Plan& plan) {
   check_parts(plan, &model::Part::heads, plan.model.heads, "heads");
   check_parts(plan, &model::Part::columns, plan.model.intermediate, "FFN columns");
   if (plan.sparse) check_sparse_plan(plan);
+  if (!plan.sparse && plan.decode_moves != DecodeMoves::queries) {
+    throw Error("plan: keys and values that move ('decode_moves' " +
+                std::string(to_string(plan.decode_moves)) +
+                "): expected none without levels, as caches lie by heads; plan with '--levels'");
+  }
 }
 
 std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
@@ -333,6 +338,7 @@ Strategy csps_strategy() {
           .tiles = true,
           .drops = true,
           .with_split_weights = "galaxy",
+          .migrates = true,
           .allreduce = "star",
           .tasks = lower,
           .check = check,

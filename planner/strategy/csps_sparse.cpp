@@ -8,6 +8,7 @@
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/spread_attention.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -113,22 +114,33 @@ class Lowering {
     scatter();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
+    const TaskIndex over = finish();
+    // A text that is only scored (`eval`) may have any length.
+    const bool own = graph_.batch().rows() == plan_->workload.prompt_tokens;
+    if (own && plan_->decode_moves == DecodeMoves::keys_once) migrate(over);
     return std::move(*this).finished();
   }
 
   model::TaskGraph token() && {
     const auto length = static_cast<std::int32_t>(plan_->workload.prompt_tokens);
-    std::vector<Range> keys = parts_of(*plan_, length);
-    keys.back().end = kOpen;
+    const bool alone = plan_->decode_moves == DecodeMoves::keys_once;
+    const std::vector<Range> parts = parts_of(*plan_, length);
     Place& own = places_.back();
     own.rows = own.active = own.wanted = {0, 1};
+    SpreadRows row{
+        .device = own.device, .rows = own.rows, .keys = {alone ? 0 : parts.back().begin, kOpen}};
+    for (std::size_t i = 0; i + 1 < places_.size(); ++i) {
+      if (!alone && !parts[i].empty()) row.others.push_back({places_[i].device, parts[i]});
+    }
     own.stream = own.tasks.embed();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) {
       project(own, layer);
-      ask(layer, keys);
+      row.projected = own.projected;
+      own.attended = attend_spread(graph_, plan_->model, layer, {&row, 1}).front();
       go_on(own, layer);
     }
+    finish();
     return std::move(*this).finished();
   }
 
@@ -490,37 +502,14 @@ class Lowering {
     }
   }
 
-  // A new token's question to everybody who has keys of the prompt.
-  void ask(std::int32_t layer, const std::vector<Range>& keys) {
-    const std::size_t owner = places_.size() - 1;
-    const Range row{0, 1};
-    const Range width = times(heads_, plan_->model.head_dim);
-    constexpr BufferRef kQuery{BufferKind::query};
-    constexpr BufferRef kAttention{BufferKind::attention};
-    constexpr BufferRef kSoftmax{BufferKind::softmax};
-    const auto asks = [&](std::size_t i) { return i != owner && !keys[i].empty(); };
-    std::vector<TaskIndex> sent(places_.size(), -1);
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (asks(i))
-        sent[i] = send(owner, i, kQuery, kQuery, layer, row, width, places_[owner].projected);
+  // Everybody's keys and values of the prompt to the master, whose new tokens see them all.
+  void migrate(TaskIndex over) {
+    std::vector<KeptRows> others;
+    for (std::size_t i = 0; i + 1 < places_.size(); ++i) {
+      if (!places_[i].rows.empty())
+        others.push_back({places_[i].device, places_[i].rows, places_[i].projected});
     }
-    const auto attends = [&](std::size_t i, TaskIndex after) {
-      Task task = make(TaskKind::attend, layer, row, heads_, kQuery, kAttention);
-      task.keys = keys[i];
-      return add(i, task, {after});
-    };
-    Place& own = places_[owner];
-    own.attended = attends(owner, own.projected);
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (!asks(i)) continue;
-      const TaskIndex attended = attends(i, sent[i]);
-      const BufferRef result = at(BufferKind::attention, 2);
-      const TaskIndex arrived = send(i, owner, kAttention, result, layer, row, width, attended);
-      const TaskIndex told = send(i, owner, kSoftmax, at(BufferKind::softmax, 2), layer, row,
-                                  times(heads_, 2), attended);
-      own.attended = add(owner, make(TaskKind::merge, layer, row, heads_, result, kAttention),
-                         {own.attended, arrived, told});
-    }
+    migrate_cache(graph_, plan_->model, others, places_.back().device, over);
   }
 
   // The rest of the layer, of the place's own rows.
@@ -530,7 +519,7 @@ class Lowering {
   }
 
   // Wanted rows to the master, and what it makes of them.
-  model::TaskGraph finished() && {
+  TaskIndex finish() {
     std::vector<TaskIndex> there;
     for (const Place& place : places_) {
       if (place.wanted.empty()) continue;
@@ -539,7 +528,10 @@ class Lowering {
                           : send_hidden(graph_, plan_->model, place.device, plan_->master,
                                         place.wanted, place.stream));
     }
-    finish_step(graph_, *plan_, window_, places_.back().tasks, there);
+    return finish_step(graph_, *plan_, window_, places_.back().tasks, there);
+  }
+
+  model::TaskGraph finished() && {
     window_.finish();
     return std::move(graph_);
   }

@@ -12,6 +12,7 @@
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/spread_attention.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -44,6 +45,8 @@ std::int16_t counted(std::int64_t blocks) {
               "; use more devices or fewer tokens");
 }
 
+bool migrates(const Plan& plan) { return plan.decode_moves == DecodeMoves::keys_once; }
+
 // Of the plan's longest sequence, for a device that has these positions of the prompt.
 std::int64_t blocks_of(const Plan& plan, Range positions) {
   if (positions.empty()) return 1;  // 0 would be those of all positions
@@ -52,18 +55,20 @@ std::int64_t blocks_of(const Plan& plan, Range positions) {
   return model::cache_blocks(end) - positions.begin / model::kCacheBlock;
 }
 
-// A cache of its own positions, and room for what others find.
-std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
+// A cache of its own positions, or of all where they come, and room for what others find.
+std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
                                               const model::Share& share, bool streams_head) {
   std::vector<model::BufferDeclaration> buffers =
       model::share_buffers(plan.model, share, streams_head);
+  const bool keeps_all = migrates(plan) && device == plan.master;
   for (model::BufferDeclaration& buffer : buffers) {
-    if (buffer.name.kind == BufferKind::key_value)
+    if (buffer.name.kind == BufferKind::key_value && !keeps_all)
       buffer.blocks = counted(blocks_of(plan, share.part.positions));
   }
   if (plan.cluster.size() == 1) return buffers;
   const Range kept = share.part.positions;
-  if (plan.moves_cache && kept.begin > 0 && kept.end == plan.workload.prompt_tokens) {
+  if (plan.decode_moves == DecodeMoves::keys_each_step && kept.begin > 0 &&
+      kept.end == plan.workload.prompt_tokens) {
     model::BufferDeclaration others = *model::find_buffer(buffers, kKeyValue);
     others.name = kArrived;
     others.layers = {0, 1};
@@ -81,8 +86,12 @@ class Lowering {
  public:
   // `rows`: of the batch, by part; the first of them stands at position `first` or behind it.
   Lowering(const Plan& plan, const model::Batch& batch, const std::vector<PositionPart>& parts,
-           const std::vector<Range>& rows, std::int64_t first, bool gathers)
-      : plan_(&plan), graph_(batch, plan.wire), first_(first), gathers_(gathers) {
+           const std::vector<Range>& rows, std::int64_t first, bool prompt)
+      : plan_(&plan),
+        graph_(batch, plan.wire),
+        first_(first),
+        gathers_(!prompt && plan.decode_moves == DecodeMoves::keys_each_step),
+        migrates_(prompt && migrates(plan)) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
@@ -110,7 +119,8 @@ class Lowering {
     }
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
-    collect();
+    const TaskIndex over = collect();
+    if (migrates_) migrate(over);
     return std::move(graph_);
   }
 
@@ -127,14 +137,6 @@ class Lowering {
     TaskIndex attended = -1;  // its rows, so far
     TaskIndex asked = -1;     // for its keys and values, where those move
   };
-  // The rows of one part asking for the keys of another.
-  struct Question {
-    std::size_t from;
-    std::size_t to;
-    TaskIndex sent = -1;
-    TaskIndex answered = -1;
-  };
-
   void declare() {
     for (const Part& part : parts_) {
       const model::Share& share = plan_->devices[static_cast<std::size_t>(part.device)].share;
@@ -157,55 +159,11 @@ class Lowering {
     return window == 0 || to.keys.end > first + 1 - window;
   }
 
-  TaskIndex send(const Part& from, const Part& to, BufferRef input, BufferRef output,
-                 std::int32_t layer, Range rows, std::int64_t columns, TaskIndex after) {
-    Task task;
-    task.kind = model::TaskKind::transfer;
-    task.lane = model::LaneKind::channel;
-    if (input.kind != BufferKind::softmax) task.wire = graph_.wire();
-    task.device = from.device;
-    task.peer = to.device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = all(columns);
-    task.input = input;
-    task.output = output;
-    return graph_.add(task, {after});
-  }
-
   // Positions of `to` that rows of `from` may see.
   [[nodiscard]] Range seen(const Part& from, const Part& to, std::int64_t window) const {
     if (window == 0 || !is_causal()) return to.keys;
     const auto first = static_cast<std::int32_t>(first_ + from.active.begin + 1 - window);
     return {std::max(to.keys.begin, first), to.keys.end};
-  }
-
-  TaskIndex attend(const Part& part, std::int32_t layer, Range rows, bool merged, TaskIndex after) {
-    Task task;
-    task.kind = model::TaskKind::attend;
-    task.device = part.device;
-    task.layer = layer;
-    task.rows = rows;
-    task.columns = all(plan_->model.heads);
-    task.keys = part.keys;
-    task.window = static_cast<std::int32_t>(plan_->model.window_of(layer));
-    task.later_keys = !is_causal();
-    task.statistics = merged;
-    task.input = kQuery;
-    task.output = kAttention;
-    return graph_.add(task, {after});
-  }
-
-  TaskIndex merge(const Part& part, std::int32_t layer, TaskIndex result, TaskIndex softmax) {
-    Task task;
-    task.kind = model::TaskKind::merge;
-    task.device = part.device;
-    task.layer = layer;
-    task.rows = part.active;
-    task.columns = all(plan_->model.heads);
-    task.input = arriving(kAttention);
-    task.output = kAttention;
-    return graph_.add(task, {part.attended, result, softmax});
   }
 
   void block(std::int32_t layer, bool last) {
@@ -223,37 +181,21 @@ class Lowering {
 
   void attention(std::int32_t layer) {
     const std::int64_t window = plan_->model.window_of(layer);
-    const std::int64_t width = plan_->model.heads * plan_->model.head_dim;
-    std::vector<Question> questions;
-    for (std::size_t from = 0; from < parts_.size(); ++from) {
-      for (std::size_t to = 0; to < parts_.size(); ++to) {
-        const Part& owner = parts_[from];
-        if (!sees(owner, parts_[to], window)) continue;
-        questions.push_back({.from = from, .to = to});
-        questions.back().sent =
-            send(owner, parts_[to], kQuery, kQuery, layer, owner.active, width, owner.projected);
+    std::vector<SpreadRows> asking;
+    std::vector<Part*> owners;
+    for (Part& part : parts_) {
+      if (part.active.empty()) continue;
+      owners.push_back(&part);
+      asking.push_back({.device = part.device,
+                        .rows = part.active,
+                        .keys = part.keys,
+                        .projected = part.projected});
+      for (const Part& other : parts_) {
+        if (sees(part, other, window)) asking.back().others.push_back({other.device, other.keys});
       }
     }
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      Part& part = parts_[i];
-      if (part.active.empty()) continue;
-      const bool merged = std::ranges::find(questions, i, &Question::from) != questions.end();
-      part.attended = attend(part, layer, part.active, merged, part.projected);
-    }
-    // All that devices do for others comes before they wait for others.
-    for (Question& question : questions) {
-      question.answered =
-          attend(parts_[question.to], layer, parts_[question.from].active, true, question.sent);
-    }
-    for (const Question& question : questions) {
-      Part& owner = parts_[question.from];
-      const Part& other = parts_[question.to];
-      const TaskIndex result = send(other, owner, kAttention, arriving(kAttention), layer,
-                                    owner.active, width, question.answered);
-      const TaskIndex softmax = send(other, owner, kSoftmax, arriving(kSoftmax), layer,
-                                     owner.active, 2 * plan_->model.heads, question.answered);
-      owner.attended = merge(owner, layer, result, softmax);
-    }
+    const std::vector<TaskIndex> attended = attend_spread(graph_, plan_->model, layer, asking);
+    for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->attended = attended[i];
   }
 
   // A new token's owner has the others' keys and values of this layer come, one part after the
@@ -283,22 +225,27 @@ class Lowering {
       task.output = kArrived;
       arrivals.push_back(graph_.add(task, {other->asked}));
     }
-    owner.attended = attend(owner, layer, owner.active, !others.empty(), owner.projected);
-    for (std::size_t i = 0; i < others.size(); ++i) {
+    const auto attends = [&](Range keys, bool of_arrived, TaskIndex after) {
       Task task;
       task.kind = model::TaskKind::attend;
       task.device = owner.device;
       task.layer = layer;
       task.rows = owner.active;
       task.columns = all(plan_->model.heads);
-      task.keys = seen(owner, *others[i], window);
+      task.keys = keys;
       task.window = static_cast<std::int32_t>(window);
       task.later_keys = !is_causal();
-      task.statistics = task.of_arrived = true;
+      task.statistics = !others.empty();
+      task.of_arrived = of_arrived;
       task.input = kQuery;
-      task.output = arriving(kAttention);
-      const TaskIndex made = graph_.add(task, {arrivals[i], owner.projected});
-      owner.attended = merge(owner, layer, made, made);
+      task.output = of_arrived ? arriving(kAttention) : kAttention;
+      return graph_.add(task, {after, owner.projected});
+    };
+    owner.attended = attends(owner.keys, false, owner.projected);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const TaskIndex made = attends(seen(owner, *others[i], window), true, arrivals[i]);
+      owner.attended = graph_.add(merge_task(owner.device, layer, owner.active, plan_->model.heads),
+                                  {owner.attended, made, made});
     }
     if (layer + 1 == plan_->model.layers) return;
     std::vector<Part*> next;
@@ -331,7 +278,7 @@ class Lowering {
   }
 
   // Wanted rows to the master, and what it makes of them.
-  void collect() {
+  TaskIndex collect() {
     DeviceTasks& master = parts_[master_].tasks;
     for (const Part& part : parts_) {
       if (part.wanted.empty()) continue;
@@ -340,13 +287,24 @@ class Lowering {
                       : send_hidden(graph_, plan_->model, part.device, plan_->master, part.wanted,
                                     part.stream));
     }
-    master.finish(-1);
+    return master.finish(-1);
+  }
+
+  // To the master, which has the prompt's last part, and from then on all of them.
+  void migrate(TaskIndex over) {
+    std::vector<KeptRows> others;
+    for (const Part& part : parts_) {
+      if (!part.rows.empty() && part.device != plan_->master)
+        others.push_back({.device = part.device, .rows = part.rows, .made = part.projected});
+    }
+    migrate_cache(graph_, plan_->model, others, plan_->master, over);
   }
 
   const Plan* plan_;
   model::TaskGraph graph_;
   std::int64_t first_;  // position of the batch's first row, or one before it
   bool gathers_;        // keys and values move to its rows, which are one part's
+  bool migrates_;       // they stay with the master when the step is over
   std::size_t master_ = 0;
   std::vector<Part> parts_;
 };
@@ -361,7 +319,7 @@ void refuse_serving(const Plan& plan) {
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   refuse_serving(plan);
   require(!batch.segments.empty(), "spread: a batch with a sequence");
-  const std::vector<PositionPart> parts = position_parts(plan);
+  std::vector<PositionPart> parts = position_parts(plan);
   std::vector<Range> rows(parts.size());
   const std::int32_t count = batch.rows();
   const bool one = batch.segments.size() == 1;
@@ -378,10 +336,11 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
       rows[i] = parts[i].positions.intersect({0, count});
   } else {
     rows.back() = {0, 1};
+    for (PositionPart& part : parts) {
+      if (migrates(plan)) part.positions = &part == &parts.back() ? model::kCausal : Range{};
+    }
   }
-  return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens,
-                  plan.moves_cache && !prompt)
-      .run();
+  return Lowering(plan, batch, parts, rows, prompt ? 0 : plan.workload.prompt_tokens, prompt).run();
 }
 
 void check_positions(const Plan& plan) {
@@ -398,6 +357,11 @@ void check_positions(const Plan& plan) {
                      std::to_string(next) + ", where the part before ends");
     }
     next = kept.end;
+  }
+  if (migrates(plan) && parts.back().device != plan.master) {
+    fail_share(plan, parts.back().device,
+               "keeps the prompt's last positions: expected the master to, to which the others' "
+               "keys and values go ('decode_moves' migrate)");
   }
   if (next == plan.workload.prompt_tokens) return;
   throw Error("plan: positions that devices keep end at " + std::to_string(next) +
@@ -454,6 +418,8 @@ Strategy spread_strategy() {
           .replicates = true,
           .streams = false,
           .parts_cache = true,
+          .moves_keys = true,
+          .migrates = true,
           .allreduce = "star",
           .tasks = lower,
           .check = check,

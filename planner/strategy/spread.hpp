@@ -20,11 +20,13 @@ namespace tandem::planner {
 //     |S_i| (2 H d e + 8 H)
 //   of a new token, N parts: (N - 1) of these with |S_i| = 1, and e h to the owner and back, unless
 //   it is the master
-// Where keys and values move instead (Plan::moves_cache, the paper's baseline), a new token's owner
-// asks each part for those of a layer and gets them: of part j, K key/value heads,
+// Where keys and values move instead (DecodeMoves::keys_each_step, the paper's baseline), a new
+// token's owner asks each part for those of a layer and gets them: of part j, K key/value heads,
 //   4 + |positions of j that the token may see| 2 K d e   bytes of a layer
 // It keeps them for as long as it attends them, part by part, and merges the results itself.
-// Prompts move queries all the same.
+// Prompts move queries all the same. Where they move once (DecodeMoves::keys_once), the master has
+// the prompt's last part, and in the step of the prompt, behind all else, what others keep comes to
+// it (migrate_cache); new tokens are then its own, as in strategy `local`.
 // One sequence at a time, whose prompt has the plan's length; weights do not stream.
 [[nodiscard]] Strategy spread_strategy();
 

@@ -79,12 +79,12 @@ Moved moved(const planner::Plan& plan, std::span<const BufferKind> kinds) {
 }
 
 planner::Plan spread_plan(const model::Cluster& cluster, const model::Transformer& transformer,
-                          std::int64_t tokens, bool moves_cache) {
+                          std::int64_t tokens, planner::DecodeMoves moves) {
   planner::Request request{.model = transformer,
                            .cluster = cluster,
                            .strategy = "spread",
                            .partition = "equal",
-                           .moves_cache = moves_cache,
+                           .decode_moves = moves,
                            .workload = {.prompt_tokens = tokens, .new_tokens = 2},
                            .wire = model::WireFormat::f16};
   return std::get<planner::Plan>(planner::make_plan(request));
@@ -120,7 +120,8 @@ ExperimentReport csps_table3(const Scenarios& scenarios, Progress& progress) {
                                .tandem = Reading::number(found.seconds * 1e3),
                                .note = std::move(note)});
       };
-      const planner::Plan queries = spread_plan(cluster, transformer, tokens, false);
+      const planner::Plan queries =
+          spread_plan(cluster, transformer, tokens, planner::DecodeMoves::queries);
       const Reading q_ms = paper_reading(table, i, "q_ms");
       const Moved q = moved(queries, std::array{BufferKind::query});
       add("q_ms", q_ms, q,
@@ -132,7 +133,8 @@ ExperimentReport csps_table3(const Scenarios& scenarios, Progress& progress) {
       add("q_back_ms", {},
           moved(queries, std::array{BufferKind::query, BufferKind::attention, BufferKind::softmax}),
           "");
-      const planner::Plan caches = spread_plan(cluster, transformer, tokens, true);
+      const planner::Plan caches =
+          spread_plan(cluster, transformer, tokens, planner::DecodeMoves::keys_each_step);
       const Reading kv_ms = paper_reading(table, i, "kv_ms");
       const Moved kv = moved(caches, std::array{BufferKind::key_value});
       add("kv_ms", kv_ms, kv,
