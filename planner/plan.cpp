@@ -91,8 +91,9 @@ void check_moves(const Plan& plan) {
     throw Error(moves + names + " with strategy '" + plan.strategy + "'" + kRemedy);
   }
   if (plan.decode_moves == DecodeMoves::keys_once && plan.workload.steps() < 2) {
-    throw Error(moves + "none with " + std::to_string(plan.workload.new_tokens) +
-                " new tokens, as none is computed after the prompt" + kRemedy);
+    throw Error(moves + "none with fewer than 2 new tokens (here " +
+                std::to_string(plan.workload.new_tokens) +
+                "), as nothing is computed after the prompt; leave it out");
   }
 }
 

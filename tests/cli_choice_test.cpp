@@ -77,12 +77,16 @@ TEST_CASE(
   CHECK(Json::parse(bench.good(with(tp))).at("strategy") == "galaxy");
   for (const Words& refused :
        {Words{"--strategy", "tensor", "--sp", "tp"}, Words{"--strategy", "auto", "--sp", "tp"},
-        Words{"--strategy", "csps", "--decode-moves", "kv"}}) {
+        Words{"--strategy", "csps", "--decode-moves", "kv"},
+        Words{"--strategy", "tensor", "--decode-moves", "migrate"},
+        Words{"--strategy", "spread", "--decode-moves", "auto", "--samples", "2"}}) {
     CAPTURE(refused[1] + refused[3]);
     CHECK(bench.run(with(refused)).code == 2);
   }
-  for (const Words& unknown : {Words{"--strategy", "csps", "--sp", "all"},
-                               Words{"--strategy", "spread", "--decode-moves", "k"}}) {
+  for (const Words& unknown :
+       {Words{"--strategy", "csps", "--sp", "all"},
+        Words{"--strategy", "spread", "--decode-moves", "k"},
+        Words{"--strategy", "csps", "--decode-moves", "kv", "--levels", "2"}}) {
     CAPTURE(unknown[3]);
     CHECK(bench.run(with(unknown)).code == 1);
   }
@@ -102,6 +106,41 @@ TEST_CASE(
   const Json plan = Json::parse(planned("-"));
   CHECK(plan.at("decode_moves") == "kv");
   CHECK(plan.at("devices").at(1).at("part").at("positions") == Json({0, 20}));
+}
+
+TEST_CASE("cli/choice: of what may travel for new tokens spread takes the fastest, and says so") {
+  const Kitchen bench;
+  const auto planned = [&](const std::string& moves, const Words& more) {
+    Words words{"plan",  "--model",         "tandem-tiny", "--platform",
+                "home4", "--strategy",      "spread",      "--partition",
+                "equal", "--out",           "m.json",      "--decode-moves",
+                moves,   "--prompt-tokens", "50",          "--new-tokens"};
+    words.insert(words.end(), more.begin(), more.end());
+    return bench.good(words);
+  };
+  const std::string table = planned("auto", {"6"});
+  CHECK(contains(table, "for new tokens (--decode-moves), objective request, q: "));
+  CHECK(contains(table, "; kv: "));
+  CHECK(contains(table, " a new token; migrate: "));
+  CHECK(contains(table, " and 0 B a new token; taken: migrate"));
+  CHECK(contains(table, "keeps them all and computes new tokens alone"));
+  const auto seconds = [&] {
+    const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+    return result.at("metrics").at("token_times_s").back().get<double>();
+  };
+  const double best = seconds();
+  const Json moves = Json::parse(planned("auto", {"6", "--json"})).at("decode_moves");
+  CHECK(moves.at("taken") == "migrate");
+  CHECK(moves.at("migrate").at("seconds").get<double>() == doctest::Approx(best).epsilon(1e-9));
+  CHECK(moves.at("migrate").at("token_sent_bytes") == 0.0);
+  for (const char* const other : {"q", "kv"}) {
+    planned(other, {"6"});
+    CHECK(moves.at(other).at("seconds").get<double>() == doctest::Approx(seconds()).epsilon(1e-9));
+    CHECK(best <= seconds());
+  }
+  // No token follows the prompt.
+  CHECK(
+      contains(planned("auto", {"1"}), "migrate: no plan (no token is computed after the prompt)"));
 }
 
 // Ring and tiles together beat the sums that trials without tiles would choose.

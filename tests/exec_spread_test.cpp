@@ -180,11 +180,12 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
       using Way = std::pair<const char*, planner::DecodeMoves>;
       for (const auto& [partition, moves] :
            {Way{"equal", keys_each_step}, Way{"4:1:2", queries}, Way{"4:1:2", keys_each_step},
-            Way{"equal", keys_once}, Way{"1:4:2", keys_once},
+            Way{"equal", keys_once},
             // Of 7 positions the first part has one, where devices warm up.
             Way{"1:3:3", queries}, Way{"1:3:3", keys_each_step}, Way{"1:3:3", keys_once}}) {
         for (const int room : {0, 1}) {
           if (prompt > 7 && room == 0) continue;
+          if (moves == keys_once && room == 0) continue;  // it is the master's anyway
           CAPTURE(std::string(name));
           CAPTURE(prompt);
           CAPTURE(std::string(partition));
