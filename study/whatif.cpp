@@ -176,13 +176,12 @@ class Changes {
 
   [[nodiscard]] double planned(const Scene& scene) const {
     const planner::Strategy& strategy = planner::find_strategy(scene.strategy);
-    const std::vector<planner::DecodeMoves> known = strategy.moves();
-    const bool knows_moves = std::ranges::find(known, plan_->decode_moves) != known.end();
+    const bool same = scene.strategy == plan_->strategy;
     planner::Request request{
         .model = plan_->model,
         .cluster = scene.cluster,
         .strategy = scene.strategy,
-        .decode_moves = knows_moves ? plan_->decode_moves : planner::DecodeMoves::queries,
+        .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
         .master = scene.master,
         .workload = plan_->workload,
         .capacity = plan_->capacity,
@@ -198,7 +197,7 @@ class Changes {
     if (!strategy.splits_layers)
       request.capacity.steps = std::min<std::int64_t>(1, request.capacity.steps);
     if (strategy.splits_layers && planner::has_rounds(*plan_)) request.rounds.reset();
-    if ((strategy.joins() || !scene.groups.empty()) && scene.strategy == plan_->strategy) {
+    if ((strategy.joins() || !scene.groups.empty()) && same) {
       const planner::AllreduceChoice sums =
           scene.groups.empty()
               ? planner::possible_choice(scene.cluster, scene.cluster.find(scene.master),
