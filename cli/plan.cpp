@@ -196,6 +196,10 @@ Syntax syntax() {
           {"drop", "P",
            "csps: the part of rows that level 2 drops, each farther level keeps half as many; not "
            "in the first two layers and the last [0]"},
+          {"levels-overlap", "",
+           "csps: each level attends to all of its group, nearer rows once more, as CSPS prints "
+           "it; "
+           "not one device's result even with nothing dropped"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -408,12 +412,16 @@ std::optional<std::int32_t> tiles(const Options& options) {
 std::optional<planner::SparseRequest> sparse_of(const Options& options,
                                                 const planner::Strategy& strategy) {
   if (!strategy.drops)
-    options.refuse({"levels", "drop"},
+    options.refuse({"levels", "drop", "levels-overlap"},
                    "with strategy '" + strategy.name + "', expected strategy 'csps'");
-  if (!options.has("levels") && !options.has("drop")) return std::nullopt;
+  if (!options.has("levels") && !options.has("drop")) {
+    options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
+    return std::nullopt;
+  }
   return planner::SparseRequest{
       .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
-      .drop = options.number_or("drop", 0.0, 0.0, 1.0)};
+      .drop = options.number_or("drop", 0.0, 0.0, 1.0),
+      .overlap = options.has("levels-overlap")};
 }
 
 // What travels for new tokens; nothing: what is fastest.
@@ -476,9 +484,10 @@ void check_files(const Options& options, const std::string& platform, const std:
 
 // What the search for a strategy decides itself.
 void refuse_with_any(const Options& options) {
-  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
-                  "group-strategy", "levels", "drop", "max-loss", "max-ttft", "loss-model"},
-                 "with strategy 'auto', which chooses it; name a strategy");
+  options.refuse(
+      {"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
+       "group-strategy", "levels", "drop", "levels-overlap", "max-loss", "max-ttft", "loss-model"},
+      "with strategy 'auto', which chooses it; name a strategy");
 }
 
 // The best of all strategies, or why none has a plan. In `served` policy and chunk are set to what
@@ -543,7 +552,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
   if (sp != "ntp")
-    options.refuse({"levels", "drop", "max-loss", "max-ttft"},
+    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
                    "with '--sp " + sp + "', expected ntp, whose rows travel");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <ranges>
 #include <span>
 
 #include "exec/compute_state.hpp"
@@ -150,23 +151,30 @@ CachedHead Compute::State::packed(const Task& task, std::int32_t kv_head) {
 template <class Body>
 void Compute::State::for_sight(const Task& task, const Rows& rows, Range some, std::int32_t kv_head,
                                const Body& body) const {
+  if (some.empty()) return;
+  const auto position_at = [&](std::int32_t key) { return rows.of(key, kv_head); };
   const auto seen = [&](std::int32_t row) {
-    const std::int32_t position = rows.of(row, kv_head);
-    std::int32_t low = task.keys.begin;
-    std::int32_t high = task.keys.end;
-    while (low < high) {
-      const std::int32_t middle = low + (high - low) / 2;
-      if (rows.of(middle, kv_head) <= position) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low - task.keys.begin;
+    const auto keys = std::views::iota(task.keys.begin, task.keys.end);
+    const auto end = std::ranges::upper_bound(keys, rows.of(row, kv_head), {}, position_at);
+    return static_cast<std::int32_t>(end - keys.begin());
   };
+  std::int32_t at = seen(some.begin);
   // Later rows see no fewer.
-  if (!some.empty() && seen(some.begin) == seen(some.end - 1)) return body(some, seen(some.begin));
-  for (std::int32_t row = some.begin; row < some.end; ++row) body(Range{row, row + 1}, seen(row));
+  if (at == seen(some.end - 1)) return body(some, at, 0);
+  for (std::int32_t begin = some.begin; begin < some.end;) {
+    const std::int32_t first = at;
+    std::int32_t more = 0;
+    std::int32_t end = begin + 1;
+    for (; end < some.end; ++end) {
+      const std::int32_t before = at;
+      while (at < task.keys.size() && position_at(task.keys.begin + at) <= rows.of(end, kv_head))
+        ++at;
+      if (end == begin + 1) more = at - before;
+      if (at - before != more || more > 1) break;
+    }
+    body(Range{begin, end}, first, end == begin + 1 ? 0 : more);
+    begin = end;
+  }
 }
 
 void Compute::State::attend_gathered(const Task& task) {
@@ -196,7 +204,7 @@ void Compute::State::attend_gathered(const Task& task) {
         const std::int64_t split = item % splits;
         const std::int64_t from = mine.begin + mine.size() * split / splits;
         const std::int64_t to = mine.begin + mine.size() * (split + 1) / splits;
-        for_sight(task, rows, some, head, [&](Range own, std::int32_t seen) {
+        for_sight(task, rows, some, head, [&](Range own, std::int32_t seen, std::int32_t more) {
           exec::attend({.queries = q.at(own.begin, (from - share.heads.begin) * d),
                         .query_stride = q.width,
                         .cache = keys,
@@ -206,8 +214,8 @@ void Compute::State::attend_gathered(const Task& task) {
                         .group = to - from,
                         .head_dim = d,
                         .first_key = 0,
-                        .end_key = seen,
-                        .past = task.keys.size(),
+                        .end_key = seen + more * (own.size() - 1),
+                        .past = more > 0 ? seen - 1 : task.keys.size(),
                         .scale = static_cast<float>(transformer.attention_scale),
                         .cap = static_cast<float>(transformer.score_cap),
                         .softmax = softmax.data == nullptr
@@ -276,8 +284,10 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
       const std::int64_t first = gathered ? task.keys.begin + from : from - segment.past;
       for (std::int64_t k = 0; k < to - from; ++k) *y.at(first + k, head - kv_share.begin) = 0.0F;
       if (!gathered) return weigh(task.rows, from, to, segment.past + task.rows.begin);
-      for_sight(task, rows, task.rows, head, [&](Range own, std::int32_t seen) {
-        if (seen > from) weigh(own, from, std::min<std::int64_t>(to, seen), seen);
+      for_sight(task, rows, task.rows, head, [&](Range own, std::int32_t seen, std::int32_t more) {
+        const std::int32_t most = seen + more * (own.size() - 1);
+        if (most > from)
+          weigh(own, from, std::min<std::int64_t>(to, most), more > 0 ? seen - 1 : seen);
       });
     });
   }

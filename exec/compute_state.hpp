@@ -100,8 +100,9 @@ struct Compute::State {
   class Rows;
   // Keys and values of a head of a task's `keys`, which were gathered, in `panels`.
   [[nodiscard]] CachedHead packed(const model::Task& task, std::int32_t kv_head);
-  // Calls body(rows, keys) for rows of the task, one after another, that see the same first so many
-  // of its keys: of those that were gathered, the ones at their own positions or before.
+  // Calls body(rows, keys, more) for rows of the task, one after another: of its keys, which were
+  // gathered, the first of them sees the first `keys`, those at its own position or before, and
+  // each row after it `more` than the one before: 0 or 1.
   template <class Body>
   void for_sight(const model::Task& task, const Rows& rows, model::Range some, std::int32_t kv_head,
                  const Body& body) const;

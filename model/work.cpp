@@ -114,7 +114,8 @@ double all_keys(const Segment& segment, Range keys) {
 //   streamed = e 2 K d sum over segments of (mean n_i)       K and V of the mean row's context, e
 //                                                            bytes of the cache's type
 //   intensity = sum n_i / sum of means * H / K    (one segment: r H / K)
-// A window bounds n_i, not what the cache keeps. Rows that were gathered see all keys that were.
+// A window bounds n_i, not what the cache keeps. Rows r and keys that were gathered are of one
+// order, by position: r sees keys up to r.
 // so that flops = streamed * intensity * 2 / e, as for matrices. Rows share keys within a segment
 // only.
 Work attention(const Transformer& t, const Batch& batch, const Task& task) {
@@ -124,9 +125,9 @@ Work attention(const Transformer& t, const Batch& batch, const Task& task) {
   double keys_total = 0.0;
   double keys_streamed = 0.0;
   std::int64_t segment_begin = 0;
-  if (reads_gathered(task)) {
-    keys_streamed = task.keys.size();
-    keys_total = keys_streamed * task.rows.size();
+  if (reads_gathered(task) && !task.rows.empty()) {
+    keys_total = visible_keys(0, task.rows.begin, task.rows.end, task.keys);
+    keys_streamed = keys_total / task.rows.size();
   }
   for (const Segment& segment : batch.segments) {
     if (reads_gathered(task)) break;

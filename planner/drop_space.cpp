@@ -117,7 +117,7 @@ Plan DropSpace::plan(const Ratios& by_band) const {
   for (std::size_t band = 0; band < by_band.size(); ++band) {
     const model::Range layers = loss_->bands[band];
     for (std::int32_t layer = layers.begin; layer < layers.end; ++layer)
-      plan.sparse->drop[static_cast<std::size_t>(layer)] = by_band[band];
+      plan.sparse->drop[static_cast<std::size_t>(layer)] = for_all_heads(by_band[band]);
   }
   return plan;
 }

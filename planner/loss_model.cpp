@@ -221,11 +221,15 @@ double LossModel::loss(const SparseAttention& sparse) const {
     throw Error(source + ": measured of " + std::to_string(model.layers) + " layers, not of " +
                 std::to_string(sparse.drop.size()) + "; " + std::string(kRemedy));
   std::vector<std::vector<double>> dropped;
+  const auto heads = model.kv_heads;
   for (const model::Range& band : bands) {
     std::vector<double>& of = dropped.emplace_back(level.size(), 0.0);
     for (std::int32_t layer = band.begin; layer < band.end; ++layer) {
       for (std::size_t n = 0; n < level.size(); ++n) {
-        const double part = sparse.dropped(layer, level[n]);
+        if (sparse.heads_alike(layer, level[n], heads).size() > 1)
+          throw Error(source + ": measured with heads that drop alike, not as layer " +
+                      std::to_string(layer) + " of the plan by head; give each level one ratio");
+        const double part = sparse.dropped(layer, level[n], 0);
         if (part > most_dropped() + kWhole)
           throw Error(source + ": layer " + std::to_string(layer) + " drops " +
                       model::fixed(part, 4) + ", expected at most " +
@@ -240,6 +244,10 @@ double LossModel::loss(const SparseAttention& sparse) const {
 
 std::vector<std::int32_t> LossModel::level_of(const SparseAttention& sparse) const {
   const std::string remedy = "; measure it there (sparse_loss.py --platform), or give '--levels 2'";
+  if (sparse.overlap)
+    throw Error(source +
+                ": measured with disjoint levels, not with overlapping ones, which lose more; plan "
+                "without '--levels-overlap'");
   if (sparse.order.size() != rows.size())
     throw Error(source + ": measured on " + std::to_string(rows.size()) + " devices ('" + platform +
                 "'), not on " + std::to_string(sparse.order.size()) +

@@ -111,7 +111,7 @@ void check_sparse(const Plan& plan) {
     throw Error("plan: sparse attention: expected none with strategy '" + plan.strategy + "'" +
                 kRemedy);
   }
-  plan.sparse->validate(plan.cluster.devices(), plan.master, plan.model.layers);
+  plan.sparse->validate(plan.cluster.devices(), plan.master, plan.model);
 }
 
 void check_capacity(const Capacity& capacity) {

@@ -466,27 +466,41 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 }
 
 SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluster) {
-  value.expect_keys({"order", "groups", "drop"});
-  const auto read_ratio = [](const JsonValue& part) { return part.number(0.0, 1.0); };
+  value.expect_keys({"order", "groups", "drop", "overlap"});
+  const auto read_part = [](const JsonValue& part) { return part.number(0.0, 1.0); };
+  const auto read_ratio = [&](const JsonValue& ratio) -> DropRatio {
+    if (!ratio.json().is_array()) return {.parts = {read_part(ratio)}};
+    return {.parts = read_all(ratio, limits::kNetwork, read_part)};
+  };
   const auto read_group = [](const JsonValue& group) {
     return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
   };
-  return {.order = read_all(value.at("order"), limits::kDevices,
-                            [&](const JsonValue& name) { return cluster.find(name.text()); }),
-          .groups = read_all(value.at("groups"), static_cast<std::size_t>(kMostLevels),
-                             [&](const JsonValue& level) {
-                               return read_all(level, limits::kDevices, read_group);
-                             }),
-          .drop = read_all(value.at("drop"), limits::kNetwork, [&](const JsonValue& layer) {
-            return read_all(layer, static_cast<std::size_t>(kMostLevels), read_ratio);
-          })};
+  return {
+      .order = read_all(value.at("order"), limits::kDevices,
+                        [&](const JsonValue& name) { return cluster.find(name.text()); }),
+      .groups = read_all(
+          value.at("groups"), static_cast<std::size_t>(kMostLevels),
+          [&](const JsonValue& level) { return read_all(level, limits::kDevices, read_group); }),
+      .drop = read_all(value.at("drop"), limits::kNetwork,
+                       [&](const JsonValue& layer) {
+                         return read_all(layer, static_cast<std::size_t>(kMostLevels), read_ratio);
+                       }),
+      .overlap = value.find("overlap") ? value.at("overlap").boolean() : false};
 }
 
 Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
   Json order = Json::array();
   for (const model::DeviceIndex device : sparse.order)
     order.push_back(cluster.devices()[static_cast<std::size_t>(device)].name);
-  return {{"order", std::move(order)}, {"groups", sparse.groups}, {"drop", sparse.drop}};
+  Json drop = Json::array();
+  for (const std::vector<DropRatio>& by_level : sparse.drop) {
+    Json& layer = drop.emplace_back(Json::array());
+    for (const DropRatio& ratio : by_level)
+      layer.push_back(ratio.parts.size() == 1 ? Json(ratio.parts.front()) : Json(ratio.parts));
+  }
+  Json json{{"order", std::move(order)}, {"groups", sparse.groups}, {"drop", std::move(drop)}};
+  if (sparse.overlap) json["overlap"] = true;
+  return json;
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {

@@ -32,7 +32,41 @@ void check_groups(const std::vector<std::int32_t>& groups, std::size_t places) {
   }
 }
 
+// Of one layer, which `of` names, by level.
+void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
+                  std::int64_t kv_heads) {
+  for (std::size_t level = 0; level < by_level.size(); ++level) {
+    const std::vector<double>& parts = by_level[level].parts;
+    const bool by_head = parts.size() != 1;
+    if (by_head && static_cast<std::int64_t>(parts.size()) != kv_heads)
+      refuse(
+          of + std::to_string(parts.size()) + " drop ratios of level " + std::to_string(level + 2),
+          "one number, or one for each of the " + std::to_string(kv_heads) + " key/value heads");
+    for (std::int32_t head = 0; head < static_cast<std::int32_t>(kv_heads); ++head) {
+      const double part = by_level[level].of(head);
+      const double before = level == 0 ? 0.0 : by_level[level - 1].of(head);
+      const std::string whose =
+          of + (by_head ? "key/value head " + std::to_string(head) + " " : "");
+      if (!(0.0 <= part && part < 1.0))
+        refuse(whose + "drops " + model::fixed(part, 4), "0 or more, and less than 1");
+      if (part < before)
+        refuse(whose + "drops " + model::fixed(part, 4) + " after " + model::fixed(before, 4),
+               "ratios that do not fall with the level");
+    }
+  }
+}
+
 }  // namespace
+
+bool DropRatio::drops() const {
+  return std::ranges::any_of(parts, [](double part) { return part > 0.0; });
+}
+
+std::vector<DropRatio> for_all_heads(const std::vector<double>& by_level) {
+  std::vector<DropRatio> ratios;
+  for (const double part : by_level) ratios.push_back({.parts = {part}});
+  return ratios;
+}
 
 model::Range SparseAttention::group(std::int32_t level, std::size_t place) const {
   const auto all = static_cast<std::int32_t>(order.size());
@@ -46,19 +80,33 @@ model::Range SparseAttention::group(std::int32_t level, std::size_t place) const
           static_cast<std::int32_t>(last - at.begin())};
 }
 
-double SparseAttention::dropped(std::int32_t layer, std::int32_t level) const {
+double SparseAttention::dropped(std::int32_t layer, std::int32_t level,
+                                std::int32_t kv_head) const {
   if (level == 1) return 0.0;
-  return drop.at(static_cast<std::size_t>(layer)).at(static_cast<std::size_t>(level - 2));
+  return drop.at(static_cast<std::size_t>(layer))
+      .at(static_cast<std::size_t>(level - 2))
+      .of(kv_head);
+}
+
+std::vector<model::Range> SparseAttention::heads_alike(std::int32_t layer, std::int32_t level,
+                                                       std::int64_t kv_heads) const {
+  const auto all = static_cast<std::int32_t>(kv_heads);
+  std::vector<model::Range> runs;
+  for (std::int32_t begin = 0, end = 0; begin < all; begin = end) {
+    const double part = dropped(layer, level, begin);
+    while (end < all && dropped(layer, level, end) == part) ++end;
+    runs.push_back({begin, end});
+  }
+  return runs;
 }
 
 bool SparseAttention::drops(std::int32_t layer) const {
   if (layer < 0 || static_cast<std::size_t>(layer) >= drop.size()) return false;
-  return std::ranges::any_of(drop[static_cast<std::size_t>(layer)],
-                             [](double part) { return part > 0.0; });
+  return std::ranges::any_of(drop[static_cast<std::size_t>(layer)], &DropRatio::drops);
 }
 
 void SparseAttention::validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
-                               std::int64_t layers) const {
+                               const model::Transformer& model) const {
   if (devices.size() < 2) refuse("levels of one device", "several devices");
   std::vector<bool> seen(devices.size());
   for (const model::DeviceIndex device : order) {
@@ -83,26 +131,17 @@ void SparseAttention::validate(const std::vector<model::Device>& devices, model:
                "each within one of the next");
     }
   }
-  if (static_cast<std::int64_t>(drop.size()) != layers)
+  if (static_cast<std::int64_t>(drop.size()) != model.layers)
     refuse("drop ratios of " + std::to_string(drop.size()) + " layers",
-           "those of " + std::to_string(layers));
+           "those of " + std::to_string(model.layers));
   for (std::size_t layer = 0; layer < drop.size(); ++layer) {
     const std::string of = "layer " + std::to_string(layer) + ": ";
     if (static_cast<std::int32_t>(drop[layer].size()) != levels() - 1)
       refuse(of + std::to_string(drop[layer].size()) + " drop ratios",
              std::to_string(levels() - 1) + ", of levels 2 to " + std::to_string(levels()));
-    double before = 0.0;
-    for (const double part : drop[layer]) {
-      if (!(0.0 <= part && part < 1.0))
-        refuse(of + "drops " + model::fixed(part, 4), "0 or more, and less than 1");
-      if (part < before)
-        refuse(of + "drops " + model::fixed(part, 4) + " after " + model::fixed(before, 4),
-               "ratios that do not fall with the level");
-      before = part;
-    }
-    const bool keeps = layer < 2 || layer + 1 == drop.size();
-    if (keeps && before > 0.0)
-      refuse(of + "drops " + model::fixed(before, 4),
+    check_ratios(drop[layer], of, model.kv_heads);
+    if ((layer < 2 || layer + 1 == drop.size()) && drops(static_cast<std::int32_t>(layer)))
+      refuse(of + "drops rows",
              "0 in the first two layers and the last, of which nothing is dropped");
   }
 }
@@ -129,7 +168,7 @@ SparseAttention sparse_attention(const SparseRequest& request, const model::Clus
                 std::to_string(nested.size() + 2) +
                 " apart by its latencies, expected no more; give '--levels " +
                 std::to_string(nested.size() + 2) + "'");
-  SparseAttention sparse{.order = proximity(cluster, master).order};
+  SparseAttention sparse{.order = proximity(cluster, master).order, .overlap = request.overlap};
   // Whose group is met first comes first, the master's at each level; then all that reversed.
   std::vector<std::vector<std::size_t>> met;
   for (const std::vector<std::int32_t>& groups : nested) {
@@ -159,12 +198,13 @@ SparseAttention sparse_attention(const SparseRequest& request, const model::Clus
     }
   }
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    std::vector<double>& by_level = sparse.drop.emplace_back();
+    std::vector<double> by_level;
     const bool keeps = layer < 2 || layer + 1 == layers;
     for (std::int32_t n = 0; n + 2 <= request.levels; ++n)
       by_level.push_back(keeps || request.drop == 0.0
                              ? 0.0
                              : 1.0 - (1.0 - request.drop) / std::exp2(static_cast<double>(n)));
+    sparse.drop.push_back(for_all_heads(by_level));
   }
   return sparse;
 }

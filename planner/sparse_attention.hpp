@@ -8,16 +8,31 @@
 
 #include "model/cluster.hpp"
 #include "model/range.hpp"
+#include "model/transformer.hpp"
 
 namespace tandem::planner {
 
-// What is asked for by hand: so many levels, and at the second one, in layers that may drop, a part
-// `drop` of the rows.
+// What is asked for by hand: so many levels, at the second one, in layers that may drop, a part
+// `drop` of the rows, and whether levels overlap.
 struct SparseRequest {
   std::int32_t levels = 2;
   double drop = 0.0;
+  bool overlap = false;
   bool operator==(const SparseRequest&) const = default;
 };
+
+// The part of rows that a level drops: of all key/value heads, or of each its own.
+struct DropRatio {
+  std::vector<double> parts{0.0};  // one, or one for each key/value head
+
+  [[nodiscard]] double of(std::int32_t kv_head) const {
+    return parts.size() == 1 ? parts.front() : parts.at(static_cast<std::size_t>(kv_head));
+  }
+  [[nodiscard]] bool drops() const;
+  bool operator==(const DropRatio&) const = default;
+};
+// Of each level a part that all heads drop.
+[[nodiscard]] std::vector<DropRatio> for_all_heads(const std::vector<double>& by_level);
 
 // Level 1 is each device's own rows, level v its group's: groups of equal number are near one
 // another, and each lies within one of the next level. The last level is everybody.
@@ -26,20 +41,27 @@ struct SparseAttention {
   std::vector<model::DeviceIndex> order{};
   // Of levels 2 to the last but one, by place.
   std::vector<std::vector<std::int32_t>> groups{};
-  // By layer, and by level from the second on: the part of rows that is dropped, which does not
-  // fall with the level. The first two layers and the last drop nothing.
-  std::vector<std::vector<double>> drop{};
+  // By layer, and by level from the second on: the part of rows that is dropped, which falls with
+  // the level for no head. The first two layers and the last drop nothing.
+  std::vector<std::vector<DropRatio>> drop{};
+  // Whether a level attends to all of its group, as the paper prints it, nearer rows once more, or
+  // to what nearer levels have not: then nothing dropped is dense attention.
+  bool overlap = false;
 
   [[nodiscard]] std::int32_t levels() const { return static_cast<std::int32_t>(groups.size()) + 2; }
   // The places of the group that `place` is in, at `level` from 1 on.
   [[nodiscard]] model::Range group(std::int32_t level, std::size_t place) const;
-  // The part that `layer` drops at `level`, from 1 on.
-  [[nodiscard]] double dropped(std::int32_t layer, std::int32_t level) const;
+  // The part that `layer` drops at `level`, from 1 on, of a key/value head.
+  [[nodiscard]] double dropped(std::int32_t layer, std::int32_t level, std::int32_t kv_head) const;
+  // Runs of the key/value heads that drop alike there, ascending: of `kv_heads`, one after another.
+  [[nodiscard]] std::vector<model::Range> heads_alike(std::int32_t layer, std::int32_t level,
+                                                      std::int64_t kv_heads) const;
   // Whether some level of `layer` drops.
   [[nodiscard]] bool drops(std::int32_t layer) const;
-  // Throws Error, as a plan says it, unless all of this holds, for so many devices and layers.
+  // Throws Error, as a plan says it, unless all of this holds, for these devices and layers and
+  // key/value heads of `model`.
   void validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
-                std::int64_t layers) const;
+                const model::Transformer& model) const;
   bool operator==(const SparseAttention&) const = default;
 };
 

@@ -129,6 +129,7 @@ TEST_CASE("cli/max loss: other lengths are told of, and flags that nothing obeys
   };
   refused({"--max-loss", "0.1", "--max-ttft", "1s"}, 2, "expected one");
   refused({"--max-loss", "0.1", "--drop", "0.5"}, 2, "which chooses the ratios");
+  refused({"--max-loss", "0.1", "--levels-overlap"}, 2, "levels that do not overlap");
   refused({"--max-loss", "0.1", "--objective", "ttft"}, 2, "which says what is to be short");
   refused({"--max-loss", "0.1", "--tiles", "2"}, 2, "travel at once");
   refused({"--max-loss", "0.1", "--samples", "3"}, 2, "expected one request");

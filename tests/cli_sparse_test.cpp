@@ -83,6 +83,32 @@ TEST_CASE("cli/sparse: nothing dropped is one device's text, and what is dropped
   }
 }
 
+TEST_CASE("cli/sparse: levels that overlap, and heads that drop apart, as the plan file has them") {
+  const Deeper bench;
+  bench.plan("local", {});
+  const double alone = bench.bits({});
+  bench.plan("csps", {"--levels", "2", "--levels-overlap"});
+  // Near tokens count twice: another result, though nothing is dropped.
+  CHECK(bench.bits({"--emulate"}) != doctest::Approx(alone).epsilon(1e-5));
+  Json plan = Json::parse(bench.read("plan.json"));
+  CHECK(plan["sparse_attention"]["overlap"] == true);
+  plan["sparse_attention"]["drop"][2][0] = {0.25, 0.75};
+  bench.write("plan.json", plan.dump());
+  bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+  bench.must(
+      {"simulate", "plan.json", "--evaluator", "analytic", "--out", "analytic.json", "--quiet"});
+  const Json measured = bench.run({"--emulate", "--pace", "nominal"});
+  for (std::size_t d = 0; d < 4; ++d) {
+    const Json& sent = measured["devices"][d]["bytes_sent"];
+    CHECK(sent == Json::parse(bench.read("predicted.json"))["devices"][d]["bytes_sent"]);
+    CHECK(sent == Json::parse(bench.read("analytic.json"))["devices"][d]["bytes_sent"]);
+  }
+  plan["sparse_attention"]["drop"][2][0] = {0.25, 0.75, 0.5};
+  bench.write("plan.json", plan.dump());
+  tandem::test::check_refused(bench, {"simulate", "plan.json"}, 1,
+                              "one for each of the 2 key/value heads");
+}
+
 TEST_CASE("cli/sparse: devices that hold rows of the head send their candidates") {
   const Deeper bench;
   bench.plan("csps", {"--levels", "2", "--drop", "0.5"});
@@ -114,6 +140,10 @@ TEST_CASE("cli/sparse: the plan's table tells levels and what they drop, and so 
   CHECK(table.find("25.0% in layers [2, 3)") != std::string::npos);
   CHECK(table.find("nothing is dropped") != std::string::npos);
   CHECK(table.find("heads and FFN columns are those") == std::string::npos);
+  CHECK(table.find("overlap") == std::string::npos);
+  Words overlapping = words;
+  overlapping.emplace_back("--levels-overlap");
+  CHECK(bench.good(overlapping).find("each level, which overlap") != std::string::npos);
   Words json = words;
   json.emplace_back("--json");
   const Json levels = Json::parse(bench.good(json))["levels"];
@@ -137,6 +167,10 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("galaxy", {"--drop", "0.5"}, 2, "expected strategy 'csps'");
   refused("auto", {"--drop", "0.5"}, 2, "name a strategy");
   refused("csps", {"--sp", "tp", "--drop", "0.5"}, 2, "expected ntp");
+  refused("tensor", {"--levels-overlap"}, 2, "expected strategy 'csps'");
+  refused("auto", {"--levels-overlap"}, 2, "name a strategy");
+  refused("csps", {"--levels-overlap"}, 2, "without '--levels' or '--drop'");
+  refused("csps", {"--sp", "auto", "--levels-overlap"}, 2, "expected ntp");
   refused("csps", {"--levels", "1"}, 1, "--levels: '1' is not");
   refused("csps", {"--drop", "1.5"}, 1, "--drop: '1.5' is not");
   refused("csps", {"--drop", "1"}, 1, "less than 1");

@@ -181,7 +181,17 @@ testing::SparseRule rule_of(const planner::Plan& plan) {
     std::ranges::fill(rows, 0);
     rows.back() = static_cast<int>(plan.workload.prompt_tokens);
   }
-  testing::SparseRule rule{.place = {}, .group = sparse.groups, .drop = sparse.drop};
+  testing::SparseRule rule{.place = {}, .group = sparse.groups, .drop = {}};
+  // What one device has alone is one level.
+  rule.overlap = sparse.overlap && std::ranges::find(rows, 0) == rows.end();
+  for (const std::vector<planner::DropRatio>& by_level : sparse.drop) {
+    auto& layer = rule.drop.emplace_back();
+    for (const planner::DropRatio& ratio : by_level)
+      layer.push_back(ratio.parts.size() > 1
+                          ? ratio.parts
+                          : std::vector<double>(static_cast<std::size_t>(plan.model.kv_heads),
+                                                ratio.parts.front()));
+  }
   rule.group.emplace_back(places, 0);
   for (std::size_t i = 0; i < places; ++i)
     rule.place.insert(rule.place.end(), static_cast<std::size_t>(rows[i]), static_cast<int>(i));
@@ -242,6 +252,73 @@ TEST_CASE("exec/sparse: keeps the rows, and gives the logits, that the rules say
                     planner::SparseRequest{.levels = given.levels, .drop = drop}, given.partition);
         const Ran ran = in_order(plan);
         CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < 1e-4);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "exec/sparse: levels that overlap give the logits that the rules say, and send what is "
+    "predicted") {
+  struct Given {
+    int devices;
+    int levels;
+    const char* partition;
+    double drop;
+  };
+  for (const Given& given :
+       {Given{2, 2, "5:2", 0.0}, Given{3, 3, "1:3:2", 0.5}, Given{4, 3, "equal", 0.0},
+        Given{4, 3, "2:1:3:1", 0.3}, Given{4, 2, "equal", 0.9}}) {
+    for (const std::int64_t prompt : {given.devices - 1, 11, 33}) {
+      CAPTURE(given.devices);
+      CAPTURE(given.levels);
+      CAPTURE(given.drop);
+      CAPTURE(prompt);
+      const planner::Plan plan = planned(
+          small(), given.devices, prompt,
+          planner::SparseRequest{.levels = given.levels, .drop = given.drop, .overlap = true},
+          given.partition);
+      const Ran ran = executed(plan);
+      CHECK(ran.logits == in_order(plan).logits);
+      CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < 1e-4);
+      CHECK(ran.sent == predicted_bytes(plan));
+      if (!rule_of(plan).overlap) continue;
+      // Each key once is another result.
+      planner::Plan once = plan;
+      once.sparse->overlap = false;
+      CHECK(apart(ran.logits, wanted_logits(once, ran.tokens)) > 1e-3);
+    }
+  }
+}
+
+TEST_CASE("exec/sparse: heads that drop apart keep the rows that the rules say") {
+  for (const auto& [devices, levels] : std::vector<std::pair<int, int>>{{2, 2}, {3, 3}, {4, 3}}) {
+    for (const bool overlap : {false, true}) {
+      for (const std::int64_t prompt : {devices, 33}) {
+        CAPTURE(devices);
+        CAPTURE(overlap);
+        CAPTURE(prompt);
+        model::Transformer geometry = small();
+        geometry.kv_heads = 4;
+        planner::Plan plan =
+            planned(geometry, devices, prompt,
+                    planner::SparseRequest{.levels = levels, .drop = 0.0, .overlap = overlap});
+        const auto heads = static_cast<std::size_t>(geometry.kv_heads);
+        for (std::size_t layer = 2; layer < 4; ++layer) {
+          for (std::size_t level = 0; level < plan.sparse->drop[layer].size(); ++level) {
+            std::vector<double>& parts = plan.sparse->drop[layer][level].parts;
+            parts.clear();
+            for (std::size_t h = 0; h < heads; ++h)
+              parts.push_back((h + layer) % 2 == 0 ? 0.3 * static_cast<double>(level)
+                                                   : 0.6 + 0.2 * static_cast<double>(level));
+          }
+        }
+        plan = planner::with_predicted_memory(std::move(plan));
+        plan.validate();
+        const Ran ran = executed(plan);
+        CHECK(ran.logits == in_order(plan).logits);
+        CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < 1e-4);
+        CHECK(ran.sent == predicted_bytes(plan));
       }
     }
   }

@@ -70,11 +70,12 @@ TEST_CASE("planner/loss model: of a plan's attention, by layer and level") {
   CHECK(loss.loss(attention(3, 0.0)) == 0.0);
   SparseAttention sparse = attention(3, 0.0);
   // Half of a band's layers: half of its mean.
-  sparse.drop[2] = {0.3, 0.3};
+  sparse.drop[2] = planner::for_all_heads({0.3, 0.3});
   CHECK(loss.loss(sparse) == doctest::Approx(loss.loss({{0.15, 0.15}, {0.0, 0.0}})));
   // Two levels are as three with ratios alike, whatever the network's groups.
   SparseAttention alike = attention(3, 0.0);
-  for (std::size_t layer = 2; layer < 6; ++layer) alike.drop[layer] = {0.6, 0.6};
+  for (std::size_t layer = 2; layer < 6; ++layer)
+    alike.drop[layer] = planner::for_all_heads({0.6, 0.6});
   CHECK(loss.loss(attention(2, 0.6)) == loss.loss(alike));
   CHECK(loss.loss(attention(2, 0.6, rooms({0, 0, 0, 0}, {}))) == loss.loss(alike));
 }
@@ -88,6 +89,14 @@ TEST_CASE("planner/loss model: what was not measured is refused") {
   refused(attention(3, 0.5, rooms({0, 0, 0, 1}, {1e-2})), "other groups of places");
   refused(attention(4, 0.5, rooms({0, 0, 1, 2}, {1e-3, 3e-2})), "other groups of places");
   refused(attention(2, 0.93), "drops 0.9300, expected at most 0.9000");
+  SparseAttention overlapping = attention(2, 0.5);
+  overlapping.overlap = true;
+  refused(overlapping, "plan without '--levels-overlap'");
+  SparseAttention by_head = attention(2, 0.5);
+  by_head.drop[3][0].parts.assign(static_cast<std::size_t>(seven_layers().kv_heads), 0.5);
+  CHECK_NOTHROW(static_cast<void>(loss.loss(by_head)));
+  by_head.drop[3][0].parts[0] = 0.4;
+  refused(by_head, "not as layer 3 of the plan by head");
   SparseAttention other = attention(2, 0.5);
   other.drop.resize(6);
   refused(other, "measured of 7 layers, not of 6");

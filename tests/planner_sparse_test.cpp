@@ -75,9 +75,9 @@ TEST_CASE("planner/sparse: levels are the network's groups, adjacent, the master
   CHECK(of(4).group(4, 3) == Range{0, 5});
   CHECK_THROWS_WITH_AS(of(5), doctest::Contains("levels 5: the network tells 4 apart"), Error);
   // 1 - p(2 + n) = (1 - p2) / 2^n, but in the first two layers and the last.
-  const std::vector<double> none{0.0, 0.0, 0.0};
-  const std::vector<double> some{0.5, 0.75, 0.875};
-  CHECK(of(4).drop == std::vector<std::vector<double>>{none, none, some, some, none});
+  const auto none = planner::for_all_heads({0.0, 0.0, 0.0});
+  const auto some = planner::for_all_heads({0.5, 0.75, 0.875});
+  CHECK(of(4).drop == std::vector<std::vector<planner::DropRatio>>{none, none, some, some, none});
 }
 
 double sent(const model::TaskGraph& graph, BufferKind of, std::int32_t layer) {
@@ -165,6 +165,49 @@ TEST_CASE("planner/sparse: attention does its share of the work, and scores half
   CHECK(flops(plan, 4, TaskKind::score) == 0.0);
 }
 
+TEST_CASE("planner/sparse: levels that overlap send all rows to all, and mask as they lie") {
+  const auto prompt_of = [](const Plan& plan) {
+    return planner::find_strategy("csps").lower(plan, planner::prompt_batch({40, 4}));
+  };
+  const Plan plan =
+      plan_of(request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6, .overlap = true}));
+  const model::TaskGraph prompt = prompt_of(plan);
+  const double h = 8;
+  const double kv = 4;
+  const double d = static_cast<double>(plan.model.head_dim);
+  // Four places, each to three others a quarter of the heads: of 10 rows, or 4 that are kept.
+  for (const auto& [layer, rows] : std::vector<std::pair<std::int32_t, double>>{{0, 10}, {2, 4}}) {
+    const double parts = 4.0 * 3.0 / 4.0 * rows;
+    CHECK(sent(prompt, BufferKind::query, layer) == 4 * parts * h * d);
+    CHECK(sent(prompt, BufferKind::gathered, layer) == 4 * parts * 2 * kv * d);
+    CHECK(sent(prompt, BufferKind::attention, layer) == 4 * parts * h * d);
+  }
+  double flops = 0.0;
+  for (const Task& task : prompt.tasks()) {
+    if (task.kind == TaskKind::attend && task.layer == 2)
+      flops += model::work_of(plan.model, prompt.batch(), task).flops;
+  }
+  // Own rows whole, and the 16 that all kept, each up to itself.
+  CHECK(flops == 4.0 * h * d * (4 * 55 + 16 * 17 / 2));
+}
+
+TEST_CASE("planner/sparse: heads that drop apart send what each keeps") {
+  Plan plan = plan_of(request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2, .drop = 0.6}));
+  plan.sparse->drop[2].front().parts = {0.6, 0.0, 0.9, 0.9};
+  const model::TaskGraph prompt =
+      planner::find_strategy("csps").lower(plan, planner::prompt_batch({40, 4}));
+  const double d = static_cast<double>(plan.model.head_dim);
+  // Rows that the four key/value heads keep, of 10; each device attends with one of them.
+  const double rows = 4 + 10 + 1 + 1;
+  // Three of four places send to three others: head k to place k, if that is another.
+  const double queries = 3 * rows - (rows - 4);  // places 1, 2 and 3
+  const double keys = 3 * rows - (rows - 1);     // places 0, 1 and 2
+  CHECK(sent(prompt, BufferKind::query, 2) == 4 * queries * 2 * d);
+  CHECK(sent(prompt, BufferKind::gathered, 2) == 4 * keys * 2 * d);
+  CHECK(sent(prompt, BufferKind::attention, 2) == 4 * queries * 2 * d);
+  CHECK(sent(prompt, BufferKind::selection, 2) == 4 * 3 * (rows - 10));
+}
+
 TEST_CASE("planner/sparse: graphs are in order, and declare what they use") {
   const planner::Strategy& strategy = planner::find_strategy("csps");
   for (const auto& [cluster, levels] :
@@ -172,12 +215,16 @@ TEST_CASE("planner/sparse: graphs are in order, and declare what they use") {
                                                    {rooms({0, 0, 1}, {1e-2}), 3},
                                                    {rooms({0, 0, 1, 1}, {1e-2}), 3},
                                                    {rooms({0, 2, 0, 1, 1}, {1e-3, 3e-2}), 4}}) {
-    for (const double drop : {0.0, 0.5}) {
+    // Of levels that overlap heads drop apart, too.
+    for (const auto& [drop, overlap] :
+         std::vector<std::pair<double, bool>>{{0.0, false}, {0.5, false}, {0.5, true}}) {
       for (const std::int64_t prompt : {1, 2, 4, 5, 33}) {
-        const Plan plan =
-            plan_of(request_of(cluster, {.levels = levels, .drop = drop}, {prompt, 4}));
+        Plan plan = plan_of(
+            request_of(cluster, {.levels = levels, .drop = drop, .overlap = overlap}, {prompt, 4}));
+        if (overlap) plan.sparse->drop[2].back().parts = {0.5, 0.9, 0.9, 0.95};
         CAPTURE(levels);
         CAPTURE(drop);
+        CAPTURE(overlap);
         CAPTURE(prompt);
         const auto rows = static_cast<std::int32_t>(prompt);
         for (const model::Batch& batch :
@@ -219,6 +266,27 @@ TEST_CASE("planner/sparse: the plan file has it, and none without") {
   refused([](auto& j) { j["groups"][1] = {0, 1}; }, "one for each");
   refused([](auto& j) { std::swap(j["order"][0], j["order"][4]); }, "the master");
   refused([](auto& j) { j["order"][0] = j["order"][1]; }, "twice");
+  // By head: a number for each of the four, and only then more than a number for all.
+  nlohmann::json by_head = good;
+  by_head["sparse_attention"]["drop"][3][2] = {0.9, 0.875, 0.9, 0.95};
+  const Plan apart = planner::parse_plan_json(by_head.dump(), "plan.json");
+  CHECK(apart.sparse->dropped(3, 4, 3) == 0.95);
+  CHECK(apart.sparse->heads_alike(3, 4, 4).size() == 4);
+  CHECK(apart.sparse->heads_alike(3, 3, 4) == std::vector<Range>{{0, 4}});
+  CHECK(planner::parse_plan_json(planner::to_json(apart), "plan.json") == apart);
+  const std::vector<double> less{0.9, 0.9, 0.5, 0.9};
+  refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9}; }, "each of the 4 key/value heads");
+  refused([](auto& j) { j["drop"][3][2] = nlohmann::json::array(); }, "each of the 4 key/value");
+  refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9, 0.9, 1.0}; }, "key/value head 3 drops 1.0000");
+  refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9, 0.9, 1.5}; }, "1.5");
+  refused([&](auto& j) { j["drop"][3][2] = less; }, "key/value head 2 drops 0.5000 after 0.65");
+  refused([](auto& j) { j["drop"][1][2] = {0.0, 0.0, 0.0, 0.1}; }, "first two layers");
+  CHECK(text.find("overlap") == std::string::npos);
+  request.sparse->overlap = true;
+  const Plan overlapping = plan_of(request);
+  CHECK(planner::parse_plan_json(planner::to_json(overlapping), "plan.json") == overlapping);
+  CHECK(overlapping.sparse->overlap);
+  refused([](auto& j) { j["overlap"] = 1; }, "overlap");
   request.sparse.reset();
   CHECK(planner::to_json(plan_of(request)).find("sparse") == std::string::npos);
 }

@@ -16,7 +16,9 @@ namespace tandem::testing {
 struct SparseRule {
   std::vector<std::int32_t> place;               // of each row of the prompt; ascending
   std::vector<std::vector<std::int32_t>> group;  // of levels 2, 3, ..: of each place
-  std::vector<std::vector<double>> drop;         // by layer, of levels 2, 3, ..
+  // By layer, of levels 2, 3, ..: of each key/value head.
+  std::vector<std::vector<std::vector<double>>> drop;
+  bool overlap = false;  // whether rows that meet at a level meet at all later ones, too
 };
 
 namespace sparse {
@@ -80,22 +82,29 @@ inline Matrix sparse_logits(const model::Transformer& t, const WeightFunction& w
     const Matrix v = times_transposed(in, matrix(WeightName::value, layer, kv_width, t.hidden));
     apply_rope(q, t, 0);
     apply_rope(k, t, 0);
-    const std::vector<double>& drop = rule.drop[static_cast<std::size_t>(layer)];
+    const std::vector<std::vector<double>>& drop = rule.drop[static_cast<std::size_t>(layer)];
     Matrix attended(count, q_width);
     std::vector<std::vector<double>> weighed(heads,
                                              std::vector<double>(static_cast<std::size_t>(prompt)));
     for (std::size_t kv = 0; kv < heads; ++kv) {
       std::vector<std::vector<bool>> keeps;
-      for (const double part : drop)
-        keeps.push_back(part > 0.0 ? sparse::kept(rule, part, scores[kv])
-                                   : std::vector<bool>(static_cast<std::size_t>(prompt), true));
+      for (const std::vector<double>& by_head : drop)
+        keeps.push_back(by_head[kv] > 0.0
+                            ? sparse::kept(rule, by_head[kv], scores[kv])
+                            : std::vector<bool>(static_cast<std::size_t>(prompt), true));
+      // How many times a row attends to a key: at one level, or at several.
       const auto sees = [&](std::int64_t row, std::int64_t key) {
-        if (key > row) return false;
-        if (row >= prompt) return true;
+        if (key > row) return 0;
+        if (row >= prompt) return 1;
         const auto r = static_cast<std::size_t>(row);
         const auto p = static_cast<std::size_t>(key);
-        const std::size_t level = sparse::level_of(rule, rule.place[r], rule.place[p]);
-        return level == 1 || (keeps[level - 2][r] && keeps[level - 2][p]);
+        const auto at = [&](std::size_t level) {
+          return level == 1 || (keeps[level - 2][r] && keeps[level - 2][p]) ? 1 : 0;
+        };
+        std::size_t level = sparse::level_of(rule, rule.place[r], rule.place[p]);
+        int times = at(level);
+        while (rule.overlap && ++level <= keeps.size() + 1) times += at(level);
+        return times;
       };
       const auto first = static_cast<std::int64_t>(kv) * t.group();
       for (std::int64_t head = first; head < first + t.group(); ++head) {
@@ -103,13 +112,14 @@ inline Matrix sparse_logits(const model::Transformer& t, const WeightFunction& w
           std::vector<double> part(static_cast<std::size_t>(row) + 1);
           double sum = 0.0;
           for (std::int64_t key = 0; key <= row; ++key) {
-            if (!sees(row, key)) continue;
+            const int times = sees(row, key);
+            if (times == 0) continue;
             double dot = 0.0;
             for (std::int64_t i = 0; i < t.head_dim; ++i)
               dot += q.at(row, head * t.head_dim + i) *
                      k.at(key, static_cast<std::int64_t>(kv) * t.head_dim + i);
             part[static_cast<std::size_t>(key)] =
-                std::exp(dot / std::sqrt(static_cast<double>(t.head_dim)));
+                times * std::exp(dot / std::sqrt(static_cast<double>(t.head_dim)));
             sum += part[static_cast<std::size_t>(key)];
           }
           for (std::int64_t key = 0; key <= row; ++key) {

@@ -81,6 +81,8 @@ std::optional<Bounded> bounded_of(const Options& options, const planner::Strateg
   Bounded bounded{.flag = options.has("max-loss") ? "max-loss" : "max-ttft"};
   const std::string with = "with '--" + bounded.flag + "'";
   options.refuse({"drop"}, with + ", which chooses the ratios");
+  options.refuse({"levels-overlap"},
+                 with + ", as losses are measured of levels that do not overlap");
   options.refuse({"objective"}, with + ", which says what is to be short");
   options.refuse({"tiles"}, with + ", as rows that are kept travel at once");
   options.refuse({"workload", "samples"}, with + ", expected one request");

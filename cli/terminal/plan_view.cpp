@@ -105,22 +105,39 @@ std::vector<std::vector<std::string>> level_groups(const planner::Plan& plan, st
 
 // What a level drops, by runs of layers that drop alike.
 std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
+  const planner::SparseAttention& sparse = *plan.sparse;
   const auto layers = static_cast<std::int32_t>(plan.model.layers);
+  const auto ratios = [&](std::int32_t layer) {
+    std::string text;
+    for (const model::Range heads : sparse.heads_alike(layer, level, plan.model.kv_heads))
+      text += (text.empty() ? "" : "/") +
+              model::fixed(100.0 * sparse.dropped(layer, level, heads.begin), 1) + "%" +
+              (heads.size() == plan.model.kv_heads ? ""
+                                                   : " of heads [" + std::to_string(heads.begin) +
+                                                         ", " + std::to_string(heads.end) + ")");
+    return text;
+  };
   std::string text;
   for (std::int32_t begin = 0, end = 0; begin < layers; begin = end) {
-    const double part = plan.sparse->dropped(begin, level);
-    for (end = begin; end < layers && plan.sparse->dropped(end, level) == part;) ++end;
-    if (part == 0.0) continue;
-    text += (text.empty() ? "" : ", ") + model::fixed(100.0 * part, 1) + "% in layers [" +
-            std::to_string(begin) + ", " + std::to_string(end) + ")";
+    const std::string of = ratios(begin);
+    while (end < layers && ratios(end) == of) ++end;
+    if (level == 1 ||
+        !sparse.drop[static_cast<std::size_t>(begin)][static_cast<std::size_t>(level - 2)].drops())
+      continue;
+    text += (text.empty() ? "" : ", ") + of + " in layers [" + std::to_string(begin) + ", " +
+            std::to_string(end) + ")";
   }
   return text.empty() ? "nothing" : text;
 }
 
 void print_levels(const planner::Plan& plan, std::ostream& out) {
   out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
-         "FFN columns, and attend to those before them in the groups of each level. New tokens are "
-         "the master's: "
+         "FFN columns, and attend to those before them in the groups of each level"
+      << (plan.sparse->overlap
+              ? ", which overlap: near ones count once at each level that has them, "
+                "so that even with nothing dropped the result is not one device's"
+              : "")
+      << ". New tokens are the master's: "
       << (plan.decode_moves == planner::DecodeMoves::keys_once
               ? "after the prompt all its keys and values travel to it, it computes alone"
               : "their queries travel to all devices")
@@ -137,13 +154,24 @@ void print_levels(const planner::Plan& plan, std::ostream& out) {
   table.print(out);
 }
 
+// A number, or one for each key/value head.
+Json dropped_json(const planner::Plan& plan, std::int32_t layer, std::int32_t level) {
+  const planner::SparseAttention& sparse = *plan.sparse;
+  if (sparse.heads_alike(layer, level, plan.model.kv_heads).size() <= 1)
+    return sparse.dropped(layer, level, 0);
+  Json parts = Json::array();
+  for (std::int32_t head = 0; head < static_cast<std::int32_t>(plan.model.kv_heads); ++head)
+    parts.push_back(sparse.dropped(layer, level, head));
+  return parts;
+}
+
 Json levels_json(const planner::Plan& plan) {
   if (!plan.sparse) return {};
   Json levels = Json::array();
   for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
     Json drop = Json::array();
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer)
-      drop.push_back(plan.sparse->dropped(layer, level));
+      drop.push_back(dropped_json(plan, layer, level));
     levels.push_back({{"groups", level_groups(plan, level)}, {"drop", drop}});
   }
   return levels;
@@ -234,6 +262,7 @@ Json summary_json(const planner::Plan& plan, const std::string& path) {
             {"head", planner::splits_head(plan) ? "split" : "master"},
             {"candidates", plan.candidates > 0 ? Json(plan.candidates) : Json()},
             {"levels", levels_json(plan)},
+            {"levels_overlap", plan.sparse ? Json(plan.sparse->overlap) : Json()},
             {"devices", Json::array()}};
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     const model::Share& share = plan.devices[i].share;

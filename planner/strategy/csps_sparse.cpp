@@ -6,6 +6,7 @@
 
 #include "model/error.hpp"
 #include "planner/strategy/block.hpp"
+#include "planner/strategy/csps_levels.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/spread_attention.hpp"
@@ -24,55 +25,16 @@ using model::WeightBlock;
 
 constexpr std::int32_t kOpen = model::kCausal.end;
 
-// Level v keeps what it gathers in slot v - 1: level 1 reads what tasks have in any strategy.
-std::int16_t slot_of(std::int32_t level) { return static_cast<std::int16_t>(level - 1); }
-BufferRef at(BufferKind kind, std::int32_t level) { return {kind, slot_of(level)}; }
+// Level v keeps what it gathers in slot v - 1 (SparseLevel::slot).
+BufferRef at(BufferKind kind, std::int32_t level) {
+  return {kind, static_cast<std::int16_t>(level - 1)};
+}
 
 Range all(std::int64_t size) { return {0, static_cast<std::int32_t>(size)}; }
 
 Range times(Range range, std::int64_t factor) {
   const auto f = static_cast<std::int32_t>(factor);
   return {range.begin * f, range.end * f};
-}
-
-const model::Share& share_at(const Plan& plan, std::size_t place) {
-  return plan.devices[static_cast<std::size_t>(plan.sparse->order[place])].share;
-}
-
-// By place.
-std::vector<Range> parts_of(const Plan& plan, std::int32_t rows) {
-  const std::size_t places = plan.sparse->order.size();
-  std::vector<std::int64_t> weights;
-  for (std::size_t i = 0; i < places; ++i)
-    weights.push_back(share_at(plan, i).computed_columns().size());
-  std::vector<std::int32_t> sizes = parts_by_weight(rows, weights);
-  if (std::ranges::find(sizes, 0) != sizes.end()) {
-    sizes.assign(places, 0);
-    sizes.back() = rows;
-  }
-  std::vector<Range> parts;
-  std::int32_t begin = 0;
-  for (const std::int32_t size : sizes) {
-    parts.push_back({begin, begin + size});
-    begin += size;
-  }
-  return parts;
-}
-
-// Heads that each device of a group attends with, by place; of the others none.
-std::vector<Range> heads_of_group(const Plan& plan, Range group) {
-  std::vector<std::int64_t> weights;
-  for (std::int32_t i = group.begin; i < group.end; ++i)
-    weights.push_back(share_at(plan, static_cast<std::size_t>(i)).computed_heads().size());
-  std::vector<Range> heads(plan.sparse->order.size());
-  std::int32_t begin = 0;
-  const std::vector<std::int32_t> sizes =
-      parts_by_weight(static_cast<std::int32_t>(plan.model.heads), weights);
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    heads[static_cast<std::size_t>(group.begin) + i] = {begin, begin + sizes[i]};
-    begin += sizes[i];
-  }
-  return heads;
 }
 
 void declare(model::TaskGraph& graph, const Plan& plan) {
@@ -103,14 +65,17 @@ class Lowering {
   ~Lowering() = default;
 
   model::TaskGraph prompt() && {
-    const std::vector<Range> parts = parts_of(*plan_, graph_.batch().rows());
+    rows_ = sparse_rows(*plan_, graph_.batch().rows());
     const std::vector<bool> wanted =
         wanted_rows(graph_.batch(), plan_->model.architecture().generates());
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      places_[i].rows = parts[i];
-      places_[i].wanted = wanted_within(wanted, parts[i]);
+      places_[i].rows = rows_[i];
+      places_[i].wanted = wanted_within(wanted, rows_[i]);
     }
-    for (std::int32_t level = 2; level <= sparse_->levels(); ++level) add_level(level);
+    for (std::int32_t number = 2; number <= sparse_->levels(); ++number) {
+      Level level{.of = {*plan_, number, rows_}};
+      if (level.of.attends()) levels_.push_back(std::move(level));
+    }
     scatter();
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
@@ -124,7 +89,7 @@ class Lowering {
   model::TaskGraph token() && {
     const auto length = static_cast<std::int32_t>(plan_->workload.prompt_tokens);
     const bool alone = plan_->decode_moves == DecodeMoves::keys_once;
-    const std::vector<Range> parts = parts_of(*plan_, length);
+    const std::vector<Range> parts = sparse_rows(*plan_, length);
     Place& own = places_.back();
     own.rows = own.active = own.wanted = {0, 1};
     SpreadRows row{
@@ -155,95 +120,25 @@ class Lowering {
     TaskIndex projected = -1;
     TaskIndex attended = -1;
   };
-  // Scores of the keys of `owner`, made at `by`.
+  // Scores of the keys of `owner`, of a part, made at `by`.
   struct Weighed {
+    std::size_t part;
     std::size_t owner;
     std::size_t by;
     TaskIndex made;
   };
-  // A level beside the first, of all groups. What is by place is -1 where there is no such task.
+  // A level beside the first, and its tasks in the layer; by place, the last of each kind there, or
+  // -1. Its parts share slots, rows of one part lie where another part has others: what sends from
+  // a slot waits for all of them.
   struct Level {
-    std::int32_t number;
-    std::vector<Range> group{};               // by place
-    std::vector<Range> nearer{};              // the group of the level before, by place
-    std::vector<std::vector<Range>> heads{};  // of the group of a place: by place
-    // Of the layer: where what each place kept stands among what everybody kept.
-    std::vector<Range> kept{};
-    bool lists = false;  // whether rows are dropped
+    SparseLevel of;
     std::vector<TaskIndex> listed{};
     std::vector<TaskIndex> queried{};
     std::vector<TaskIndex> paired{};
     // By place and other place: the message after which that has what it was sent.
     std::vector<std::vector<TaskIndex>> arrived{};
     std::vector<Weighed> weighed{};
-    [[nodiscard]] std::int8_t list() const {
-      return static_cast<std::int8_t>(lists ? slot_of(number) : 0);
-    }
   };
-
-  void add_level(std::int32_t number) {
-    Level level{.number = number};
-    bool any = false;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      level.group.push_back(sparse_->group(number, i));
-      level.nearer.push_back(sparse_->group(number - 1, i));
-      level.heads.push_back(heads_of_group(*plan_, level.group[i]));
-    }
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      any = any || before(level, i) || after(level, i);
-    if (any) levels_.push_back(std::move(level));
-  }
-
-  // Whether rows come before, or follow, those of `place` at a level. Either every place has rows
-  // or the last alone.
-  [[nodiscard]] bool before(const Level& level, std::size_t place) const {
-    return !places_.front().rows.empty() && level.group[place].begin < level.nearer[place].begin;
-  }
-  [[nodiscard]] bool after(const Level& level, std::size_t place) const {
-    return !places_.front().rows.empty() && level.nearer[place].end < level.group[place].end;
-  }
-
-  // What a place asks with at a level, and what it has for others.
-  [[nodiscard]] Range queries(const Level& level, std::size_t place) const {
-    if (!before(level, place)) return {};
-    return level.lists ? level.kept[place] : places_[place].active;
-  }
-  [[nodiscard]] Range keys(const Level& level, std::size_t place) const {
-    return after(level, place) && !askers(level, place).empty() ? level.kept[place] : Range{};
-  }
-  // What all those ask with who ask for keys of `place`.
-  [[nodiscard]] Range askers(const Level& level, std::size_t place) const {
-    return joined(level.nearer[place].end, level.group[place].end,
-                  [&](std::size_t i) { return queries(level, i); });
-  }
-  // What all those have whom `place` asks.
-  [[nodiscard]] Range asked(const Level& level, std::size_t place) const {
-    return joined(level.group[place].begin, level.nearer[place].begin,
-                  [&](std::size_t i) { return keys(level, i); });
-  }
-  template <class RangeOf>
-  static Range joined(std::int32_t begin, std::int32_t end, const RangeOf& range_of) {
-    Range all{};
-    for (std::int32_t i = begin; i < end; ++i) {
-      const Range own = range_of(static_cast<std::size_t>(i));
-      if (!own.empty()) all = {all.empty() ? own.begin : all.begin, own.end};
-    }
-    return all;
-  }
-
-  // The places of the group that attend with some heads: those that follow in turn first, `place`
-  // itself last. If each sends in that order, nobody is sent to by all at once.
-  [[nodiscard]] std::vector<std::size_t> attending(const Level& level, std::size_t place) const {
-    const Range group = level.group[place];
-    std::vector<std::size_t> found;
-    for (std::int32_t step = 1; step <= group.size(); ++step) {
-      const std::int32_t turn = static_cast<std::int32_t>(place) - group.begin + step;
-      const std::int32_t next = group.begin + turn % group.size();
-      const auto other = static_cast<std::size_t>(next);
-      if (!level.heads[place][other].empty()) found.push_back(other);
-    }
-    return found;
-  }
 
   [[nodiscard]] Range kv(Range heads) const { return plan_->model.kv_heads_for(heads); }
 
@@ -309,7 +204,9 @@ class Lowering {
       if (!place.rows.empty()) project(place, layer);
     }
     for (const Level& level : levels_) add_scores(level, layer);
-    for (Level& level : levels_) choose(level, layer);
+    std::vector<Range> active;
+    for (const Place& place : places_) active.push_back(place.active);
+    for (Level& level : levels_) choose(level, layer, active);
     for (Level& level : levels_) gather(level, layer);
     for (Level& level : levels_) exchange(level, layer);
     const bool scored = sparse_->drops(layer + 1);
@@ -324,43 +221,40 @@ class Lowering {
     if (scored) weigh(layer);
   }
 
-  // What is kept at a level, and where it stands.
-  void choose(Level& level, std::int32_t layer) {
-    const double dropped = sparse_->dropped(layer, level.number);
-    level.lists = dropped > 0.0;
-    level.kept.clear();
+  // What is kept at a level, and its lists.
+  void choose(Level& level, std::int32_t layer, const std::vector<Range>& active) {
+    level.of.choose(layer, active);
     level.listed.assign(places_.size(), -1);
-    std::int32_t begin = 0;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const std::int32_t size = kept_rows(dropped, places_[i].rows.size());
-      level.kept.push_back({begin, begin + size});
-      begin += size;
-    }
-    for (std::size_t i = 0; level.lists && i < places_.size(); ++i) {
-      if (!before(level, i) && !after(level, i)) continue;
-      Task task = make(TaskKind::select, layer, places_[i].rows, heads_, {BufferKind::scores},
-                       at(BufferKind::selection, level.number));
-      task.keys = level.kept[i];
-      level.listed[i] = add(i, task);
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; part.lists && i < places_.size(); ++i) {
+        if (!level.of.takes_part(i)) continue;
+        Task task = make(TaskKind::select, layer, places_[i].rows, part.heads, {BufferKind::scores},
+                         at(BufferKind::selection, level.of.number()));
+        task.keys = part.kept[i];
+        level.listed[i] = add(i, task);
+      }
     }
   }
 
-  TaskIndex gathered(std::size_t place, const Level& level, BufferKind from, BufferKind to,
-                     std::int32_t layer, Range rows) {
-    if (rows.empty()) return -1;
-    Task task = make(TaskKind::gather, layer, rows, heads_, {from}, at(to, level.number));
-    task.selection = level.list();
-    return add(place, task);
+  // Sets `last` to the task if there are rows.
+  void gather(std::size_t place, const Level& level, const KeptPart& part, BufferKind from,
+              BufferKind to, std::int32_t layer, Range rows, TaskIndex& last) {
+    if (rows.empty()) return;
+    Task task = make(TaskKind::gather, layer, rows, part.heads, {from}, at(to, level.of.number()));
+    task.selection = level.of.list(part);
+    last = add(place, task);
   }
 
   void gather(Level& level, std::int32_t layer) {
     level.queried.assign(places_.size(), -1);
     level.paired.assign(places_.size(), -1);
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      level.queried[i] =
-          gathered(i, level, BufferKind::query, BufferKind::query, layer, queries(level, i));
-      level.paired[i] =
-          gathered(i, level, BufferKind::key_value, BufferKind::gathered, layer, keys(level, i));
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        gather(i, level, part, BufferKind::query, BufferKind::query, layer,
+               level.of.queries(part, i), level.queried[i]);
+        gather(i, level, part, BufferKind::key_value, BufferKind::gathered, layer,
+               level.of.keys(part, i), level.paired[i]);
+      }
     }
   }
 
@@ -368,18 +262,22 @@ class Lowering {
   void exchange(Level& level, std::int32_t layer) {
     const std::int64_t d = plan_->model.head_dim;
     level.arrived.assign(places_.size(), std::vector<TaskIndex>(places_.size(), -1));
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      for (const std::size_t j : attending(level, i)) {
-        if (i == j) continue;
-        const Range heads = level.heads[i][j];
-        const auto pass = [&](BufferKind kind, Range rows, Range columns, TaskIndex made) {
-          if (made < 0) return;
-          const BufferRef buffer = at(kind, level.number);
-          level.arrived[i][j] = send(i, j, buffer, buffer, layer, rows, columns, made);
-        };
-        pass(BufferKind::selection, level.kept[i], kv(heads), level.listed[i]);
-        pass(BufferKind::query, queries(level, i), times(heads, d), level.queried[i]);
-        pass(BufferKind::gathered, keys(level, i), times(kv(heads), 2 * d), level.paired[i]);
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        for (const std::size_t j : level.of.attending(part, i)) {
+          if (i == j) continue;
+          const Range heads = level.of.heads(part, i, j);
+          const auto pass = [&](BufferKind kind, Range rows, Range columns, TaskIndex made) {
+            if (rows.empty()) return;
+            const BufferRef buffer = at(kind, level.of.number());
+            level.arrived[i][j] = send(i, j, buffer, buffer, layer, rows, columns, made);
+          };
+          const bool listed = part.lists && level.of.takes_part(i);
+          pass(BufferKind::selection, listed ? part.kept[i] : Range{}, kv(heads), level.listed[i]);
+          pass(BufferKind::query, level.of.queries(part, i), times(heads, d), level.queried[i]);
+          pass(BufferKind::gathered, level.of.keys(part, i), times(kv(heads), 2 * d),
+               level.paired[i]);
+        }
       }
     }
   }
@@ -391,64 +289,89 @@ class Lowering {
                      {BufferKind::attention});
     task.keys = place.rows;
     task.statistics = scored || std::ranges::any_of(levels_, [&](const Level& level) {
-                        return !queries(level, i).empty();
+                        return std::ranges::any_of(level.of.parts(), [&](const KeptPart& part) {
+                          return !level.of.queries(part, i).empty();
+                        });
                       });
     place.attended = add(i, task, {place.projected});
+  }
+
+  // What has arrived at `by` from place `first` and from `places`, which are of one group; where
+  // there are several parts, from all of it.
+  [[nodiscard]] static std::vector<TaskIndex> arrivals(const Level& level, std::size_t first,
+                                                       Range places, std::size_t by) {
+    if (level.of.parts().size() > 1) places = level.of.group(first);
+    std::vector<TaskIndex> after;
+    const auto wait = [&](std::size_t from) {
+      if (level.arrived[from][by] >= 0) after.push_back(level.arrived[from][by]);
+    };
+    wait(first);
+    for (std::int32_t k = places.begin; k < places.end; ++k) {
+      if (static_cast<std::size_t>(k) != first) wait(static_cast<std::size_t>(k));
+    }
+    return after;
   }
 
   // Everybody's heads of what each place asks, and the second all-to-all.
   void attend(const Level& level, std::int32_t layer) {
     const std::int64_t d = plan_->model.head_dim;
-    const BufferRef result = at(BufferKind::attention, level.number);
-    const BufferRef softmax = at(BufferKind::softmax, level.number);
-    std::vector<std::vector<TaskIndex>> attended(places_.size());
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (queries(level, i).empty()) continue;
-      for (const std::size_t j : attending(level, i)) {
-        Task task = make(TaskKind::attend, layer, queries(level, i), level.heads[i][j],
-                         at(BufferKind::query, level.number), result);
-        task.keys = asked(level, i);
-        task.selection = level.list();
-        std::vector<TaskIndex> after;
-        const auto wait = [&](std::size_t of) {
-          if (level.arrived[of][j] >= 0) after.push_back(level.arrived[of][j]);
-        };
-        wait(i);
-        for (std::int32_t k = level.group[i].begin; k < level.nearer[i].begin; ++k)
-          wait(static_cast<std::size_t>(k));
-        attended[i].push_back(add(j, task, after));
+    const BufferRef result = at(BufferKind::attention, level.of.number());
+    const BufferRef softmax = at(BufferKind::softmax, level.of.number());
+    const bool several = level.of.parts().size() > 1;
+    std::vector<TaskIndex> attended;  // in the order of the loops
+    std::vector<TaskIndex> last(places_.size(), -1);
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        if (level.of.queries(part, i).empty()) continue;
+        for (const std::size_t j : level.of.attending(part, i)) {
+          Task task =
+              make(TaskKind::attend, layer, level.of.queries(part, i), level.of.heads(part, i, j),
+                   at(BufferKind::query, level.of.number()), result);
+          task.keys = level.of.asked(part, i);
+          task.selection = level.of.list(part);
+          last[j] = add(j, task, arrivals(level, i, level.of.asked_places(i), j));
+          attended.push_back(last[j]);
+        }
       }
     }
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const Range rows = queries(level, i);
-      if (rows.empty()) continue;
-      std::vector<TaskIndex> there{places_[i].attended};
-      const std::vector<std::size_t> by = attending(level, i);
-      for (std::size_t n = 0; n < by.size(); ++n) {
-        const std::size_t j = by[n];
-        if (j == i) continue;
-        const Range heads = level.heads[i][j];
-        send(j, i, result, result, layer, rows, times(heads, d), attended[i][n]);
-        there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), attended[i][n]));
+    std::size_t next = 0;
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        const Range rows = level.of.queries(part, i);
+        if (rows.empty()) continue;
+        std::vector<TaskIndex> there{places_[i].attended};
+        for (const std::size_t j : level.of.attending(part, i)) {
+          const TaskIndex own = attended[next++];
+          if (j == i) continue;
+          const TaskIndex made = several ? last[j] : own;
+          const Range heads = level.of.heads(part, i, j);
+          send(j, i, result, result, layer, rows, times(heads, d), made);
+          there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
+        }
+        Task task = make(TaskKind::merge, layer, rows, part.heads, result, {BufferKind::attention});
+        task.selection = level.of.list(part);
+        places_[i].attended = add(i, task, there);
       }
-      Task task = make(TaskKind::merge, layer, rows, heads_, result, {BufferKind::attention});
-      task.selection = level.list();
-      places_[i].attended = add(i, task, there);
     }
   }
 
   // The softmax over all levels, to whoever attended for these rows.
   void tell_softmax(Level& level, std::int32_t layer) {
-    const BufferRef softmax = at(BufferKind::softmax, level.number);
-    std::vector<TaskIndex> made;
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      made.push_back(
-          gathered(i, level, BufferKind::softmax, BufferKind::softmax, layer, queries(level, i)));
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      for (const std::size_t j : attending(level, i)) {
-        if (j == i || made[i] < 0) continue;
-        level.arrived[i][j] = send(i, j, softmax, softmax, layer, queries(level, i),
-                                   times(level.heads[i][j], 2), made[i]);
+    const BufferRef softmax = at(BufferKind::softmax, level.of.number());
+    std::vector<TaskIndex> made(places_.size(), -1);
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i)
+        gather(i, level, part, BufferKind::softmax, BufferKind::softmax, layer,
+               level.of.queries(part, i), made[i]);
+    }
+    for (const KeptPart& part : level.of.parts()) {
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        const Range rows = level.of.queries(part, i);
+        for (const std::size_t j : level.of.attending(part, i)) {
+          if (j == i || rows.empty()) continue;
+          level.arrived[i][j] = send(i, j, softmax, softmax, layer, rows,
+                                     times(level.of.heads(part, i, j), 2), made[i]);
+        }
       }
     }
   }
@@ -462,43 +385,51 @@ class Lowering {
       task.keys = places_[i].rows;
       add(i, task);
     }
-    for (Level& level : levels_) {
-      level.weighed.clear();
+    for (Level& level : levels_) weigh(level, layer);
+  }
+
+  void weigh(Level& level, std::int32_t layer) {
+    level.weighed.clear();
+    std::vector<TaskIndex> last(places_.size(), -1);
+    for (std::size_t p = 0; p < level.of.parts().size(); ++p) {
+      const KeptPart& part = level.of.parts()[p];
       for (std::size_t i = 0; i < places_.size(); ++i) {
-        if (keys(level, i).empty()) continue;
-        for (const std::size_t j : attending(level, i)) {
-          Task task =
-              make(TaskKind::score, layer, askers(level, i), level.heads[i][j],
-                   at(BufferKind::query, level.number), at(BufferKind::scores, level.number));
-          task.keys = keys(level, i);
-          task.selection = level.list();
-          std::vector<TaskIndex> after;
-          for (std::int32_t k = level.nearer[i].end; k < level.group[i].end; ++k) {
-            const TaskIndex told = level.arrived[static_cast<std::size_t>(k)][j];
-            if (told >= 0) after.push_back(told);
-          }
-          level.weighed.push_back({.owner = i, .by = j, .made = add(j, task, after)});
+        if (level.of.keys(part, i).empty()) continue;
+        for (const std::size_t j : level.of.attending(part, i)) {
+          Task task = make(TaskKind::score, layer, level.of.askers(part, i),
+                           level.of.heads(part, i, j), at(BufferKind::query, level.of.number()),
+                           at(BufferKind::scores, level.of.number()));
+          task.keys = level.of.keys(part, i);
+          task.selection = level.of.list(part);
+          // What the keys' owner sent has come before, for attention.
+          const Range asking = level.of.asking_places(i);
+          last[j] =
+              add(j, task, arrivals(level, static_cast<std::size_t>(asking.begin), asking, j));
+          level.weighed.push_back({.part = p, .owner = i, .by = j, .made = last[j]});
         }
       }
     }
+    if (level.of.parts().size() == 1) return;
+    for (Weighed& weighed : level.weighed) weighed.made = last[weighed.by];
   }
 
   // What the layer before made of them, to the keys' owners, one after another.
   void add_scores(const Level& level, std::int32_t layer) {
     if (!sparse_->drops(layer)) return;
-    for (const Weighed& part : level.weighed) {
-      const BufferRef own = at(BufferKind::scores, level.number);
+    for (const Weighed& weighed : level.weighed) {
+      const KeptPart& part = level.of.parts()[weighed.part];
+      const BufferRef own = at(BufferKind::scores, level.of.number());
       const BufferRef arriving = at(BufferKind::scores, sparse_->levels() + 1);
-      const Range columns = kv(level.heads[part.owner][part.by]);
-      const Range rows = level.kept[part.owner];
-      const bool here = part.owner == part.by;
+      const Range columns = kv(level.of.heads(part, weighed.owner, weighed.by));
+      const Range rows = part.kept[weighed.owner];
+      const bool here = weighed.owner == weighed.by;
       const TaskIndex made =
-          here ? part.made
-               : send(part.by, part.owner, own, arriving, layer, rows, columns, part.made);
+          here ? weighed.made
+               : send(weighed.by, weighed.owner, own, arriving, layer, rows, columns, weighed.made);
       Task task =
           make(TaskKind::add, layer, rows, columns, here ? own : arriving, {BufferKind::scores});
-      task.selection = level.list();
-      add(part.owner, task, {made});
+      task.selection = level.of.list(part);
+      add(weighed.owner, task, {made});
     }
   }
 
@@ -541,6 +472,7 @@ class Lowering {
   Range heads_;  // of the model
   model::TaskGraph graph_;
   WindowTasks window_;
+  std::vector<Range> rows_;  // of the prompt, by place
   std::vector<Place> places_;
   std::vector<Level> levels_;  // that have something to attend to, nearest first
 };

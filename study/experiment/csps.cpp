@@ -256,8 +256,9 @@ constexpr std::int64_t kFirst = 2;
 constexpr std::int64_t kKeeping = 3;
 
 void set_ratios(planner::Plan& plan, const CspsDrop& drop) {
-  std::vector<std::vector<double>>& layers = plan.sparse->drop;
-  for (std::size_t layer = kFirst; layer + 1 < layers.size(); ++layer) layers[layer] = drop.ratios;
+  auto& layers = plan.sparse->drop;
+  for (std::size_t layer = kFirst; layer + 1 < layers.size(); ++layer)
+    layers[layer] = planner::for_all_heads(drop.ratios);
   plan.validate();
 }
 
