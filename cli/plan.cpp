@@ -435,6 +435,7 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
     options.refuse({"decode-moves"},
                    with + " without '--levels' or '--drop', whose caches lie by heads; give one");
   std::vector<std::string_view> names;
+  names.reserve(known.size() + 1);
   for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));
   names.emplace_back("auto");
   return planner::find_decode_moves(options.choice_or("decode-moves", "q", names));

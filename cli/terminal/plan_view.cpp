@@ -59,7 +59,7 @@ std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
 
 // Of new tokens, whose keys and values are with `device`.
 std::string moves_text(planner::DecodeMoves moves, const std::string& device) {
-  const std::string owner = "those of new tokens are with " + device;
+  std::string owner = "those of new tokens are with " + device;
   switch (moves) {
     case planner::DecodeMoves::queries:
       return owner + ", from which queries travel to the others";
