@@ -163,7 +163,8 @@ TEST_CASE("cli/choice: strategy auto of weights that stream" * doctest::test_sui
   CHECK(contains(made.out, "stream"));
 }
 
-TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of as it is") {
+TEST_CASE("cli/choice: a plan that leaves devices out is simulated and told of as it is" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   const Json plan = Json::parse(
       bench.good({"plan", "--model", "gpt2-l", "--platform", "home4", "--strategy", "auto",

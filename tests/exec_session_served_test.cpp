@@ -211,8 +211,8 @@ TEST_CASE("exec/session: four steps in flight on four devices are three times as
 }
 
 // Twelve points across the knee: rings of four stages, alike or with one that takes twice as long.
-TEST_CASE(
-    "exec/session: samples that go round have the rate of the law, below and above the knee") {
+TEST_CASE("exec/session: samples that go round have the rate of the law, below and above the knee" *
+          doctest::test_suite("long")) {
   const Home home(3, 4);
   const planner::Policy& policy = planner::find_policy("recurrent");
   for (const double slowest : {1.0, 2.0}) {

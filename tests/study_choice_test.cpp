@@ -235,7 +235,8 @@ TEST_CASE("study/choice: near devices are a stage where that is faster than one 
   CHECK(found->seconds == doctest::Approx(simulated(found->plan, Objective::request)));
 }
 
-TEST_CASE("study/choice: a first device without room for anything hides no plan of the others") {
+TEST_CASE("study/choice: a first device without room for anything hides no plan of the others" *
+          doctest::test_suite("long")) {
   const model::Cluster cluster = with_devices(home4(), [](model::Device& device) {
     if (device.name == "desktop") device.memory = model::Bytes{1e3};
   });
