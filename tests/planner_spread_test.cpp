@@ -353,7 +353,8 @@ TEST_CASE("planner/spread: keys and values migrate only where tokens follow, and
   CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("expected the master to"), Error);
   request.workload.new_tokens = 1;
   CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
-                       doctest::Contains("expected none with fewer than 2 new tokens (here 1)"), Error);
+                       doctest::Contains("expected none with fewer than 2 new tokens (here 1)"),
+                       Error);
   request.workload.new_tokens = 4;
   request.strategy = "csps";
   CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
