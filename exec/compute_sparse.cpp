@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <ranges>
 #include <span>
 
 #include "exec/compute_state.hpp"
@@ -154,9 +153,17 @@ void Compute::State::for_sight(const Task& task, const Rows& rows, Range some, s
   if (some.empty()) return;
   const auto position_at = [&](std::int32_t key) { return rows.of(key, kv_head); };
   const auto seen = [&](std::int32_t row) {
-    const auto keys = std::views::iota(task.keys.begin, task.keys.end);
-    const auto end = std::ranges::upper_bound(keys, rows.of(row, kv_head), {}, position_at);
-    return static_cast<std::int32_t>(end - keys.begin());
+    std::int32_t begin = 0;
+    std::int32_t end = task.keys.size();
+    while (begin < end) {
+      const std::int32_t middle = begin + (end - begin) / 2;
+      if (position_at(task.keys.begin + middle) <= rows.of(row, kv_head)) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
   };
   std::int32_t at = seen(some.begin);
   // Later rows see no fewer.

@@ -64,6 +64,7 @@ bool DropRatio::drops() const {
 
 std::vector<DropRatio> for_all_heads(const std::vector<double>& by_level) {
   std::vector<DropRatio> ratios;
+  ratios.reserve(by_level.size());
   for (const double part : by_level) ratios.push_back({.parts = {part}});
   return ratios;
 }
