@@ -245,9 +245,10 @@ double LossModel::loss(const SparseAttention& sparse) const {
 std::vector<std::int32_t> LossModel::level_of(const SparseAttention& sparse) const {
   const std::string remedy = "; measure it there (sparse_loss.py --platform), or give '--levels 2'";
   if (sparse.overlap)
-    throw Error(source +
-                ": measured with disjoint levels, not with overlapping ones, which lose otherwise; plan "
-                "without '--levels-overlap'");
+    throw Error(
+        source +
+        ": measured with disjoint levels, not with overlapping ones, which lose otherwise; plan "
+        "without '--levels-overlap'");
   if (sparse.order.size() != rows.size())
     throw Error(source + ": measured on " + std::to_string(rows.size()) + " devices ('" + platform +
                 "'), not on " + std::to_string(sparse.order.size()) +
