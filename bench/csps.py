@@ -3,7 +3,7 @@
 
     csps.py --tandem build/release/bin/tandem --folder out/csps map [--points] [--minutes 2.5]
 
-Two models, tandem-deep with its trained weights and prompts of 200 to 1,000 tokens, and a geometry of 6 million parameters with random
+Two models, tandem-deep with its trained weights and prompts of 200 to 1,000 tokens, and a geometry of 4.8 million parameters with random
 weights and prompts of 1,024 to 8,192, on 2 to 6 equal emulated devices of a home network: csps (SP-NTP, dense), csps with two levels of
 which the farther drops half of the rows that it may, galaxy (SP-TP, Megatron's split with rows in between), tensor, local. All as
 predicted by SimGrid, and with --points some cells measured as well: time to first token, bytes sent, and how many of the new tokens are

@@ -14,7 +14,6 @@
 #include "planner/collective/hierarchical.hpp"
 #include "planner/collective/tree.hpp"
 #include "planner/lowering.hpp"
-#include "planner/trial_time.hpp"
 
 namespace tandem::planner {
 namespace {

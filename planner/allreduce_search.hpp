@@ -60,5 +60,9 @@ struct Sums {
 // Seconds of the prompt's step and, new_tokens - 1 times, of decoding's, timed as above, of a few
 // layers: for plans of one model to be compared, no prediction (predicted_request_time is one).
 [[nodiscard]] double trial_request_time(const Plan& plan, const Evaluator& evaluate);
+// Its two parts, for searches that change one: the prompt's step, and all new tokens but the first,
+// each as one halfway (0 if there are none).
+[[nodiscard]] double trial_prompt_time(const Plan& plan, const Evaluator& evaluate);
+[[nodiscard]] double trial_tokens_time(const Plan& plan, const Evaluator& evaluate);
 
 }  // namespace tandem::planner

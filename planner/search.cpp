@@ -24,7 +24,6 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
-#include "planner/trial_time.hpp"
 
 namespace tandem::planner {
 namespace {

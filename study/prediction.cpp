@@ -20,7 +20,6 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner/storage.hpp"
 #include "sim/replay.hpp"
-#include "study/fair_prediction.hpp"
 
 namespace tandem::study {
 namespace {

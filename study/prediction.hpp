@@ -61,6 +61,11 @@ struct ServedWorkload {
 [[nodiscard]] Prediction predict_served(const planner::Plan& plan, const ServedWorkload& served,
                                         const PredictionOptions& options);
 
+// What predict_served's result says of the requests, and its rate, to 1e-9 (sim::evaluate_fair);
+// nothing else is filled in. On SimGrid where anything varies.
+[[nodiscard]] model::Result predict_served_fairly(const planner::Plan& plan,
+                                                  const ServedWorkload& served);
+
 // Throws Error, as a run would before it begins, unless every device's budget has what the run
 // needs: the plan's own workload, or `served` if it is not null, with a timeline or without.
 void check_memory(const planner::Plan& plan, const ServedWorkload* served, bool timeline);

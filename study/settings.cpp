@@ -10,7 +10,7 @@
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "sim/replay.hpp"
-#include "study/fair_prediction.hpp"
+#include "study/prediction.hpp"
 
 namespace tandem::study {
 namespace {

@@ -79,7 +79,9 @@ TEST_CASE(
        {Words{"--strategy", "tensor", "--sp", "tp"}, Words{"--strategy", "auto", "--sp", "tp"},
         Words{"--strategy", "csps", "--decode-moves", "kv"},
         Words{"--strategy", "tensor", "--decode-moves", "migrate"},
-        Words{"--strategy", "spread", "--decode-moves", "auto", "--samples", "2"}}) {
+        Words{"--strategy", "spread", "--decode-moves", "auto", "--samples", "2"},
+        Words{"--strategy", "csps", "--decode-moves", "auto", "--levels", "2", "--max-loss",
+              "1"}}) {
     CAPTURE(refused[1] + refused[3]);
     CHECK(bench.run(with(refused)).code == 2);
   }

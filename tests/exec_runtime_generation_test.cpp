@@ -138,8 +138,7 @@ Generation generate(
   return generation;
 }
 
-TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bit by bit" *
-          doctest::test_suite("long")) {
+TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bit by bit") {
   struct Split {
     int devices;
     const char* partition;

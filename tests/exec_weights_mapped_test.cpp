@@ -184,8 +184,7 @@ double check_same(const fs::path& weights) {
   return share;
 }
 
-TEST_CASE("exec/mapped weights: logits are those of copied weights, bit for bit" *
-          doctest::test_suite("long")) {
+TEST_CASE("exec/mapped weights: logits are those of copied weights, bit for bit") {
   for (const Family family :
        {Family::llama, Family::qwen3, Family::gemma2, Family::phi3, Family::gpt2}) {
     for (const WeightFormat format : {WeightFormat::f32, WeightFormat::q4_k}) {

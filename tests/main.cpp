@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
-#ifdef __has_feature
+#ifdef __SANITIZE_ADDRESS__  // GCC's; clang has a feature
+#define TANDEM_ADDRESSES_ARE_CHECKED
+#elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define TANDEM_ADDRESSES_ARE_CHECKED
 #endif

@@ -13,6 +13,7 @@
 #include "model/conflicts.hpp"
 #include "model/error.hpp"
 #include "model/work.hpp"
+#include "planner/allreduce_search.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/rows.hpp"
@@ -221,6 +222,24 @@ TEST_CASE("planner/galaxy: tiles hide messages behind products, and auto takes t
   // What is computed takes as long as without: the rest of the time is hidden.
   const double local = prompt_time(planned("local", mesh, std::nullopt));
   CHECK(one > local / 4.0);
+}
+
+// A search for tiles times new tokens once for all of them.
+TEST_CASE("planner/galaxy: tiles change a prompt's step, and no new token's") {
+  for (const char* strategy : {"galaxy", "csps"}) {
+    CAPTURE(strategy);
+    Plan plan = planned(strategy, mesh_of(4, 1e-4, 3e7), 0);
+    plan.workload = {.prompt_tokens = 64, .new_tokens = 16};
+    const double prompt = trial_prompt_time(plan, model::evaluate_analytic);
+    const double tokens = trial_tokens_time(plan, model::evaluate_analytic);
+    CHECK(tokens > 0.0);
+    for (const std::int32_t tiles : {1, 2, 4}) {
+      CAPTURE(tiles);
+      plan.tiles = tiles;
+      CHECK(trial_prompt_time(plan, model::evaluate_analytic) != prompt);
+      CHECK(trial_tokens_time(plan, model::evaluate_analytic) == tokens);
+    }
+  }
 }
 
 TEST_CASE("planner/galaxy: tiles, windows and sequences that there are not are one clear error") {

@@ -1,0 +1,188 @@
+#include "cli/flags/plan.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/flags/cache_type.hpp"
+#include "cli/flags/dtype.hpp"
+#include "cli/flags/loss.hpp"
+#include "cli/flags/prompt.hpp"
+#include "cli/flags/workload.hpp"
+#include "model/candidates.hpp"
+#include "planner/collective/collective.hpp"
+#include "planner/strategy/stages.hpp"
+
+namespace tandem::cli {
+
+Syntax plan_syntax() {
+  // A flag's help is a view: it must outlive what this returns.
+  static const std::string allreduces =
+      planner::allreduce_names() +
+      ", auto, or PROMPT,DECODE of these [star; galaxy: ring,star; sp: ring]";
+  Syntax syntax{
+      .command = "plan",
+      .summary =
+          "Places a model on a platform, prints who computes what and writes the plan where --out\n"
+          "says. Exit code 3, with the reason, if the platform cannot hold the model.",
+      .positionals = {},
+      .flags = {
+          {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
+          {"model", "M", "model folder, config.json, or known name (required)"},
+          {"dtype", "TYPE",
+           "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
+           "q4_k_m "
+           "or q5_k_m [f32; as a GGUF file has it]"},
+          {"strategy", "S",
+           "tensor, galaxy (rows, too), sp, csps (rows only), pipeline (whole layers), local, auto "
+           "[tensor]"},
+          {"partition", "HOW",
+           "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "
+           "halda (prima.cpp's objective) [auto]"},
+          {"rounds", "K",
+           "pipeline: times that a step goes round the devices, each with so many runs of layers: "
+           "a number, auto [1]"},
+          {"groups", "A,B/C,D",
+           "pipeline: devices that compute the layers of a stage together, as tensor does: names, "
+           "or auto (those near one another)"},
+          {"group-strategy", "S",
+           "with --groups: how they compute prompts: tensor, galaxy (rows, too) [tensor]"},
+          {"objective", "O",
+           "what is to be short: request, ttft, latency (of new tokens); of many requests "
+           "throughput [request; throughput with policy recurrent, or strategy auto]"},
+          {"prompt-tokens", "N", "tokens of the prompt [64]"},
+          {"prompt", "TEXT", "instead: the prompt, whose tokens the model's tokenizer counts"},
+          {"raw-prompt", "", "special tokens written in it (\"</s>\") are plain text"},
+          kChatFlag,
+          kSystemFlag,
+          {"new-tokens", "N", "tokens to generate [32]"},
+          {"allreduce", "HOW", allreduces},
+          {"head", "WHO",
+           "who computes logits: master, split (every device some: the others then see what tokens "
+           "are chosen from), auto (by --objective) [master]"},
+          {"candidates", "K",
+           "with the head split: each device sends its best K logits instead of all, which suffice "
+           "at temperature 0 and for a top-k of at most K: 1 to 1024, none [none]"},
+          kCacheTypeFlag,
+          {"wire-type", "TYPE", "activations travel as f32, f16, bf16, q8_0 [f32]"},
+          {"decode-moves", "WHAT",
+           "spread, csps with --levels: what travels for new tokens: their queries to the keys "
+           "(q); "
+           "keys and values to them, each time (spread: kv), or to the master once, after the "
+           "prompt (migrate); auto (by --objective) [q]"},
+          {"sp", "WAY",
+           "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
+           "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
+          {"tiles", "T",
+           "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
+           "[auto]"},
+          {"levels", "N",
+           "csps: levels of near devices; a prompt attends to farther rows at higher ones [none; 2 "
+           "with --drop]"},
+          {"drop", "P",
+           "csps: the part of rows that level 2 drops, each farther level keeps half as many; not "
+           "in the first two layers and the last [0]"},
+          {"levels-overlap", "",
+           "csps: each level attends to all of its group, nearer rows once more, as CSPS prints "
+           "it; "
+           "not one device's result even with nothing dropped"},
+          {"window", "W",
+           "blocks of weights in memory at once, the others stream: all, auto [auto]"},
+          {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
+          {"release", "RULE", "early (a block's compute), late (its all-reduce) [early]"},
+          {"memory-limit", "BYTES",
+           "no device may use more, the program included, as 2GiB [the platform's]"},
+          {"master", "NAME", "device with prompt, embedding and head [the first]"},
+          {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
+          {"out", "FILE", "write the plan; - prints it instead of the table"},
+          {"json", "", "print JSON: what the table shows; without --out the plan"},
+          {"quiet", "", "print no table: the exit code tells whether there is a plan"}}};
+  const std::vector<Flag> more = workload_flags();
+  syntax.flags.insert(syntax.flags.begin() + 12, more.begin(), more.end());
+  const auto window = std::ranges::find(syntax.flags, "window", &Flag::name);
+  const std::vector<Flag> losses = loss_flags();
+  syntax.flags.insert(window, losses.begin(), losses.end());
+  return syntax;
+}
+
+std::optional<std::int32_t> rounds(const Options& options) {
+  if (options.text_or("rounds", "1") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
+}
+
+std::optional<std::int32_t> tiles(const Options& options) {
+  if (options.text_or("tiles", "auto") == "auto") return std::nullopt;
+  return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
+}
+
+std::optional<planner::SparseRequest> sparse_of(const Options& options,
+                                                const planner::Strategy& strategy) {
+  if (!strategy.drops)
+    options.refuse({"levels", "drop", "levels-overlap"},
+                   "with strategy '" + strategy.name + "', expected strategy 'csps'");
+  if (!options.has("levels") && !options.has("drop")) {
+    options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
+    return std::nullopt;
+  }
+  return planner::SparseRequest{
+      .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
+      .drop = options.number_or("drop", 0.0, 0.0, 1.0),
+      .overlap = options.has("levels-overlap")};
+}
+
+std::optional<planner::DecodeMoves> moves_of(const Options& options,
+                                             const planner::Strategy& strategy) {
+  const std::string with = "with strategy '" + strategy.name + "'";
+  const std::vector<planner::DecodeMoves> known = strategy.moves();
+  if (known.size() == 1)
+    options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
+  if (strategy.drops && !options.has("levels") && !options.has("drop"))
+    options.refuse({"decode-moves"},
+                   with + " without '--levels' or '--drop', whose caches lie by heads; give one");
+  std::vector<std::string_view> names;
+  names.reserve(known.size() + 1);
+  for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));
+  names.emplace_back("auto");
+  const std::string moves = options.choice_or("decode-moves", "q", names);
+  if (moves == "auto" && (options.has("max-loss") || options.has("max-ttft")))
+    throw Usage(
+        "flag '--decode-moves': auto compares plans whose levels and ratios are given, expected q "
+        "or "
+        "migrate with '--max-loss' or '--max-ttft', which choose them");
+  return planner::find_decode_moves(moves);
+}
+
+// A device alone sends nothing.
+model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
+  if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
+    options.refuse({"wire-type"}, "with strategy '" + strategy.name + "', which sends nothing");
+  std::vector<std::string_view> names;
+  names.reserve(model::kWireFormats.size());
+  for (const model::WireFormat format : model::kWireFormats) names.push_back(to_string(format));
+  return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
+}
+
+planner::HeadPlacement head_of(const Options& options) {
+  using enum planner::HeadPlacement;
+  const std::string head = options.choice_or("head", "master", {"master", "split", "auto"});
+  return head == "master" ? master : head == "split" ? split : automatic;
+}
+
+std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) {
+  if (head == planner::HeadPlacement::master)
+    options.refuse({"candidates"},
+                   "with the LM head at the master, who has all logits; give '--head split' or "
+                   "'--head auto'");
+  if (options.text_or("candidates", "none") == "none") return 0;
+  return static_cast<std::int32_t>(options.integer_or("candidates", 1, 1, model::kMostCandidates));
+}
+
+void refuse_with_any(const Options& options) {
+  options.refuse(
+      {"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
+       "group-strategy", "levels", "drop", "levels-overlap", "max-loss", "max-ttft", "loss-model"},
+      "with strategy 'auto', which chooses it; name a strategy");
+}
+
+}  // namespace tandem::cli

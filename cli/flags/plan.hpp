@@ -1,0 +1,42 @@
+#pragma once
+
+// The flags of `tandem plan`, and what those say that are the plan's alone.
+
+#include <cstdint>
+#include <optional>
+
+#include "cli/flags/options.hpp"
+#include "model/wire_format.hpp"
+#include "planner/decode_moves.hpp"
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+#include "planner/sparse_attention.hpp"
+
+namespace tandem::cli {
+
+[[nodiscard]] Syntax plan_syntax();
+
+// Each of these throws Usage for a value that the flag does not have, and for a flag that has no
+// effect with `strategy` or with what others say.
+
+// `--rounds`; nothing: auto.
+[[nodiscard]] std::optional<std::int32_t> rounds(const Options& options);
+// `--tiles`; nothing: auto.
+[[nodiscard]] std::optional<std::int32_t> tiles(const Options& options);
+// `--levels`, `--drop`, `--levels-overlap`: a prompt's sparse attention; nothing if it is dense.
+[[nodiscard]] std::optional<planner::SparseRequest> sparse_of(const Options& options,
+                                                              const planner::Strategy& strategy);
+// `--decode-moves`: what travels for new tokens; nothing: what is fastest.
+[[nodiscard]] std::optional<planner::DecodeMoves> moves_of(const Options& options,
+                                                           const planner::Strategy& strategy);
+// `--wire-type`. `any`: the strategy is to be chosen, too.
+[[nodiscard]] model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy,
+                                        bool any);
+// `--head`.
+[[nodiscard]] planner::HeadPlacement head_of(const Options& options);
+// `--candidates`; 0: none.
+[[nodiscard]] std::int32_t candidates_of(const Options& options, planner::HeadPlacement head);
+// What the search for a strategy decides itself.
+void refuse_with_any(const Options& options);
+
+}  // namespace tandem::cli
