@@ -194,6 +194,27 @@ TEST_CASE("cli/experiment: CSPS's figures explain every row that they miss" *
   CHECK(errors.predicted == 52);
 }
 
+TEST_CASE("cli/experiment: at more load than there are devices for, requests wait longer" *
+          doctest::test_suite("long")) {
+  const Json json = report("csps-figure17");
+  const Errors errors = errors_of(json);
+  CHECK(errors.calibrated == 0);
+  CHECK(errors.predicted == 4);
+  for (const std::string data_set : {"needlebench", "bookcorpus"}) {
+    for (const std::string system : {"sarathi", "csps", "csps dropping 22%"}) {
+      const auto at = [&](const std::string& rate, const std::string& quantity) {
+        return number_of(json, data_set + "/glm-4/" + rate + "/" + system, quantity);
+      };
+      CHECK(at("2 req/s", "load") == doctest::Approx(8.0 * at("0.25 req/s", "load")));
+      CHECK(at("2 req/s", "wait_s") > at("1 req/s", "wait_s"));
+      CHECK(at("1 req/s", "wait_s") > at("0.5 req/s", "wait_s"));
+      CHECK(at("1 req/s", "response_s") - at("1 req/s", "wait_s") ==
+            doctest::Approx(at("0.25 req/s", "response_s") - at("0.25 req/s", "wait_s")));
+      CHECK(at("latency 4x", "rate") > at("latency 2x", "rate"));
+    }
+  }
+}
+
 TEST_CASE("cli/experiment: what dropping 22% of CSPS's tokens saves, each miss explained" *
           doctest::test_suite("long")) {
   const Json json = report("csps-drop");

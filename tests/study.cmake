@@ -4,6 +4,7 @@ tandem_tests(
     planner_fixture.cpp
     study_choice_test.cpp
     study_csps_test.cpp
+    study_device_queue_test.cpp
     study_mdi_test.cpp
     study_prediction_test.cpp
     study_steady_state_boundary_points_test.cpp

@@ -1,66 +1,16 @@
-// CSPS, figures 14 to 17 and Table 4: CSPS against Sarathi-Serve, by the lengths of Table 2.
+// CSPS, figures 14 to 16 and Table 4: CSPS against Sarathi-Serve, by the lengths of Table 2.
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "model/text_table.hpp"
-#include "study/experiment/csps.hpp"
+#include "study/experiment/csps_systems.hpp"
 
 namespace tandem::study {
 namespace {
 
 constexpr std::int64_t kRequests = 500;
-constexpr std::int64_t kContext = 1048576;
-constexpr std::int64_t kLongest =
-    kContext - 576;  // with room for new tokens; longer ones by the curve
-constexpr std::int64_t kShort = 2'000;
-constexpr double kDevices = 64.0;
-constexpr double kSarathiDevices = 8.0;
-// 3.2.2: "SP-NTP is preferable ... if the input length is greater than 100K".
-constexpr std::int64_t kLong = 100'000;
-
-// A function of a prompt's length, known at some, linear between them: seconds of a new token,
-// which reads all there is before it, or of a prompt for each of its tokens, which do.
-class Curve {
- public:
-  void add(std::int64_t tokens, double value) { points_[static_cast<double>(tokens)] = value; }
-  [[nodiscard]] double operator()(std::int64_t tokens) const {
-    const auto x = static_cast<double>(tokens);
-    auto after = points_.lower_bound(x);
-    if (after == points_.end()) after = std::prev(points_.end());
-    if (after == points_.begin()) after = std::next(points_.begin());
-    const auto before = std::prev(after);
-    const double part = (x - before->first) / (after->first - before->first);
-    return before->second + (after->second - before->second) * part;
-  }
-
- private:
-  std::map<double, double> points_;
-};
-
-// Of prompts, a token.
-class PromptCurve {
- public:
-  void add(std::int64_t tokens, double seconds) {
-    of_a_token_.add(tokens, seconds / static_cast<double>(tokens));
-  }
-  [[nodiscard]] double operator()(std::int64_t tokens) const {
-    return static_cast<double>(tokens) * of_a_token_(tokens);
-  }
-
- private:
-  Curve of_a_token_;
-};
-
-// Seconds of a system's requests, by the length of their prompts.
-struct System {
-  std::function<double(std::int64_t)> ttft_s;
-  std::function<double(std::int64_t)> token_s;
-  std::function<double(std::int64_t)> devices;  // while the prompt is read
-};
 
 struct Means {
   double ttft_s = 0.0;
@@ -70,7 +20,7 @@ struct Means {
   double device_s = 0.0;  // of all devices, for prompts
 };
 
-Means means_of(const std::vector<planner::InferenceRequest>& requests, const System& system) {
+Means means_of(const std::vector<planner::InferenceRequest>& requests, const CspsSystem& system) {
   Means means;
   const auto count = static_cast<double>(requests.size());
   for (const planner::InferenceRequest& request : requests) {
@@ -85,115 +35,6 @@ Means means_of(const std::vector<planner::InferenceRequest>& requests, const Sys
   }
   return means;
 }
-
-// All systems with one model.
-class Systems {
- public:
-  Systems(const Scenarios& scenarios, const CspsTestbed& testbed, std::string_view model,
-          Progress& progress) {
-    const CspsSarathi sarathi(scenarios, testbed, model, kLongest);
-    for (const std::int64_t tokens : {kShort, kLong, kLongest}) {
-      sarathi_ttft_.add(tokens, sarathi.ttft_s(tokens));
-      sarathi_token_.add(tokens, sarathi.step_s(tokens, 1));
-      tp_.add(tokens, csps_pass(scenarios, testbed, model, CspsPrefill::tp, tokens).ttft_s);
-    }
-    constexpr std::int64_t kSaid = 1'000;
-    step_s_ = (csps_claim(scenarios, "sarathi ttft s", "1K").least - sarathi.ttft_s(kSaid)) /
-              static_cast<double>(chunks(kSaid));
-    const auto ntp_s = [&](std::int64_t tokens, const CspsDrop& drop = {}) {
-      return csps_pass(scenarios, testbed, model, CspsPrefill::ntp, tokens, drop).ttft_s;
-    };
-    const std::int64_t layers = csps_model(scenarios, model).layers;
-    one_.add(kShort, ntp_s(kShort));
-    one_.add(kCspsPartition, ntp_s(kCspsPartition));
-    for (std::int64_t devices = 1; devices <= kParts; ++devices) {
-      const std::int64_t most = std::min(devices * kCspsPartition, kLongest);
-      const std::int64_t least = devices == 1 ? kShort : (devices - 1) * kCspsPartition + 1;
-      full_.push_back({.tokens = most, .ttft_s = devices == 1 ? one_(most) : ntp_s(most)});
-      PromptCurve& dropping = dropping_.emplace_back();
-      const CspsDrop drop = csps_usual_drop(most, layers);
-      for (const std::int64_t tokens : {least, most})
-        dropping.add(tokens, drop.dense() ? one_(tokens) : ntp_s(tokens, drop));
-      Curve& token = token_.emplace_back();
-      for (const std::int64_t tokens : {least, most})
-        token.add(tokens, csps_token_s(scenarios, testbed, model, tokens));
-      progress.advance(1);
-    }
-  }
-  static constexpr std::int64_t kParts = kContext / kCspsPartition;
-
-  [[nodiscard]] System sarathi() const {
-    return {.ttft_s = [this](std::int64_t tokens) { return sarathi_ttft_(tokens); },
-            .token_s = [this](std::int64_t tokens) { return sarathi_token_(tokens); },
-            .devices = [](std::int64_t) { return kSarathiDevices; }};
-  }
-  // `drops`: of the rows of prompts that several devices have.
-  [[nodiscard]] System ntp(bool drops = false) const {
-    return {.ttft_s =
-                [this, drops](std::int64_t tokens) {
-                  return drops ? of(dropping_, tokens)(tokens) : ntp_s(tokens);
-                },
-            .token_s = [this](std::int64_t tokens) { return of(token_, tokens)(tokens); },
-            .devices = [](std::int64_t tokens) { return parts(tokens); }};
-  }
-  [[nodiscard]] System tp() const {
-    return {.ttft_s = [this](std::int64_t tokens) { return tp_(tokens); },
-            .token_s = [this](std::int64_t tokens) { return of(token_, tokens)(tokens); },
-            .devices = [](std::int64_t) { return kSarathiDevices; }};
-  }
-  // Were it the steps that make 1K tokens take the text's 1.6 s.
-  [[nodiscard]] System slow_sarathi() const {
-    return {.ttft_s =
-                [this](std::int64_t tokens) {
-                  return sarathi_ttft_(tokens) + static_cast<double>(chunks(tokens)) * step_s_;
-                },
-            .token_s = [this](std::int64_t tokens) { return sarathi_token_(tokens) + step_s_; },
-            .devices = [](std::int64_t) { return kSarathiDevices; }};
-  }
-  // SP-NTP for long prompts, SP-TP for others.
-  [[nodiscard]] System csps(bool drops = false) const {
-    const auto either = [](auto of_long, auto of_short) {
-      return [of_long, of_short](std::int64_t tokens) {
-        return tokens > kLong ? of_long(tokens) : of_short(tokens);
-      };
-    };
-    const System many = ntp(drops);
-    const System eight = tp();
-    return {.ttft_s = either(many.ttft_s, eight.ttft_s),
-            .token_s = either(many.token_s, eight.token_s),
-            .devices = either(many.devices, eight.devices)};
-  }
-
- private:
-  static std::int64_t chunks(std::int64_t tokens) { return (tokens + kCspsChunk - 1) / kCspsChunk; }
-  static double parts(std::int64_t tokens) {
-    return static_cast<double>(csps_devices(CspsPrefill::ntp, tokens));
-  }
-
-  // Of devices whose parts are not full, as of full ones by what one device would take.
-  [[nodiscard]] double ntp_s(std::int64_t tokens) const {
-    const Full& full = of(full_, tokens);
-    return full.ttft_s * one_(tokens) / one_(full.tokens);
-  }
-  struct Full {
-    std::int64_t tokens = 0;
-    double ttft_s = 0.0;
-  };
-  // Of the devices that a prompt has.
-  template <typename T>
-  static const T& of(const std::vector<T>& curves, std::int64_t tokens) {
-    return curves.at(csps_devices(CspsPrefill::ntp, tokens) - 1);
-  }
-
-  PromptCurve sarathi_ttft_;
-  Curve sarathi_token_;
-  double step_s_ = 0.0;
-  PromptCurve tp_;
-  PromptCurve one_;         // on one device, were it enough
-  std::vector<Full> full_;  // by devices less one
-  std::vector<PromptCurve> dropping_;
-  std::vector<Curve> token_;
-};
 
 struct Ratios {
   std::vector<double> ttft, token, response, rate, ntp_ttft;
@@ -221,16 +62,19 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
   report.remarks.emplace_back(
       "1K's steps: each takes longer by what the text's 1.6 s to the first of 1K tokens lack, so "
       "that 1M tokens would take 1,750 s and not 213");
-  progress.expect(kCspsModels.size() * static_cast<std::size_t>(Systems::kParts));
-  std::vector<Systems> systems;
+  progress.expect(kCspsModels.size() * static_cast<std::size_t>(CspsSystems::kParts));
+  std::vector<CspsSystems> systems;
   systems.reserve(kCspsModels.size());
   for (const std::string_view model : kCspsModels)
     systems.emplace_back(scenarios, testbed, model, progress);
   for (std::size_t d = 0; d < kCspsDataSets.size(); ++d) {
     const std::string data_set(kCspsDataSets[d]);
     const CspsLengths lengths = csps_lengths(scenarios, data_set);
-    const std::vector<planner::InferenceRequest> requests = planner::drawn_requests(
-        {.count = kRequests, .prompt = lengths.prompt, .output = lengths.output, .most = kContext});
+    const std::vector<planner::InferenceRequest> requests =
+        planner::drawn_requests({.count = kRequests,
+                                 .prompt = lengths.prompt,
+                                 .output = lengths.output,
+                                 .most = kCspsContext});
     Ratios ratios;
     for (std::size_t m = 0; m < kCspsModels.size(); ++m) {
       const std::string model(kCspsModels[m]);
@@ -241,7 +85,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
       std::vector<planner::InferenceRequest> longer;
       std::vector<planner::InferenceRequest> shorter;
       for (const planner::InferenceRequest& request : requests)
-        (request.prompt_tokens > kLong ? longer : shorter).push_back(request);
+        (request.prompt_tokens > kCspsLong ? longer : shorter).push_back(request);
       const Means ntp = means_of(longer, systems[m].ntp());
       const Means tp = means_of(shorter, systems[m].tp());
       for (const auto& [name, means] :
@@ -290,7 +134,7 @@ ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress) {
       ratios.ttft.push_back(sarathi.ttft_s / csps.ttft_s);
       ratios.token.push_back(sarathi.token_s / csps.token_s);
       ratios.response.push_back(sarathi.response_s / csps.response_s);
-      ratios.rate.push_back((kDevices / csps.device_s) / (kDevices / sarathi.device_s));
+      ratios.rate.push_back((kCspsDevices / csps.device_s) / (kCspsDevices / sarathi.device_s));
       ratios.ntp_ttft.push_back(ntp.ttft_s / tp.ttft_s);
       ratios.dropping_ttft.push_back(sarathi.ttft_s / dropping.ttft_s);
       ratios.dropping_response.push_back(sarathi.response_s / dropping.response_s);

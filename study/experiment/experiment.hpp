@@ -68,6 +68,7 @@ ExperimentReport csps_figure2(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure5(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_figure14(const Scenarios& scenarios, Progress& progress);
+ExperimentReport csps_figure17(const Scenarios& scenarios, Progress& progress);
 ExperimentReport csps_table3(const Scenarios& scenarios, Progress& progress);
 ExperimentReport collectives_map(const Scenarios& scenarios, Progress& progress);
 ExperimentReport mdi_figure13(const Scenarios& scenarios, Progress& progress);
