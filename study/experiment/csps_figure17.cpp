@@ -33,6 +33,7 @@ struct Queued {
 Queued queued(const std::vector<planner::InferenceRequest>& requests, const CspsSystem& system,
               double rate) {
   std::vector<DeviceJob> jobs;
+  jobs.reserve(requests.size());
   for (const planner::InferenceRequest& request : requests)
     jobs.push_back({.arrival_s = request.arrival_s / rate,
                     .devices = static_cast<std::size_t>(system.devices(request.prompt_tokens)),
