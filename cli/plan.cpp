@@ -183,8 +183,10 @@ planner::Objective objective_of(const Options& options, const planner::Strategy&
                                 const std::optional<Served>& served) {
   using planner::Objective;
   if (!any) {
-    if (options.text_or("partition", std::string(planner::kAutoPartition)) !=
-        planner::kAutoPartition)
+    const bool searched = options.text_or("partition", std::string(planner::kAutoPartition)) ==
+                              planner::kAutoPartition ||
+                          options.text_or("decode-moves", "q") == "auto";
+    if (!searched)
       options.refuse({"objective"}, "with a partition other than auto, which is not searched");
     if (served && !strategy.splits_layers)
       options.refuse({"objective"}, "with many requests, but on the stages of strategy " +

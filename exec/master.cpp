@@ -14,6 +14,7 @@
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/serving_plan.hpp"
+#include "planner/session_memory.hpp"
 #include "planner/storage.hpp"
 
 namespace tandem::exec {
@@ -242,16 +243,7 @@ class GenerationRun {
 }  // namespace
 
 std::vector<bool> workers_of(const planner::Plan& plan) {
-  std::vector<bool> workers;
-  const bool parts = planner::find_strategy(plan.strategy).parts_rows;
-  const std::vector<model::DeviceStorage> storages =
-      planner::storage_of(plan, planner::extents_of(plan.reserved()));
-  for (std::size_t d = 0; d < storages.size(); ++d) {
-    const bool has_weights = !plan.devices[d].share.layers.empty();
-    workers.push_back(!storages[d].channels.empty() || (parts && has_weights));
-  }
-  workers.at(static_cast<std::size_t>(plan.master)) = false;
-  return workers;
+  return planner::workers_of(plan, planner::storage_of(plan, planner::extents_of(plan.reserved())));
 }
 
 void require_logits(const planner::Plan& plan, const std::string& what) {

@@ -465,12 +465,18 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
   return layout;
 }
 
-SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluster) {
+SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluster,
+                            std::int64_t kv_heads) {
   value.expect_keys({"order", "groups", "drop", "overlap"});
   const auto read_part = [](const JsonValue& part) { return part.number(0.0, 1.0); };
   const auto read_ratio = [&](const JsonValue& ratio) -> DropRatio {
     if (!ratio.json().is_array()) return {.parts = {read_part(ratio)}};
-    return {.parts = read_all(ratio, limits::kNetwork, read_part)};
+    DropRatio by_head{.parts = read_all(ratio, limits::kNetwork, read_part)};
+    // One part would stand for all heads; other lengths are the plan's to check.
+    if (by_head.parts.size() == 1 && kv_heads != 1)
+      ratio.fail("a number, or one for each of the " + std::to_string(kv_heads) +
+                 " key/value heads");
+    return by_head;
   };
   const auto read_group = [](const JsonValue& group) {
     return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
@@ -540,7 +546,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
   plan.master = plan.cluster.find(root.at("master").text());
   plan.layout = read_layout(root.at("layout"), plan.cluster);
   if (const auto sparse = root.find("sparse_attention"))
-    plan.sparse = read_sparse(*sparse, plan.cluster);
+    plan.sparse = read_sparse(*sparse, plan.cluster, plan.model.kv_heads);
   const JsonValue devices = root.at("devices");
   if (devices.size(limits::kDevices) != plan.cluster.devices().size()) {
     devices.fail("one element for each of the " + std::to_string(plan.cluster.size()) +

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/message_places.hpp"
+#include "planner/lowering.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -47,19 +48,31 @@ std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t dev
 
 }  // namespace
 
+std::vector<bool> workers_of(const Plan& plan, const std::vector<model::DeviceStorage>& storage) {
+  const bool parts = find_strategy(plan.strategy).parts_rows;
+  std::vector<bool> workers;
+  workers.reserve(storage.size());
+  for (std::size_t d = 0; d < storage.size(); ++d) {
+    const bool has_weights = !plan.devices[d].share.layers.empty();
+    workers.push_back(!storage[d].channels.empty() || (parts && has_weights));
+  }
+  workers.at(static_cast<std::size_t>(plan.master)) = false;
+  return workers;
+}
+
 std::vector<SessionLoad> session_loads(const Plan& plan,
                                        const std::vector<model::TaskGraph>& graphs,
                                        const std::vector<model::DeviceStorage>& storage,
                                        const model::Extents& extents) {
   std::vector<SessionLoad> loads(storage.size());
+  const std::vector<bool> connected = workers_of(plan, storage);
   std::int64_t workers = 0;
   for (std::size_t d = 0; d < loads.size(); ++d) {
     SessionLoad& load = loads[d];
     load.steps = extents.steps;
     load.sends = std::ranges::count(storage[d].channels, true, &model::ChannelRoom::outgoing);
     load.receives = std::ssize(storage[d].channels) - load.sends;
-    const bool worker = d != static_cast<std::size_t>(plan.master) && !storage[d].channels.empty();
-    load.peers = worker ? 1 : 0;
+    load.peers = connected[d] ? 1 : 0;
     workers += load.peers;
     if (plan.devices[d].share.layers.size() > 0) load.rows = extents.rows;
   }

@@ -24,6 +24,12 @@ struct SessionLoad {
   bool operator==(const SessionLoad&) const = default;
 };
 
+// The devices that the master connects to: those that exchange anything, and, where a strategy
+// parts rows, all with weights, as other prompts than the largest may have rows for them.
+// `storage`: of each device.
+[[nodiscard]] std::vector<bool> workers_of(const Plan& plan,
+                                           const std::vector<model::DeviceStorage>& storage);
+
 // By device. `graphs`: of the largest steps. `storage`: what they declare. Every device keeps
 // extents.graphs graphs, each as large as the largest of these.
 [[nodiscard]] std::vector<SessionLoad> session_loads(

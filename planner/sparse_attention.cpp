@@ -37,11 +37,11 @@ void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
                   std::int64_t kv_heads) {
   for (std::size_t level = 0; level < by_level.size(); ++level) {
     const std::vector<double>& parts = by_level[level].parts;
-    const bool by_head = parts.size() != 1;
-    if (by_head && static_cast<std::int64_t>(parts.size()) != kv_heads)
+    if (parts.size() != 1 && static_cast<std::int64_t>(parts.size()) != kv_heads)
       refuse(
           of + std::to_string(parts.size()) + " drop ratios of level " + std::to_string(level + 2),
           "one number, or one for each of the " + std::to_string(kv_heads) + " key/value heads");
+    const bool by_head = parts.size() != 1 || (level > 0 && by_level[level - 1].parts.size() != 1);
     for (std::int32_t head = 0; head < static_cast<std::int32_t>(kv_heads); ++head) {
       const double part = by_level[level].of(head);
       const double before = level == 0 ? 0.0 : by_level[level - 1].of(head);

@@ -145,13 +145,14 @@ std::vector<model::MemoryUse> predicted_memory(const Plan& plan, const model::Ex
   std::vector<SessionLoad> loads;
   if (std::ranges::any_of(plan.profiles, [](const auto& one) { return one.program_bytes > 0.0; }))
     loads = session_loads(plan, graphs, storage, extents);
+  const std::vector<bool> connected = workers_of(plan, storage);
   std::vector<model::MemoryUse> memory;
   memory.reserve(storage.size());
   for (std::size_t d = 0; d < storage.size(); ++d) {
     const DevicePlan& device = plan.devices[d];
-    model::MemoryUse& use = memory.emplace_back(model::memory_use(storage[d], extents));
-    // Nobody connects to a device that exchanges nothing with the master.
-    if (storage[d].channels.empty() && d != static_cast<std::size_t>(plan.master)) continue;
+    model::MemoryUse& use = memory.emplace_back();
+    if (!connected[d] && d != static_cast<std::size_t>(plan.master)) continue;
+    use = model::memory_use(storage[d], extents);
     use.weights = weight_bytes(plan.model, device.share, device.window);
     use.program = plan.profiles[d].program_bytes;
     if (use.program == 0.0) continue;  // nothing executes: a plan on paper

@@ -163,7 +163,8 @@ void FairFlows::share() {
 void FairFlows::end_messages() {
   ended_.clear();
   std::erase_if(on_way_, [&](ChannelNumber channel) {
-    const bool ends = channels_[static_cast<std::size_t>(channel)].ends < now_ + kPrecision;
+    // Some hours from the beginning on, nothing lies between now and now + kPrecision.
+    const bool ends = channels_[static_cast<std::size_t>(channel)].ends <= now_ + kPrecision;
     if (ends) ended_.push_back(channel);
     return ends;
   });

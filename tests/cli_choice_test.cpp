@@ -126,6 +126,8 @@ TEST_CASE("cli/choice: of what may travel for new tokens spread takes the fastes
   CHECK(contains(table, " a new token; migrate: "));
   CHECK(contains(table, " and 0 B a new token; taken: migrate"));
   CHECK(contains(table, "keeps them all and computes new tokens alone"));
+  // The partition is given, and there is still something to choose.
+  CHECK(contains(planned("auto", {"6", "--objective", "latency"}), "objective latency, q: "));
   const Json result = Json::parse(bench.good({"simulate", "m.json", "--json"}));
   const double best = result.at("metrics").at("token_times_s").back();
   const Json moves = Json::parse(planned("auto", {"6", "--json"})).at("decode_moves");

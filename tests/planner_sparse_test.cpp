@@ -276,6 +276,8 @@ TEST_CASE("planner/sparse: the plan file has it, and none without") {
   CHECK(planner::parse_plan_json(planner::to_json(apart), "plan.json") == apart);
   const std::vector<double> less{0.9, 0.9, 0.5, 0.9};
   refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9}; }, "each of the 4 key/value heads");
+  refused([](auto& j) { j["drop"][3][2] = nlohmann::json::array({0.9}); },
+          "a number, or one for each of the 4 key/value heads");
   refused([](auto& j) { j["drop"][3][2] = nlohmann::json::array(); }, "each of the 4 key/value");
   refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9, 0.9, 1.0}; }, "key/value head 3 drops 1.0000");
   refused([](auto& j) { j["drop"][3][2] = {0.9, 0.9, 0.9, 1.5}; }, "1.5");
@@ -289,6 +291,17 @@ TEST_CASE("planner/sparse: the plan file has it, and none without") {
   refused([](auto& j) { j["overlap"] = 1; }, "overlap");
   request.sparse.reset();
   CHECK(planner::to_json(plan_of(request)).find("sparse") == std::string::npos);
+}
+
+TEST_CASE("planner/sparse: who has no rows of the plan's prompt has weights and a session") {
+  // Fewer rows than devices: all are the master's, but the others are there for longer texts.
+  const model::Cluster cluster = rooms({0, 0, 1, 1}, {1e-3});
+  const Plan few = plan_of(request_of(cluster, {.levels = 2}, {3, 4}));
+  const Plan many = plan_of(request_of(cluster, {.levels = 2}, {40, 4}));
+  for (std::size_t d = 0; d < few.devices.size(); ++d) {
+    CHECK(few.devices[d].memory.weights > 0.0);
+    CHECK(few.devices[d].memory.weights == many.devices[d].memory.weights);
+  }
 }
 
 TEST_CASE("planner/sparse: what it does not do is refused, in a line that says what does") {

@@ -138,8 +138,9 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
   if (known.size() == 1)
     options.refuse({"decode-moves"}, with + ", whose caches are not parted by positions");
   if (strategy.drops && !options.has("levels") && !options.has("drop"))
-    options.refuse({"decode-moves"},
-                   with + " without '--levels' or '--drop', whose caches lie by heads; give one");
+    options.refuse(
+        {"decode-moves"},
+        with + " without '--levels' or '--drop', whose caches lie by heads; give '--levels'");
   std::vector<std::string_view> names;
   names.reserve(known.size() + 1);
   for (const planner::DecodeMoves moves : known) names.push_back(to_string(moves));

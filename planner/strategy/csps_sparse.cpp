@@ -563,7 +563,7 @@ void check_sparse_lengths(const Plan& plan, const Workload& workload) {
 
 void refuse_served_sparse(const Plan& plan) {
   if (!plan.sparse) return;
-  refuse("a workload of requests, expected one request; leave out '--workload'");
+  refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
 }
 
 }  // namespace tandem::planner

@@ -397,7 +397,8 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
               std::to_string(plan.workload.prompt_tokens) + " and at most " +
               std::to_string(plan.workload.new_tokens) +
               ", by which the plan parts caches; plan with '--prompt-tokens " +
-              std::to_string(workload.prompt_tokens) + "'");
+              std::to_string(workload.prompt_tokens) + " --new-tokens " +
+              std::to_string(workload.new_tokens) + "'");
 }
 
 // A batch as schedulers of many requests make them does not say how its sequences' prompts were
@@ -405,7 +406,7 @@ void check_own_lengths(const Plan& plan, const Workload& workload) {
 void refuse_served(const Plan& /*plan*/) {
   throw Error(
       "strategy 'spread': a workload of requests, expected the one request of the plan; leave out "
-      "'--workload', or plan with strategy 'csps'");
+      "'--workload' or '--samples', or plan with strategy 'csps'");
 }
 
 }  // namespace
