@@ -359,8 +359,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"sp"}, undivided + ", which parts a prompt's rows in no second way");
   const std::string sp = options.choice_or("sp", "ntp", {"ntp", "tp", "auto"});
   if (sp != "ntp")
-    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
+    options.refuse({"decode-moves", "max-loss", "max-ttft"},
                    "with '--sp " + sp + "', expected ntp, whose rows travel");
+  if (sp == "auto")
+    options.refuse({"levels", "drop", "levels-overlap"},
+                   "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");

@@ -243,14 +243,12 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
       operand({BufferKind::softmax, task.input.slot}, task, std::int64_t{2} * share.heads.size());
   const Buffer y = buffer(task.output);
   const bool gathered = reads_gathered(task);
-  require(y.width == kv_share.size() && (gathered ? task.keys : task.rows).end <= y.rows,
-          "room for what keys weigh");
+  require(y.width == kv_share.size() && task.keys.end <= y.rows, "room for what keys weigh");
   require(transformer.architecture().mask == model::Mask::causal && batch.segments.size() == 1,
           "scores are of one sequence with a causal mask");
   const model::Segment& segment = batch.segments.front();
-  require(
-      gathered || task.keys == Range{segment.past + task.rows.begin, segment.past + task.rows.end},
-      "scores of cached keys are those of the task's own rows");
+  require(gathered || (segment.past == 0 && task.keys.end <= segment.rows),
+          "scores of cached keys are of rows of the batch");
   const Rows rows(*this, task);
   const std::int64_t d = transformer.head_dim;
   const auto group = static_cast<std::int32_t>(transformer.group());
@@ -264,7 +262,7 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
     const std::int64_t column = mine.begin - share.heads.begin;
     // Of keys [from, to), counted as the kernel does.
     const auto weigh = [&](Range own, std::int64_t from, std::int64_t to, std::int64_t past) {
-      const std::int64_t first = gathered ? task.keys.begin + from : from - segment.past;
+      const std::int64_t first = gathered ? task.keys.begin + from : from;
       exec::weigh_keys({.queries = q.at(own.begin, column * d),
                         .query_stride = q.width,
                         .cache = keys,
@@ -288,9 +286,9 @@ void Compute::State::score(const model::Batch& batch, const Task& task) {
           std::max<std::int64_t>(all.begin, (first_granule + begin) * kBlockGranule);
       const std::int64_t to =
           std::min<std::int64_t>(all.end, (first_granule + end) * kBlockGranule);
-      const std::int64_t first = gathered ? task.keys.begin + from : from - segment.past;
+      const std::int64_t first = gathered ? task.keys.begin + from : from;
       for (std::int64_t k = 0; k < to - from; ++k) *y.at(first + k, head - kv_share.begin) = 0.0F;
-      if (!gathered) return weigh(task.rows, from, to, segment.past + task.rows.begin);
+      if (!gathered) return weigh(task.rows, from, to, task.rows.begin);
       for_sight(task, rows, task.rows, head, [&](Range own, std::int32_t seen, std::int32_t more) {
         const std::int32_t most = seen + more * (own.size() - 1);
         if (most > from)

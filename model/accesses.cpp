@@ -93,7 +93,7 @@ Area area_of(const Task& task, BufferKind buffer) {
   const bool attends = task.kind == TaskKind::attend || task.kind == TaskKind::score;
   if (attends && (buffer == BufferKind::key_value || buffer == BufferKind::gathered))
     return {rows_of_keys(task), kEverything};
-  if (reads_gathered(task) && buffer == BufferKind::scores) return {task.keys, kEverything};
+  if (task.kind == TaskKind::score && buffer == BufferKind::scores) return {task.keys, kEverything};
   return {rows, kEverything};
 }
 

@@ -169,8 +169,8 @@ Work scored(const Transformer& t, const Batch& batch, const Task& task) {
   w.bytes_read -= w.streamed_bytes;
   const double heads = task.columns.size();
   w.bytes_read += kE * 2.0 * static_cast<double>(task.rows.size()) * heads;
-  const std::int32_t keys = reads_gathered(task) ? task.keys.size() : task.rows.size();
-  w.bytes_written = kE * static_cast<double>(keys) * t.kv_heads_for(task.columns).size();
+  w.bytes_written =
+      kE * static_cast<double>(task.keys.size()) * t.kv_heads_for(task.columns).size();
   return w;
 }
 

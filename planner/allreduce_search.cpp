@@ -212,7 +212,7 @@ class SumTimes {
       --same;
     const auto [known, is_new] = times.try_emplace({name, same}, 0.0);
     if (is_new) {
-      trial_.layout = layouts_[layout];
+      set_layout(trial_, layouts_[layout]);
       trial_.allreduce = {name, name};
       known->second = measure(trial_, evaluate);
     }
@@ -254,6 +254,14 @@ std::string fastest(const std::vector<std::string>& candidates, const TimeOf& bo
 }
 
 }  // namespace
+
+void set_layout(Plan& plan, const Proximity& layout) {
+  plan.layout = layout;
+  if (!plan.sparse || layout.order.empty() || !find_strategy(plan.strategy).places_are_ranks)
+    return;
+  plan.sparse = plan.sparse->in_order(layout.order);
+  plan.layout.order = plan.sparse->order;
+}
 
 AllreduceChoice parse_allreduce_choice(std::string_view text) {
   const std::size_t comma = text.find(',');

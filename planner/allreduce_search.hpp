@@ -33,6 +33,10 @@ struct Sums {
   bool operator==(const Sums&) const = default;
 };
 
+// Makes `layout` the plan's. Of sparse attention whose places are ranks, devices of a group are
+// made adjacent in it.
+void set_layout(Plan& plan, const Proximity& layout);
+
 // Where a search for sums begins: by wiring, or, as a composition needs groups and devices within
 // them, the first of layouts() that has both. Throws Error naming the composition if none has.
 [[nodiscard]] Proximity first_layout(const Plan& plan, const AllreduceChoice& wanted);

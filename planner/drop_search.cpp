@@ -10,6 +10,7 @@
 #include "model/text_table.hpp"
 #include "planner/collective/proximity.hpp"
 #include "planner/drop_space.hpp"
+#include "planner/lowering.hpp"
 #include "planner/objective.hpp"
 #include "planner/storage.hpp"
 
@@ -123,6 +124,11 @@ class Search {
       : request_(request), loss_(&loss), bounds_(&bounds), exhaustive_(exhaustive) {
     require(bounds.loss.has_value() != bounds.ttft_s.has_value(), "choose_drop: one bound");
     require(bounds.step > 0.0, "choose_drop: a step");
+    if (find_strategy(request.strategy).places_are_ranks)
+      throw Error("levels and ratios by loss (--max-loss, --max-ttft): strategy '" +
+                  request.strategy +
+                  "', expected 'csps', in whose order of rows losses are measured; give "
+                  "'--levels' and '--drop' instead");
     request_.objective = Objective::ttft;
     request_.sparse.reset();
     loss.check_model(request.model);

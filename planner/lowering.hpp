@@ -38,6 +38,9 @@ struct Strategy {
   bool parts_rows = false;
   bool tiles = false;  // whether Plan::tiles applies
   bool drops = false;  // whether Plan::sparse may be
+  // Whether its places are then the ranks of Plan::layout, in their order; else the master's is the
+  // last.
+  bool places_are_ranks = false;
   // The strategy that parts a prompt's rows over devices that share out the weights, which this one
   // does over devices that have them all (planner/sp_choice.hpp); empty: there is none.
   std::string with_split_weights{};

@@ -1,5 +1,7 @@
 #include "planner/plan.hpp"
 
+#include <span>
+
 #include "model/candidates.hpp"
 #include "model/error.hpp"
 #include "model/limits.hpp"
@@ -107,11 +109,15 @@ void check_tiles(const Plan& plan) {
 
 void check_sparse(const Plan& plan) {
   if (!plan.sparse) return;
-  if (!find_strategy(plan.strategy).drops) {
+  const Strategy& strategy = find_strategy(plan.strategy);
+  if (!strategy.drops) {
     throw Error("plan: sparse attention: expected none with strategy '" + plan.strategy + "'" +
                 kRemedy);
   }
-  plan.sparse->validate(plan.cluster.devices(), plan.master, plan.model);
+  const std::span<const model::DeviceIndex> ranks(plan.layout.order);
+  plan.sparse->validate(plan.cluster.devices(), plan.master,
+                        strategy.places_are_ranks ? ranks : std::span<const model::DeviceIndex>(),
+                        plan.model);
 }
 
 void check_capacity(const Capacity& capacity) {

@@ -83,8 +83,10 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
             .release = request.release,
             .wire = request.wire};
   plan.model.validate();
-  if (request.sparse)
+  if (request.sparse) {
     plan.sparse = sparse_attention(*request.sparse, plan.cluster, plan.master, plan.model.layers);
+    if (strategy.places_are_ranks) set_layout(plan, sums.layout);
+  }
   check_window(request);
   plan.workload.validate(plan.model);
   if (plan.profiles.empty()) {
@@ -206,6 +208,24 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
   return bytes;
 }
 
+// Whether shares are sought, by speed and memory, not given.
+bool is_sought(const std::string& partition) {
+  return partition == kAutoPartition || partition == kExactPartition || partition == "galaxy";
+}
+
+// Heads as near to those of `shares` as they can be with each key/value head at one device.
+void take_whole_kv_heads(const model::Transformer& model, Shares& shares) {
+  const auto group = static_cast<std::int32_t>(model.group());
+  std::int32_t begin = 0;
+  for (model::Share& share : shares) {
+    const std::int32_t end = share.heads.empty()
+                                 ? begin
+                                 : std::max(begin, (share.heads.end + group / 2) / group * group);
+    share.heads = {begin, end};
+    begin = end;
+  }
+}
+
 // The search for a plan: what it is for, and the fastest so far.
 class Search {
  public:
@@ -257,6 +277,10 @@ class Search {
     const bool streams = std::ranges::any_of(windows, &Window::streams);
     ShareCandidates found =
         candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
+    if (strategy_->places_are_ranks && outline_.sparse && outline_.sparse->drops() &&
+        is_sought(outline_.partition)) {
+      for (Shares& shares : found.shares) take_whole_kv_heads(outline_.model, shares);
+    }
     drop_repeated(found.shares);
     bool lacks = false;
     for (const Shares& shares : found.shares) {
@@ -368,8 +392,7 @@ Plan likely_plan(const Request& request, const Strategy& strategy, const Allredu
       plan.devices.push_back({.share = share, .memory = {}});
     return plan;
   }
-  const bool by_speed = plan.partition == kAutoPartition || plan.partition == kExactPartition ||
-                        plan.partition == "galaxy";
+  const bool by_speed = is_sought(plan.partition);
   const Split split =
       proportional_split(plan.model, by_speed ? capacities(plan) : given_proportions(plan));
   for (const model::Share& share : to_shares(plan.model, plan.master, split))
@@ -452,7 +475,8 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     throw Error("sparse attention (--levels, --drop): " + what);
   };
   if (!strategy.drops)
-    refuse("strategy '" + strategy.name + "' has none; use strategy 'csps', or leave it out");
+    refuse("strategy '" + strategy.name +
+           "' has none; use strategy 'csps' or 'galaxy', or leave it out");
   if (request.tiles.value_or(0) > 0)
     refuse(std::to_string(*request.tiles) +
            " tiles, expected 0: rows that are kept travel at once; "

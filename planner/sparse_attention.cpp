@@ -56,6 +56,49 @@ void check_ratios(const std::vector<DropRatio>& by_level, const std::string& of,
   }
 }
 
+// Whose group is met first comes first, at each level. `nested`: groups by device, of each level.
+std::vector<model::DeviceIndex> with_groups_adjacent(
+    std::vector<model::DeviceIndex> order, const std::vector<std::vector<std::int32_t>>& nested) {
+  std::vector<std::vector<std::size_t>> met;  // where a device's group is first met
+  for (const std::vector<std::int32_t>& groups : nested) {
+    std::vector<std::size_t> first(order.size(), order.size());  // by group
+    const auto of = [&](std::size_t device) -> std::size_t& {
+      return first[static_cast<std::size_t>(groups[device])];
+    };
+    for (std::size_t i = order.size(); i-- > 0;) of(static_cast<std::size_t>(order[i])) = i;
+    std::vector<std::size_t>& by_device = met.emplace_back();
+    for (std::size_t d = 0; d < groups.size(); ++d) by_device.push_back(of(d));
+  }
+  std::ranges::stable_sort(order, [&](model::DeviceIndex a, model::DeviceIndex b) {
+    for (std::size_t level = met.size(); level-- > 0;) {
+      const std::size_t of_a = met[level][static_cast<std::size_t>(a)];
+      const std::size_t of_b = met[level][static_cast<std::size_t>(b)];
+      if (of_a != of_b) return of_a < of_b;
+    }
+    return false;
+  });
+  return order;
+}
+
+// Groups by place, numbers from 0 in that order.
+std::vector<std::vector<std::int32_t>> numbered(
+    const std::vector<model::DeviceIndex>& order,
+    const std::vector<std::vector<std::int32_t>>& nested) {
+  std::vector<std::vector<std::int32_t>> all;
+  for (const std::vector<std::int32_t>& by_device : nested) {
+    std::vector<std::int32_t>& groups = all.emplace_back();
+    std::int32_t number = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto at = [&](std::size_t place) {
+        return by_device[static_cast<std::size_t>(order[place])];
+      };
+      if (i > 0 && at(i) != at(i - 1)) ++number;
+      groups.push_back(number);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 bool DropRatio::drops() const {
@@ -106,7 +149,28 @@ bool SparseAttention::drops(std::int32_t layer) const {
   return std::ranges::any_of(drop[static_cast<std::size_t>(layer)], &DropRatio::drops);
 }
 
+bool SparseAttention::drops() const {
+  for (std::size_t layer = 0; layer < drop.size(); ++layer) {
+    if (drops(static_cast<std::int32_t>(layer))) return true;
+  }
+  return false;
+}
+
+SparseAttention SparseAttention::in_order(std::vector<model::DeviceIndex> devices) const {
+  std::vector<std::vector<std::int32_t>> nested;  // by device
+  for (const std::vector<std::int32_t>& by_place : groups) {
+    std::vector<std::int32_t>& by_device = nested.emplace_back(order.size());
+    for (std::size_t place = 0; place < order.size(); ++place)
+      by_device[static_cast<std::size_t>(order[place])] = by_place[place];
+  }
+  SparseAttention moved = *this;
+  moved.order = with_groups_adjacent(std::move(devices), nested);
+  moved.groups = numbered(moved.order, nested);
+  return moved;
+}
+
 void SparseAttention::validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
+                               std::span<const model::DeviceIndex> ranks,
                                const model::Transformer& model) const {
   if (devices.size() < 2) refuse("levels of one device", "several devices");
   std::vector<bool> seen(devices.size());
@@ -118,9 +182,16 @@ void SparseAttention::validate(const std::vector<model::Device>& devices, model:
   }
   if (order.size() != devices.size())
     refuse(std::to_string(order.size()) + " devices", "all " + std::to_string(devices.size()));
-  if (order.back() != master)
-    refuse("device '" + devices[static_cast<std::size_t>(order.back())].name + "' last",
-           "the master, '" + devices[static_cast<std::size_t>(master)].name + "'");
+  const auto name = [&](model::DeviceIndex device) {
+    return "'" + devices[static_cast<std::size_t>(device)].name + "'";
+  };
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    if (order[place] != ranks[place])
+      refuse("device " + name(order[place]) + " at place " + std::to_string(place),
+             "device " + name(ranks[place]) + ", as the layout has it, whose ranks places are");
+  }
+  if (ranks.empty() && order.back() != master)
+    refuse("device " + name(order.back()) + " last", "the master, " + name(master));
   if (levels() > kMostLevels)
     refuse(std::to_string(levels()) + " levels", "at most " + std::to_string(kMostLevels));
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -170,34 +241,9 @@ SparseAttention sparse_attention(const SparseRequest& request, const model::Clus
                 " apart by its latencies, expected no more; give '--levels " +
                 std::to_string(nested.size() + 2) + "'");
   SparseAttention sparse{.order = proximity(cluster, master).order, .overlap = request.overlap};
-  // Whose group is met first comes first, the master's at each level; then all that reversed.
-  std::vector<std::vector<std::size_t>> met;
-  for (const std::vector<std::int32_t>& groups : nested) {
-    std::vector<std::size_t>& first = met.emplace_back(groups.size(), sparse.order.size());
-    for (std::size_t i = 0; i < sparse.order.size(); ++i) {
-      std::size_t& at =
-          first[static_cast<std::size_t>(groups[static_cast<std::size_t>(sparse.order[i])])];
-      at = std::min(at, i);
-    }
-  }
-  const auto met_of = [&](std::size_t level, model::DeviceIndex device) {
-    return met[level][static_cast<std::size_t>(nested[level][static_cast<std::size_t>(device)])];
-  };
-  std::ranges::stable_sort(sparse.order, [&](model::DeviceIndex a, model::DeviceIndex b) {
-    for (std::size_t level = nested.size(); level-- > 0;) {
-      if (met_of(level, a) != met_of(level, b)) return met_of(level, a) < met_of(level, b);
-    }
-    return false;
-  });
+  sparse.order = with_groups_adjacent(std::move(sparse.order), nested);
   std::ranges::reverse(sparse.order);
-  for (std::size_t level = 0; level < nested.size(); ++level) {
-    std::vector<std::int32_t>& groups = sparse.groups.emplace_back();
-    std::int32_t number = 0;
-    for (std::size_t i = 0; i < sparse.order.size(); ++i) {
-      if (i > 0 && met_of(level, sparse.order[i]) != met_of(level, sparse.order[i - 1])) ++number;
-      groups.push_back(number);
-    }
-  }
+  sparse.groups = numbered(sparse.order, nested);
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     std::vector<double> by_level;
     const bool keeps = layer < 2 || layer + 1 == layers;

@@ -4,6 +4,7 @@
 // are dropped at each (docs/decisions/0052).
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/cluster.hpp"
@@ -37,7 +38,8 @@ struct DropRatio {
 // Level 1 is each device's own rows, level v its group's: groups of equal number are near one
 // another, and each lies within one of the next level. The last level is everybody.
 struct SparseAttention {
-  // By place in a prompt: its devices, the master last; groups are adjacent.
+  // By place in a prompt: its devices; groups are adjacent. The master is last, or, where a
+  // strategy's places are ranks, the order is theirs.
   std::vector<model::DeviceIndex> order{};
   // Of levels 2 to the last but one, by place.
   std::vector<std::vector<std::int32_t>> groups{};
@@ -56,12 +58,16 @@ struct SparseAttention {
   // Runs of the key/value heads that drop alike there, ascending: of `kv_heads`, one after another.
   [[nodiscard]] std::vector<model::Range> heads_alike(std::int32_t layer, std::int32_t level,
                                                       std::int64_t kv_heads) const;
-  // Whether some level of `layer` drops.
+  // Whether some level of `layer` drops, or of any layer.
   [[nodiscard]] bool drops(std::int32_t layer) const;
+  [[nodiscard]] bool drops() const;
+  // The same levels with places in this order, as near as groups stay adjacent: each is where the
+  // first of its devices is.
+  [[nodiscard]] SparseAttention in_order(std::vector<model::DeviceIndex> devices) const;
   // Throws Error, as a plan says it, unless all of this holds, for these devices and layers and
-  // key/value heads of `model`.
+  // key/value heads of `model`. `ranks`: what the order is to be; empty: the master last.
   void validate(const std::vector<model::Device>& devices, model::DeviceIndex master,
-                const model::Transformer& model) const;
+                std::span<const model::DeviceIndex> ranks, const model::Transformer& model) const;
   bool operator==(const SparseAttention&) const = default;
 };
 

@@ -19,9 +19,10 @@ using Words = std::vector<std::string>;
 // A model of which one layer may drop.
 class Deeper : public Kitchen {
  public:
-  Deeper() {
+  explicit Deeper(int kv_heads = 2) {
     Json config = Json::parse(read("tiny.json"));
     config["num_hidden_layers"] = 4;
+    config["num_key_value_heads"] = kv_heads;
     write("deeper.json", config.dump());
     must({"model", "random", "--config", "deeper.json", "--out", "deeper", "--quiet"});
     write("prompt.txt", "5 6 7 8 9 10 11 12 13 14 15 16 17 5 9 8 7");
@@ -81,6 +82,54 @@ TEST_CASE("cli/sparse: nothing dropped is one device's text, and what is dropped
     }
     before = all;
   }
+}
+
+TEST_CASE("cli/sparse: galaxy drops what it computes and sends the same") {
+  const Deeper bench(4);  // one for each device
+  bench.plan("local", {});
+  const Json tokens = bench.run({})["tokens"];
+  const double alone = bench.bits({});
+  std::vector<double> bytes;
+  std::vector<double> bits;
+  for (const Words& more :
+       {Words{"--levels", "2"}, {"--drop", "0.7"}, {"--drop", "0.7", "--levels-overlap"}}) {
+    CAPTURE(more.back());
+    Words equal = more;
+    equal.insert(equal.end(), {"--partition", "equal"});
+    bench.plan("galaxy", equal);
+    const std::string plan = bench.read("plan.json");
+    equal.insert(equal.end(), {"--sp", "tp"});
+    bench.plan("csps", equal);
+    CHECK(bench.read("plan.json") == plan);
+    bench.must({"simulate", "plan.json", "--out", "predicted.json", "--quiet"});
+    bench.must(
+        {"simulate", "plan.json", "--evaluator", "analytic", "--out", "analytic.json", "--quiet"});
+    const Json measured = bench.run({"--emulate", "--pace", "nominal"});
+    bytes.push_back(0.0);
+    for (std::size_t d = 0; d < 4; ++d) {
+      const Json& sent = measured["devices"][d]["bytes_sent"];
+      CHECK(sent == Json::parse(bench.read("predicted.json"))["devices"][d]["bytes_sent"]);
+      CHECK(sent == Json::parse(bench.read("analytic.json"))["devices"][d]["bytes_sent"]);
+      bytes.back() += sent.get<double>();
+    }
+    bits.push_back(bench.bits({"--emulate"}));
+    if (bits.size() == 1) CHECK(measured["tokens"] == tokens);
+  }
+  CHECK(bits[0] == doctest::Approx(alone).epsilon(1e-5));
+  CHECK(bits[1] != doctest::Approx(alone).epsilon(1e-5));
+  CHECK(bits[2] != doctest::Approx(bits[1]).epsilon(1e-5));
+  CHECK(bytes[1] == bytes[2]);
+}
+
+TEST_CASE("cli/sparse: galaxy that drops refuses a key/value head at two devices") {
+  const Deeper bench;
+  Words words{"plan",   "--model",  "deeper", "--strategy",  "galaxy", "--platform",
+              "shelf4", "--levels", "2",      "--partition", "equal"};
+  bench.must(words);
+  words.insert(words.end(), {"--drop", "0.5"});
+  tandem::test::check_refused(bench, words, 1, "plan with '--partition auto'");
+  words[10] = "auto";
+  bench.must(words);
 }
 
 TEST_CASE("cli/sparse: levels that overlap, and heads that drop apart, as the plan file has them") {
@@ -144,6 +193,12 @@ TEST_CASE("cli/sparse: the plan's table tells levels and what they drop, and so 
   Words overlapping = words;
   overlapping.emplace_back("--levels-overlap");
   CHECK(bench.good(overlapping).find("each level, which overlap") != std::string::npos);
+  Words galaxy = words;
+  galaxy[4] = "galaxy";
+  const std::string ranks = bench.good(galaxy);
+  CHECK(ranks.find("25.0% in layers [2, 3)") != std::string::npos);
+  CHECK(ranks.find("computing, not messages") != std::string::npos);
+  CHECK(ranks.find("holds the whole model") == std::string::npos);
   Words json = words;
   json.emplace_back("--json");
   const Json levels = Json::parse(bench.good(json))["levels"];
@@ -164,9 +219,19 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
     tandem::test::check_refused(bench, words, code, reason);
   };
   refused("tensor", {"--levels", "2"}, 2, "expected strategy 'csps'");
-  refused("galaxy", {"--drop", "0.5"}, 2, "expected strategy 'csps'");
+  refused("pipeline", {"--drop", "0.5"}, 2, "expected strategy 'csps' or 'galaxy'");
+  refused("galaxy", {"--max-loss", "0.1"}, 2, "expected strategy 'csps'");
+  refused("galaxy", {"--max-ttft", "1s"}, 2, "expected strategy 'csps'");
+  refused("galaxy", {"--levels-overlap"}, 2, "without '--levels' or '--drop'");
+  refused("galaxy", {"--drop", "0.5", "--decode-moves", "migrate"}, 2, "'--decode-moves'");
+  refused("galaxy", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
+  refused("galaxy", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
+  refused("galaxy", {"--drop", "0.5", "--samples", "2"}, 1, "leave out '--workload'");
+  refused("galaxy", {"--levels", "5"}, 1, "the network tells");
   refused("auto", {"--drop", "0.5"}, 2, "name a strategy");
-  refused("csps", {"--sp", "tp", "--drop", "0.5"}, 2, "expected ntp");
+  refused("csps", {"--sp", "auto", "--drop", "0.5"}, 2, "expected ntp or tp");
+  refused("csps", {"--sp", "tp", "--max-loss", "0.1"}, 2, "expected ntp");
+  refused("csps", {"--sp", "tp", "--drop", "0.5", "--decode-moves", "migrate"}, 2, "expected ntp");
   refused("tensor", {"--levels-overlap"}, 2, "expected strategy 'csps'");
   refused("auto", {"--levels-overlap"}, 2, "name a strategy");
   refused("csps", {"--levels-overlap"}, 2, "without '--levels' or '--drop'");

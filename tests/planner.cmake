@@ -28,6 +28,7 @@ tandem_tests(
     planner_split_clock_test.cpp
     planner_sp_choice_test.cpp
     planner_sparse_test.cpp
+    planner_galaxy_sparse_test.cpp
     planner_spread_test.cpp
     planner_stages_test.cpp
     planner_storage_test.cpp

@@ -136,6 +136,10 @@ TEST_CASE("planner/drop search: levels that are given are kept, others are refus
   other.model.layers = 8;
   CHECK_THROWS_WITH_AS(planner::choose_drop(other, loss_of(of), {.loss = 0.2}),
                        doctest::Contains("another model"), Error);
+  Request by_rank = of;
+  by_rank.strategy = "galaxy";
+  CHECK_THROWS_WITH_AS(chosen(by_rank, {.loss = 0.2}),
+                       doctest::Contains("strategy 'galaxy', expected 'csps'"), Error);
 }
 
 TEST_CASE("planner/drop search: plans that lack memory are not taken") {

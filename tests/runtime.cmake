@@ -24,6 +24,7 @@ tandem_tests(
     exec_streaming_test.cpp
     exec_head_split_test.cpp
     exec_sparse_test.cpp
+    exec_galaxy_sparse_test.cpp
     exec_spread_test.cpp
     exec_wire_type_test.cpp
     cli_program.cpp

@@ -67,7 +67,8 @@ std::vector<Flag> loss_flags() {
 
 std::optional<Bounded> bounded_of(const Options& options, const planner::Strategy& strategy,
                                   const fs::path& weights) {
-  if (!strategy.drops)
+  // Losses are measured of rows whose order has the master's last.
+  if (!strategy.drops || strategy.places_are_ranks)
     options.refuse({"max-loss", "max-ttft", "loss-model"},
                    "with strategy '" + strategy.name + "', expected strategy 'csps'");
   if (!options.has("max-loss") && !options.has("max-ttft")) {

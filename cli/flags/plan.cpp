@@ -78,15 +78,15 @@ Syntax plan_syntax() {
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
            "[auto]"},
           {"levels", "N",
-           "csps: levels of near devices; a prompt attends to farther rows at higher ones [none; 2 "
-           "with --drop]"},
+           "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher ones "
+           "[none; 2 with --drop]"},
           {"drop", "P",
-           "csps: the part of rows that level 2 drops, each farther level keeps half as many; not "
-           "in the first two layers and the last [0]"},
+           "csps, galaxy (which computes less and sends as much): the part of rows that level 2 "
+           "drops, each farther level keeps half as many; not in the first two layers and the last "
+           "[0]"},
           {"levels-overlap", "",
-           "csps: each level attends to all of its group, nearer rows once more, as CSPS prints "
-           "it; "
-           "not one device's result even with nothing dropped"},
+           "csps, galaxy: each level attends to all of its group, nearer rows once more, as CSPS "
+           "prints it; not one device's result even with nothing dropped"},
           {"window", "W",
            "blocks of weights in memory at once, the others stream: all, auto [auto]"},
           {"retain", "T", "one FFN block in T stays in memory besides: none, auto [auto]"},
@@ -120,7 +120,7 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
                                                 const planner::Strategy& strategy) {
   if (!strategy.drops)
     options.refuse({"levels", "drop", "levels-overlap"},
-                   "with strategy '" + strategy.name + "', expected strategy 'csps'");
+                   "with strategy '" + strategy.name + "', expected strategy 'csps' or 'galaxy'");
   if (!options.has("levels") && !options.has("drop")) {
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;

@@ -131,17 +131,25 @@ std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
 }
 
 void print_levels(const planner::Plan& plan, std::ostream& out) {
-  out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
-         "FFN columns, and attend to those before them in the groups of each level"
-      << (plan.sparse->overlap
-              ? ", which overlap: near ones count once at each level that has them, "
-                "so that even with nothing dropped the result is not one device's"
-              : "")
-      << ". New tokens are the master's: "
-      << (plan.decode_moves == planner::DecodeMoves::keys_once
-              ? "after the prompt all its keys and values travel to it, it computes alone"
-              : "their queries travel to all devices")
-      << ", and nothing is dropped\n\n";
+  const std::string attend =
+      std::string("attend to those before them in the groups of each level") +
+      (plan.sparse->overlap ? ", which overlap: near ones count once at each level that has them, "
+                              "so that even with nothing dropped the result is not one device's"
+                            : "");
+  if (planner::find_strategy(plan.strategy).places_are_ranks) {
+    out << "\na prompt's rows, equal parts of devices that have both heads and FFN columns, "
+        << attend
+        << ". Each device attends with its own heads, to rows that are all there: what is dropped "
+           "is computing, not messages. Of new tokens nothing is dropped\n\n";
+  } else {
+    out << "\nevery device holds the whole model; a prompt's rows lie on devices in proportion to "
+           "FFN columns, and "
+        << attend << ". New tokens are the master's: "
+        << (plan.decode_moves == planner::DecodeMoves::keys_once
+                ? "after the prompt all its keys and values travel to it, it computes alone"
+                : "their queries travel to all devices")
+        << ", and nothing is dropped\n\n";
+  }
   model::Table table({"level", "groups", "rows dropped"});
   for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
     std::string groups;

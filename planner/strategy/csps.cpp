@@ -13,6 +13,7 @@
 #include "planner/strategy/csps_sparse.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/sparse_plan.hpp"
 #include "planner/strategy/tensor.hpp"
 
 namespace tandem::planner {

@@ -9,6 +9,7 @@
 #include "planner/strategy/csps_levels.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
+#include "planner/strategy/sparse_plan.hpp"
 #include "planner/strategy/spread_attention.hpp"
 
 namespace tandem::planner {
@@ -73,7 +74,7 @@ class Lowering {
       places_[i].wanted = wanted_within(wanted, rows_[i]);
     }
     for (std::int32_t number = 2; number <= sparse_->levels(); ++number) {
-      Level level{.of = {*plan_, number, rows_}};
+      Level level{.of = {*plan_, number, rows_}, .by = {*plan_, number}};
       if (level.of.attends()) levels_.push_back(std::move(level));
     }
     scatter();
@@ -132,6 +133,7 @@ class Lowering {
   // a slot waits for all of them.
   struct Level {
     SparseLevel of;
+    GroupHeads by;
     std::vector<TaskIndex> listed{};
     std::vector<TaskIndex> queried{};
     std::vector<TaskIndex> paired{};
@@ -264,9 +266,9 @@ class Lowering {
     level.arrived.assign(places_.size(), std::vector<TaskIndex>(places_.size(), -1));
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; i < places_.size(); ++i) {
-        for (const std::size_t j : level.of.attending(part, i)) {
+        for (const std::size_t j : level.by.attending(part, i)) {
           if (i == j) continue;
-          const Range heads = level.of.heads(part, i, j);
+          const Range heads = level.by.heads(part, i, j);
           const auto pass = [&](BufferKind kind, Range rows, Range columns, TaskIndex made) {
             if (rows.empty()) return;
             const BufferRef buffer = at(kind, level.of.number());
@@ -323,9 +325,9 @@ class Lowering {
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; i < places_.size(); ++i) {
         if (level.of.queries(part, i).empty()) continue;
-        for (const std::size_t j : level.of.attending(part, i)) {
+        for (const std::size_t j : level.by.attending(part, i)) {
           Task task =
-              make(TaskKind::attend, layer, level.of.queries(part, i), level.of.heads(part, i, j),
+              make(TaskKind::attend, layer, level.of.queries(part, i), level.by.heads(part, i, j),
                    at(BufferKind::query, level.of.number()), result);
           task.keys = level.of.asked(part, i);
           task.selection = level.of.list(part);
@@ -340,11 +342,11 @@ class Lowering {
         const Range rows = level.of.queries(part, i);
         if (rows.empty()) continue;
         std::vector<TaskIndex> there{places_[i].attended};
-        for (const std::size_t j : level.of.attending(part, i)) {
+        for (const std::size_t j : level.by.attending(part, i)) {
           const TaskIndex own = attended[next++];
           if (j == i) continue;
           const TaskIndex made = several ? last[j] : own;
-          const Range heads = level.of.heads(part, i, j);
+          const Range heads = level.by.heads(part, i, j);
           send(j, i, result, result, layer, rows, times(heads, d), made);
           there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
         }
@@ -367,10 +369,10 @@ class Lowering {
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; i < places_.size(); ++i) {
         const Range rows = level.of.queries(part, i);
-        for (const std::size_t j : level.of.attending(part, i)) {
+        for (const std::size_t j : level.by.attending(part, i)) {
           if (j == i || rows.empty()) continue;
           level.arrived[i][j] = send(i, j, softmax, softmax, layer, rows,
-                                     times(level.of.heads(part, i, j), 2), made[i]);
+                                     times(level.by.heads(part, i, j), 2), made[i]);
         }
       }
     }
@@ -395,9 +397,9 @@ class Lowering {
       const KeptPart& part = level.of.parts()[p];
       for (std::size_t i = 0; i < places_.size(); ++i) {
         if (level.of.keys(part, i).empty()) continue;
-        for (const std::size_t j : level.of.attending(part, i)) {
+        for (const std::size_t j : level.by.attending(part, i)) {
           Task task = make(TaskKind::score, layer, level.of.askers(part, i),
-                           level.of.heads(part, i, j), at(BufferKind::query, level.of.number()),
+                           level.by.heads(part, i, j), at(BufferKind::query, level.of.number()),
                            at(BufferKind::scores, level.of.number()));
           task.keys = level.of.keys(part, i);
           task.selection = level.of.list(part);
@@ -420,7 +422,7 @@ class Lowering {
       const KeptPart& part = level.of.parts()[weighed.part];
       const BufferRef own = at(BufferKind::scores, level.of.number());
       const BufferRef arriving = at(BufferKind::scores, sparse_->levels() + 1);
-      const Range columns = kv(level.of.heads(part, weighed.owner, weighed.by));
+      const Range columns = kv(level.by.heads(part, weighed.owner, weighed.by));
       const Range rows = part.kept[weighed.owner];
       const bool here = weighed.owner == weighed.by;
       const TaskIndex made =
@@ -477,14 +479,10 @@ class Lowering {
   std::vector<Level> levels_;  // that have something to attend to, nearest first
 };
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error("plan: sparse attention (--levels, --drop): " + what);
-}
-
 // A step of `rows`, of which no new token follows, is to be a prompt to the plan.
 void check_sparse_rows(const Plan& plan, std::int64_t rows) {
   if (rows != 1 || plan.workload.prompt_tokens == 1) return;
-  refuse(
+  refuse_sparse(
       "a prompt of 1 token, which looks like a new one, expected 2 or more; plan with "
       "'--prompt-tokens 1'");
 }
@@ -492,11 +490,7 @@ void check_sparse_rows(const Plan& plan, std::int64_t rows) {
 }  // namespace
 
 model::TaskGraph lower_sparse(const Plan& plan, const model::Batch& batch) {
-  if (plan.capacity.sequences > 0) refuse_served_sparse(plan);
-  require(!batch.segments.empty(), "sparse attention: a batch with a sequence");
-  if (batch.segments.size() > 1)
-    refuse("a step of " + std::to_string(batch.segments.size()) +
-           " sequences, expected one; plan without them for many requests");
+  check_sparse_batch(plan, batch);
   return is_prompt(batch) ? Lowering(plan, batch).prompt() : Lowering(plan, batch).token();
 }
 
@@ -530,40 +524,14 @@ std::vector<model::BufferDeclaration> sparse_buffers(const Plan& plan, const mod
   return buffers;
 }
 
-void check_sparse_plan(const Plan& plan) {
-  if (plan.model.architecture().mask != model::Mask::causal ||
-      !plan.model.architecture().generates())
-    refuse("model " + plan.model.name +
-           " attends to later tokens, too, expected a decoder; leave them out");
-  for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer) {
-    if (plan.model.window_of(layer) > 0)
-      refuse("layer " + std::to_string(layer) + " of model " + plan.model.name + " sees " +
-             std::to_string(plan.model.window_of(layer)) +
-             " tokens back, expected all; leave them out");
-  }
-  if (plan.tiles != 0)
-    refuse(std::to_string(plan.tiles) + " tiles, expected 0; plan without '--tiles'");
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    if (plan.devices[d].window.streams())
-      refuse("device '" + plan.cluster.devices()[d].name +
-             "' streams its weights, expected all in memory; plan with '--window all'");
-  }
-  if (plan.capacity.sequences > 0) refuse_served_sparse(plan);
-}
-
 void check_sparse_lengths(const Plan& plan, const Workload& workload) {
   if (!plan.sparse) return;
   if (workload.new_tokens <= 1) return check_sparse_rows(plan, workload.prompt_tokens);
   if (workload.prompt_tokens == plan.workload.prompt_tokens) return;
-  refuse(std::to_string(workload.prompt_tokens) + " prompt tokens, expected " +
-         std::to_string(plan.workload.prompt_tokens) +
-         ", whose parts new tokens ask for; plan with '--prompt-tokens " +
-         std::to_string(workload.prompt_tokens) + "'");
-}
-
-void refuse_served_sparse(const Plan& plan) {
-  if (!plan.sparse) return;
-  refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
+  refuse_sparse(std::to_string(workload.prompt_tokens) + " prompt tokens, expected " +
+                std::to_string(plan.workload.prompt_tokens) +
+                ", whose parts new tokens ask for; plan with '--prompt-tokens " +
+                std::to_string(workload.prompt_tokens) + "'");
 }
 
 }  // namespace tandem::planner

@@ -44,12 +44,8 @@ namespace tandem::planner {
                                                                    const model::Share& share,
                                                                    bool streams_head);
 
-// Throws Error unless the plan is one that lower_sparse knows: its sparse attention is valid.
-void check_sparse_plan(const Plan& plan);
 // Throws Error for lengths that a plan with sparse attention is not made for: new tokens ask for
 // parts of its own prompt's length.
 void check_sparse_lengths(const Plan& plan, const Workload& workload);
-// Throws Error for a plan with sparse attention.
-void refuse_served_sparse(const Plan& plan);
 
 }  // namespace tandem::planner

@@ -22,6 +22,9 @@ namespace tandem::planner {
 // order in which their sums leave. With 0, products are of all rows, after the gather and before
 // the scatter: nothing overlaps. A tile streams the product's weights anew.
 //
+// With sparse attention (Plan::sparse) a rank's rows are a place: dropping saves computing, and
+// messages are the same (strategy/row_group_sparse.hpp). New tokens attend to everything.
+//
 // Of the last sum only rows that the result needs are made: all of an encoder's pass.
 // A step in which each sequence has one new row has nothing to part: it is that of `tensor`.
 //   bytes of a prompt's step, e an element, N devices, M the master:

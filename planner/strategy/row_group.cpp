@@ -45,6 +45,10 @@ RowGroup::RowGroup(model::TaskGraph& graph, const Plan& plan, WindowTasks& windo
   for (const DeviceIndex device : ranking_.devices)
     devices_.emplace_back(graph, plan.model, device, &window);
   part_rows(graph.batch().rows());
+  if (!plan.sparse) return;
+  std::vector<Range> by_rank;
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank) by_rank.push_back(rows(rank));
+  sparse_.emplace(graph, plan, std::move(by_rank));
 }
 
 void RowGroup::scatter(TaskIndex ready) {
@@ -100,13 +104,21 @@ void RowGroup::half(WeightBlock block, std::int32_t layer, bool last) {
     normed[rank] = devices_[rank].norm_rows(block, layer, rows(rank));
   }
   gather(block, layer, normed);
-  if (block == WeightBlock::attention) {
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
-      if (!share(rank).heads.empty())
-        devices_[rank].attend(layer, {0, graph_->batch().rows()}, share(rank).heads);
+  if (block == WeightBlock::attention) attend(layer);
+  reduce(block, layer, last);
+}
+
+void RowGroup::attend(std::int32_t layer) {
+  if (sparse_) sparse_->choose(layer);
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+    const Range heads = share(rank).heads;
+    if (heads.empty()) continue;
+    if (sparse_) {
+      sparse_->attend(ranking_.devices[rank], heads);
+    } else {
+      devices_[rank].attend(layer, {0, graph_->batch().rows()}, heads);
     }
   }
-  reduce(block, layer, last);
 }
 
 Exchange RowGroup::exchange(WeightBlock block, std::int32_t layer, bool reduces,
@@ -168,8 +180,11 @@ void RowGroup::reduce(WeightBlock block, std::int32_t layer, bool last) {
     if (rows.empty()) return TaskIndex{-1};
     if (overlaps())
       return last_[r] = devices_[r].second_product(block, layer, rows, columns(block, r));
-    if (whole[r] < 0)
-      whole[r] = last_[r] = devices_[r].second_product(block, layer, all, columns(block, r));
+    if (whole[r] >= 0) return whole[r];
+    whole[r] = last_[r] = devices_[r].second_product(block, layer, all, columns(block, r));
+    // While the first sums travel.
+    if (sparse_ && block == WeightBlock::attention)
+      sparse_->weigh(ranking_.devices[r], columns(block, r));
     return whole[r];
   });
   halves_.collective->reduce_scatter(summing, ranking_.topology);

@@ -3,10 +3,12 @@
 // Devices that compute the rows of a prompt together, as Galaxy does (strategy/galaxy.hpp): all of
 // them in strategy `galaxy`, those of a stage in a pipeline of such groups.
 
+#include <optional>
 #include <vector>
 
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/block.hpp"
+#include "planner/strategy/row_group_sparse.hpp"
 
 namespace tandem::planner {
 
@@ -44,6 +46,7 @@ class RowGroup {
   model::TaskIndex send(std::size_t from, std::size_t to, model::Range rows,
                         model::TaskIndex after);
   void half(model::WeightBlock block, std::int32_t layer, bool last);
+  void attend(std::int32_t layer);
   [[nodiscard]] Exchange exchange(model::WeightBlock block, std::int32_t layer, bool reduces,
                                   std::vector<model::Range> chunks);
   void gather(model::WeightBlock block, std::int32_t layer,
@@ -68,6 +71,7 @@ class RowGroup {
   std::vector<model::TaskIndex> stream_;  // that wrote the rank's own rows of hidden
   std::vector<model::TaskIndex> last_;    // product of this half
   std::vector<Result> result_;
+  std::optional<SparseRows> sparse_;  // where the plan has sparse attention
 };
 
 // Throws Error unless some of the devices hold heads and columns: rows are shared out to those.
