@@ -484,7 +484,7 @@ void check_sparse(const Request& request, const Strategy& strategy) {
   if (request.window.blocks.value_or(0) > 0)
     refuse("weights that stream, expected all in memory; give '--window all'");
   if (request.capacity.sequences > 0)
-    refuse("a workload of requests, expected one request; leave out '--workload'");
+    refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
 }
 
 // The plan with as many tiles as make it fastest, of those whose messages fit. Tiles are of
