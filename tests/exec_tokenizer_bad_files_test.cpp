@@ -404,6 +404,13 @@ TEST_CASE("exec/tokenizer.model: contradictions are found before SentencePiece s
             "lead outside their table"},
            {[&](auto& m) { m.charsmap = std::string("\0\x04\0\0", 4) + zeros + "x"; },
             "unfinished replacement"},
+           {[&](auto& m) {
+              // Byte 1 leads from the root to the root, whose value is then one that is read.
+              std::string units = zeros;
+              units.replace(0, 8, std::string("\x01\x05\0\0\xFF\xFF\xFF\x7F", 8));
+              m.charsmap = std::string("\0\x04\0\0", 4) + units + std::string(1, '\0');
+            },
+            "lead outside the replacements"},
        }) {
     SentencePieceModel model = small_pieces();
     c.change(model);

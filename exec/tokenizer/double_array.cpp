@@ -55,12 +55,17 @@ void check_charsmap(std::string_view charsmap, const std::string& source) {
     // The children lie at first, first ^ 1, ... first ^ 255; at first itself the value.
     const std::size_t first = index ^ offset(unit);
     if ((first | 0xFFU) >= units) fail("lead outside their table, expected children within");
-    if (index != 0 && has_value(unit) && value(unit_at(charsmap, first)) >= texts.size()) {
-      fail("lead outside the replacements, expected a text");
-    }
     for (std::uint32_t byte = 0; byte < 256; ++byte) {
       const std::size_t child = first ^ byte;
-      if (seen[child] || label(unit_at(charsmap, child)) != byte) continue;
+      const std::uint32_t led_to = unit_at(charsmap, child);
+      if (label(led_to) != byte) continue;
+      // The root has no value that is read, unless a child leads back to it.
+      const std::size_t value_at = child ^ offset(led_to);
+      if (has_value(led_to) &&
+          (value_at >= units || value(unit_at(charsmap, value_at)) >= texts.size())) {
+        fail("lead outside the replacements, expected a text");
+      }
+      if (seen[child]) continue;
       seen[child] = true;
       open.push_back(child);
     }
