@@ -233,6 +233,8 @@ std::optional<RequestBound> request_bound(const Plan& plan) {
   if (strategy.splits_layers && has_groups(plan)) return std::nullopt;
   // The bound takes all layers to be alike.
   if (!plan.model.layers_alike()) return std::nullopt;
+  // And every row of a prompt to attend to all before it.
+  if (plan.sparse && plan.sparse->drops()) return std::nullopt;
   RequestBound bound{.planned_s = predicted_request_time(plan)};
   bound.lower_bound_s = step_bound(plan, prompt_batch(plan.workload));
   // A step grows with its context as the straggler of some split does, convex: all of them take at

@@ -21,8 +21,8 @@ struct RequestBound {
 // evaluator, messages included: whatever its split, collective, order of devices, tiles, windows
 // and master, on the same devices, with the same profiles, tokens and formats. Nothing for
 // strategies that split nothing, for pipelines some of whose stages are of several devices (no plan
-// of a pipeline without such is below its bound), and for models some of whose layers have formats
-// of their own.
+// of a pipeline without such is below its bound), for models some of whose layers have formats of
+// their own, and for prompts of which attention drops rows.
 //   The bound is a relaxation in closed form, solved over all splits of whole heads and columns
 // (partition/division.hpp); decision 0036 derives it. Per half of a layer, S bytes of all rows:
 //   tensor, sums at a root r       max(c_r, c_e + what e's way from r and to r takes of S, e != r)

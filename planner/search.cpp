@@ -479,7 +479,7 @@ void check_sparse(const Request& request, const Strategy& strategy) {
            "' has none; use strategy 'csps' or 'galaxy', or leave it out");
   if (request.tiles.value_or(0) > 0)
     refuse(std::to_string(*request.tiles) +
-           " tiles, expected 0: rows that are kept travel at once; "
+           " tiles, expected 0: attention needs all rows, and what is kept travels at once; "
            "leave out '--tiles'");
   if (request.window.blocks.value_or(0) > 0)
     refuse("weights that stream, expected all in memory; give '--window all'");

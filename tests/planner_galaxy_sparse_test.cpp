@@ -11,6 +11,7 @@
 #include "model/conflicts.hpp"
 #include "model/error.hpp"
 #include "model/work.hpp"
+#include "planner/bound.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
@@ -162,6 +163,16 @@ TEST_CASE("planner/galaxy sparse: nothing more is sent, and without drops nothin
       }
     }
   }
+}
+
+TEST_CASE("planner/galaxy sparse: no bound is told of what attends to less than all") {
+  const planner::Request request = request_of(rooms({0, 0, 0, 0}, {}), {.levels = 2});
+  const auto whole = planner::request_bound(plan_of(request));
+  REQUIRE(whole);
+  CHECK(whole->planned_s >= whole->lower_bound_s);
+  planner::Request drops = request;
+  drops.sparse->drop = 0.5;
+  CHECK(!planner::request_bound(plan_of(drops)));
 }
 
 TEST_CASE("planner/galaxy sparse: graphs are in order, and declare what they use") {
