@@ -132,12 +132,7 @@ std::optional<planner::RequestBound> bound_of(planner::Plan plan, planner::Objec
 
 // The strategies whose devices work on steps of their own.
 std::string with_stages() {
-  std::string names;
-  for (const planner::Strategy& strategy : planner::strategies()) {
-    if (!strategy.splits_layers) continue;
-    names += (names.empty() ? "" : " or ") + strategy.name;
-  }
-  return names;
+  return planner::strategies_that([](const auto& strategy) { return strategy.splits_layers; });
 }
 
 // Model folder with a tokenizer; empty if the model is only a geometry.

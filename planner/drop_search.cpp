@@ -124,11 +124,12 @@ class Search {
       : request_(request), loss_(&loss), bounds_(&bounds), exhaustive_(exhaustive) {
     require(bounds.loss.has_value() != bounds.ttft_s.has_value(), "choose_drop: one bound");
     require(bounds.step > 0.0, "choose_drop: a step");
-    if (find_strategy(request.strategy).places_are_ranks)
+    if (!find_strategy(request.strategy).measures_losses())
       throw Error("levels and ratios by loss (--max-loss, --max-ttft): strategy '" +
-                  request.strategy +
-                  "', expected 'csps', in whose order of rows losses are measured; give "
-                  "'--levels' and '--drop' instead");
+                  request.strategy + "', expected " +
+                  strategies_that([](const Strategy& s) { return s.measures_losses(); }) +
+                  ", in whose order of rows losses are measured; give '--levels' and '--drop' "
+                  "instead");
     request_.objective = Objective::ttft;
     request_.sparse.reset();
     loss.check_model(request.model);

@@ -40,6 +40,14 @@ std::vector<DecodeMoves> Strategy::moves() const {
   return known;
 }
 
+std::string strategies_that(bool (*holds)(const Strategy&)) {
+  std::string names;
+  for (const Strategy& strategy : strategies()) {
+    if (holds(strategy)) names += (names.empty() ? "'" : " or '") + strategy.name + "'";
+  }
+  return names;
+}
+
 const Strategy& find_strategy(const std::string& name) {
   std::string known;
   for (const Strategy& strategy : strategies()) {

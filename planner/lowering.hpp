@@ -41,6 +41,8 @@ struct Strategy {
   // Whether its places are then the ranks of Plan::layout, in their order; else the master's is the
   // last.
   bool places_are_ranks = false;
+  // Whether losses by levels and ratios are measured of it: their rows lie with the master's last.
+  [[nodiscard]] bool measures_losses() const { return drops && !places_are_ranks; }
   // The strategy that parts a prompt's rows over devices that share out the weights, which this one
   // does over devices that have them all (planner/sp_choice.hpp); empty: there is none.
   std::string with_split_weights{};
@@ -90,6 +92,8 @@ struct Strategy {
 };
 
 [[nodiscard]] const std::vector<Strategy>& strategies();
+// The names of those that a property holds for, for errors: "'a' or 'b'".
+[[nodiscard]] std::string strategies_that(bool (*holds)(const Strategy&));
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
 

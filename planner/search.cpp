@@ -462,7 +462,8 @@ void check_tiles(const Request& request, const Strategy& strategy) {
   if (!request.tiles) return;
   if (!strategy.tiles && request.group_strategy.empty()) {
     throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
-                "' has none; leave them out, or use strategy 'galaxy'");
+                "' has none; leave them out, or use strategy " +
+                strategies_that([](const Strategy& other) { return other.tiles; }));
   }
   if (0 <= *request.tiles && *request.tiles <= kMostTiles) return;
   throw Error("tiles " + std::to_string(*request.tiles) + ": expected 0 to " +
@@ -475,8 +476,9 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     throw Error("sparse attention (--levels, --drop): " + what);
   };
   if (!strategy.drops)
-    refuse("strategy '" + strategy.name +
-           "' has none; use strategy 'csps' or 'galaxy', or leave it out");
+    refuse("strategy '" + strategy.name + "' has none; use strategy " +
+           strategies_that([](const Strategy& other) { return other.drops; }) +
+           ", or leave it out");
   if (request.tiles.value_or(0) > 0)
     refuse(std::to_string(*request.tiles) +
            " tiles, expected 0: attention needs all rows, and what is kept travels at once; "

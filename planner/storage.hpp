@@ -27,7 +27,8 @@ namespace tandem::planner {
                                                            const model::Extents& extents);
 
 // Peak memory of each device in steps within `extents`: of its storage, its weights in whole pages,
-// and the program by its profile with what a session takes (planner/session_memory). A profile
+// and the program by its profile with what a session takes (planner/session_memory); nothing of a
+// device that nobody connects to (workers_of). A profile
 // whose program takes nothing is of a device on paper: neither pages nor sessions count there.
 // Believes nothing that the plan says of memory.
 [[nodiscard]] std::vector<model::MemoryUse> predicted_memory(const Plan& plan,

@@ -233,7 +233,7 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
   check_refused(bench,
                 {"plan", "--platform", "pair.xml", "--model", "tiny", "--workload",
                  "requests.jsonl", "--in-flight", "2"},
-                2, "strategy pipeline");
+                2, "strategy 'pipeline'");
 }
 
 TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {

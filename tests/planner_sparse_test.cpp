@@ -319,7 +319,7 @@ TEST_CASE("planner/sparse: what it does not do is refused, in a line that says w
       CHECK(text.find('\n') == std::string::npos);
     }
   };
-  refused([](auto& r) { r.strategy = "tensor"; }, "use strategy 'csps'");
+  refused([](auto& r) { r.strategy = "tensor"; }, "use strategy 'galaxy' or 'csps'");
   refused([](auto& r) { r.tiles = 2; }, "leave out '--tiles'");
   refused([](auto& r) { r.window.blocks = 2; }, "'--window all'");
   refused([](auto& r) { r.capacity = {.rows = 40, .positions = 128, .sequences = 2, .steps = 1}; },

@@ -120,7 +120,8 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
                                                 const planner::Strategy& strategy) {
   if (!strategy.drops)
     options.refuse({"levels", "drop", "levels-overlap"},
-                   "with strategy '" + strategy.name + "', expected strategy 'csps' or 'galaxy'");
+                   "with strategy '" + strategy.name + "', expected strategy " +
+                       planner::strategies_that([](const auto& other) { return other.drops; }));
   if (!options.has("levels") && !options.has("drop")) {
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;

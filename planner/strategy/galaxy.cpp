@@ -26,7 +26,7 @@ std::vector<DeviceIndex> everybody(const Plan& plan) {
 
 std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
                                               const model::Share& share, bool streams_head) {
-  return sparse_rows_buffers(plan, share, streams_head);
+  return row_group_buffers(plan, share, streams_head);
 }
 
 void declare(model::TaskGraph& graph, const Plan& plan) {

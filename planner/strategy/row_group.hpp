@@ -71,7 +71,7 @@ class RowGroup {
   std::vector<model::TaskIndex> stream_;  // that wrote the rank's own rows of hidden
   std::vector<model::TaskIndex> last_;    // product of this half
   std::vector<Result> result_;
-  std::optional<SparseRows> sparse_;  // where the plan has sparse attention
+  std::optional<RowGroupAttention> sparse_;  // where the plan has sparse attention
 };
 
 // Throws Error unless some of the devices hold heads and columns: rows are shared out to those.

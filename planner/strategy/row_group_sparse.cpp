@@ -26,7 +26,8 @@ bool drops_at(const Plan& plan, std::int32_t level) {
 
 }  // namespace
 
-SparseRows::SparseRows(model::TaskGraph& graph, const Plan& plan, std::vector<Range> rows)
+RowGroupAttention::RowGroupAttention(model::TaskGraph& graph, const Plan& plan,
+                                     std::vector<Range> rows)
     : graph_(&graph), plan_(&plan), rows_(std::move(rows)) {
   for (std::int32_t number = 2; number <= plan.sparse->levels(); ++number) {
     SparseLevel level(plan, number, rows_);
@@ -34,7 +35,7 @@ SparseRows::SparseRows(model::TaskGraph& graph, const Plan& plan, std::vector<Ra
   }
 }
 
-void SparseRows::choose(std::int32_t layer) {
+void RowGroupAttention::choose(std::int32_t layer) {
   layer_ = layer;
   const SparseAttention& sparse = *plan_->sparse;
   const bool several = !levels_.empty();
@@ -43,8 +44,8 @@ void SparseRows::choose(std::int32_t layer) {
   for (SparseLevel& level : levels_) level.choose(layer, rows_);
 }
 
-void SparseRows::add(DeviceIndex device, TaskKind kind, Range rows, Range columns, BufferRef input,
-                     BufferRef output, Range keys, std::int8_t list) {
+void RowGroupAttention::add(DeviceIndex device, TaskKind kind, Range rows, Range columns,
+                            BufferRef input, BufferRef output, Range keys, std::int8_t list) {
   model::Task task;
   task.kind = kind;
   task.device = device;
@@ -59,7 +60,7 @@ void SparseRows::add(DeviceIndex device, TaskKind kind, Range rows, Range column
   graph_->add(task, {});  // all in the order of the device's lane
 }
 
-void SparseRows::attend(DeviceIndex device, Range heads) {
+void RowGroupAttention::attend(DeviceIndex device, Range heads) {
   if (dense_) {
     return add(device, TaskKind::attend, {0, graph_->batch().rows()}, heads, {BufferKind::query},
                {BufferKind::attention});
@@ -78,8 +79,8 @@ void SparseRows::attend(DeviceIndex device, Range heads) {
 }
 
 // Of one level, heads that drop alike.
-void SparseRows::attend(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
-                        Range heads) {
+void RowGroupAttention::attend(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
+                               Range heads) {
   const std::int8_t list = level.list(part);
   for (std::size_t i = 0; part.lists && i < rows_.size(); ++i) {
     if (!level.takes_part(i)) continue;
@@ -105,7 +106,7 @@ void SparseRows::attend(DeviceIndex device, const SparseLevel& level, const Kept
   }
 }
 
-void SparseRows::weigh(DeviceIndex device, Range heads) {
+void RowGroupAttention::weigh(DeviceIndex device, Range heads) {
   if (!scored_) return;
   if (dense_) {
     const Range all{0, graph_->batch().rows()};
@@ -124,8 +125,8 @@ void SparseRows::weigh(DeviceIndex device, Range heads) {
 }
 
 // `first_kv`: the first key/value head of the device.
-void SparseRows::weigh(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
-                       Range heads, std::int32_t first_kv) {
+void RowGroupAttention::weigh(DeviceIndex device, const SparseLevel& level, const KeptPart& part,
+                              Range heads, std::int32_t first_kv) {
   const std::int8_t list = level.list(part);
   const Range kv = plan_->model.kv_heads_for(heads);
   for (std::size_t i = 0; part.lists && i < rows_.size(); ++i) {
@@ -144,9 +145,8 @@ void SparseRows::weigh(DeviceIndex device, const SparseLevel& level, const KeptP
   }
 }
 
-std::vector<model::BufferDeclaration> sparse_rows_buffers(const Plan& plan,
-                                                          const model::Share& share,
-                                                          bool streams_head) {
+std::vector<model::BufferDeclaration> row_group_buffers(const Plan& plan, const model::Share& share,
+                                                        bool streams_head) {
   std::vector<model::BufferDeclaration> buffers =
       model::share_buffers(plan.model, share, streams_head);
   if (!plan.sparse || share.layers.empty() || share.heads.empty()) return buffers;

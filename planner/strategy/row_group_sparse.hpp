@@ -20,11 +20,11 @@ namespace tandem::planner {
 //   if the next layer drops: what keys weigh at all levels, second pass over Q K^T
 // All of it is the device's own: no message is more, and every row's result is at every device
 // that computes its heads.
-class SparseRows {
+class RowGroupAttention {
  public:
   // `rows`: of the prompt, by rank, one after another. `graph` and `plan`, which has sparse
   // attention, outlive this.
-  SparseRows(model::TaskGraph& graph, const Plan& plan, std::vector<model::Range> rows);
+  RowGroupAttention(model::TaskGraph& graph, const Plan& plan, std::vector<model::Range> rows);
 
   // What `layer` keeps: all that follows is of that layer.
   void choose(std::int32_t layer);
@@ -54,9 +54,9 @@ class SparseRows {
 
 // What a device with `share` declares, of a plan that may have sparse attention, for all steps;
 // `streams_head` as for model::share_buffers.
-[[nodiscard]] std::vector<model::BufferDeclaration> sparse_rows_buffers(const Plan& plan,
-                                                                        const model::Share& share,
-                                                                        bool streams_head);
+[[nodiscard]] std::vector<model::BufferDeclaration> row_group_buffers(const Plan& plan,
+                                                                      const model::Share& share,
+                                                                      bool streams_head);
 
 // Throws Error unless each key/value head is one device's, where a layer drops rows: what keys
 // weigh is summed over the head's queries, which are then all there.

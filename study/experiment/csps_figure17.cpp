@@ -23,8 +23,8 @@ constexpr std::array<double, 2> kLatencies{2.0, 4.0};
 
 // Of all requests.
 struct Queued {
-  double load = 0.0;  // device seconds that arrive a second, of those that there are; from 1 on
-                      // waits grow for ever
+  // Device seconds that prompts take, of those that pass.
+  double load = 0.0;
   double wait_s = 0.0;
   double response_s = 0.0;
 };
@@ -83,9 +83,10 @@ ExperimentReport csps_figure17(const Scenarios& scenarios, Progress& progress) {
   report.remarks.emplace_back(
       "Sarathi-Serve: eight devices a request, so eight requests at once. CSPS: SP-NTP above 100K "
       "tokens, a device for 64K; SP-TP of eight up to there. Only prompts take devices: new "
-      "tokens go beside them and take as long as alone, in both. load: of all device seconds; from "
-      "1 on "
-      "the queue grows for as long as requests come, and means say how many came");
+      "tokens go beside them and take as long as alone, in both");
+  report.remarks.emplace_back(
+      "load: of all device seconds; from 1 on the queue grows for as long as requests come, and "
+      "means say how many came");
   report.remarks.emplace_back(
       "latency 2x, 4x: the most requests a second whose mean time from arrival to the last token "
       "is so many times Sarathi-Serve's without a queue. The figure's axis says time between "
