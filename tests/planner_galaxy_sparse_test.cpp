@@ -5,10 +5,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "model/conflicts.hpp"
 #include "model/error.hpp"
 #include "model/work.hpp"
 #include "planner/bound.hpp"
@@ -18,6 +16,7 @@
 #include "planner/storage.hpp"
 #include "planner_fixture.hpp"
 #include "rooms.hpp"
+#include "sparse_requests.hpp"
 
 namespace tandem::test {
 namespace {
@@ -30,15 +29,7 @@ using planner::SparseRequest;
 
 planner::Request request_of(const model::Cluster& cluster, SparseRequest sparse,
                             planner::Workload workload = {40, 4}) {
-  return {.model = small_model({.layers = 6, .heads = 8, .kv_heads = 4, .intermediate = 8}),
-          .cluster = cluster,
-          .strategy = "galaxy",
-          .partition = "equal",
-          .workload = workload,
-          .sparse = sparse};
-}
-Plan plan_of(const planner::Request& request) {
-  return std::get<Plan>(planner::make_plan(request));
+  return sparse_request("galaxy", cluster, sparse, workload);
 }
 model::TaskGraph prompt_of(const Plan& plan) {
   return planner::find_strategy("galaxy").lower(plan, planner::prompt_batch(plan.workload));
@@ -176,7 +167,6 @@ TEST_CASE("planner/galaxy sparse: no bound is told of what attends to less than 
 }
 
 TEST_CASE("planner/galaxy sparse: graphs are in order, and declare what they use") {
-  const planner::Strategy& strategy = planner::find_strategy("galaxy");
   for (const auto& network :
        std::vector<std::pair<model::Cluster, int>>{{rooms({0, 0}, {}), 2},
                                                    {rooms({0, 0, 1, 1}, {1e-2}), 3},
@@ -194,14 +184,7 @@ TEST_CASE("planner/galaxy sparse: graphs are in order, and declare what they use
         CAPTURE(drop);
         CAPTURE(overlap);
         CAPTURE(prompt);
-        const auto rows = static_cast<std::int32_t>(prompt);
-        for (const model::Batch& batch :
-             {planner::prompt_batch({prompt, 4}), planner::decode_batch(rows),
-              planner::scored_batch(std::max(2, rows), std::max(2, rows / 2))}) {
-          const model::TaskGraph graph = strategy.lower(plan, batch);
-          CHECK(model::find_conflict(graph).value_or("") == "");
-          CHECK(model::undeclared(graph).empty());
-        }
+        check_graphs(plan);
       }
     }
   }
