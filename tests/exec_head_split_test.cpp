@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "device_threads.hpp"
-#include "exec/runtime/device_run.hpp"
+#include "device_runs.hpp"
 #include "exec/weights/random.hpp"
-#include "memory_transport.hpp"
 #include "planner/search.hpp"
 #include "planner/window.hpp"
 #include "serial_executor.hpp"
@@ -20,6 +18,8 @@ namespace tandem::exec {
 namespace {
 
 using planner::HeadPlacement;
+using testing::predicted_bytes;
+using testing::Ran;
 using testing::TemporaryFolder;
 
 constexpr int kTokens = 4;
@@ -64,67 +64,18 @@ std::vector<std::int32_t> prompt_of(std::int64_t size) {
   return ids;
 }
 
-struct Ran {
-  std::vector<std::int32_t> tokens;
-  std::vector<std::vector<float>> logits;  // of each step, where all are sent
-  std::vector<double> sent;                // bytes, by device
-};
-
-// Every device on a thread.
 Ran executed(const planner::Plan& plan, const std::filesystem::path& weights,
              const SamplingOptions& sampling = {}) {
-  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
-  Ran ran{.tokens = {}, .logits = {}, .sent = std::vector<double>(plan.devices.size())};
-  const auto errors = testing::on_each_device(
-      plan.devices.size(),
-      [&](model::DeviceIndex self) {
-        const auto d = static_cast<std::size_t>(self);
-        testing::MemoryTransport transport(network, self);
-        Shard shard = Shard::slice(weights, plan.model, plan.devices[d].share);
-        const model::Share& share = plan.devices[d].share;
-        if (shard.bytes() !=
-            weight_bytes(plan.model, share) + planner::page_padding(plan.model, share, {}))
-          throw Error("weights are not as predicted: " + std::to_string(shard.bytes()) + " on " +
-                      std::to_string(self));
-        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
-                         {std::move(shard), nullptr}, &transport);
-        Sampler sampler(sampling);
-        const auto sample = [&](const Scores& scores) {
-          if (scores.whole())
-            ran.logits.emplace_back(scores.logits().begin(), scores.logits().end());
-          ran.tokens.push_back(sampler.sample(scores));
-          return ran.tokens.back();
-        };
-        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
-        for (int i = 0; i < plan.workload.steps(); ++i) {
-          const std::int32_t token =
-              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
-          tokens = {token};
-        }
-        const DeviceReport report = device.report();
-        ran.sent[d] = report.bytes_sent;
-        const model::MemoryUse& got = report.peak_memory;
-        const model::MemoryUse& said = plan.devices[d].memory;
-        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
-            got.buffers > said.buffers)
-          throw Error("memory is not as predicted");
-      },
-      &network);
-  for (const std::string& error : errors) CHECK(error == "");
-  return ran;
-}
-
-std::vector<double> predicted_bytes(const planner::Plan& plan) {
-  std::vector<double> sent(plan.devices.size());
-  planner::GenerationSteps steps(plan);
-  for (std::int32_t i = 0; i < steps.count(); ++i) {
-    for (const model::Task& task : steps.graph(i).tasks()) {
-      if (task.kind == model::TaskKind::transfer)
-        sent[static_cast<std::size_t>(task.device)] +=
-            static_cast<double>(model::payload_bytes(task));
-    }
-  }
-  return sent;
+  const auto shard_of = [&](std::size_t device) {
+    const model::Share& share = plan.devices[device].share;
+    Shard shard = Shard::slice(weights, plan.model, share);
+    if (shard.bytes() !=
+        weight_bytes(plan.model, share) + planner::page_padding(plan.model, share, {}))
+      throw Error("weights are not as predicted: " + std::to_string(shard.bytes()) + " on " +
+                  std::to_string(device));
+    return shard;
+  };
+  return testing::executed(plan, prompt_of(plan.workload.prompt_tokens), shard_of, sampling);
 }
 
 TEST_CASE("exec/head: a split head's logits have the bits of one at the master") {

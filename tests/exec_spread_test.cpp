@@ -9,12 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "device_threads.hpp"
+#include "device_runs.hpp"
 #include "exec/emulation/rehearsal.hpp"
-#include "exec/master.hpp"
-#include "exec/runtime/device_run.hpp"
 #include "exec/weights/random.hpp"
-#include "memory_transport.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
 #include "serial_executor.hpp"
@@ -23,6 +20,8 @@
 namespace tandem::exec {
 namespace {
 
+using testing::predicted_bytes;
+using testing::Ran;
 using testing::TemporaryFolder;
 
 constexpr int kTokens = 4;
@@ -49,64 +48,10 @@ std::vector<std::int32_t> prompt_of(std::int64_t size) {
   return ids;
 }
 
-struct Ran {
-  std::vector<std::vector<float>> logits;  // of each step
-  std::vector<std::int32_t> tokens;
-  std::vector<double> sent;  // bytes, by device
-};
-
-// Every device on a thread, warmed up before as runs are.
 Ran executed(const planner::Plan& plan, const std::filesystem::path& weights) {
-  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
-  Ran ran{.logits = {}, .tokens = {}, .sent = std::vector<double>(plan.devices.size())};
-  // Nobody starts the others, so no memory of theirs is predicted.
-  std::vector<bool> starts = workers_of(plan);
-  starts[static_cast<std::size_t>(plan.master)] = true;
-  const auto errors = testing::on_each_device(
-      plan.devices.size(),
-      [&](model::DeviceIndex self) {
-        const auto d = static_cast<std::size_t>(self);
-        testing::MemoryTransport transport(network, self);
-        DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
-                         {Shard::slice(weights, plan.model, plan.devices[d].share), nullptr},
-                         &transport);
-        Sampler greedy({});
-        const auto sample = [&](std::span<const float> values) {
-          ran.logits.emplace_back(values.begin(), values.end());
-          ran.tokens.push_back(greedy.sample(values));
-          return ran.tokens.back();
-        };
-        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
-        for (int i = 0; i < plan.workload.steps(); ++i) {
-          const std::int32_t token =
-              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
-          tokens = {token};
-        }
-        const DeviceReport report = device.report();
-        ran.sent[d] = report.bytes_sent;
-        const model::MemoryUse& got = report.peak_memory;
-        const model::MemoryUse& said = plan.devices[d].memory;
-        if (!starts[d]) return;
-        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
-            got.buffers > said.buffers)
-          throw Error("memory is not as predicted");
-      },
-      &network);
-  for (const std::string& error : errors) CHECK(error == "");
-  return ran;
-}
-
-std::vector<double> predicted_bytes(const planner::Plan& plan) {
-  std::vector<double> sent(plan.devices.size());
-  planner::GenerationSteps steps(plan);
-  for (std::int32_t i = 0; i < steps.count(); ++i) {
-    for (const model::Task& task : steps.graph(i).tasks()) {
-      if (task.kind == model::TaskKind::transfer)
-        sent[static_cast<std::size_t>(task.device)] +=
-            static_cast<double>(model::payload_bytes(task));
-    }
-  }
-  return sent;
+  return testing::executed(plan, prompt_of(plan.workload.prompt_tokens), [&](std::size_t device) {
+    return Shard::slice(weights, plan.model, plan.devices[device].share);
+  });
 }
 
 void check_close(const std::vector<std::vector<float>>& got,

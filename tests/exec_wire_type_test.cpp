@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "collective_fixture.hpp"
-#include "device_threads.hpp"
-#include "exec/runtime/device_run.hpp"
+#include "device_runs.hpp"
 #include "exec/weights/random.hpp"
-#include "memory_transport.hpp"
 #include "planner/search.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
@@ -73,40 +71,14 @@ std::vector<std::int32_t> prompt() {
   return ids;
 }
 
-// Every device on a thread. Returns the logits of each step.
+// The logits of each step.
 std::vector<std::vector<float>> executed(const planner::Plan& plan,
                                          const std::filesystem::path& weights) {
-  testing::MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
-  std::vector<std::vector<float>> logits;
-  const auto errors = testing::on_each_device(
-      plan.devices.size(),
-      [&](model::DeviceIndex self) {
-        testing::MemoryTransport transport(network, self);
-        DeviceRun device(
-            plan, {.self = self, .run = {.workload = plan.workload}},
-            {Shard::slice(weights, plan.model, plan.devices[static_cast<std::size_t>(self)].share),
-             nullptr},
-            &transport);
-        Sampler greedy({});
-        const auto sample = [&](std::span<const float> values) {
-          logits.emplace_back(values.begin(), values.end());
-          return greedy.sample(values);
-        };
-        std::vector<std::int32_t> tokens = prompt();
-        for (int i = 0; i < plan.workload.steps(); ++i) {
-          const std::int32_t token =
-              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
-          tokens = {token};
-        }
-        const model::MemoryUse got = device.report().peak_memory;
-        const model::MemoryUse& said = plan.devices[static_cast<std::size_t>(self)].memory;
-        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
-            got.buffers > said.buffers)
-          throw Error("memory is not as predicted");
-      },
-      &network);
-  for (const std::string& error : errors) CHECK(error == "");
-  return logits;
+  return testing::executed(plan, prompt(),
+                           [&](std::size_t device) {
+                             return Shard::slice(weights, plan.model, plan.devices[device].share);
+                           })
+      .logits;
 }
 
 double relative_error(const std::vector<float>& a, const std::vector<float>& b) {

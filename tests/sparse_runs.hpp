@@ -11,12 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "device_threads.hpp"
-#include "exec/runtime/device_run.hpp"
+#include "device_runs.hpp"
 #include "exec/synthetic_shard.hpp"
-#include "memory_transport.hpp"
-#include "model/work.hpp"
-#include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "serial_executor.hpp"
 #include "sparse_reference.hpp"
@@ -76,12 +72,6 @@ inline std::vector<std::int32_t> prompt_of(std::int64_t size) {
   return ids;
 }
 
-struct Ran {
-  std::vector<std::vector<float>> logits;  // of each step
-  std::vector<std::int32_t> tokens;
-  std::vector<double> sent;  // bytes, by device
-};
-
 inline std::vector<exec::Shard> shards_of(const planner::Plan& plan) {
   std::vector<exec::Shard> shards;
   for (const planner::DevicePlan& device : plan.devices)
@@ -89,41 +79,10 @@ inline std::vector<exec::Shard> shards_of(const planner::Plan& plan) {
   return shards;
 }
 
-// Every device on a thread, warmed up before as runs are.
 inline Ran executed(const planner::Plan& plan) {
-  MemoryNetwork network({.max_delay = std::chrono::microseconds(50), .seed = 9});
-  Ran ran{.logits = {}, .tokens = {}, .sent = std::vector<double>(plan.devices.size())};
   std::vector<exec::Shard> shards = shards_of(plan);
-  const auto errors = on_each_device(
-      plan.devices.size(),
-      [&](model::DeviceIndex self) {
-        const auto d = static_cast<std::size_t>(self);
-        MemoryTransport transport(network, self);
-        exec::DeviceRun device(plan, {.self = self, .run = {.workload = plan.workload}},
-                               {std::move(shards[d]), nullptr}, &transport);
-        exec::Sampler greedy({});
-        const auto sample = [&](std::span<const float> values) {
-          ran.logits.emplace_back(values.begin(), values.end());
-          ran.tokens.push_back(greedy.sample(values));
-          return ran.tokens.back();
-        };
-        std::vector<std::int32_t> tokens = prompt_of(plan.workload.prompt_tokens);
-        for (int i = 0; i < plan.workload.steps(); ++i) {
-          const std::int32_t token =
-              device.step(i, self == plan.master ? tokens : std::vector<std::int32_t>{}, sample);
-          tokens = {token};
-        }
-        const exec::DeviceReport report = device.report();
-        ran.sent[d] = report.bytes_sent;
-        const model::MemoryUse& got = report.peak_memory;
-        const model::MemoryUse& said = plan.devices[d].memory;
-        if (got.kv_cache != said.kv_cache || got.activations != said.activations ||
-            got.buffers > said.buffers)
-          throw Error("memory is not as predicted");
-      },
-      &network);
-  for (const std::string& error : errors) CHECK(error == "");
-  return ran;
+  return executed(plan, prompt_of(plan.workload.prompt_tokens),
+                  [&](std::size_t device) { return std::move(shards[device]); });
 }
 
 inline Ran in_order(const planner::Plan& plan) {
@@ -131,20 +90,6 @@ inline Ran in_order(const planner::Plan& plan) {
   SerialExecutor executor(plan, shards_of(plan));
   ran.tokens = executor.generate(prompt_of(plan.workload.prompt_tokens), kSparseTokens, ran.logits);
   return ran;
-}
-
-inline std::vector<double> predicted_bytes(const planner::Plan& plan) {
-  std::vector<double> sent(plan.devices.size());
-  planner::GenerationSteps steps(plan);
-  for (std::int32_t i = 0; i < steps.count(); ++i) {
-    const model::TaskGraph& graph = steps.graph(i);
-    for (const model::Task& task : graph.tasks()) {
-      if (task.kind == model::TaskKind::transfer)
-        sent[static_cast<std::size_t>(task.device)] +=
-            model::work_of(plan.model, graph.batch(), task).bytes_wire;
-    }
-  }
-  return sent;
 }
 
 // How far apart at most, of the largest.
@@ -235,6 +180,23 @@ inline std::vector<std::vector<float>> wanted_logits(const planner::Plan& plan,
       one.push_back(static_cast<float>(all.at(row, c)));
   }
   return logits;
+}
+
+// Runs it: the bits of the serial order, the reference's logits, the predicted bytes.
+inline Ran check_runs_as_ruled(const planner::Plan& plan) {
+  Ran ran = executed(plan);
+  CHECK(ran.logits == in_order(plan).logits);
+  CHECK(apart(ran.logits, wanted_logits(plan, ran.tokens)) < 1e-4);
+  CHECK(ran.sent == predicted_bytes(plan));
+  return ran;
+}
+
+// Of a plan whose levels overlap: each key once is another result.
+inline void check_counts_more_than_once(const planner::Plan& plan, const Ran& ran) {
+  if (!rule_of(plan).overlap) return;
+  planner::Plan once = plan;
+  once.sparse->overlap = false;
+  CHECK(apart(ran.logits, wanted_logits(once, ran.tokens)) > 1e-3);
 }
 
 }  // namespace tandem::testing
