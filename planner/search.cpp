@@ -19,6 +19,7 @@
 #include "planner/partition/share_search.hpp"
 #include "planner/phase_search.hpp"
 #include "planner/rate_search.hpp"
+#include "planner/request_checks.hpp"
 #include "planner/share_candidates.hpp"
 #include "planner/split_time.hpp"
 #include "planner/stage_search.hpp"
@@ -43,23 +44,6 @@ model::Cluster limited(const model::Cluster& cluster, std::optional<model::Bytes
   std::vector<model::Device> devices = cluster.devices();
   for (model::Device& device : devices) device.memory = std::min(device.memory, *limit);
   return {cluster.name(), std::move(devices), cluster.routers(), cluster.links(), cluster.edges()};
-}
-
-void check_window(const Request& request) {
-  const std::optional<std::int32_t> blocks = request.window.blocks;
-  const std::optional<std::int32_t> retain = request.window.retain;
-  if (blocks && *blocks < 0) {
-    throw Error("window " + std::to_string(*blocks) + ": expected at least 1 block, all or auto");
-  }
-  if (retain && (*retain < 0 || *retain > request.model.layers)) {
-    throw Error("retain " + std::to_string(*retain) + ": expected 1 to " +
-                std::to_string(request.model.layers) + ", the layers of " + request.model.name +
-                ", none or auto");
-  }
-  if (blocks == 0 && retain.value_or(0) > 0) {
-    throw Error("retain " + std::to_string(*retain) +
-                ": expected none with window all, which keeps every block; leave it out");
-  }
 }
 
 // The plan without shares.
@@ -206,24 +190,6 @@ std::vector<double> exchange_bytes(Plan plan, const Strategy& strategy, std::int
   for (std::size_t d = 0; d < memory.size(); ++d)
     bytes.push_back(beyond_shares(plan, d, memory[d]));
   return bytes;
-}
-
-// Whether shares are sought, by speed and memory, not given.
-bool is_sought(const std::string& partition) {
-  return partition == kAutoPartition || partition == kExactPartition || partition == "galaxy";
-}
-
-// Heads as near to those of `shares` as they can be with each key/value head at one device.
-void take_whole_kv_heads(const model::Transformer& model, Shares& shares) {
-  const auto group = static_cast<std::int32_t>(model.group());
-  std::int32_t begin = 0;
-  for (model::Share& share : shares) {
-    const std::int32_t end = share.heads.empty()
-                                 ? begin
-                                 : std::max(begin, (share.heads.end + group / 2) / group * group);
-    share.heads = {begin, end};
-    begin = end;
-  }
 }
 
 // The search for a plan: what it is for, and the fastest so far.
@@ -456,37 +422,6 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
     best = made;
   }
   return best;
-}
-
-void check_tiles(const Request& request, const Strategy& strategy) {
-  if (!request.tiles) return;
-  if (!strategy.tiles && request.group_strategy.empty()) {
-    throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
-                "' has none; leave them out, or use strategy " +
-                strategies_that([](const Strategy& other) { return other.tiles; }));
-  }
-  if (0 <= *request.tiles && *request.tiles <= kMostTiles) return;
-  throw Error("tiles " + std::to_string(*request.tiles) + ": expected 0 to " +
-              std::to_string(kMostTiles) + ", or auto");
-}
-
-void check_sparse(const Request& request, const Strategy& strategy) {
-  if (!request.sparse) return;
-  const auto refuse = [](const std::string& what) {
-    throw Error("sparse attention (--levels, --drop): " + what);
-  };
-  if (!strategy.drops)
-    refuse("strategy '" + strategy.name + "' has none; use strategy " +
-           strategies_that([](const Strategy& other) { return other.drops; }) +
-           ", or leave it out");
-  if (request.tiles.value_or(0) > 0)
-    refuse(std::to_string(*request.tiles) +
-           " tiles, expected 0: attention needs all rows, and what is kept travels at once; "
-           "leave out '--tiles'");
-  if (request.window.blocks.value_or(0) > 0)
-    refuse("weights that stream, expected all in memory; give '--window all'");
-  if (request.capacity.sequences > 0)
-    refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
 }
 
 // The plan with as many tiles as make it fastest, of those whose messages fit. Tiles are of

@@ -274,4 +274,20 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
   return {.shares = {to_shares(plan.model, plan.master, master_alone(plan))}};
 }
 
+bool is_sought(const std::string& partition) {
+  return partition == kAutoPartition || partition == kExactPartition || partition == "galaxy";
+}
+
+void take_whole_kv_heads(const model::Transformer& model, Shares& shares) {
+  const auto group = static_cast<std::int32_t>(model.group());
+  std::int32_t begin = 0;
+  for (model::Share& share : shares) {
+    const std::int32_t end = share.heads.empty()
+                                 ? begin
+                                 : std::max(begin, (share.heads.end + group / 2) / group * group);
+    share.heads = {begin, end};
+    begin = end;
+  }
+}
+
 }  // namespace tandem::planner

@@ -3,6 +3,7 @@
 // Ways to share a model out over the devices of a plan that has no shares yet.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/memory.hpp"
@@ -40,6 +41,10 @@ struct ShareCandidates {
 [[nodiscard]] Shares shares_by_position(const Plan& plan, std::span<const std::int64_t> counts);
 // Returns what devices hold with `strategy`, which replicates, where they are alike.
 [[nodiscard]] Shares alike_shares(const Plan& plan, const Strategy& strategy);
+// Whether the shares of `partition` are sought, by speed and memory, not given.
+[[nodiscard]] bool is_sought(const std::string& partition);
+// Makes heads as near to those of `shares` as they can be with each key/value head at one device.
+void take_whole_kv_heads(const model::Transformer& model, Shares& shares);
 // Returns the proportions of a partition other than galaxy, by device. Throws Error if it is
 // unknown.
 [[nodiscard]] std::vector<double> given_proportions(const Plan& plan);

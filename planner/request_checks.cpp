@@ -1,0 +1,58 @@
+#include "planner/request_checks.hpp"
+
+#include <optional>
+#include <string>
+
+#include "model/error.hpp"
+
+namespace tandem::planner {
+
+void check_window(const Request& request) {
+  const std::optional<std::int32_t> blocks = request.window.blocks;
+  const std::optional<std::int32_t> retain = request.window.retain;
+  if (blocks && *blocks < 0) {
+    throw Error("window " + std::to_string(*blocks) + ": expected at least 1 block, all or auto");
+  }
+  if (retain && (*retain < 0 || *retain > request.model.layers)) {
+    throw Error("retain " + std::to_string(*retain) + ": expected 1 to " +
+                std::to_string(request.model.layers) + ", the layers of " + request.model.name +
+                ", none or auto");
+  }
+  if (blocks == 0 && retain.value_or(0) > 0) {
+    throw Error("retain " + std::to_string(*retain) +
+                ": expected none with window all, which keeps every block; leave it out");
+  }
+}
+
+void check_tiles(const Request& request, const Strategy& strategy) {
+  if (!request.tiles) return;
+  if (!strategy.tiles && request.group_strategy.empty()) {
+    throw Error("tiles " + std::to_string(*request.tiles) + ": strategy '" + strategy.name +
+                "' has none; leave them out, or use strategy " +
+                strategies_that([](const Strategy& other) { return other.tiles; }));
+  }
+  if (0 <= *request.tiles && *request.tiles <= kMostTiles) return;
+  throw Error("tiles " + std::to_string(*request.tiles) + ": expected 0 to " +
+              std::to_string(kMostTiles) + ", or auto");
+}
+
+void check_sparse(const Request& request, const Strategy& strategy) {
+  if (!request.sparse) return;
+  const auto refuse = [](const std::string& what) {
+    throw Error("sparse attention (--levels, --drop): " + what);
+  };
+  if (!strategy.drops)
+    refuse("strategy '" + strategy.name + "' has none; use strategy " +
+           strategies_that([](const Strategy& other) { return other.drops; }) +
+           ", or leave it out");
+  if (request.tiles.value_or(0) > 0)
+    refuse(std::to_string(*request.tiles) +
+           " tiles, expected 0: attention needs all rows, and what is kept travels at once; "
+           "leave out '--tiles'");
+  if (request.window.blocks.value_or(0) > 0)
+    refuse("weights that stream, expected all in memory; give '--window all'");
+  if (request.capacity.sequences > 0)
+    refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
+}
+
+}  // namespace tandem::planner

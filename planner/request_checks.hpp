@@ -1,0 +1,15 @@
+#pragma once
+
+// What of a request for a plan contradicts itself, or its strategy, before anything is planned.
+
+#include "planner/lowering.hpp"
+#include "planner/search.hpp"
+
+namespace tandem::planner {
+
+// Each throws Error, as whoever asked says it.
+void check_window(const Request& request);
+void check_tiles(const Request& request, const Strategy& strategy);
+void check_sparse(const Request& request, const Strategy& strategy);
+
+}  // namespace tandem::planner
