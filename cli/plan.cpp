@@ -31,9 +31,9 @@
 #include "model/measured_disks.hpp"
 #include "model/memory.hpp"
 #include "model/quantity_text.hpp"
-#include "model/stated_profiles.hpp"
 #include "model/text_table.hpp"
 #include "planner/bound.hpp"
+#include "planner/device_choice.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
 #include "planner/moves_choice.hpp"
@@ -54,66 +54,6 @@ namespace {
 constexpr std::string_view kAutoStrategy = "auto";
 
 using Json = nlohmann::ordered_json;
-using model::Bytes;
-using model::DeviceProfile;
-
-DeviceProfile read_profile(const std::string& path) {
-  return model::parse_profile_json(read_file(path), path);
-}
-
-// One profile a device from `--profile F` (every device) and `--profile NAME=F` (that one), made
-// slower as the scenario says; nominal where none is given, with the program's memory as stated.
-std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
-                                           const std::vector<std::string>& given) {
-  std::optional<DeviceProfile> common;
-  std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
-  for (const std::string& text : given) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) {
-      if (common)
-        throw Usage("flag '--profile' is given twice for every device; write NAME=FILE for one");
-      common = read_profile(text);
-      continue;
-    }
-    const auto device = static_cast<std::size_t>(cluster.find(text.substr(0, equals)));
-    if (own[device])
-      throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
-    own[device] = read_profile(text.substr(equals + 1));
-  }
-  if (common && std::ranges::all_of(own, [](const auto& one) { return one.has_value(); }))
-    throw Usage(
-        "flag '--profile' for every device has no effect, as each has one of its own; "
-        "leave it out");
-  std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i] || common)
-      profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
-  }
-  return profiles;
-}
-
-// A number of blocks or layers, or a word for one or for the planner's choice.
-std::optional<std::int32_t> count_or_auto(const Options& options, const std::string& flag,
-                                          const std::string& zero, std::int64_t most) {
-  const std::string text = options.text_or(flag, "auto");
-  if (text == "auto") return std::nullopt;
-  if (text == zero) return 0;
-  if (text.find_first_not_of("0123456789") == std::string::npos)
-    return static_cast<std::int32_t>(options.integer_or(flag, 1, 1, most));
-  throw Error("flag '--" + flag + "': '" + text + "', expected 1 to " + std::to_string(most) +
-              ", " + zero + " or auto");
-}
-
-planner::WindowRequest window_request(const Options& options,
-                                      const model::Transformer& transformer) {
-  constexpr std::int64_t kMostBlocks = 1'000'000;
-  planner::WindowRequest window{
-      .blocks = count_or_auto(options, "window", "all", kMostBlocks),
-      .retain = count_or_auto(options, "retain", "none", transformer.layers)};
-  if (window.blocks == 0)
-    options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
-  return window;
-}
 
 // Whether requests go round the stages of `plan`.
 bool goes_round(const planner::Plan& plan, const std::optional<Served>& served) {
@@ -323,6 +263,16 @@ std::variant<planner::Plan, planner::Infeasible> answer_of_any(
   return none;
 }
 
+// The plan on the fewest devices, and in `few` why not on fewer.
+std::variant<planner::Plan, planner::Infeasible> answer_on_fewest(
+    const planner::Request& request, const planner::Planning& planning,
+    std::optional<planner::FewestDevices>& few) {
+  auto found = planner::plan_on_fewest(request, planning);
+  if (auto* const no = std::get_if<planner::Infeasible>(&found)) return std::move(*no);
+  few = std::get<planner::FewestDevices>(std::move(found));
+  return few->plan;
+}
+
 }  // namespace
 
 int plan_command(const Arguments& arguments, std::ostream& out) {
@@ -388,9 +338,11 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
   const planner::Objective objective =
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
+  model::Cluster cluster = sim::read_platform(platform).cluster;
+  const WantedDevices devices = devices_of(options, cluster, chosen, any);
   planner::Request request{
       .model = transformer,
-      .cluster = sim::read_platform(platform).cluster,
+      .cluster = std::move(cluster),
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
       .allreduce = collective,
@@ -400,7 +352,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
       .profiles = {},
-      .window = window_request(options, transformer),
+      .window = window_of(options, transformer, devices),
       .release = options.choice_or("release", "early", {"early", "late"}) == "late"
                      ? model::ReleaseRule::late
                      : model::ReleaseRule::early,
@@ -422,6 +374,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
         "'--in-flight 1', or '--rounds 1'");
   if (const auto limit = options.text("memory-limit"))
     request.memory_limit = model::parse_bytes(*limit, "flag '--memory-limit'");
+  request = planner::for_devices(std::move(request), devices.used);
   request.profiles = device_profiles(request.cluster, options.all("profile"));
   request.cluster =
       model::with_measured_disks(request.cluster, request.profiles, options.all("profile"));
@@ -442,14 +395,17 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   std::optional<MeasuredLoss> loss;
   std::optional<DropAnswer> drop;
   if (bounded) loss = measured_loss(*bounded, find_weights(model_name));
-  if (sp == "auto") of_two = planner::choose_sp(request);
   std::optional<planner::MovesChoice> of_moves;
-  if (!moves) of_moves = planner::choose_moves(request);
-  const auto answer = any        ? answer_of_any(options, request, formats, served, choice)
-                      : of_two   ? answer_of(*of_two)
-                      : of_moves ? answer_of(*of_moves)
-                      : loss     ? answer_within(request, *loss, *bounded, drop)
-                                 : answer_to(request, served);
+  const auto answer_for = [&](const planner::Request& asked) {
+    if (any) return answer_of_any(options, asked, formats, served, choice);
+    if (sp == "auto") return answer_of(of_two.emplace(planner::choose_sp(asked)));
+    if (!moves) return answer_of(of_moves.emplace(planner::choose_moves(asked)));
+    if (loss) return answer_within(asked, *loss, *bounded, drop);
+    return answer_to(asked, served);
+  };
+  std::optional<planner::FewestDevices> few;
+  const auto answer =
+      devices.fewest ? answer_on_fewest(request, answer_for, few) : answer_for(request);
   if (const auto* no = std::get_if<planner::Infeasible>(&answer)) {
     out << no->reason << (no->reason.ends_with('\n') ? "" : "\n");
     return 3;
@@ -469,6 +425,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (show.json) {
     Json summary = summary_json(plan, show.file.value_or(""));
     summary["choice"] = choice ? choice_json(*choice) : Json();
+    if (few) summary["fewest"] = fewest_json(*few, request.cluster);
     if (of_two) summary["sp"] = sp_json(*of_two);
     if (of_moves) summary["decode_moves"] = moves_json(*of_moves);
     if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
@@ -484,6 +441,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   } else if (show.table()) {
     print_plan(plan, show.file.value_or(""), out);
     if (choice) print_choice(*choice, out);
+    if (few) out << '\n' << fewest_text(*few, request.cluster);
     if (of_two) out << '\n' << text_of(*of_two, objective);
     if (of_moves) out << '\n' << text_of(*of_moves, objective);
     if (drop) print_drop(*drop, *bounded, loss->model, out);

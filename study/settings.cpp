@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/cluster_edit.hpp"
+#include "planner/device_choice.hpp"
 #include "planner/group_search.hpp"
 #include "planner/serving/chunk_search.hpp"
 #include "planner/serving/serving_plan.hpp"
@@ -88,12 +89,7 @@ Request Answers::request_of(const Setting& setting) const {
   request.allreduce.reset();
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
-  for (auto d = std::ssize(setting.used); d-- > 0;) {
-    if (setting.used[static_cast<std::size_t>(d)]) continue;
-    request.cluster = without_device(request.cluster, name(d));
-    request.profiles.erase(request.profiles.begin() + d);
-  }
-  return request;
+  return planner::for_devices(std::move(request), setting.used);
 }
 
 ServedWorkload Answers::served_by(const Contender& contender) const {

@@ -305,3 +305,52 @@ TEST_CASE("cli/choice: groups compute prompts as tensor or galaxy does, and a ra
   bench.write("bad.json", bad.dump());
   CHECK(contains(bench.run({"simulate", "bad.json"}).err, "group strategy 'sp'"));
 }
+
+TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest") {
+  const Kitchen bench;
+  const auto with = [&](const Words& more) {
+    Words words{"plan", "--model", "llama-2-3b", "--dtype", "q4_0", "--platform", "klonet8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Words fewest{"--devices", "fewest", "--memory-limit", "1500MiB", "--out", "m.json"};
+  Words json = fewest;
+  json.emplace_back("--json");
+  const Json summary = Json::parse(bench.good(with(json)));
+  CHECK(summary.at("fewest").at("devices") == 2);
+  CHECK(summary.at("fewest").at("of") == 8);
+  CHECK(contains(summary.at("fewest").at("fewer").get<std::string>(), "'device0': lacks"));
+  CHECK(summary.at("devices").size() == 2);
+  CHECK(contains(bench.good(with(fewest)),
+                 "the fewest devices that hold it: 2 of 8 (device0, device1); on 1: device"));
+  // On one of them there is no plan, and on these two there is one, which runs are predicted of.
+  CHECK(bench.run(with({"--devices", "device0", "--memory-limit", "1500MiB", "--window", "all"}))
+            .code == 3);
+  CHECK(contains(bench.good({"simulate", "m.json", "--json"}), "ttft_s"));
+  const Json named = Json::parse(bench.good(with({"--devices", "device3,device1", "--json"})));
+  REQUIRE(named.at("devices").size() == 2);
+  CHECK(named.at("devices")[0].at("name") == "device1");
+  CHECK(Json::parse(bench.good(with({"--out", "m.json", "--json"}))).count("fewest") == 0);
+  // None holds it.
+  const Outcome none = bench.run(with({"--devices", "fewest", "--memory-limit", "100MiB"}));
+  CHECK(none.code == 3);
+  CHECK(contains(none.out, "the whole cluster lacks"));
+  for (const Words& refused :
+       {Words{"--devices", "device1,device1"}, Words{"--devices", "fewest", "--window", "auto"},
+        Words{"--devices", "fewest", "--retain", "2"},
+        Words{"--devices", "fewest", "--strategy", "auto"},
+        Words{"--devices", "fewest", "--strategy", "local"},
+        Words{"--devices", "fewest", "--strategy", "csps", "--levels", "2"},
+        Words{"--devices", "fewest", "--strategy", "pipeline", "--groups", "auto"},
+        Words{"--devices", "fewest", "--partition", "1:1:1:1:1:1:1:1"}}) {
+    CAPTURE(refused[1]);
+    CHECK(bench.run(with(refused)).code == 2);
+  }
+  for (const Words& unknown : {Words{"--devices", "device1,"}, Words{"--devices", "9"},
+                               Words{"--devices", "device1,device2", "--master", "device0"}}) {
+    CAPTURE(unknown[1]);
+    const Outcome outcome = bench.run(with(unknown));
+    CHECK(outcome.code == 1);
+    CHECK(contains(outcome.err, "unknown in cluster"));
+  }
+}

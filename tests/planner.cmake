@@ -10,6 +10,7 @@ tandem_tests(
     planner_cache_type_test.cpp
     planner_chain_test.cpp
     planner_chunk_test.cpp
+    planner_device_choice_test.cpp
     planner_drawn_requests_test.cpp
     planner_drop_search_test.cpp
     planner_division_test.cpp

@@ -5,16 +5,40 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/files/files.hpp"
 #include "cli/flags/cache_type.hpp"
 #include "cli/flags/dtype.hpp"
 #include "cli/flags/loss.hpp"
 #include "cli/flags/prompt.hpp"
 #include "cli/flags/workload.hpp"
 #include "model/candidates.hpp"
+#include "model/error.hpp"
+#include "model/stated_profiles.hpp"
 #include "planner/collective/collective.hpp"
 #include "planner/strategy/stages.hpp"
 
 namespace tandem::cli {
+namespace {
+
+using model::DeviceProfile;
+
+DeviceProfile read_profile(const std::string& path) {
+  return model::parse_profile_json(read_file(path), path);
+}
+
+// A number of blocks or layers, or a word for one or for the planner's choice.
+std::optional<std::int32_t> count_or_auto(const Options& options, const std::string& flag,
+                                          const std::string& zero, std::int64_t most) {
+  const std::string text = options.text_or(flag, "auto");
+  if (text == "auto") return std::nullopt;
+  if (text == zero) return 0;
+  if (text.find_first_not_of("0123456789") == std::string::npos)
+    return static_cast<std::int32_t>(options.integer_or(flag, 1, 1, most));
+  throw Error("flag '--" + flag + "': '" + text + "', expected 1 to " + std::to_string(most) +
+              ", " + zero + " or auto");
+}
+
+}  // namespace
 
 Syntax plan_syntax() {
   // A flag's help is a view: it must outlive what this returns.
@@ -93,6 +117,9 @@ Syntax plan_syntax() {
           {"release", "RULE", "early (a block's compute), late (its all-reduce) [early]"},
           {"memory-limit", "BYTES",
            "no device may use more, the program included, as 2GiB [the platform's]"},
+          {"devices", "WHICH",
+           "those that are used: names A,B,C; fewest (as few, near the master, as hold it in "
+           "memory); all [all]"},
           {"master", "NAME", "device with prompt, embedding and head [the first]"},
           {"profile", "[NAME=]FILE", "measured speed of every device, or of one [nominal]", true},
           {"out", "FILE", "write the plan; - prints it instead of the table"},
@@ -104,6 +131,91 @@ Syntax plan_syntax() {
   const std::vector<Flag> losses = loss_flags();
   syntax.flags.insert(window, losses.begin(), losses.end());
   return syntax;
+}
+
+WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
+                         const planner::Strategy& strategy, bool any) {
+  WantedDevices wanted{.used = std::vector<bool>(cluster.devices().size(), true)};
+  const std::string text = options.text_or("devices", "all");
+  if (text == "all") return wanted;
+  wanted.fewest = text == "fewest";
+  if (!wanted.fewest) {
+    wanted.used.assign(wanted.used.size(), false);
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      const std::string name = text.substr(begin, end - begin);
+      std::vector<bool>::reference used = wanted.used[static_cast<std::size_t>(cluster.find(name))];
+      if (used)
+        throw Usage("flag '--devices': '" + name + "' is there twice, expected each device once");
+      used = true;
+      begin = end + 1;
+    }
+    return wanted;
+  }
+  const std::string with = "with '--devices fewest'";
+  if (any)
+    throw Usage(
+        "flag '--devices': fewest, but strategy auto chooses devices itself, of equally "
+        "good plans that with the fewest; name devices, or a strategy");
+  if (!strategy.splits && !strategy.splits_layers && !strategy.replicates)
+    throw Usage("flag '--devices': strategy '" + strategy.name +
+                "' computes on the master alone; leave it out");
+  options.refuse({"groups", "levels", "drop", "max-loss", "max-ttft"},
+                 with + ", which are not known beforehand; name devices");
+  if (options.text_or("partition", "auto").find(':') != std::string::npos)
+    throw Usage("flag '--partition': proportions are one a device, whose number is not known " +
+                with + "; expected another partition, or devices by name");
+  return wanted;
+}
+
+std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
+                                           const std::vector<std::string>& given) {
+  std::optional<DeviceProfile> common;
+  std::vector<std::optional<DeviceProfile>> own(cluster.devices().size());
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      if (common)
+        throw Usage("flag '--profile' is given twice for every device; write NAME=FILE for one");
+      common = read_profile(text);
+      continue;
+    }
+    const auto device = static_cast<std::size_t>(cluster.find(text.substr(0, equals)));
+    if (own[device])
+      throw Usage("flag '--profile' is given twice for device '" + text.substr(0, equals) + "'");
+    own[device] = read_profile(text.substr(equals + 1));
+  }
+  if (common && std::ranges::all_of(own, [](const auto& one) { return one.has_value(); }))
+    throw Usage(
+        "flag '--profile' for every device has no effect, as each has one of its own; "
+        "leave it out");
+  std::vector<DeviceProfile> profiles = model::stated_profiles(cluster);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i] || common)
+      profiles[i] = slowed(own[i] ? *own[i] : *common, cluster.devices()[i].slowdown);
+  }
+  return profiles;
+}
+
+planner::WindowRequest window_of(const Options& options, const model::Transformer& transformer,
+                                 const WantedDevices& devices) {
+  if (devices.fewest && options.text_or("window", "auto") == "auto") {
+    if (options.has("window"))
+      throw Usage(
+          "flag '--window': 'auto' with '--devices fewest', but a device whose weights stream "
+          "holds "
+          "any model; expected all, or a number of blocks");
+    options.refuse({"retain", "release"},
+                   "with '--devices fewest', as every block stays in memory; give '--window W'");
+    return {.blocks = 0, .retain = {}};
+  }
+  constexpr std::int64_t kMostBlocks = 1'000'000;
+  planner::WindowRequest window{
+      .blocks = count_or_auto(options, "window", "all", kMostBlocks),
+      .retain = count_or_auto(options, "retain", "none", transformer.layers)};
+  if (window.blocks == 0)
+    options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
+  return window;
 }
 
 std::optional<std::int32_t> rounds(const Options& options) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/flags/options.hpp"
 #include "model/wire_format.hpp"
@@ -19,6 +21,22 @@ namespace tandem::cli {
 // Each of these throws Usage for a value that the flag does not have, and for a flag that has no
 // effect with `strategy` or with what others say.
 
+// `--devices`: whom the plan is for.
+struct WantedDevices {
+  std::vector<bool> used{};  // by DeviceIndex: those that are named; all if none are
+  bool fewest = false;       // as few as hold it are to be found
+};
+[[nodiscard]] WantedDevices devices_of(const Options& options, const model::Cluster& cluster,
+                                       const planner::Strategy& strategy, bool any);
+// One a device from `--profile F` (every device) and `--profile NAME=F` (that one), made slower as
+// the scenario says; nominal where none is given, with the program's memory as stated.
+[[nodiscard]] std::vector<model::DeviceProfile> device_profiles(
+    const model::Cluster& cluster, const std::vector<std::string>& given);
+// `--window`, `--retain`; as few devices as hold it keep weights in memory unless a window is
+// given.
+[[nodiscard]] planner::WindowRequest window_of(const Options& options,
+                                               const model::Transformer& transformer,
+                                               const WantedDevices& devices);
 // `--rounds`; nothing: auto.
 [[nodiscard]] std::optional<std::int32_t> rounds(const Options& options);
 // `--tiles`; nothing: auto.

@@ -41,4 +41,22 @@ Json moves_json(const planner::MovesChoice& choice) {
   return json;
 }
 
+std::string fewest_text(const planner::FewestDevices& few, const model::Cluster& all) {
+  const std::size_t count = few.plan.cluster.devices().size();
+  std::string text = "the fewest devices that hold it: " + std::to_string(count) + " of " +
+                     std::to_string(all.devices().size());
+  for (const model::Device& device : few.plan.cluster.devices())
+    text += (&device == &few.plan.cluster.devices().front() ? " (" : ", ") + device.name;
+  text += ')';
+  if (count > 1)
+    text += "; on " + std::to_string(count - 1) + ": " + few.fewer.substr(0, few.fewer.find('\n'));
+  return text + '\n';
+}
+
+Json fewest_json(const planner::FewestDevices& few, const model::Cluster& all) {
+  return {{"devices", few.plan.cluster.devices().size()},
+          {"of", all.devices().size()},
+          {"fewer", few.fewer.empty() ? Json() : Json(few.fewer)}};
+}
+
 }  // namespace tandem::cli

@@ -1,9 +1,11 @@
 #pragma once
 
-// JSON of two or three plans of one strategy that were weighed.
+// Text and JSON of plans of one strategy that were weighed.
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
+#include "planner/device_choice.hpp"
 #include "planner/moves_choice.hpp"
 #include "planner/sp_choice.hpp"
 
@@ -13,5 +15,10 @@ namespace tandem::cli {
 [[nodiscard]] nlohmann::ordered_json sp_json(const planner::SpChoice& choice);
 // `decode_moves` of `tandem plan --json`.
 [[nodiscard]] nlohmann::ordered_json moves_json(const planner::MovesChoice& choice);
+
+// How many devices of `all` hold the plan, and why fewer do not: a line, and `fewest` of the JSON.
+[[nodiscard]] std::string fewest_text(const planner::FewestDevices& few, const model::Cluster& all);
+[[nodiscard]] nlohmann::ordered_json fewest_json(const planner::FewestDevices& few,
+                                                 const model::Cluster& all);
 
 }  // namespace tandem::cli

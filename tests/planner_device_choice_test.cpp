@@ -1,0 +1,131 @@
+// The fewest devices that hold a plan: none of fewer has one, near devices come first.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/cluster_edit.hpp"
+#include "planner/device_choice.hpp"
+#include "planner_fixture.hpp"
+
+namespace tandem::test {
+namespace {
+
+using planner::FewestDevices;
+using planner::Infeasible;
+using planner::Request;
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+// About 135 MiB of weights; memory by device in MiB beside the program's.
+Request request_of(const std::string& strategy, const std::vector<double>& memory,
+                   std::int64_t prompt = 512) {
+  std::vector<DeviceSpec> devices;
+  devices.reserve(memory.size());
+  for (const double one : memory)
+    devices.push_back({.memory_bytes = model::kProgramBytes + one * kMiB});
+  model::Transformer transformer = small_model({.layers = 8,
+                                                .heads = 8,
+                                                .kv_heads = 8,
+                                                .head_dim = 64,
+                                                .intermediate = 2048,
+                                                .vocab = 1000});
+  transformer.max_context = 8192;
+  return {.model = std::move(transformer),
+          .cluster = star_cluster(devices),
+          .strategy = strategy,
+          .workload = {prompt, 3},
+          .window = {.blocks = 0, .retain = {}}};
+}
+
+std::vector<std::string> names(const planner::Plan& plan) {
+  std::vector<std::string> all;
+  for (const model::Device& device : plan.cluster.devices()) all.push_back(device.name);
+  return all;
+}
+
+bool holds(const Request& request, const std::vector<bool>& used) {
+  Request of_these = planner::for_devices(request, used);
+  of_these.master = "d0";
+  return std::holds_alternative<planner::Plan>(planner::make_plan(of_these));
+}
+
+TEST_CASE("planner/device choice: no fewer devices have a plan, whichever they are") {
+  std::mt19937 random(11);
+  int several = 0;
+  for (int round = 0; round < 40; ++round) {
+    const std::string strategy = round % 3 == 0 ? "tensor" : round % 3 == 1 ? "pipeline" : "galaxy";
+    std::vector<double> memory(4);
+    for (double& one : memory) one = std::uniform_real_distribution<double>(20.0, 180.0)(random);
+    const Request request = request_of(strategy, memory);
+    CAPTURE(round);
+    std::size_t fewest = 0;
+    for (unsigned set = 0; set < 16; ++set) {
+      const auto size = static_cast<std::size_t>(std::popcount(set));
+      if (set % 2 == 0 || (fewest > 0 && size >= fewest)) continue;  // d0 is the master
+      if (holds(request, {true, (set & 2U) != 0, (set & 4U) != 0, (set & 8U) != 0})) fewest = size;
+    }
+    const auto found = planner::plan_on_fewest(request, planner::make_plan);
+    if (fewest == 0) {
+      CHECK(std::get<Infeasible>(found).reason.find("lacks") != std::string::npos);
+      continue;
+    }
+    const auto& few = std::get<FewestDevices>(found);
+    CHECK(few.plan.cluster.devices().size() == fewest);
+    CHECK(few.fewer.empty() == (fewest == 1));
+    if (fewest > 1) ++several;
+  }
+  CHECK(several > 10);
+}
+
+TEST_CASE("planner/device choice: what caches hold dictates the number of devices") {
+  // Every device holds the model; keys and values are parted.
+  std::size_t before = 1;
+  for (const std::int64_t prompt : {500, 2000, 3500, 5000}) {
+    const Request request = request_of("spread", {290, 290, 290, 290, 290, 290}, prompt);
+    const auto found = planner::plan_on_fewest(request, planner::make_plan);
+    CAPTURE(prompt);
+    REQUIRE(std::holds_alternative<FewestDevices>(found));
+    const std::size_t devices = std::get<FewestDevices>(found).plan.cluster.devices().size();
+    CHECK(devices >= before);
+    before = devices;
+  }
+  CHECK(before > 2);
+}
+
+TEST_CASE("planner/device choice: near devices first, then those with most memory") {
+  SUBCASE("of equal ones the nearest to the master") {
+    Request request = request_of("tensor", {120, 120, 120, 120});
+    // d1's link is slow to answer.
+    request.cluster = model::with_links(request.cluster, [](model::Link& link) {
+      if (link.name == "l1") link.latency = model::Seconds{0.05};
+    });
+    const auto found = planner::plan_on_fewest(request, planner::make_plan);
+    CHECK(names(std::get<FewestDevices>(found).plan) == std::vector<std::string>{"d0", "d2"});
+    request.master = "d1";
+    const auto other = planner::plan_on_fewest(request, planner::make_plan);
+    CHECK(names(std::get<FewestDevices>(other).plan) == std::vector<std::string>{"d0", "d1"});
+  }
+  SUBCASE("a large one that is last in order") {
+    const auto found =
+        planner::plan_on_fewest(request_of("tensor", {60, 30, 30, 160}), planner::make_plan);
+    CHECK(names(std::get<FewestDevices>(found).plan) == std::vector<std::string>{"d0", "d3"});
+  }
+  SUBCASE("profiles go with their devices") {
+    Request request = request_of("tensor", {120, 30, 30, 120});
+    for (const model::Device& device : request.cluster.devices())
+      request.profiles.push_back(model::nominal_profile(device));
+    const Request few = planner::for_devices(request, {true, false, false, true});
+    CHECK(few.profiles ==
+          std::vector<model::DeviceProfile>{request.profiles[0], request.profiles[3]});
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test
