@@ -98,8 +98,14 @@ std::vector<InferenceRequest> random_requests(std::mt19937& random, int count) {
 TEST_CASE("exec/session: every policy gives each request the tokens that it gets alone") {
   const Home home(2);
   std::mt19937 random(5);
-  for (const auto& [strategy, devices] : std::vector<std::pair<std::string, int>>{
-           {"local", 1}, {"tensor", 2}, {"tensor", 3}, {"pipeline", 2}, {"pipeline", 3}}) {
+  for (const auto& [strategy, devices] :
+       std::vector<std::pair<std::string, int>>{{"local", 1},
+                                                {"tensor", 2},
+                                                {"tensor", 3},
+                                                {"csps", 3},
+                                                {"galaxy", 3},
+                                                {"pipeline", 2},
+                                                {"pipeline", 3}}) {
     const std::vector<InferenceRequest> requests = random_requests(random, 5);
     std::vector<std::vector<std::int32_t>> alone;
     for (const InferenceRequest& request : requests) alone.push_back(home.alone(request));

@@ -152,6 +152,24 @@ TEST_CASE("planner/csps: of equal parts sends e R d (2 H + 2 K) (N - 1) / N byte
         4.0 * 2 * 9 * static_cast<double>(plan.model.hidden));
 }
 
+TEST_CASE("planner/csps: short prompts fill the parts that a long one leaves") {
+  // Rows of all prompts of a step are dealt together, so no part is smaller for the long one's end.
+  const Plan plan = csps_plan({.layers = 2, .heads = 4, .kv_heads = 4, .intermediate = 8}, 0,
+                              {{1, 1, 1, 1}, {2, 2, 2, 2}}, "star", 0);
+  const model::Batch batch{{{.sequence = 0, .rows = 13, .sampled = 1},
+                            {.sequence = 1, .rows = 4, .sampled = 1},
+                            {.sequence = 2, .rows = 3, .sampled = 1}}};
+  const model::TaskGraph graph = planner::find_strategy("csps").lower(plan, batch);
+  CHECK(model::find_conflict(graph).value_or("") == "");
+  std::int32_t products = 0;
+  for (const Task& task : graph.tasks()) {
+    if (task.kind != TaskKind::project_qkv) continue;
+    CHECK(task.rows == Range{5 * task.device, 5 * task.device + 5});
+    ++products;
+  }
+  CHECK(products == 4 * 2);
+}
+
 TEST_CASE("planner/csps: key and value heads that several devices read travel to each") {
   // e d sum over j of (R - S_j) (|A_j| + 2 K_j), and of the last layer one row's queries.
   const Plan plan = csps_plan({.layers = 2, .heads = 6, .kv_heads = 2, .intermediate = 12}, 0,

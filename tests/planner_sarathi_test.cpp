@@ -156,6 +156,10 @@ TEST_CASE("planner/sarathi: no more sequences at once than the budget has rows")
   check_steps(requests, 4, steps_of(requests, "sarathi", 4));
   // Of each step in flight.
   CHECK(planner::wanted_capacity(requests, policy, 4, 2).sequences == 8);
+  // A budget above the longest prompt is for as many prompts as fill it.
+  CHECK(planner::wanted_capacity(requests, policy, 100).rows == 9 * 2 + 8);
+  CHECK(planner::wanted_capacity(requests, policy, 11).rows == 11);
+  CHECK(planner::wanted_capacity(requests, planner::find_policy("continuous"), 11).rows == 11 + 8);
   // A plan with less room in a step.
   Capacity less = wanted;
   less.rows = 5;

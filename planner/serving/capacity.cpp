@@ -21,10 +21,20 @@ std::int64_t most_positions(std::span<const InferenceRequest> requests, std::int
   return std::accumulate(positions.begin(), positions.begin() + count, std::int64_t{0});
 }
 
+// Of a step with one prompt.
 std::int64_t rows_of(std::span<const InferenceRequest> requests, std::int64_t chunk) {
   std::int64_t rows = 1;
   for (const InferenceRequest& request : requests) rows = std::max(rows, request.prompt_tokens);
   return chunk > 0 ? std::min(rows, chunk) : rows;
+}
+
+// Of a step with as many prompts as a chunk has room for; without chunks the longest one says how
+// many rows a step may have.
+std::int64_t rows_together(std::span<const InferenceRequest> requests, std::int64_t chunk) {
+  if (chunk == 0) return rows_of(requests, chunk);
+  std::int64_t rows = 0;
+  for (const InferenceRequest& request : requests) rows += request.prompt_tokens;
+  return std::min(std::max<std::int64_t>(1, rows), chunk);
 }
 
 // How many steps have something to do at once: one a sequence, and one a chunk of its prompt.
@@ -64,7 +74,9 @@ Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Polic
                             : policy.budget ? std::min(flying * chunk, kMostSequences)
                                             : kMostSequences;
   const auto sequences = std::min(static_cast<std::int64_t>(requests.size()), most);
-  return {.rows = step_rows(policy, rows_of(requests, chunk), sequences, chunk),
+  const std::int64_t rows =
+      policy.alone ? rows_of(requests, chunk) : rows_together(requests, chunk);
+  return {.rows = step_rows(policy, rows, sequences, chunk),
           .positions = most_positions(requests, sequences),
           .sequences = sequences,
           .steps = flying};

@@ -43,10 +43,11 @@ inline constexpr std::int64_t kMostSteps = 16;
 
 // Returns what `policy` makes use of, for `requests`, with prompts in chunks of `chunk` rows (0:
 // whole): as many sequences as it ever has, as many of `steps` in flight as it has sequences and
-// chunks for, the longest prompt or chunk beside a row of every other sequence (of one step, if it
-// is to be served so), and all their positions. Where each sequence has its steps for itself, no
-// more sequences than steps, in steps of the longest prompt or chunk; where the chunk is a step's
-// budget, no more sequences than it has rows, for each step, and no longer steps.
+// chunks for, the longest prompt, or a chunk of as many prompts as fill it, beside a row of every
+// other sequence (of one step, if it is to be served so), and all their positions. Where each
+// sequence has its steps for itself, no more sequences than steps, in steps of the longest prompt
+// or chunk; where the chunk is a step's budget, no more sequences than it has rows, for each step,
+// and no longer steps.
 [[nodiscard]] Capacity wanted_capacity(std::span<const InferenceRequest> requests,
                                        const Policy& policy, std::int64_t chunk,
                                        std::int64_t steps = 1);
