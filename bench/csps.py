@@ -2,6 +2,7 @@
 """Where a prompt that is split by position beats one that is split by heads, and one device: predicted beside measured.
 
     csps.py --tandem build/release/bin/tandem --folder out/csps map [--points] [--minutes 2.5]
+    csps.py --tandem build/release/bin/tandem --folder out/csps accuracy [--documents 16]
 
 Two models, tandem-deep with its trained weights and prompts of 200 to 1,000 tokens, and a geometry of 4.8 million parameters with random
 weights and prompts of 1,024 to 8,192, on 2 to 6 equal emulated devices of a home network: csps (SP-NTP, dense), csps with two levels of
@@ -9,6 +10,10 @@ which the farther drops half of the rows that it may, galaxy (SP-TP, Megatron's 
 predicted by SimGrid, and with --points some cells measured as well: time to first token, bytes sent, and how many of the new tokens are
 those of one device. Writes FOLDER/map.csv, which plots/csps.py draws, whenever it ends. Measured runs want a quiet machine: after
 --minutes no more begin (0: predictions alone), and the next call goes on where this one ended, with the same profile and plans.
+
+`accuracy` scores tandem-deep as the map's devices compute it, with nothing dropped and with parts of the farther level (`tandem eval`, no
+clock, so any network's plan does): bits per byte and facts recalled, beside the loss by eval/sparse_loss.json, which was fitted to four
+unequal devices. Writes FOLDER/accuracy.csv.
 """
 
 import argparse
@@ -44,6 +49,10 @@ POINTS = {  # devices, network, rows
 }
 
 
+DROPS = [0, 0.25, 0.5, 0.75]  # of the farther of two levels
+SCORED = 910  # tokens of the plans that texts are scored with, as long as the documents
+
+
 class Csps(Geometries):
     def __init__(self, arguments):
         super().__init__(arguments.tandem, arguments.folder, arguments.seconds)
@@ -67,13 +76,28 @@ class Csps(Geometries):
         path.write_text(" ".join(str(300 + (i * 7919) % 1200) for i in range(rows)))
         return path
 
+    def platform(self, devices, way):
+        NETWORKS["csps"] = WAYS[way]
+        xml = self.folder / "platform.xml"
+        xml.write_text(platform("csps", [self.slowdown] * devices))
+        return xml
+
+    def scores(self, devices, drop, documents):
+        name = f"accuracy-{devices}-{drop}-{documents}"
+        plan, scores = self.folder / f"{name}.plan.json", self.folder / f"{name}.json"
+        if not scores.exists():
+            weights = self.weights("tandem-deep")
+            self.call("plan", "--platform", self.platform(devices, "1G"), "--model", weights, "--prompt-tokens", SCORED, "--new-tokens", 1,
+                      "--strategy", "csps", "--levels", 2, "--drop", drop, "--out", plan, "--quiet")
+            self.call("eval", "--weights", weights, "--plan", plan, "--emulate", "--limit", documents, "--cache", self.folder / "cache",
+                      "--out", scores, "--quiet")
+        return read(scores)
+
     def cell(self, model, devices, way, rows, system, measures):
         name = f"{model}-{'any' if system == 'local' else f'{devices}-{way}'}-{rows}-{system}"
         plan, predicted = self.folder / f"{name}.plan.json", self.folder / f"{name}.predicted.json"
         if not predicted.exists():
-            NETWORKS["csps"] = WAYS[way]
-            xml = self.folder / "platform.xml"
-            xml.write_text(platform("csps", [self.slowdown] * devices))
+            xml = self.platform(devices, way)
             self.call("plan", "--platform", xml, "--model", self.weights(model), "--profile", self.profile(model), "--prompt-tokens",
                       rows, "--new-tokens", NEW_TOKENS, *SYSTEMS[system], "--out", plan, "--quiet")
             self.call("simulate", plan, "--out", predicted, "--quiet")
@@ -99,6 +123,32 @@ def first(result):
 
 def sent(result):
     return int(sum(device["bytes_sent"] for device in result["devices"]))
+
+
+def fitted(drop):
+    """Bits per byte that the measured fit says of the same part dropped at all levels in all layers that may."""
+    model = read(SCENARIOS / "tandem-deep" / "eval" / "sparse_loss.json")
+    return sum(interpolated(drop, model["knots"], term["loss"]) for term in model["terms"])
+
+
+def interpolated(x, knots, values):
+    right = next(i for i, knot in enumerate(knots) if knot >= x)
+    if right == 0:
+        return values[0]
+    part = (x - knots[right - 1]) / (knots[right] - knots[right - 1])
+    return values[right - 1] + part * (values[right] - values[right - 1])
+
+
+def accuracies(bench, arguments):
+    for devices in DEVICES:
+        dense = None
+        for drop in DROPS:
+            scores = bench.scores(devices, drop, arguments.documents)
+            bits, recall = scores["text"]["bits_per_byte"], scores["recall"]
+            dense = bits if dense is None else dense
+            yield {"devices": devices, "drop": drop, "documents": scores["text"]["documents"], "bits_per_byte": f"{bits:.7g}",
+                   "loss": f"{bits - dense:.4g}", "loss_of_home4_by_fit": f"{fitted(drop):.4g}",
+                   "right": recall["right"], "questions": recall["questions"]}
 
 
 def rows_of(bench, arguments):
@@ -133,9 +183,13 @@ def main():
     parser.add_argument("--minutes", type=float, default=2.5, help="in which runs begin; 0: predictions alone")
     parser.add_argument("--models", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--points", action="store_true")
-    parser.add_argument("what", choices=("map",))
+    parser.add_argument("--documents", type=int, default=16, help="accuracy: held-out texts, and questions of each distance")
+    parser.add_argument("what", choices=("map", "accuracy"))
     arguments = parser.parse_args()
     bench = Csps(arguments)
+    if arguments.what == "accuracy":
+        bench.write("accuracy", list(accuracies(bench, arguments)))
+        return
     bench.write("map", list(rows_of(bench, arguments)))
     if bench.left:
         print(f"{bench.left} runs are left to measure: call it again")

@@ -348,6 +348,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = collective,
       .tiles = tiles(options),
       .decode_moves = moves.value_or(planner::DecodeMoves::queries),
+      .token_ffn = token_ffn_of(options, chosen),
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),

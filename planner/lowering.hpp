@@ -54,6 +54,9 @@ struct Strategy {
   // may travel to each of them, and to the master once (Plan::decode_moves).
   bool moves_keys = false;
   bool migrates = false;
+  // Whether devices may compute columns of the FFN of new tokens that are another's
+  // (Share::part; planner/token_ffn.hpp).
+  bool shares_tokens = false;
   std::string allreduce{};  // `tandem plan --allreduce`, unless said otherwise
   // The tasks of one step. They depend on the batch's structure (sequences, rows) only, not on
   // `past`, so one graph serves all steps of a structure (TaskGraph::advance).

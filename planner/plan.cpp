@@ -197,7 +197,14 @@ void check_part(const Plan& plan, const model::Share& share, const std::string& 
   if (!strategy.divides_work) {
     check_within(part.positions, plan.workload.prompt_tokens,
                  subject + ": positions that it keeps");
-    if (part == model::Part{.positions = part.positions}) return;
+    model::Part known{.positions = part.positions};
+    if (strategy.shares_tokens) {
+      known.columns = part.columns;
+      check_within(part.columns, plan.model.intermediate,
+                   subject + ": FFN columns that it computes");
+      check_blocks(plan, part.columns, subject);
+    }
+    if (part == known) return;
     throw Error(subject + ": computes a part of its share: expected none with strategy '" +
                 plan.strategy + "'" + kRemedy);
   }

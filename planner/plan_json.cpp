@@ -151,10 +151,10 @@ Json to_json(const std::string& name, const DevicePlan& device,
             {"profile", Json::parse(model::to_json(profile))}};
   if (!device.share.vocabulary.empty()) json["vocabulary"] = to_json(device.share.vocabulary);
   const model::Part& part = device.share.part;
-  if (!part.positions.empty()) {
-    json["part"] = {{"positions", to_json(part.positions)}};
-  } else if (part != model::Part()) {
-    json["part"] = {{"heads", to_json(part.heads)}, {"columns", to_json(part.columns)}};
+  for (const auto& [key, range] :
+       {std::pair{"positions", part.positions}, std::pair{"heads", part.heads},
+        std::pair{"columns", part.columns}}) {
+    if (!range.empty()) json["part"][key] = to_json(range);
   }
   return json;
 }
@@ -232,16 +232,18 @@ model::MemoryUse read_memory(const JsonValue& value) {
 }
 
 model::Part read_part(const JsonValue& value) {
-  if (const auto positions = value.find("positions")) {
-    value.expect_keys({"positions"});
-    const model::Range range = read_range(*positions);
-    if (range.empty()) positions->fail("positions that it keeps, or no such key");
-    return {.positions = range};
-  }
-  value.expect_keys({"heads", "columns"});
-  const model::Part part{.heads = read_range(value.at("heads")),
-                         .columns = read_range(value.at("columns"))};
-  if (part.heads.empty() || part.columns.empty())
+  value.expect_keys({"positions", "heads", "columns"});
+  const auto read = [&](std::string_view key, const std::string& what) {
+    const auto found = value.find(key);
+    const model::Range range = found ? read_range(*found) : model::Range{};
+    if (found && range.empty()) found->fail(what + ", or no such key");
+    return range;
+  };
+  const model::Part part{.heads = read("heads", "heads that it computes"),
+                         .columns = read("columns", "FFN columns that it computes"),
+                         .positions = read("positions", "positions that it keeps")};
+  if (part == model::Part()) value.fail("positions, heads or columns, or no such key");
+  if (!part.heads.empty() && part.columns.empty())
     value.fail("heads and columns that it computes, or no such key");
   return part;
 }

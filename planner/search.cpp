@@ -25,6 +25,7 @@
 #include "planner/stage_search.hpp"
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
+#include "planner/token_ffn.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -450,6 +451,7 @@ Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
 std::variant<Plan, Infeasible> make_plan(const Request& request) {
   if (request.head != HeadPlacement::master || request.candidates > 0)
     return make_head_plan(request);
+  if (request.token_ffn != TokenFfn::owner) return make_token_plan(request);
   if (request.objective == Objective::ttft || request.objective == Objective::latency)
     return make_phase_plan(request);
   const Strategy& strategy = find_strategy(request.strategy);

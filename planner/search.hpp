@@ -30,6 +30,10 @@ inline constexpr std::int32_t kMostRounds = 64;
 // Who computes logits: the master, all devices some of them, or what makes the request faster.
 enum class HeadPlacement : std::uint8_t { master, split, automatic };
 
+// Of new tokens that have one owner: whether it computes the FFN alone, shares it out to all
+// devices, which have its weights, or does what makes the request faster (token_ffn.hpp).
+enum class TokenFfn : std::uint8_t { owner, shared, automatic };
+
 struct Request {
   model::Transformer model;
   model::Cluster cluster;
@@ -43,6 +47,7 @@ struct Request {
   // `evaluate`, of 0, 1, 2 and 4.
   std::optional<std::int32_t> tiles{};
   DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy knows
+  TokenFfn token_ffn = TokenFfn::owner;
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;

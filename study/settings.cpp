@@ -87,6 +87,8 @@ Request Answers::request_of(const Setting& setting) const {
   request.partition = std::string(planner::kAutoPartition);
   request.tiles.reset();
   request.allreduce.reset();
+  if (setting.thorough && setting.strategy->shares_tokens && request.workload.steps() > 1)
+    request.token_ffn = planner::TokenFfn::automatic;
   request.master = name(setting.master);
   if (!question_->formats.empty()) request.model.formats = question_->formats[setting.format];
   return planner::for_devices(std::move(request), setting.used);

@@ -306,6 +306,43 @@ TEST_CASE("cli/choice: groups compute prompts as tensor or galaxy does, and a ra
   CHECK(contains(bench.run({"simulate", "bad.json"}).err, "group strategy 'sp'"));
 }
 
+TEST_CASE("cli/choice: --decode-ffn says who computes the FFN of new tokens") {
+  const Kitchen bench;
+  const auto with = [&](const Words& more) {
+    Words words{"plan",       "--model", "tandem-tiny",     "--platform", "flat3",
+                "--strategy", "spread",  "--prompt-tokens", "40",         "--new-tokens",
+                "6",          "--out",   "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  CHECK(!contains(bench.good(with({})), "FFN columns of new tokens"));
+  const std::string table = bench.good(with({"--decode-ffn", "all"}));
+  CHECK(contains(table, "FFN columns of new tokens: "));
+  CHECK(contains(table, ", 640)"));
+  const Json simulated = Json::parse(bench.good({"simulate", "m.json", "--json"}));
+  const Json analytic =
+      Json::parse(bench.good({"simulate", "m.json", "--json", "--evaluator", "analytic"}));
+  for (std::size_t d = 0; d < 3; ++d)
+    CHECK(simulated.at("devices")[d].at("bytes_sent") ==
+          analytic.at("devices")[d].at("bytes_sent"));
+  CHECK(contains(bench.good(with({"--decode-ffn", "all", "--decode-moves", "migrate"})),
+                 "attends with new tokens alone"));
+  CHECK(bench.run(with({"--decode-ffn", "auto", "--decode-moves", "auto"})).code == 0);
+  CHECK(bench.run(with({"--decode-ffn", "some"})).code == 1);
+  const Outcome single =
+      bench.run({"plan", "--model", "tandem-tiny", "--platform", "flat3", "--strategy", "spread",
+                 "--new-tokens", "1", "--decode-ffn", "all"});
+  CHECK(single.code == 1);
+  CHECK(contains(single.err, "nothing is computed after the prompt"));
+  for (const char* const other : {"csps", "tensor", "auto"}) {
+    CAPTURE(other);
+    CHECK(bench
+              .run({"plan", "--model", "tandem-tiny", "--platform", "flat3", "--strategy", other,
+                    "--decode-ffn", "all"})
+              .code == 2);
+  }
+}
+
 TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest") {
   const Kitchen bench;
   const auto with = [&](const Words& more) {

@@ -14,6 +14,7 @@
 #include "exec/weights/random.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
+#include "planner/storage.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -142,6 +143,58 @@ TEST_CASE("exec/spread: uneven parts, and keys and values that move, give one de
           CAPTURE(room);
           CAPTURE(to_string(moves));
           const planner::Plan plan = planned(geometry, "spread", 3, prompt, room, partition, moves);
+          const Ran ran = executed(plan, folder.path());
+          CHECK(ran.tokens == tokens);
+          const bool half = geometry.cache == model::CacheFormat::f16;
+          check_close(ran.logits, wanted, half ? 1e-4F : 2e-5F);
+          CHECK(ran.sent == predicted_bytes(plan));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one device's tokens") {
+  auto all = models();
+  model::Transformer biased = testing::small_llama();
+  biased.family = model::Family::gpt2;
+  biased.heads = biased.kv_heads = 5;
+  biased.head_dim = 6;
+  biased.tied_embeddings = true;
+  biased.activation = model::Activation::gelu;
+  all.emplace_back("biased", biased);
+  for (auto& [name, geometry] : all) {
+    geometry.max_context = 256;
+    const TemporaryFolder folder;
+    write_random_weights(geometry, 17, model::DType::f32, folder.path());
+    const auto columns = static_cast<std::int32_t>(geometry.intermediate);
+    for (const std::int64_t prompt : {3, 70}) {
+      const planner::Plan alone = planned(geometry, "local", 1, prompt);
+      std::vector<std::vector<float>> wanted;
+      const std::vector<std::int32_t> tokens = testing::SerialExecutor(alone, folder.path())
+                                                   .generate(prompt_of(prompt), kTokens, wanted);
+      using enum planner::DecodeMoves;
+      for (const auto& [moves, room] : std::vector<std::pair<planner::DecodeMoves, int>>{
+               {queries, 0}, {queries, 1}, {keys_each_step, 2}, {keys_once, 0}}) {
+        planner::Plan plan = planned(geometry, "spread", 3, prompt, room, "equal", moves);
+        // By device; some have none, be it the owner or the master.
+        for (const std::vector<std::int32_t>& ends :
+             std::vector<std::vector<std::int32_t>>{{columns / 2, columns / 2 + 1, columns},
+                                                    {0, columns / 4, columns},
+                                                    {columns - 1, columns - 1, columns},
+                                                    {columns / 2, columns, columns}}) {
+          std::int32_t begin = 0;
+          for (std::size_t d = 0; d < ends.size(); ++d) {
+            plan.devices[d].share.part.columns =
+                ends[d] > begin ? model::Range{begin, ends[d]} : model::Range{};
+            begin = ends[d];
+          }
+          CAPTURE(std::string(name));
+          CAPTURE(prompt);
+          CAPTURE(room);
+          CAPTURE(to_string(moves));
+          CAPTURE(ends[0]);
+          plan = planner::with_predicted_memory(std::move(plan));
           const Ran ran = executed(plan, folder.path());
           CHECK(ran.tokens == tokens);
           const bool half = geometry.cache == model::CacheFormat::f16;

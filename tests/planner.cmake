@@ -46,5 +46,6 @@ tandem_tests(
     planner_window_memory_test.cpp
     planner_window_test.cpp
     planner_head_test.cpp
+    planner_token_ffn_test.cpp
     planner_wire_test.cpp
   LIBRARIES tandem::planner tandem::study nlohmann_json::nlohmann_json)

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -227,12 +228,27 @@ TEST_CASE("planner/spread: parts that overlap, leave some out or are of no such 
   bad = plan;
   bad.devices[0].share.part.heads = {0, 1};
   refused(bad, "computes a part of its share: expected none");
+  bad = plan;
+  bad.devices[1].share.part.columns = {0, 3};
+  refused(bad, "of new tokens end at 3: expected all 6");
+  bad.devices[2].share.part.columns = {2, 6};
+  refused(bad, "computes FFN columns [2, 6) of new tokens: expected them to begin at 3");
+  bad.devices[2].share.part.columns = {3, 7};
+  refused(bad, "FFN columns that it computes: [3, 7): expected a range within [0, 6)");
+  bad.devices[2].share.part.columns = {3, 6};
+  bad.validate();
+  bad.workload.new_tokens = 1;
+  refused(bad, "expected none with fewer than 2 new tokens");
   planner::Request request = request_of({1e9, 1e9, 1e9}, {10, 4});
   for (const char* const other : {"csps", "sp"}) {
     request.strategy = other;
     bad = std::get<Plan>(planner::make_plan(request));
     bad.devices[0].share.part.positions = {0, 10};
     refused(bad, "keeps positions of the prompt: expected none");
+    request.token_ffn = planner::TokenFfn::shared;
+    CHECK_THROWS_WITH_AS((void)planner::make_plan(request), doctest::Contains("expected 'spread'"),
+                         Error);
+    request.token_ffn = planner::TokenFfn::owner;
     bad = std::get<Plan>(planner::make_plan(request));
     bad.decode_moves = planner::DecodeMoves::keys_each_step;
     refused(bad, "keys and values that move ('decode_moves' kv)");

@@ -95,6 +95,9 @@ Syntax plan_syntax() {
            "(q); "
            "keys and values to them, each time (spread: kv), or to the master once, after the "
            "prompt (migrate); auto (by --objective) [q]"},
+          {"decode-ffn", "WHO",
+           "spread: who computes the FFN of new tokens: owner (of the token, alone), all (columns "
+           "each, for two messages a layer and device), auto (by --objective) [owner]"},
           {"sp", "WAY",
            "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
            "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
@@ -267,6 +270,17 @@ std::optional<planner::DecodeMoves> moves_of(const Options& options,
   return planner::find_decode_moves(moves);
 }
 
+planner::TokenFfn token_ffn_of(const Options& options, const planner::Strategy& strategy) {
+  if (!strategy.shares_tokens)
+    options.refuse({"decode-ffn"}, "with strategy '" + strategy.name +
+                                       "', whose new tokens have no owner among devices that all "
+                                       "have the weights");
+  const std::string who = options.choice_or("decode-ffn", "owner", {"owner", "all", "auto"});
+  return who == "owner" ? planner::TokenFfn::owner
+         : who == "all" ? planner::TokenFfn::shared
+                        : planner::TokenFfn::automatic;
+}
+
 // A device alone sends nothing.
 model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy, bool any) {
   if (!any && !strategy.splits && !strategy.splits_layers && !strategy.replicates)
@@ -294,7 +308,7 @@ std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) 
 
 void refuse_with_any(const Options& options) {
   options.refuse(
-      {"partition", "allreduce", "tiles", "decode-moves", "sp", "rounds", "groups",
+      {"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "sp", "rounds", "groups",
        "group-strategy", "levels", "drop", "levels-overlap", "max-loss", "max-ttft", "loss-model"},
       "with strategy 'auto', which chooses it; name a strategy");
 }

@@ -47,6 +47,9 @@ struct WantedDevices {
 // `--decode-moves`: what travels for new tokens; nothing: what is fastest.
 [[nodiscard]] std::optional<planner::DecodeMoves> moves_of(const Options& options,
                                                            const planner::Strategy& strategy);
+// `--decode-ffn`: who computes the FFN of new tokens.
+[[nodiscard]] planner::TokenFfn token_ffn_of(const Options& options,
+                                             const planner::Strategy& strategy);
 // `--wire-type`. `any`: the strategy is to be chosen, too.
 [[nodiscard]] model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy,
                                         bool any);

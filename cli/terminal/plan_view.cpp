@@ -13,6 +13,7 @@
 #include "planner/partition/positions.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
+#include "planner/token_ffn.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -57,8 +58,8 @@ std::string allreduce_text(const planner::AllreduceChoice& allreduce) {
   return ", all-reduce " + allreduce.prompt + " (prompt), " + allreduce.decode + " (new tokens)";
 }
 
-// Of new tokens, whose keys and values are with `device`.
-std::string moves_text(planner::DecodeMoves moves, const std::string& device) {
+// Of new tokens, whose keys and values are with `device`; `alone`: nobody shares their FFN.
+std::string moves_text(planner::DecodeMoves moves, const std::string& device, bool alone) {
   std::string owner = "those of new tokens are with " + device;
   switch (moves) {
     case planner::DecodeMoves::queries:
@@ -66,8 +67,8 @@ std::string moves_text(planner::DecodeMoves moves, const std::string& device) {
     case planner::DecodeMoves::keys_each_step:
       return owner + ", to which the others' travel in every layer of every new token";
     case planner::DecodeMoves::keys_once:
-      return "after it the others' travel to " + device +
-             ", which keeps them all and computes new tokens alone";
+      return "after it the others' travel to " + device + ", which keeps them all and " +
+             (alone ? "computes" : "attends with") + " new tokens alone";
   }
   return owner;
 }
@@ -88,7 +89,17 @@ void print_positions(const planner::Plan& plan, std::ostream& out) {
                       : "[" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) + ")");
     last = name;
   }
-  out << text << "; " << moves_text(plan.decode_moves, last) << '\n';
+  const bool alone = !planner::shares_token_ffn(plan);
+  out << text << "; " << moves_text(plan.decode_moves, last, alone) << '\n';
+  if (alone) return;
+  text.clear();
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const model::Range columns = plan.devices[d].share.part.columns;
+    if (columns.empty()) continue;
+    text += (text.empty() ? "" : ", ") + plan.cluster.devices()[d].name + " [" +
+            std::to_string(columns.begin) + ", " + std::to_string(columns.end) + ")";
+  }
+  out << "FFN columns of new tokens: " << text << '\n';
 }
 
 // The devices of each group of a level, in the order of a prompt's rows.

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "planner/collective/collective.hpp"
 #include "planner/partition/positions.hpp"
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/spread_attention.hpp"
+#include "planner/token_ffn.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -43,6 +45,10 @@ std::int16_t counted(std::int64_t blocks) {
   throw Error("strategy 'spread': a cache of " + std::to_string(blocks) +
               " blocks of positions at one device, expected at most " + std::to_string(kMost) +
               "; use more devices or fewer tokens");
+}
+
+const model::Share& share_of(const Plan& plan, DeviceIndex device) {
+  return plan.devices[static_cast<std::size_t>(device)].share;
 }
 
 bool migrates(const Plan& plan) { return plan.decode_moves == DecodeMoves::keys_once; }
@@ -91,13 +97,15 @@ class Lowering {
         graph_(batch, plan.wire),
         first_(first),
         gathers_(!prompt && plan.decode_moves == DecodeMoves::keys_each_step),
-        migrates_(prompt && migrates(plan)) {
+        migrates_(prompt && migrates(plan)),
+        shares_ffn_(!prompt && shares_token_ffn(plan)) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
       parts_.push_back({.device = parts[i].device,
                         .tasks = {graph_, plan.model, parts[i].device},
                         .keys = parts[i].positions,
+                        .columns = share_of(plan, parts[i].device).part.columns,
                         .rows = rows[i],
                         .wanted = wanted_within(wanted, rows[i])});
     }
@@ -128,7 +136,8 @@ class Lowering {
   struct Part {
     DeviceIndex device;
     DeviceTasks tasks;
-    Range keys;  // positions, which it keeps
+    Range keys;     // positions, which it keeps
+    Range columns;  // of the FFN of new tokens, where that is shared out
     Range rows;
     Range wanted;           // by the result, of its rows
     Range active{};         // that attend: in the last layer those wanted
@@ -139,7 +148,7 @@ class Lowering {
   };
   void declare() {
     for (const Part& part : parts_) {
-      const model::Share& share = plan_->devices[static_cast<std::size_t>(part.device)].share;
+      const model::Share& share = share_of(*plan_, part.device);
       declare_buffers(graph_, *plan_, part.device,
                       buffers(*plan_, part.device, share, share.head && heads_at_once(*plan_)));
     }
@@ -176,7 +185,12 @@ class Lowering {
       part.projected = part.tasks.first_product(WeightBlock::attention, layer, part.rows, heads);
     }
     gathers_ ? gather(layer) : attention(layer);
-    for (Part& part : parts_) go_on(part, layer);
+    for (Part& part : parts_) {
+      if (part.active.empty()) continue;
+      part.tasks.wait(part.attended);
+      part.stream =
+          shares_ffn_ ? share_ffn(part, layer) : part.tasks.after_attention(layer, part.active);
+    }
   }
 
   void attention(std::int32_t layer) {
@@ -270,11 +284,50 @@ class Lowering {
     }
   }
 
-  // The rest of the layer, of the part's own rows.
-  static void go_on(Part& part, std::int32_t layer) {
-    if (part.active.empty()) return;
-    part.tasks.wait(part.attended);
-    part.stream = part.tasks.after_attention(layer, part.active);
+  // The rest of the layer, of a new token: the owner's, but columns of the FFN, of which each
+  // device has some. Those get what goes into it, and the owner the sum of what comes out.
+  TaskIndex share_ffn(Part& owner, std::int32_t layer) {
+    const TaskIndex made = owner.tasks.second_product(WeightBlock::attention, layer, owner.active,
+                                                      all(plan_->model.heads));
+    const TaskIndex stream =
+        owner.tasks.add_rows(WeightBlock::attention, layer, owner.active, {&made, 1});
+    // Those that wait for a message first.
+    std::vector<Participant> participants;
+    for (Part& part : parts_) {
+      if (&part == &owner || part.columns.empty()) continue;
+      participants.push_back({.device = part.device,
+                              .receives = false,
+                              .ready = send_hidden(graph_, plan_->model, owner.device, part.device,
+                                                   owner.active, stream)});
+    }
+    for (Part& part : parts_) {
+      for (Participant& one : participants) {
+        if (one.device == part.device) one.ready = part.tasks.ffn(layer, part.columns, one.ready);
+      }
+    }
+    const bool contributes = !owner.columns.empty();
+    participants.insert(
+        participants.begin(),
+        {.device = owner.device,
+         .contributes = contributes,
+         .ready = contributes ? owner.tasks.ffn(layer, owner.columns, stream) : -1});
+    const TaskIndex passed =
+        contributes ? -1 : owner.tasks.pass_by(WeightBlock::ffn, layer, stream);
+    lower_sum(graph_,
+              {.master = owner.device,
+               .layer = layer,
+               .rows = owner.active,
+               .columns = hidden_columns(plan_->model)},
+              parse_allreduce(plan_->allreduce.prompt), owner_first(owner.device), participants);
+    return owner.tasks.add_partial(WeightBlock::ffn, layer, participants.front().sum, passed);
+  }
+
+  // The plan's layout, but for who gets the sum.
+  [[nodiscard]] Proximity owner_first(DeviceIndex owner) const {
+    Proximity layout = plan_->layout;
+    const auto at = std::ranges::find(layout.order, owner);
+    std::rotate(layout.order.begin(), at, at + 1);
+    return layout;
   }
 
   // Wanted rows to the master, and what it makes of them.
@@ -305,6 +358,7 @@ class Lowering {
   std::int64_t first_;  // position of the batch's first row, or one before it
   bool gathers_;        // keys and values move to its rows, which are one part's
   bool migrates_;       // they stay with the master when the step is over
+  bool shares_ffn_;     // of a new token: each device computes its columns
   std::size_t master_ = 0;
   std::vector<Part> parts_;
 };
@@ -369,9 +423,37 @@ void check_positions(const Plan& plan) {
               " of the prompt; make the plan again with `tandem plan`");
 }
 
+// Those of the FFN of new tokens follow one another, if anybody has some.
+void check_columns(const Plan& plan) {
+  if (!shares_token_ffn(plan)) return;
+  std::int32_t next = 0;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const Range columns = plan.devices[d].share.part.columns;
+    if (columns.empty()) continue;
+    if (columns.begin != next) {
+      fail_share(plan, static_cast<DeviceIndex>(d),
+                 "computes FFN columns " + text(columns) +
+                     " of new tokens: expected them to begin at " + std::to_string(next) +
+                     ", where the device before ends");
+    }
+    next = columns.end;
+  }
+  if (next != plan.model.intermediate) {
+    throw Error("plan: FFN columns that devices compute of new tokens end at " +
+                std::to_string(next) + ": expected all " + std::to_string(plan.model.intermediate) +
+                " of the model; make the plan again with `tandem plan`");
+  }
+  if (plan.workload.steps() < 2) {
+    throw Error(
+        "plan: FFN columns that devices compute of new tokens: expected none with fewer than 2 new "
+        "tokens, as nothing is computed after the prompt; make the plan again with `tandem plan`");
+  }
+}
+
 void check(const Plan& plan) {
   check_master_ends(plan);
   check_positions(plan);
+  check_columns(plan);
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     check_whole(plan, static_cast<DeviceIndex>(d));
     if (!plan.devices[d].window.streams()) continue;
@@ -421,6 +503,7 @@ Strategy spread_strategy() {
           .parts_cache = true,
           .moves_keys = true,
           .migrates = true,
+          .shares_tokens = true,
           .allreduce = "star",
           .tasks = lower,
           .check = check,

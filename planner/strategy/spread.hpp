@@ -27,6 +27,9 @@ namespace tandem::planner {
 // Prompts move queries all the same. Where they move once (DecodeMoves::keys_once), the master has
 // the prompt's last part, and in the step of the prompt, behind all else, what others keep comes to
 // it (migrate_cache); new tokens are then its own, as in strategy `local`.
+// Where devices have columns of the FFN of new tokens (planner/token_ffn.hpp), a token's owner
+// sends them the residual stream after attention and gets the sum of what they compute, instead of
+// computing the FFN alone: with M of them beside it, M (h e + h e') bytes a layer, e' of a sum.
 // One sequence at a time, whose prompt has the plan's length; weights do not stream.
 [[nodiscard]] Strategy spread_strategy();
 
