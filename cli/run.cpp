@@ -42,6 +42,7 @@
 #include "model/text_table.hpp"
 #include "model/trace.hpp"
 #include "planner/local_plan.hpp"
+#include "planner/lowering.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -162,6 +163,7 @@ void check_served(const Options& options, const planner::Plan& plan, const Serve
                     "top-p", "seed", "hidden"},
                    "with '--workload', which says it for each request");
   options.refuse({"logits"}, "with many requests: it is of one text");
+  planner::check_serves_many(plan);
   if (!plan.model.architecture().generates())
     throw Error("model " + plan.model.name +
                 ": an encoder, expected a model that continues texts; run it text by text");

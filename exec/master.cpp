@@ -274,6 +274,7 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
   check_candidates(plan, options);
   if (options.serve) {
+    planner::check_serves_many(plan);
     // Of the largest step of a prompt; room is made for it before the first request.
     const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);

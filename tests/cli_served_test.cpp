@@ -236,6 +236,17 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
                 2, "strategy 'pipeline'");
 }
 
+TEST_CASE("cli/served: a plan for one request is refused before any device starts") {
+  const Counter bench;
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "spread",
+              "--prompt-tokens", "6", "--out", "one.json", "--quiet"});
+  const Outcome outcome = bench.run({"run", "one.json", "--weights", "tiny", "--emulate",
+                                     "--samples", "2", "--prompt", "hello!"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err.find("a workload of requests, expected the one request") != std::string::npos);
+  CHECK(outcome.err.find("device") == std::string::npos);
+}
+
 TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
   const Counter bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "pipeline",
