@@ -15,6 +15,7 @@
 #include "planner/partition/positions.hpp"
 #include "planner/search.hpp"
 #include "planner/storage.hpp"
+#include "planner/token_ffn.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -202,6 +203,29 @@ TEST_CASE("exec/spread: an FFN of new tokens that devices share out gives one de
           CHECK(ran.sent == predicted_bytes(plan));
         }
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "exec/spread: what devices share out travels in the wire type, in the serial order's bits") {
+  const model::Transformer geometry = testing::eight_heads();
+  const TemporaryFolder folder;
+  write_random_weights(geometry, 17, model::DType::f32, folder.path());
+  for (const model::WireFormat wire : {model::WireFormat::f16, model::WireFormat::q8_0}) {
+    for (const int room : {0, 2}) {
+      CAPTURE(to_string(wire));
+      CAPTURE(room);
+      planner::Plan plan = planned(geometry, "spread", 3, 40, room);
+      plan.wire = wire;
+      plan = planner::with_shared_ffn(std::move(plan), false);
+      const Ran ran = executed(plan, folder.path());
+      std::vector<std::vector<float>> serial;
+      const std::vector<std::int32_t> tokens =
+          testing::SerialExecutor(plan, folder.path()).generate(prompt_of(40), kTokens, serial);
+      CHECK(ran.tokens == tokens);
+      CHECK(ran.logits == serial);
+      CHECK(ran.sent == predicted_bytes(plan));
     }
   }
 }

@@ -108,4 +108,13 @@ planner::Plan pipeline_of(std::int32_t devices) {
   return plan;
 }
 
+double sent(const model::TaskGraph& graph, model::BufferKind of) {
+  double bytes = 0.0;
+  for (const model::Task& task : graph.tasks()) {
+    if (task.kind == model::TaskKind::transfer && task.input.kind == of)
+      bytes += static_cast<double>(model::payload_bytes(task));
+  }
+  return bytes;
+}
+
 }  // namespace tandem::test

@@ -43,4 +43,7 @@ planner::Plan plan_of_family(const planner::Strategy& strategy, const std::strin
 // A pipeline of so many unlimited devices, a layer each.
 planner::Plan pipeline_of(std::int32_t devices);
 
+// Bytes of all messages out of buffers of that kind.
+double sent(const model::TaskGraph& graph, model::BufferKind of);
+
 }  // namespace tandem::test

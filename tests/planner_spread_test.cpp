@@ -42,15 +42,6 @@ Plan plan_of(std::vector<double> memory, planner::Workload workload) {
   return std::get<Plan>(planner::make_plan(request_of(std::move(memory), workload)));
 }
 
-double sent(const model::TaskGraph& graph, BufferKind of) {
-  double bytes = 0.0;
-  for (const model::Task& task : graph.tasks()) {
-    if (task.kind == model::TaskKind::transfer && task.input.kind == of)
-      bytes += static_cast<double>(model::payload_bytes(task));
-  }
-  return bytes;
-}
-
 TEST_CASE("planner/spread: parts follow one another, and new tokens go to the device with room") {
   using Parts = std::vector<planner::PositionPart>;
   CHECK(planner::position_parts(plan_of({1e9, 1e9, 1e9}, {10, 4})) ==

@@ -28,15 +28,6 @@ planner::Request request_of(std::size_t devices, std::int64_t intermediate) {
       .workload = {10, 8}};
 }
 
-double sent(const model::TaskGraph& graph, BufferKind of) {
-  double bytes = 0.0;
-  for (const model::Task& task : graph.tasks()) {
-    if (task.kind == model::TaskKind::transfer && task.input.kind == of)
-      bytes += static_cast<double>(model::payload_bytes(task));
-  }
-  return bytes;
-}
-
 TEST_CASE("planner/token ffn: an FFN that is shared out moves 2 h e a layer and device more") {
   for (const std::size_t devices : {2U, 4U}) {
     planner::Request request = request_of(devices, 6);

@@ -101,8 +101,13 @@ class SerialExecutor {
   SerialExecutor(const planner::Plan& plan, std::vector<exec::Shard> shards) : plan_(&plan) {
     const auto tokens =
         static_cast<std::int32_t>(plan.workload.prompt_tokens + plan.workload.new_tokens);
-    const std::vector<model::DeviceStorage> storage = planner::storage_of(
-        plan, planner::extents_of({.rows = tokens, .positions = tokens, .sequences = 1}));
+    // Parts of a cache are those of the plan's own prompt.
+    const planner::Capacity room =
+        planner::find_strategy(plan.strategy).parts_cache
+            ? plan.reserved()
+            : planner::Capacity{.rows = tokens, .positions = tokens, .sequences = 1};
+    const std::vector<model::DeviceStorage> storage =
+        planner::storage_of(plan, planner::extents_of(room));
     for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
       const exec::ComputeLimits limits{.max_rows = tokens,
                                        .cache_positions = tokens,
