@@ -43,6 +43,7 @@ struct Request {
   // `evaluate`, of 0, 1, 2 and 4.
   std::optional<std::int32_t> tiles{};
   DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy knows
+  bool gather_weights = false;                      // where the strategy can (Plan::gather_weights)
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;
