@@ -359,6 +359,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (sp == "auto")
     options.refuse({"levels", "drop", "levels-overlap"},
                    "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
+  if (!chosen.gathers)
+    options.refuse({"gather-weights"}, undivided + ", whose weights stay where they are");
+  const bool gathers = options.has("gather-weights");
+  if (sp == "tp")
+    options.refuse({"gather-weights"}, "with '--sp tp', whose weights stay where they are");
+  if (gathers)
+    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
+                   "with '--gather-weights', expected a prompt that attends to all");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -396,6 +404,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .allreduce = collective,
       .tiles = tiles(options),
       .decode_moves = moves.value_or(planner::DecodeMoves::queries),
+      .gather_weights = gathers,
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
