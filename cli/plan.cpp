@@ -519,6 +519,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     }
     if (of_two) request.strategy = plan.strategy;
     request.decode_moves = plan.decode_moves;
+    request.gather_weights = plan.gather_weights;
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

@@ -112,7 +112,7 @@ TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, an
 }
 
 TEST_CASE("planner/sp choice: weights that devices cannot all hold are gathered, and said so") {
-  planner::Request request = request_of(4, 64, 8);
+  planner::Request request = request_of(4, 48, 8);
   request.model =
       small_model({.layers = 12, .heads = 8, .kv_heads = 8, .head_dim = 16, .intermediate = 512});
   request.gather_weights = true;
