@@ -121,7 +121,8 @@ std::int64_t block_extent(const Transformer& t, WeightBlock block, std::int32_t 
     parts.add(t.hidden * row_bytes(format(WeightMatrix::down), columns.size()));
     if (a.ffn_bias) {
       parts.align();
-      parts.add(row_bytes(WeightFormat::f32, (a.gated ? 2 : 1) * columns.size()));
+      const std::int64_t biases = a.gated ? 2 : 1;
+      parts.add(row_bytes(WeightFormat::f32, biases * columns.size()));
       if (columns.begin == 0) {
         parts.align();
         parts.add(row_bytes(WeightFormat::f32, t.hidden));
