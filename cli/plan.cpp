@@ -309,6 +309,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (sp == "auto")
     options.refuse({"levels", "drop", "levels-overlap"},
                    "with '--sp auto', expected ntp or tp, whose levels have rows in other orders");
+  if (!chosen.gathers)
+    options.refuse({"gather-weights"}, undivided + ", whose weights stay where they are");
+  const bool gathers = options.has("gather-weights");
+  if (sp == "tp")
+    options.refuse({"gather-weights"}, "with '--sp tp', whose weights stay where they are");
+  if (gathers)
+    options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
+                   "with '--gather-weights', expected a prompt that attends to all");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
   if (!chosen.streams)
     options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
@@ -349,6 +357,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .tiles = tiles(options),
       .decode_moves = moves.value_or(planner::DecodeMoves::queries),
       .token_ffn = token_ffn_of(options, chosen),
+      .gather_weights = gathers,
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
       .workload = workload_of(options, model_name, transformer, served),
@@ -469,6 +478,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     }
     if (of_two) request.strategy = plan.strategy;
     request.decode_moves = plan.decode_moves;
+    request.gather_weights = plan.gather_weights;
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
   }

@@ -39,6 +39,18 @@ constexpr bool kWatched = false;
   return {memory, [](std::byte* own) { ::operator delete(own, kAlignment); }};
 }
 
+// What buffers that are declared so are for.
+model::Share computed_share(const model::Transformer& transformer, model::Share held,
+                            const ComputeLimits& limit) {
+  const bool gathers = std::ranges::any_of(limit.buffers, [](const model::BufferDeclaration& one) {
+    return one.name.kind == BufferKind::visiting;
+  });
+  if (!gathers) return held;
+  held.heads = {0, static_cast<std::int32_t>(transformer.heads)};
+  held.columns = {0, static_cast<std::int32_t>(transformer.intermediate)};
+  return held;
+}
+
 const ComputeLimits& checked(const model::Transformer& transformer, const model::Share& share,
                              const ComputeLimits& limits) {
   require(limits.max_rows >= 1 && limits.cache_positions >= 1 && limits.sequences >= 1,
@@ -66,7 +78,7 @@ std::int64_t cached_positions(const ComputeLimits& limit) {
 Compute::State::State(const model::Transformer& geometry, Shard weights, const ComputeLimits& limit)
     : transformer(geometry),
       shard(std::move(weights)),
-      share(shard.tensors().share),
+      share(computed_share(transformer, shard.tensors().share, limit)),
       limits(checked(transformer, share, limit)),
       pool(limit.threads,
            limit.may_spin ? std::chrono::microseconds(50) : std::chrono::microseconds(0)),
@@ -93,7 +105,7 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
   std::byte* next_receive = receive_memory.data();
   for (const model::BufferDeclaration& one : limits.buffers) {
     if (one.lifetime == model::Lifetime::sequence) continue;
-    std::byte*& next = one.name.kind == BufferKind::receive ? next_receive : next_step;
+    std::byte*& next = model::holds_messages(one.name.kind) ? next_receive : next_step;
     if constexpr (kWatched) {
       watched.push_back(exactly(static_cast<std::size_t>(one.layers.size() * one.elements(extents) *
                                                          model::element_bytes(one.format))));
@@ -126,6 +138,12 @@ void Compute::State::place(const model::BufferDeclaration& one, const model::Ext
   if (one.name.kind == BufferKind::tokens) {
     require(one.format == model::ElementFormat::i32, "tokens are whole numbers");
     tokens = {reinterpret_cast<std::int32_t*>(memory), static_cast<std::size_t>(rows)};
+    return;
+  }
+  if (one.name.kind == BufferKind::visiting) {
+    require(one.format == model::ElementFormat::bytes, "weights that visit are as they lie");
+    visitors.push_back({.slot = one.name.slot,
+                        .memory = {memory, static_cast<std::size_t>(one.elements(extents))}});
     return;
   }
   const bool listed = one.name.kind == BufferKind::selection;

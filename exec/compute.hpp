@@ -110,6 +110,13 @@ class Compute {
   void deliver(const model::Batch& batch, const model::Task& transfer,
                std::span<const std::byte> packed);
 
+  // A transfer of weights (model::moves_weights) goes from the one to the other: where the sender
+  // has them, and where the receiver has room for them, which capture and deliver copy from and to
+  // where they are given other memory. Throws Error if the sender has not the block in one piece,
+  // logic_error if the block's size is another, or there is no such room.
+  [[nodiscard]] std::span<const std::byte> sent_weights(const model::Task& transfer) const;
+  [[nodiscard]] std::span<std::byte> visiting_weights(const model::Task& transfer);
+
   // Frees all sequences.
   void reset();
 

@@ -52,8 +52,8 @@ RopeTable* Compute::State::rope_of(std::int32_t layer) {
 }
 
 void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
-  const LayerTensors& weights = layer(task);
-  need_heads(task);
+  const Weights held = weights_of(task);
+  const LayerTensors& weights = *held.tensors;
   need_loaded(weights.query, task);
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer q = operand(task.output, task, query.width);
@@ -68,26 +68,20 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   const std::int64_t d = transformer.head_dim;
   const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
   const Range kv = transformer.kv_heads_for(task.columns);
-  const std::int64_t first_kv = kv.begin - kv_share.begin;
-  const auto rows_of = [&](const MatrixView& w, std::int64_t first_head, std::int64_t heads,
-                           float* y, std::int64_t y_stride) {
-    return WeightProduct{x.at(task.rows.begin),
-                         x.width,
-                         w.row(first_head * d),
-                         w.row_bytes(),
-                         w.format,
-                         y,
-                         y_stride,
-                         task.rows.size(),
-                         heads * d,
-                         w.columns};
+  const std::int64_t first_head = task.columns.begin - held.heads.begin;  // of the weights
+  const std::int64_t first_kv = kv.begin - held.kv_heads.begin;
+  const auto rows_of = [&](const MatrixView& w, std::int64_t first, std::int64_t heads, float* y,
+                           std::int64_t y_stride) {
+    return WeightProduct{
+        x.at(task.rows.begin), x.width,   w.row(first * d), w.row_bytes(), w.format, y, y_stride,
+        task.rows.size(),      heads * d, w.columns};
   };
   const auto bias_of = [&](std::int64_t head) {
     return weights.qkv_bias.empty() ? nullptr : weights.qkv_bias.data() + head * d;
   };
-  const std::int64_t key_row = share.heads.size() + first_kv;
-  const std::int64_t value_row = share.heads.size() + kv_share.size() + first_kv;
-  const WeightProduct queries = rows_of(weights.query, column / d, task.columns.size(),
+  const std::int64_t key_row = held.heads.size() + first_kv;
+  const std::int64_t value_row = held.heads.size() + held.kv_heads.size() + first_kv;
+  const WeightProduct queries = rows_of(weights.query, first_head, task.columns.size(),
                                         q.at(task.rows.begin, column), q.width);
   float* staging = attention.at(task.rows.begin, column);
   const WeightProduct keys_of_rows =
@@ -129,7 +123,7 @@ void Compute::State::project_qkv(const model::Batch& batch, const Task& task) {
   store_keys(batch, task, column, kv, bias_of(key_row));
   if (direct == 0) multiply(rows_of(weights.value, first_kv, kv.size(), staging, attention.width));
   store_values(batch, task, column, kv, bias_of(value_row), direct == 0);
-  const float* bias = bias_of(column / d);
+  const float* bias = bias_of(first_head);
   const RopeTable* const turns = rope_of(task.layer);
   const auto epsilon = static_cast<float>(transformer.norm_epsilon);
   for (std::int32_t row = task.rows.begin; row < task.rows.end; ++row) {

@@ -8,6 +8,7 @@
 #include "exec/kernels/cached_row.hpp"
 #include "exec/kernels/scratch.hpp"
 #include "exec/kernels/wire_row.hpp"
+#include "exec/weights/layout.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -88,6 +89,10 @@ void Compute::write_rows(model::BufferRef to, Range rows, Range columns,
 void Compute::capture(const model::Batch& batch, const Task& transfer,
                       std::span<std::byte> packed) {
   check_payload(transfer, packed.size());
+  if (model::moves_weights(transfer)) {
+    std::ranges::copy(sent_weights(transfer), packed.begin());
+    return;
+  }
   if (transfer.input.kind == BufferKind::key_value)
     return state_->capture_cache(batch, transfer, packed);
   const State::Buffer from = state_->buffer(transfer.input);
@@ -104,6 +109,7 @@ void Compute::capture(const model::Batch& batch, const Task& transfer,
 void Compute::deliver(const model::Batch& batch, const Task& transfer,
                       std::span<const std::byte> packed) {
   check_payload(transfer, packed.size());
+  if (model::moves_weights(transfer)) return state_->deliver_weights(transfer, packed);
   if (transfer.output.kind == BufferKind::key_value || model::moves_cache(transfer))
     return state_->deliver_cache(batch, transfer, packed);
   const State::Buffer to = state_->buffer(transfer.output);
@@ -115,6 +121,47 @@ void Compute::deliver(const model::Batch& batch, const Task& transfer,
     decode_row(transfer.wire, packed.first(bytes), {to.at(row, transfer.columns.begin), width});
     packed = packed.subspan(bytes);
   }
+}
+
+std::span<const std::byte> Compute::sent_weights(const Task& transfer) const {
+  const LayerTensors& layer = state_->layer(transfer);
+  const std::span<const std::byte> block =
+      transfer.block == model::WeightBlock::attention ? layer.attention_block : layer.ffn_block;
+  if (block.empty()) lacks("a block of layer " + std::to_string(transfer.layer) + " in one piece");
+  require(block.size() == static_cast<std::size_t>(payload_bytes(transfer)),
+          "a transfer of weights is of the whole block");
+  return block;
+}
+
+std::span<std::byte> Compute::visiting_weights(const Task& transfer) {
+  const std::span<std::byte> room = state_->visitor(transfer.output.slot).memory;
+  const auto bytes = static_cast<std::size_t>(payload_bytes(transfer));
+  require(bytes <= room.size(), "weights fit where they visit");
+  return room.first(bytes);
+}
+
+Compute::State::Visitor& Compute::State::visitor(std::int16_t slot) {
+  const auto found = std::ranges::find(visitors, slot, &Visitor::slot);
+  require(found != visitors.end(), "weights visit a slot that is declared");
+  return *found;
+}
+
+void Compute::State::deliver_weights(const Task& transfer, std::span<const std::byte> packed) {
+  Visitor& guest = visitor(transfer.output.slot);
+  require(packed.size() <= guest.memory.size(), "weights fit where they visit");
+  if (packed.data() != guest.memory.data()) std::ranges::copy(packed, guest.memory.begin());
+  model::Share of;
+  of.layers = {transfer.layer, transfer.layer + 1};
+  (transfer.block == model::WeightBlock::attention ? of.heads : of.columns) = transfer.keys;
+  const ShardLayout layout = layout_of(transformer, of);
+  const auto block = std::ranges::find(layout.blocks, transfer.block, &LayoutBlock::kind);
+  require(block != layout.blocks.end() && block->bytes == packed.size(),
+          "a transfer of weights is of the whole block");
+  guest.columns = transfer.keys;
+  guest.layer = transfer.layer;
+  guest.block = transfer.block;
+  guest.tensors = {};
+  bind_layer(guest.tensors, *block, guest.memory.data());
 }
 
 namespace {

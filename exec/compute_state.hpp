@@ -46,6 +46,22 @@ struct Compute::State {
       return data + row * width + (column - first);
     }
   };
+  // A block of another device's weights, for as long as it visits.
+  struct Visitor {
+    std::int16_t slot = 0;
+    std::span<std::byte> memory{};
+    model::Range columns{};  // heads or FFN columns, of what is there
+    std::int32_t layer = -1;
+    model::WeightBlock block = model::WeightBlock::none;
+    LayerTensors tensors{};
+  };
+  // What a product multiplies by: a layer's weights, and of which heads and FFN columns they are.
+  struct Weights {
+    const LayerTensors* tensors = nullptr;
+    model::Range heads{};
+    model::Range kv_heads{};
+    model::Range columns{};
+  };
   // Rows of a task that belong to one segment: batch rows `rows`, the first at position `past`.
   struct TaskSegment {
     std::int32_t sequence = 0;
@@ -112,8 +128,12 @@ struct Compute::State {
   [[nodiscard]] Buffer operand(model::BufferRef ref, const model::Task& task,
                                std::int64_t width) const;
   [[nodiscard]] const LayerTensors& layer(const model::Task& task) const;
+  // Throws Error if what the task names is not among them.
+  [[nodiscard]] Weights weights_of(const model::Task& product) const;
+  // Throws logic_error for a slot that was not declared.
+  [[nodiscard]] Visitor& visitor(std::int16_t slot);
+  void deliver_weights(const model::Task& transfer, std::span<const std::byte> packed);
   void need_heads(const model::Task& task) const;
-  void need_columns(const model::Task& task) const;
   // A streamed block may not be in memory.
   static void need_loaded(const MatrixView& weights, const model::Task& task);
 
@@ -175,6 +195,8 @@ struct Compute::State {
   std::optional<MoveChoice> move;  // of a shard that may be copied
   std::int64_t steps_left = 0;     // Compute::expect
   EmbeddingRows* embedding_rows = nullptr;
+  // What buffers are for: what the shard holds, or where others' weights visit all heads and FFN
+  // columns.
   model::Share share;
   model::Range kv_share;  // key/value heads of share.heads
   ComputeLimits limits;
@@ -186,8 +208,9 @@ struct Compute::State {
   BlockCache cache;
   std::optional<BlockCache> arrived;  // of other caches, of one layer and sequence
   std::vector<std::pair<model::BufferRef, Buffer>> buffers;  // f32, of a step
-  Buffer query, attention, activation, gated, logit_rows;    // of these, those that kernels name
-  std::optional<RopeTable> rope;                             // if positions are rotary
+  std::vector<Visitor> visitors;
+  Buffer query, attention, activation, gated, logit_rows;  // of these, those that kernels name
+  std::optional<RopeTable> rope;                           // if positions are rotary
   std::optional<RopeTable> window_rope;  // of windowed layers, if their base is another
   std::span<std::int32_t> tokens;
   std::int64_t token_count = 0;

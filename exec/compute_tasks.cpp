@@ -141,6 +141,26 @@ const LayerTensors& Compute::State::layer(const Task& task) const {
   return shard.tensors().layers[static_cast<std::size_t>(share.layers.place(task.layer))];
 }
 
+Compute::State::Weights Compute::State::weights_of(const Task& task) const {
+  const bool of_heads = task.kind == TaskKind::project_qkv || task.kind == TaskKind::project_out;
+  const model::Share& held = shard.tensors().share;
+  Weights weights{.heads = held.heads, .columns = held.columns};
+  if (task.visitor == 0) {
+    weights.tensors = &layer(task);
+  } else {
+    const auto found = std::ranges::find(visitors, task.visitor, &Visitor::slot);
+    require(found != visitors.end() && found->layer == task.layer && found->block == task.block,
+            "the weights that a product multiplies by have come to visit");
+    weights = {.tensors = &found->tensors,
+               .heads = of_heads ? found->columns : Range{},
+               .columns = of_heads ? Range{} : found->columns};
+  }
+  if (!(of_heads ? weights.heads : weights.columns).contains(task.columns))
+    lacks((of_heads ? "heads " : "FFN columns ") + text(task.columns));
+  if (!weights.heads.empty()) weights.kv_heads = transformer.kv_heads_for(weights.heads);
+  return weights;
+}
+
 void Compute::State::need_heads(const Task& task) const {
   if (!share.heads.contains(task.columns)) lacks("heads " + text(task.columns));
 }
@@ -172,10 +192,6 @@ void Compute::State::need_cached(const model::Batch& batch, const Task& task) co
                              "; begin the step first");
     }
   });
-}
-
-void Compute::State::need_columns(const Task& task) const {
-  if (!share.columns.contains(task.columns)) lacks("FFN columns " + text(task.columns));
 }
 
 void Compute::State::multiply(const WeightProduct& p) {
@@ -230,15 +246,15 @@ void Compute::State::add_bias(const Task& task, std::span<const float> bias, con
 }
 
 void Compute::State::project_out(const Task& task) {
-  const MatrixView& w = layer(task).out;
-  need_heads(task);
+  const Weights weights = weights_of(task);
+  const MatrixView& w = weights.tensors->out;
   need_loaded(w, task);
   const std::int64_t d = transformer.head_dim;
   const std::int64_t column = (task.columns.begin - share.heads.begin) * d;
   const Buffer x = operand(task.input, task, attention.width);
   const Buffer y = operand(task.output, task, transformer.hidden);
   require(x.data != y.data, "a product does not work in place");
-  const Range stored = transformer.out_columns(task.layer, share.heads);
+  const Range stored = transformer.out_columns(task.layer, weights.heads);
   const Range wide = transformer.out_columns(task.layer, task.columns);
   WeightProduct p{
       x.at(task.rows.begin, column), x.width, w.data,           w.row_bytes(),     w.format,
@@ -250,30 +266,38 @@ void Compute::State::project_out(const Task& task) {
     p.after = wide.end - task.columns.end * d;
   }
   multiply(p);
-  add_bias(task, layer(task).out_bias, y);
+  add_bias(task, weights.tensors->out_bias, y);
 }
 
 void Compute::State::ffn_up(const Task& task) {
-  const LayerTensors& weights = layer(task);
-  need_columns(task);
+  const Weights held = weights_of(task);
+  const LayerTensors& weights = *held.tensors;
   need_loaded(weights.up, task);
   const std::int64_t column = task.columns.begin - share.columns.begin;
+  const std::int64_t weight_row = task.columns.begin - held.columns.begin;
   const Buffer x = operand(task.input, task, transformer.hidden);
   const Buffer y = operand(task.output, task, activation.width);
   require(x.data != y.data, "a product does not work in place");
   const auto rows_of = [&](const MatrixView& w, const Buffer& to) {
-    return WeightProduct{
-        x.at(task.rows.begin),          x.width,  w.row(column),    w.row_bytes(),       w.format,
-        to.at(task.rows.begin, column), to.width, task.rows.size(), task.columns.size(), w.columns};
+    return WeightProduct{x.at(task.rows.begin),
+                         x.width,
+                         w.row(weight_row),
+                         w.row_bytes(),
+                         w.format,
+                         to.at(task.rows.begin, column),
+                         to.width,
+                         task.rows.size(),
+                         task.columns.size(),
+                         w.columns};
   };
-  const std::span<const float> bias = layer(task).up_bias;
+  const std::span<const float> bias = weights.up_bias;
   if (!transformer.architecture().gated) {
     const WeightProduct all = rows_of(weights.up, y);
     pool.parallel_for(all.outputs, kOutputGranule, [&](std::int64_t begin, std::int64_t end, int) {
       const WeightProduct mine = all.slice(begin, end);
       product(mine);
       for (std::int64_t row = 0; row < mine.tokens; ++row) {
-        activate(transformer.activation, bias.empty() ? nullptr : bias.data() + column + begin,
+        activate(transformer.activation, bias.empty() ? nullptr : bias.data() + weight_row + begin,
                  mine.outputs, mine.y + row * mine.y_stride);
       }
     });
@@ -303,17 +327,18 @@ void Compute::State::ffn_up(const Task& task) {
 }
 
 void Compute::State::ffn_down(const Task& task) {
-  const MatrixView& w = layer(task).down;
-  need_columns(task);
+  const Weights weights = weights_of(task);
+  const MatrixView& w = weights.tensors->down;
   need_loaded(w, task);
   const std::int64_t column = task.columns.begin - share.columns.begin;
   const Buffer x = operand(task.input, task, activation.width);
   const Buffer y = operand(task.output, task, transformer.hidden);
   require(x.data != y.data, "a product does not work in place");
-  multiply({x.at(task.rows.begin, column), x.width, part_of_row(w, column), w.row_bytes(), w.format,
+  multiply({x.at(task.rows.begin, column), x.width,
+            part_of_row(w, task.columns.begin - weights.columns.begin), w.row_bytes(), w.format,
             y.at(task.rows.begin), y.width, task.rows.size(), transformer.hidden,
             task.columns.size()});
-  add_bias(task, layer(task).down_bias, y);
+  add_bias(task, weights.tensors->down_bias, y);
 }
 
 void Compute::State::add_rows(const Task& task) {

@@ -86,7 +86,13 @@ DeviceWeights MasterWeights::load(const StepGraphs& graphs) {
   if (!streams(graphs, plan_->master)) {
     voice_->stage("loading the master's weights");
     session_->activity().enter(Phase::loading);
-    if (options_->place != WeightPlace::copied) {
+    // Others gather it from where it lies, in blocks, which a file has not.
+    if (options_->place == WeightPlace::mapped && plan_->gather_weights) {
+      throw Error("device " + name(plan_->master) +
+                  ": weights mapped from their file, expected copied ones, as other devices gather "
+                  "them; leave out '--map'");
+    }
+    if (options_->place != WeightPlace::copied && !plan_->gather_weights) {
       return {.shard = Shard::mapped(maker().weights(), plan_->model, share,
                                      {.threads = options_->threads,
                                       .notes = store_.folder() / "seen",

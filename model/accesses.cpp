@@ -49,6 +49,11 @@ BufferRef list_read(const Task& task) {
   return {BufferKind::selection, task.selection};
 }
 
+BufferRef visitor_read(const Task& task) {
+  if (task.visitor == 0) return {};
+  return {BufferKind::visiting, task.visitor};
+}
+
 Range sampled_columns(const Task& task, BufferKind buffer) {
   return task.kind == TaskKind::shortlist && buffer == BufferKind::candidates ? task.chosen
                                                                               : task.columns;
@@ -86,7 +91,8 @@ Area area_of(const Task& task, BufferKind buffer) {
     return {kEverything,
             task.kind == TaskKind::sample ? kEverything : sampled_columns(task, buffer)};
   if (task.kind == TaskKind::transfer) return {task.rows, task.columns};
-  if (buffer == BufferKind::panels) return {kEverything, kEverything};
+  if (buffer == BufferKind::panels || buffer == BufferKind::visiting)
+    return {kEverything, kEverything};
   if (buffer == BufferKind::selection) return {listed_rows(task), kEverything};
   const Range rows = names_rows(task, buffer) ? kEverything : task.rows;
   if (task.kind == TaskKind::add) return {rows, task.columns};
@@ -118,6 +124,7 @@ std::vector<Access> accesses_of(const Task& task, DeviceIndex device) {
   add(arrived_read(task), false);
   add(keys_read(task), false);
   add(list_read(task), false);
+  add(visitor_read(task), false);
   if (task.kind == TaskKind::merge) add(softmax_written(task), false);
   for (const BufferKind kind : also_read(task.kind)) add({.kind = kind}, false);
   add(task.output, true);

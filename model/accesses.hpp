@@ -27,6 +27,8 @@ namespace tandem::model {
 // Where an attend's or score's keys are; the list by which rows were gathered.
 [[nodiscard]] BufferRef keys_read(const Task& task);
 [[nodiscard]] BufferRef list_read(const Task& task);
+// The weights of another device that a product reads; none: kind none.
+[[nodiscard]] BufferRef visitor_read(const Task& task);
 
 // Rows and columns of a buffer.
 struct Area {

@@ -46,8 +46,11 @@ std::int32_t assign(std::span<SlottedMessage> messages, const std::vector<Stay>&
 // By message: when the last relay of it is gone; kBegin of others.
 using PassedOn = std::vector<TaskIndex>;
 
-std::vector<Stay> stays_of(const ChannelSlots& channel, const MessagePlaces& places,
-                           PassedOn& passed_on) {
+std::vector<Stay> stays_of(const TaskGraph& graph, const ChannelSlots& channel,
+                           const MessagePlaces& places, PassedOn& passed_on) {
+  const auto is_direct = [&](const SlottedMessage& message) {
+    return moves_weights(graph.tasks()[static_cast<std::size_t>(message.task)]);
+  };
   std::vector<Stay> stays;
   stays.reserve(channel.messages.size());
   for (const SlottedMessage& message : channel.messages) {
@@ -55,7 +58,7 @@ std::vector<Stay> stays_of(const ChannelSlots& channel, const MessagePlaces& pla
     stays.push_back(
         {.needed = channel.outgoing ? places.capture[i] : message.task,
          .gone = channel.outgoing ? places.delivery[i] : std::max(places.delivery[i], passed_on[i]),
-         .waits = !channel.outgoing || !places.is_relay(message.task)});
+         .waits = !is_direct(message) && (!channel.outgoing || !places.is_relay(message.task))});
   }
   if (!channel.outgoing) return stays;
   // The receiver has surely taken a message off the network when it, or one behind it, is
@@ -87,13 +90,13 @@ std::vector<ChannelSlots> channel_slots(const TaskGraph& graph, const MessagePla
     end.outgoing = outgoing;
     const std::int64_t bytes = payload_bytes(task);
     end.messages.push_back({.task = i, .bytes = bytes});
-    end.slot_bytes = std::max(end.slot_bytes, bytes);
+    if (!moves_weights(task)) end.slot_bytes = std::max(end.slot_bytes, bytes);
   }
   std::vector<ChannelSlots> channels;
   channels.reserve(ends.size());
   PassedOn passed_on(static_cast<std::size_t>(graph.size()), MessagePlaces::kBegin);
   for (auto& [key, end] : ends) {  // outgoing ones first
-    end.slots = steps_in_flight * assign(end.messages, stays_of(end, places, passed_on));
+    end.slots = steps_in_flight * assign(end.messages, stays_of(graph, end, places, passed_on));
     channels.push_back(std::move(end));
   }
   return channels;

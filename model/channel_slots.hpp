@@ -17,7 +17,9 @@ namespace tandem::model {
 struct SlottedMessage {
   TaskIndex task = 0;      // the transfer
   std::int64_t bytes = 0;  // payload
-  std::int32_t slot = -1;  // among those of its step; -1: it needs none, as relays at their sender
+  // Among those of its step; -1: it needs none, as relays at their sender, and weights, which go
+  // from where they lie to where they are used (moves_weights).
+  std::int32_t slot = -1;
   std::int32_t previous = -1;  // the message, by position, that had the slot before; -1: none
 };
 
@@ -27,7 +29,7 @@ struct ChannelSlots {
   bool outgoing = false;
   std::vector<SlottedMessage> messages{};  // in program order, which is the order on the wire
   std::int32_t slots = 0;                  // of all steps in flight, each of which has as many
-  std::int64_t slot_bytes = 0;             // the largest message
+  std::int64_t slot_bytes = 0;             // the largest message that waits in one
   [[nodiscard]] std::int64_t bytes() const { return slots * slot_bytes; }
 };
 

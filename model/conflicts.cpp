@@ -87,6 +87,7 @@ class Checker {
 
   std::optional<std::string> find() {
     check_buffers();
+    check_visitors();
     check_weights();
     check_finish();
     return fault_;
@@ -125,6 +126,21 @@ class Checker {
           writes.push_back({access.area, i});
         }
       }
+    }
+  }
+
+  // Weights that visit are written to their place as they come, so what used the place before is
+  // over by then.
+  void check_visitors() {
+    std::map<std::pair<DeviceIndex, std::int16_t>, TaskIndex> used;  // last
+    for (TaskIndex i = 0; i < graph_.size() && !fault_; ++i) {
+      const Task& task = at(i);
+      if (const BufferRef place = visitor_read(task); place.kind != BufferKind::none)
+        used[{task.device, place.slot}] = i;
+      if (task.kind != TaskKind::transfer || !moves_weights(task)) continue;
+      const auto before = used.find({task.peer, task.output.slot});
+      if (before != used.end() && !order_.holds(before->second, i))
+        fail(i, "overwrites weights that are read by", before->second, "expected to wait for it");
     }
   }
 

@@ -1,6 +1,7 @@
 #include "model/memory.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "model/channel_slots.hpp"
@@ -55,6 +56,81 @@ double weight_bytes(const Transformer& t, const Share& share) {
     if (!head_is_embedding(t, share)) bytes += head_rows(t, share).size() * t.head_row_bytes();
   }
   return static_cast<double>(bytes);
+}
+
+namespace {
+
+// Parts of a block in memory, one behind the other.
+class BlockParts {
+ public:
+  void add(std::int64_t bytes) { bytes_ += bytes; }
+  void align() { bytes_ = (bytes_ + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+  // Elements of f32 that begin and end at a multiple of the alignment.
+  void vector(std::int64_t elements) {
+    align();
+    add(row_bytes(WeightFormat::f32, elements));
+    align();
+  }
+  // Rows that lie behind those of the same format without a gap.
+  void rows(WeightFormat format, std::int64_t count, std::int64_t columns) {
+    if (!last_ || *last_ != format) align();
+    last_ = format;
+    add(count * row_bytes(format, columns));
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_ = 0;
+  std::optional<WeightFormat> last_{};
+};
+
+}  // namespace
+
+// As exec/weights/layout.cpp lays it out, which a test holds this against.
+std::int64_t block_extent(const Transformer& t, WeightBlock block, std::int32_t layer,
+                          Range columns) {
+  require(!columns.empty() && (block == WeightBlock::attention || block == WeightBlock::ffn),
+          "block_extent: some heads or columns of a layer");
+  const Architecture& a = t.architecture();
+  const bool attention = block == WeightBlock::attention;
+  const auto format = [&](WeightMatrix matrix) { return t.format_of(matrix, layer); };
+  BlockParts parts;
+  for (int i = 0; i < a.norm_vectors(); ++i) parts.vector(t.hidden);
+  if (attention) {
+    const std::int64_t q = columns.size() * t.head_dim;
+    const std::int64_t kv = t.kv_heads_for(columns).size() * t.head_dim;
+    parts.rows(format(WeightMatrix::query), q, t.hidden);
+    parts.rows(format(WeightMatrix::key), kv, t.hidden);
+    parts.rows(format(WeightMatrix::value), kv, t.hidden);
+    parts.align();
+    parts.add(t.hidden *
+              row_bytes(format(WeightMatrix::out), t.out_columns(layer, columns).size()));
+    if (a.qkv_bias) {
+      parts.align();
+      parts.add(row_bytes(WeightFormat::f32, q + 2 * kv));
+    }
+    if (a.out_bias && columns.begin == 0) {
+      parts.align();
+      parts.add(row_bytes(WeightFormat::f32, t.hidden));
+    }
+    for (int i = 0; i < (a.head_norms ? 2 : 0); ++i) parts.vector(t.head_dim);
+  } else {
+    if (a.gated) parts.rows(format(WeightMatrix::gate), columns.size(), t.hidden);
+    parts.rows(format(WeightMatrix::up), columns.size(), t.hidden);
+    parts.align();
+    parts.add(t.hidden * row_bytes(format(WeightMatrix::down), columns.size()));
+    if (a.ffn_bias) {
+      parts.align();
+      const std::int64_t biases = a.gated ? 2 : 1;
+      parts.add(row_bytes(WeightFormat::f32, biases * columns.size()));
+      if (columns.begin == 0) {
+        parts.align();
+        parts.add(row_bytes(WeightFormat::f32, t.hidden));
+      }
+    }
+  }
+  if (a.sum_norms) parts.vector(t.hidden);
+  return parts.bytes();
 }
 
 // In elements: rows (3 h            hidden, normed, partial
@@ -155,7 +231,7 @@ MemoryUse memory_use(const DeviceStorage& storage, const Extents& extents) {
   MemoryUse use;
   for (const BufferDeclaration& buffer : storage.buffers) {
     const auto bytes = static_cast<double>(buffer.bytes(extents));
-    if (buffer.name.kind == BufferKind::receive) {
+    if (holds_messages(buffer.name.kind)) {
       use.buffers += bytes;
     } else if (buffer.lifetime == Lifetime::sequence) {
       use.kv_cache += bytes;

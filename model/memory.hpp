@@ -47,7 +47,7 @@ struct MemoryUse {  // bytes
   double weights = 0.0;
   double kv_cache = 0.0;
   double activations = 0.0;  // buffers of one step that hold no messages
-  double buffers = 0.0;      // receive buffers, and slots of messages in flight
+  double buffers = 0.0;      // receive buffers, visiting weights, and slots of messages in flight
   double program = 0.0;      // code, libraries, and what a session takes besides: a profile's
   [[nodiscard]] double total() const {
     return weights + kv_cache + activations + buffers + program;
@@ -79,6 +79,12 @@ static_assert(kCacheBlock % kKeyPanel == 0);
 // the Wk and Wv of its key/value heads (copies included), its FFN columns, embedding and head (once
 // if tied).
 [[nodiscard]] double weight_bytes(const Transformer& transformer, const Share& share);
+
+// The bytes of one layer's attention or FFN of a share as a device has it in memory: those of
+// Transformer::attention_bytes or ffn_bytes, with what aligns each matrix and vector in it to 64
+// bytes. Of heads or FFN columns, at least one.
+[[nodiscard]] std::int64_t block_extent(const Transformer& transformer, WeightBlock block,
+                                        std::int32_t layer, Range columns);
 
 // The buffers of a device with `share`, for tasks on all of it: those of every strategy, without
 // receive buffers, which are the collectives'. With `streams_head` its LM head passes by in tiles,

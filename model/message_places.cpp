@@ -29,7 +29,8 @@ bool touches(const Task& task, BufferRef buffer, std::int32_t layer) {
       (buffer.slot == 0 && (is_among(buffer.kind, also_read(task.kind)) ||
                             is_among(buffer.kind, also_written(task.kind)))) ||
       softmax_read(task) == buffer || softmax_written(task) == buffer ||
-      arrived_read(task) == buffer || keys_read(task) == buffer || list_read(task) == buffer;
+      arrived_read(task) == buffer || keys_read(task) == buffer || list_read(task) == buffer ||
+      visitor_read(task) == buffer;
   return beyond_operands || task.input == buffer || task.output == buffer;
 }
 

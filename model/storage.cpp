@@ -49,6 +49,8 @@ std::string_view to_string(BufferKind buffer) {
       return "scores";
     case BufferKind::panels:
       return "panels";
+    case BufferKind::visiting:
+      return "visiting";
   }
   throw std::logic_error("to_string: no such buffer");
 }
@@ -60,6 +62,8 @@ std::int64_t element_bytes(ElementFormat format) {
       return 4;
     case ElementFormat::f16:
       return 2;
+    case ElementFormat::bytes:
+      return 1;
   }
   throw std::logic_error("element_bytes: no such format");
 }
@@ -74,6 +78,8 @@ std::int64_t Extents::of(RowCount count) const {
       return sequences;
     case RowCount::sampled:
       return sampled;
+    case RowCount::one:
+      return 1;
   }
   throw std::logic_error("Extents: no such count");
 }

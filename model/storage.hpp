@@ -44,6 +44,9 @@ enum class BufferKind : std::uint8_t {
   gathered,   // [rows, kv_heads, 2, head_dim]   keys and values of such rows, by slot
   scores,     // [rows, kv_heads]                how much rows were attended to, by slot
   panels,     // [positions, 2, head_dim]        scratch: `gathered` of one head as kernels read it
+  // [1, bytes], by slot from 1 on: a block of another device's share of a layer's weights, as it
+  // lies there, for as long as rows of this device are multiplied by it
+  visiting,
 };
 [[nodiscard]] std::string_view to_string(BufferKind buffer);
 
@@ -52,13 +55,18 @@ enum class BufferKind : std::uint8_t {
   return buffer == BufferKind::logits || buffer == BufferKind::candidates;
 }
 
+// Whether its memory counts as that of messages.
+[[nodiscard]] constexpr bool holds_messages(BufferKind buffer) {
+  return buffer == BufferKind::receive || buffer == BufferKind::visiting;
+}
+
 struct BufferRef {
   BufferKind kind = BufferKind::none;
   std::int16_t slot = 0;  // of receive, query, attention and those beside it: which of several
   friend constexpr bool operator==(BufferRef, BufferRef) = default;
 };
 
-enum class ElementFormat : std::uint8_t { f32, i32, f16 };
+enum class ElementFormat : std::uint8_t { f32, i32, f16, bytes };
 [[nodiscard]] std::int64_t element_bytes(ElementFormat format);
 
 // How long values are kept: until the step's last task, or as long as their sequence.
@@ -70,6 +78,7 @@ enum class RowCount : std::uint8_t {
   positions,  // of all sequences, each one's rounded up to whole blocks
   sequences,  // of the batch
   sampled,    // rows of the batch that are sampled from
+  one,        // there is one, whatever the batch
 };
 
 // How much there is at once, at most.

@@ -116,11 +116,17 @@ bool lane_fits(TaskKind kind, LaneKind lane) {
   return false;
 }
 
+bool multiplies_layer(TaskKind kind) {
+  return kind == TaskKind::project_qkv || kind == TaskKind::project_out ||
+         kind == TaskKind::ffn_up || kind == TaskKind::ffn_down;
+}
+
 bool reversed(Range range) { return range.begin < 0 || range.end < range.begin; }
 
 }  // namespace
 
 std::int64_t payload_bytes(const Task& transfer) {
+  if (moves_weights(transfer)) return transfer.columns.size();
   return sent_rows(transfer) * wire_row_bytes(transfer.wire, transfer.columns.size());
 }
 
@@ -163,6 +169,13 @@ TaskIndex TaskGraph::add(const Task& task, std::span<const TaskIndex> dependenci
           "task: what arrives of a cache is of given positions");
   require(!moves_cache(task) || (channel && task.input.kind == BufferKind::key_value),
           "task: keys and values arrive from a cache");
+  require(!moves_weights(task) ||
+              (channel && task.input.kind == BufferKind::none && task.output.slot > 0 &&
+               task.wire == WireFormat::f32 &&
+               (task.block == WeightBlock::attention || task.block == WeightBlock::ffn)),
+          "task: what visits is a block of a layer, as it lies, in a slot from 1 on");
+  require(task.visitor >= 0 && (task.visitor == 0 || multiplies_layer(task.kind)),
+          "task: only products with a layer's weights have a visitor's");
   const bool shortlist = task.kind == TaskKind::shortlist;
   require(!shortlist ||
               (task.input.kind == BufferKind::logits && task.output.kind == BufferKind::candidates),

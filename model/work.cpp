@@ -307,6 +307,7 @@ CopySize copy_size(TaskKind copy, const Task& transfer) {
   const bool captures = copy == TaskKind::capture;
   require(captures || copy == TaskKind::deliver, "copy_size: neither a capture nor a delivery");
   const Bytes payload{static_cast<double>(payload_bytes(transfer))};
+  if (moves_weights(transfer)) return {.payload = payload, .read = Bytes{}, .written = Bytes{}};
   if (transfer.wire == WireFormat::f32) return plain_copy(payload);
   const Bytes numbers{kE * static_cast<double>(sent_rows(transfer)) *
                       static_cast<double>(transfer.columns.size())};

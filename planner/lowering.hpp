@@ -43,6 +43,9 @@ struct Strategy {
   bool places_are_ranks = false;
   // Whether losses by levels and ratios are measured of it: their rows lie with the master's last.
   [[nodiscard]] bool measures_losses() const { return drops && !places_are_ranks; }
+  // Of such a one: whether devices may hold their parts alone, so that weights travel
+  // (Plan::gather_weights).
+  bool gathers = false;
   // The strategy that parts a prompt's rows over devices that share out the weights, which this one
   // does over devices that have them all (planner/sp_choice.hpp); empty: there is none.
   std::string with_split_weights{};

@@ -99,6 +99,16 @@ void check_moves(const Plan& plan) {
   }
 }
 
+void check_gathering(const Plan& plan) {
+  if (!plan.gather_weights) return;
+  const auto refuse = [](const std::string& expected) {
+    throw Error("plan: weights that travel ('gather_weights'): expected " + expected + kRemedy);
+  };
+  if (!find_strategy(plan.strategy).gathers) refuse("none with strategy '" + plan.strategy + "'");
+  if (plan.sparse) refuse("none with levels, whose rows are projected apart");
+  if (plan.cluster.size() < 2) refuse("none with one device, which has them all");
+}
+
 void check_tiles(const Plan& plan) {
   const std::int32_t most = has_tiles(plan) ? kMostTiles : 0;
   if (0 <= plan.tiles && plan.tiles <= most) return;
@@ -194,7 +204,7 @@ void check_part(const Plan& plan, const model::Share& share, const std::string& 
     throw Error(subject + ": keeps positions of the prompt: expected none with strategy '" +
                 plan.strategy + "'" + kRemedy);
   }
-  if (!strategy.divides_work) {
+  if (!strategy.divides_work || plan.gather_weights) {
     check_within(part.positions, plan.workload.prompt_tokens,
                  subject + ": positions that it keeps");
     model::Part known{.positions = part.positions};
@@ -206,7 +216,8 @@ void check_part(const Plan& plan, const model::Share& share, const std::string& 
     }
     if (part == known) return;
     throw Error(subject + ": computes a part of its share: expected none with strategy '" +
-                plan.strategy + "'" + kRemedy);
+                plan.strategy + "'" + (plan.gather_weights ? " whose weights travel" : "") +
+                kRemedy);
   }
   check_within(part.heads, plan.model.heads, subject + ": heads that it computes");
   check_within(part.columns, plan.model.intermediate, subject + ": FFN columns that it computes");
@@ -316,6 +327,7 @@ void Plan::validate() const {
   check_layout(*this, joins(*this));
   check_group_strategy(*this);
   check_moves(*this);
+  check_gathering(*this);
   check_tiles(*this);
   check_sparse(*this);
   for (std::size_t d = 0; d < devices.size(); ++d) {

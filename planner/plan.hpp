@@ -76,6 +76,9 @@ struct Plan {
   // messages (strategy/galaxy.hpp); 0: none do, and where the strategy knows of no tiles.
   std::int32_t tiles = 0;
   DecodeMoves decode_moves = DecodeMoves::queries;  // others where Strategy::moves has them
+  // Whether devices that divide the work hold no more than they compute of a new token, and have
+  // each layer's other weights come for a prompt (Strategy::gathers).
+  bool gather_weights = false;
   // How groups of a pipeline compute prompts: kGalaxyGroups, or empty, as `tensor` does.
   std::string group_strategy{};
   model::Transformer model;

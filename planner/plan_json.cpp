@@ -514,7 +514,8 @@ Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy", "decode_moves", "wire", "candidates", "sparse_attention"});
+                    "group_strategy", "decode_moves", "gather_weights", "wire", "candidates",
+                    "sparse_attention"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -536,6 +537,10 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
     if (!found || *found == DecodeMoves::queries)
       moves->fail("\"kv\" or \"migrate\", or no such key");
     plan.decode_moves = *found;
+  }
+  if (const auto gathers = root.find("gather_weights")) {
+    plan.gather_weights = gathers->boolean();
+    if (!plan.gather_weights) gathers->fail("true, or no such key");
   }
   if (const auto wire = root.find("wire")) {
     const auto format = model::find_wire_format(wire->text());
@@ -591,6 +596,7 @@ std::string to_json(const Plan& plan) {
   if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
   if (plan.decode_moves != DecodeMoves::queries)
     json["decode_moves"] = to_string(plan.decode_moves);
+  if (plan.gather_weights) json["gather_weights"] = true;
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   if (plan.candidates > 0) json["candidates"] = plan.candidates;
   if (plan.sparse) json["sparse_attention"] = sparse_json(*plan.sparse, plan.cluster);

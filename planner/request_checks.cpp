@@ -55,4 +55,23 @@ void check_sparse(const Request& request, const Strategy& strategy) {
     refuse("a workload of requests, expected one request; leave out '--workload' or '--samples'");
 }
 
+void check_gathering(const Request& request, const Strategy& strategy) {
+  if (!request.gather_weights) return;
+  const auto refuse = [](const std::string& what) {
+    throw Error("weights that travel (--gather-weights): " + what);
+  };
+  if (!strategy.gathers)
+    refuse("strategy '" + strategy.name + "' gathers none; use strategy " +
+           strategies_that([](const Strategy& other) { return other.gathers; }) +
+           ", or leave it out");
+  if (request.sparse)
+    refuse("with levels, expected none; leave out '--levels' and '--drop', or '--gather-weights'");
+  if (request.window.blocks.value_or(0) > 0)
+    refuse(
+        "with weights that stream, expected all of a device's share in memory; give '--window "
+        "all', or leave out '--gather-weights'");
+  if (request.cluster.size() < 2)
+    refuse("on one device, expected several; leave out '--gather-weights'");
+}
+
 }  // namespace tandem::planner

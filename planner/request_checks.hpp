@@ -11,5 +11,6 @@ namespace tandem::planner {
 void check_window(const Request& request);
 void check_tiles(const Request& request, const Strategy& strategy);
 void check_sparse(const Request& request, const Strategy& strategy);
+void check_gathering(const Request& request, const Strategy& strategy);
 
 }  // namespace tandem::planner

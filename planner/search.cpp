@@ -57,6 +57,7 @@ Plan outline(const Request& request, const Strategy& strategy, const Sums& sums)
                          ? request.tiles.value_or(1)
                          : 0,
             .decode_moves = request.decode_moves,
+            .gather_weights = request.gather_weights,
             .group_strategy = request.group_strategy,
             .model = request.model,
             .cluster = limited(request.cluster, request.memory_limit),
@@ -122,7 +123,8 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
   std::string lines;
   for (std::size_t d = 0; d < shares.size(); ++d) {
     const model::Part& part = shares[d].part;
-    const bool idle = strategy.parts_cache ? part.positions.empty()
+    const bool idle = strategy.parts_cache  ? part.positions.empty()
+                      : plan.gather_weights ? shares[d].heads.empty() || shares[d].columns.empty()
                       : strategy.divides_work
                           ? part.heads.empty() || part.columns.empty()
                           : shares[d].heads.empty() && shares[d].columns.empty();
@@ -457,7 +459,8 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
   const Strategy& strategy = find_strategy(request.strategy);
   check_tiles(request, strategy);
   check_sparse(request, strategy);
-  if (request.sparse && !request.window.blocks) {
+  check_gathering(request, strategy);
+  if ((request.sparse || request.gather_weights) && !request.window.blocks) {
     Request resident = request;  // weights do not stream
     resident.window.blocks = 0;
     return make_plan(resident);

@@ -48,6 +48,7 @@ struct Request {
   std::optional<std::int32_t> tiles{};
   DecodeMoves decode_moves = DecodeMoves::queries;  // of those that the strategy knows
   TokenFfn token_ffn = TokenFfn::owner;
+  bool gather_weights = false;  // where the strategy can (Plan::gather_weights)
   Evaluator evaluate = model::evaluate_analytic;
   std::string master{};  // device name; empty: the first
   Workload workload;

@@ -128,6 +128,16 @@ void refuse_searched_shares(const Plan& plan) {
               "': expected auto, galaxy, equal or proportions A:B:C, one a device");
 }
 
+// Shares as `tensor` has them, and those by which rows are dealt best: by speed, and alike.
+ShareCandidates gathering_candidates(const Plan& plan, const Budget& budget) {
+  ShareCandidates candidates = split_shares(plan, budget, {});
+  if (plan.partition != kAutoPartition) return candidates;
+  const std::vector<double> alike(plan.profiles.size(), 1.0);
+  candidates.shares.push_back(shares_in_parts(plan, capacities(plan)));
+  candidates.shares.push_back(shares_in_parts(plan, alike));
+  return candidates;
+}
+
 // Whole shares, of which each device computes a part. Memory does not bear on parts.
 ShareCandidates part_candidates(const Plan& plan) {
   const std::vector<double> alike(plan.profiles.size(), 1.0);
@@ -193,6 +203,7 @@ ShareCandidates position_candidates(const Plan& plan, const Budget& budget) {
 
 Shares shares_in_parts(const Plan& plan, std::span<const double> proportions) {
   const Split split = proportional_split(plan.model, proportions);
+  if (plan.gather_weights) return to_shares(plan.model, plan.master, split);
   Shares shares = whole_shares(plan);
   std::int32_t head = 0;
   std::int32_t column = 0;
@@ -268,6 +279,7 @@ ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Bu
                             const SplitTime& streamed, const Request& request) {
   if (strategy.splits) return split_shares(plan, budget, streamed);
   if (strategy.splits_layers) return layer_candidates(plan, budget, request);
+  if (plan.gather_weights) return gathering_candidates(plan, budget);
   if (strategy.divides_work) return part_candidates(plan);
   if (strategy.parts_cache) return position_candidates(plan, budget);
   if (strategy.replicates) return {.shares = {whole_shares(plan)}};

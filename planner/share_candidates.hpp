@@ -34,7 +34,7 @@ struct ShareCandidates {
 // Returns, by device, everything for every device but the ends, which are the master's.
 [[nodiscard]] Shares whole_shares(const Plan& plan);
 // Returns the same, with the parts that devices compute in these proportions, one a device, by
-// largest remainder.
+// largest remainder; where weights are gathered these parts alone, as shares.
 [[nodiscard]] Shares shares_in_parts(const Plan& plan, std::span<const double> proportions);
 // Returns everything for every device, of whose prompt's positions each keeps so many, one a
 // device, in the order of partition/positions.hpp.

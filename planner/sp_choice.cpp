@@ -1,5 +1,6 @@
 #include "planner/sp_choice.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/error.hpp"
@@ -40,6 +41,7 @@ double lacking_bytes(const Plan& plan) {
 
 SpWay way_of(Request request, const std::string& strategy) {
   request.strategy = strategy;
+  request.gather_weights = request.gather_weights && find_strategy(strategy).gathers;
   auto answer = make_plan(request);
   if (auto* const no = std::get_if<Infeasible>(&answer))
     return {.plan = std::nullopt, .reason = std::move(no->reason)};
@@ -49,10 +51,31 @@ SpWay way_of(Request request, const std::string& strategy) {
   return {.plan = std::move(plan), .reason = {}, .seconds = seconds, .prompt_bytes = bytes};
 }
 
+bool streams(const Plan& plan) {
+  return std::ranges::any_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
+}
+
+// Of devices that hold all weights; where these do not fit in memory, or the request says so, of
+// devices that gather them.
+SpWay ntp_way(const Request& request, const Strategy& ntp) {
+  SpWay way = way_of(request, ntp.name);
+  const bool fits = way.plan && !streams(*way.plan);
+  if (fits || request.gather_weights || !ntp.gathers || request.window.blocks.value_or(0) > 0 ||
+      request.cluster.size() < 2)
+    return way;
+  Request gathering = request;
+  gathering.gather_weights = true;
+  SpWay gathered = way_of(gathering, ntp.name);
+  const bool better = gathered.plan && (!way.plan || gathered.seconds < way.seconds);
+  return better ? gathered : way;
+}
+
+bool gathers(const SpWay& way) { return way.plan && way.plan->gather_weights; }
+
 const char* name_of(bool ntp) { return ntp ? "SP-NTP" : "SP-TP"; }
 
 std::string text_of(const SpWay& way, bool ntp) {
-  const std::string name = name_of(ntp);
+  const std::string name = std::string(name_of(ntp)) + (gathers(way) ? ", weights gathered" : "");
   if (!way.plan) return name + ": no plan (" + way.reason.substr(0, way.reason.find('\n')) + ")";
   return name + ": " + model::to_text(model::Seconds{way.seconds}) + ", a prompt's messages " +
          model::to_text(model::Bytes{way.prompt_bytes});
@@ -72,7 +95,7 @@ SpChoice choose_sp(const Request& request) {
   const model::Transformer& t = request.model;
   const Strategy& ntp = find_strategy(request.strategy);
   require(!ntp.with_split_weights.empty(), "choose_sp: of a strategy with two ways");
-  SpChoice choice{.ntp = way_of(request, ntp.name), .tp = way_of(request, ntp.with_split_weights)};
+  SpChoice choice{.ntp = ntp_way(request, ntp), .tp = way_of(request, ntp.with_split_weights)};
   const std::int64_t devices = request.cluster.size();
   choice.rule = sp_rule(t.hidden, request.workload.prompt_tokens, devices);
   if (choice.tp.plan) choice.gathered_bytes = lacking_bytes(*choice.tp.plan);
@@ -93,13 +116,14 @@ std::string text_of(const SpChoice& choice, Objective objective) {
           figure(rule.ffn_limit) + " (with the FFN): " + name_of(rule.ffn_says_ntp()) +
           "; it has SP-NTP gather weights that lie split, " +
           model::to_text(model::Bytes{choice.gathered_bytes}) +
-          " here, where each device has them all instead\n";
+          (gathers(choice.ntp) ? " by the shares of SP-TP, which its messages have in them\n"
+                               : " here, where each device has them all instead\n");
   if (rule.attention_limit <= 0.0)
     text += "of two devices the rule never chooses SP-NTP, where the paper's text says always\n";
   if (!choice.ntp.plan || !choice.tp.plan) return text;
   const bool less = choice.ntp.prompt_bytes < choice.tp.prompt_bytes;
-  const bool gathered_less =
-      choice.ntp.prompt_bytes + choice.gathered_bytes < choice.tp.prompt_bytes;
+  const double weights = gathers(choice.ntp) ? 0.0 : choice.gathered_bytes;
+  const bool gathered_less = choice.ntp.prompt_bytes + weights < choice.tp.prompt_bytes;
   if (less != choice.takes_ntp) {
     text += std::string(name_of(less)) + " sends fewer bytes, but " + name_of(choice.takes_ntp) +
             " is predicted to be faster\n";

@@ -43,15 +43,17 @@ struct SpChoice {
   SpWay tp{};
   SpRule rule{};
   // Of weights: what SP-NTP would have to gather of all layers if they lay split as SP-TP's plan
-  // has them, if there is one. Nothing gathers them: every device has them all.
+  // has them, if there is one. Unless the plan gathers them every device has them all.
   double gathered_bytes = 0.0;
   bool takes_ntp = false;  // where there is either plan, the faster one; equal times: SP-NTP
   [[nodiscard]] const SpWay& taken() const { return takes_ntp ? ntp : tp; }
 };
 
 // Plans both ways, `request.strategy` and what it is with split weights
-// (Strategy::with_split_weights), and takes the one that is faster by the request's objective and
-// evaluator. Throws as make_plan does.
+// (Strategy::with_split_weights); the first with weights that are gathered (Plan::gather_weights)
+// where the request says so, and where that is faster than to stream them, or the only plan there
+// is; then their bytes are among its messages. Takes the one that is faster by the request's
+// objective and evaluator. Throws as make_plan does.
 [[nodiscard]] SpChoice choose_sp(const Request& request);
 
 // The lines that say so: both times, counted bytes, what the rule says and where they disagree.

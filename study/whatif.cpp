@@ -182,6 +182,7 @@ class Changes {
         .cluster = scene.cluster,
         .strategy = scene.strategy,
         .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
+        .gather_weights = same && plan_->gather_weights && scene.cluster.size() > 1,
         .master = scene.master,
         .workload = plan_->workload,
         .capacity = plan_->capacity,

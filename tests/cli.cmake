@@ -15,6 +15,7 @@ tandem_tests(
     cli_eval_test.cpp
     cli_flags_test.cpp
     cli_formats_test.cpp
+    cli_gathered_weights_test.cpp
     cli_gguf_test.cpp
     cli_max_loss_test.cpp
     cli_manners_test.cpp

@@ -45,6 +45,7 @@ struct Given {
   std::string partition;
   std::string allreduce;
   std::int32_t tiles;
+  bool gather_weights = false;
 };
 
 // Even and uneven shares, with and without tiles, on rings and others.
@@ -72,7 +73,10 @@ std::vector<Given> all_given() {
           {"csps", 2, "5:3", "ring", 1},
           {"csps", 3, "1:2:5", "star,ring", 0},
           {"csps", 5, "2:1:3:1:1", "halving", 2},
-          {"csps", 8, "equal", "hierarchical:ring+star", 0}};
+          {"csps", 8, "equal", "hierarchical:ring+star", 0},
+          {"csps", 2, "5:3", "ring", 1, true},
+          {"csps", 3, "1:2:5", "star,ring", 0, true},
+          {"csps", 8, "equal", "hierarchical:ring+star", 2, true}};
 }
 
 planner::Plan planned(const model::Transformer& t, const Given& given, std::int64_t prompt) {
@@ -83,6 +87,7 @@ planner::Plan planned(const model::Transformer& t, const Given& given, std::int6
                            .strategy = given.strategy,
                            .partition = given.partition.empty() ? "auto" : given.partition,
                            .allreduce = given.allreduce,
+                           .gather_weights = given.gather_weights,
                            .workload = {prompt, t.architecture().generates() ? kTokens : 0}};
   if (given.strategy != "local" && given.strategy != "tensor" && given.strategy != "sp")
     request.tiles = given.tiles;
@@ -184,6 +189,7 @@ TEST_CASE(
         CAPTURE(given.partition);
         CAPTURE(given.allreduce);
         CAPTURE(given.tiles);
+        CAPTURE(given.gather_weights);
         const planner::Plan plan = planned(t, given, prompt);
         const Outcome serial = executed_serially(plan, folder.path());
         CHECK(serial.tokens == local.tokens);

@@ -20,6 +20,7 @@ tandem_tests(
     planner_conflicts_test.cpp
     planner_fixture.cpp
     planner_csps_test.cpp
+    planner_gathered_weights_test.cpp
     planner_galaxy_test.cpp
     planner_interpreter.cpp
     planner_least_request_time_test.cpp

@@ -181,6 +181,7 @@ Row& Interpreter::row(model::DeviceIndex device, model::BufferRef buffer, int r)
 
 std::map<int, Row> Interpreter::run(const model::TaskGraph& graph, const std::vector<int>& tokens) {
   buffers_.clear();
+  visitors_.clear();
   std::map<int, Row> sampled;
   for (const Task& task : graph.tasks()) {
     keep_window(task);
@@ -259,7 +260,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
     case TaskKind::attend:
       return attend(batch, task, r);
     case TaskKind::project_out: {
-      require(share.heads.contains(columns), "interpreter: heads of another device");
+      need_weights(task, share.heads);
       const Row& all = row(task.device, task.input, r);
       const auto d = static_cast<std::ptrdiff_t>(t.head_dim);
       const Row x(all.begin() + columns.begin * d, all.begin() + columns.end * d);
@@ -270,7 +271,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       return;
     }
     case TaskKind::ffn_up: {
-      require(share.columns.contains(columns), "interpreter: columns of another device");
+      need_weights(task, share.columns);
       const Row& all = row(task.device, task.input, r);
       const Row x(all.begin(), all.begin() + hidden);
       Row& y = row(task.device, task.output, r);
@@ -281,7 +282,7 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       return;
     }
     case TaskKind::ffn_down: {
-      require(share.columns.contains(columns), "interpreter: columns of another device");
+      need_weights(task, share.columns);
       const Row& all = row(task.device, task.input, r);
       const Row x(all.begin() + columns.begin, all.begin() + columns.end);
       Row& y = row(task.device, task.output, r);
@@ -310,6 +311,12 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
       return;
     }
     case TaskKind::transfer: {
+      if (model::moves_weights(task)) {
+        const Range held = task.block == WeightBlock::attention ? share.heads : share.columns;
+        require(task.keys == held, "interpreter: weights are sent as their device has them");
+        visitors_[{task.peer, task.output.slot}] = {task.block, task.layer, held};
+        return;
+      }
       elements_sent_ += columns.size();
       if (task.input.kind == BufferKind::key_value) {
         const auto pair = static_cast<std::int32_t>(2 * t.head_dim);
@@ -349,10 +356,19 @@ void Interpreter::execute_row(const model::Batch& batch, const Task& task, int r
   throw std::logic_error("interpreter: task kind that it does not know");
 }
 
+void Interpreter::need_weights(const Task& task, Range held) const {
+  if (task.visitor == 0)
+    return require(held.contains(task.columns), "interpreter: weights of another device");
+  const auto found = visitors_.find({task.device, task.visitor});
+  require(found != visitors_.end() && found->second.block == task.block &&
+              found->second.layer == task.layer && found->second.columns.contains(task.columns),
+          "interpreter: weights that do not visit");
+}
+
 void Interpreter::project_qkv(const model::Batch& batch, const Task& task, int r) {
   const Transformer& t = plan_->model;
   const model::Share& share = plan_->devices[static_cast<std::size_t>(task.device)].share;
-  require(share.heads.contains(task.columns), "interpreter: heads of another device");
+  need_weights(task, share.heads);
   const Row& all = row(task.device, task.input, r);
   const Row x(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(t.hidden));
   const int position = position_of(batch, r);

@@ -18,7 +18,8 @@ using Row = std::vector<double>;
 // Logits of the last token of `tokens`, computed from the whole sequence without a cache.
 Row reference_logits(const model::Transformer& transformer, const std::vector<int>& tokens);
 
-// Executes graphs in index order. A device computes with the heads and columns of its share only,
+// Executes graphs in index order. A device computes with the heads and columns of its share and of
+// what visits it only,
 // attends only to the keys and values it has itself computed, and reads NaN from what nobody has
 // written in this step. Throws logic_error where a block is used that the memory scheduler has not
 // in memory.
@@ -51,6 +52,8 @@ class Interpreter {
   void execute(const model::Batch& batch, const model::Task& task, const std::vector<int>& tokens,
                std::map<int, Row>& sampled);
   void execute_row(const model::Batch& batch, const model::Task& task, int r);
+  // Throws logic_error unless a product's weights are among its device's own, or visit it.
+  void need_weights(const model::Task& task, model::Range held) const;
   void project_qkv(const model::Batch& batch, const model::Task& task, int r);
   void attend(const model::Batch& batch, const model::Task& task, int r);
   Position& cached(int device, int layer, int sequence, int head, int position);
@@ -59,7 +62,8 @@ class Interpreter {
   std::map<std::tuple<int, model::BufferKind, int>, Buffer> buffers_;  // device, kind, slot
   // device, layer, sequence, key/value head: by position
   std::map<std::tuple<int, int, int, int>, std::vector<Position>> cache_;
-  std::map<int, std::vector<Held>> held_;  // device: over steps
+  std::map<int, std::vector<Held>> held_;         // device: over steps
+  std::map<std::pair<int, int>, Held> visitors_;  // device, slot: of this step
   double elements_sent_ = 0.0;
 };
 

@@ -111,6 +111,29 @@ TEST_CASE("planner/sp choice: the faster plan is taken, or the one that fits, an
         std::string::npos);
 }
 
+TEST_CASE("planner/sp choice: weights that devices cannot all hold are gathered, and said so") {
+  planner::Request request = request_of(4, 48, 8);
+  request.model =
+      small_model({.layers = 12, .heads = 8, .kv_heads = 8, .head_dim = 16, .intermediate = 512});
+  request.gather_weights = true;
+  const auto gathered = planner::make_plan(request);
+  REQUIRE(std::holds_alternative<planner::Plan>(gathered));
+  request.gather_weights = false;
+  std::vector<DeviceSpec> devices(4);
+  for (std::size_t d = 0; d < 4; ++d) {
+    devices[d].memory_bytes = std::get<planner::Plan>(gathered).devices[d].memory.total();
+    devices[d].disk_bytes_per_s = 0.0;
+  }
+  request.cluster = star_cluster(devices);
+  const SpChoice choice = planner::choose_sp(request);
+  REQUIRE(choice.ntp.plan);
+  CHECK(choice.ntp.plan->gather_weights);
+  CHECK(text_of(choice, planner::Objective::request).find("SP-NTP, weights gathered: ") !=
+        std::string::npos);
+  // Those of the graph, weights among them.
+  CHECK(choice.ntp.prompt_bytes > 0.9 * choice.gathered_bytes);
+}
+
 TEST_CASE("planner/sp choice: hierarchical SP-TP sends (G - 1) S between servers a half") {
   // Of 4 L halves each of S = e R h bytes; the last is of one row.
   constexpr double kRows = 12.0;

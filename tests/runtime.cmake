@@ -25,6 +25,7 @@ tandem_tests(
     exec_head_split_test.cpp
     exec_sparse_test.cpp
     exec_galaxy_sparse_test.cpp
+    exec_gathered_weights_test.cpp
     exec_spread_test.cpp
     exec_wire_type_test.cpp
     cli_program.cpp

@@ -101,6 +101,10 @@ Syntax plan_syntax() {
           {"sp", "WAY",
            "csps: how a prompt's rows are parted: ntp (every device has all weights), tp (weights "
            "split, as strategy galaxy, which the plan then names), auto (by --objective) [ntp]"},
+          {"gather-weights", "",
+           "csps: devices hold only what they compute of new tokens, and each layer's other "
+           "weights "
+           "travel to them for a prompt"},
           {"tiles", "T",
            "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
            "[auto]"},
@@ -307,10 +311,10 @@ std::int32_t candidates_of(const Options& options, planner::HeadPlacement head) 
 }
 
 void refuse_with_any(const Options& options) {
-  options.refuse(
-      {"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "sp", "rounds", "groups",
-       "group-strategy", "levels", "drop", "levels-overlap", "max-loss", "max-ttft", "loss-model"},
-      "with strategy 'auto', which chooses it; name a strategy");
+  options.refuse({"partition", "allreduce", "tiles", "decode-moves", "decode-ffn", "sp",
+                  "gather-weights", "rounds", "groups", "group-strategy", "levels", "drop",
+                  "levels-overlap", "max-loss", "max-ttft", "loss-model"},
+                 "with strategy 'auto', which chooses it; name a strategy");
 }
 
 }  // namespace tandem::cli

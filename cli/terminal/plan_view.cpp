@@ -258,6 +258,11 @@ void print_plan(const planner::Plan& plan, const std::string& path, std::ostream
   }
   if (plan.sparse) {
     print_levels(plan, out);
+  } else if (plan.gather_weights) {
+    out << "\nevery device holds its heads and FFN columns alone and computes new tokens with "
+           "them; "
+           "of a prompt's rows it has a part in proportion to its columns, and the others' weights "
+           "travel to it, a layer ahead\n";
   } else if (planner::find_strategy(plan.strategy).divides_work) {
     out << "\nevery device holds the whole model; heads and FFN columns are those that it computes "
            "of new tokens, and of a prompt's rows it has a part in proportion to its columns\n";

@@ -149,6 +149,9 @@ class Builder {
                                     .bytes = static_cast<std::size_t>(message.bytes),
                                     .slot = message.slot,
                                     .previous = message.previous});
+        if (model::moves_weights(at(message.task)))
+          channel.direct_bytes =
+              std::max(channel.direct_bytes, static_cast<std::size_t>(message.bytes));
       }
       (end.outgoing ? programs.outgoing : programs.incoming).push_back(std::move(channel));
     }

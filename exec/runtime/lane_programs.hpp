@@ -3,6 +3,7 @@
 // What one device does in a step, worked out once for a graph and used for every step of its
 // structure.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -42,7 +43,11 @@ struct ChannelMessage {
   model::TaskIndex task = 0;
   std::size_t bytes = 0;  // payload
   std::int32_t slot = 0;
-  std::int32_t previous = -1;        // the message that had the slot before; -1: none
+  std::int32_t previous = -1;  // the message that had the slot before; -1: none
+  // Of weights, set by the runtime: where they lie at their sender, and where they visit; null: the
+  // payload waits in its slot.
+  const std::byte* lies_at = nullptr;
+  std::byte* visits = nullptr;
   MessageRef source{};               // of a relay: the incoming message that it passes on
   std::vector<MessageRef> relays{};  // of an incoming message: the outgoing ones that pass it on
 };
@@ -51,13 +56,15 @@ struct ChannelProgram {
   model::DeviceIndex peer = 0;
   std::vector<ChannelMessage> messages;  // in program order, which is the order on the wire
   std::int32_t slots = 0;
-  std::size_t slot_bytes = 0;  // the largest message
-  bool passes_on = false;      // incoming: some message of it is passed on as it arrives
+  std::size_t slot_bytes = 0;    // the largest message that waits in one
+  std::size_t direct_bytes = 0;  // the largest that waits in none, as weights
+  bool passes_on = false;        // incoming: some message of it is passed on as it arrives
 
   // Whether a device of its own would send and receive them on its computing thread.
   [[nodiscard]] bool by_computing_thread() const {
-    return static_cast<double>(slot_bytes) <= model::kInlineBytes;
+    return static_cast<double>(largest_bytes()) <= model::kInlineBytes;
   }
+  [[nodiscard]] std::size_t largest_bytes() const { return std::max(slot_bytes, direct_bytes); }
 };
 
 // A load as its lane sees it. An event is the end of a cpu task of this device that loads wait for.

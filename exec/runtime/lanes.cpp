@@ -89,6 +89,7 @@ void ChannelLane::cancel(const std::string& reason) noexcept {
 }
 
 std::span<std::byte> ChannelLane::slot(const ChannelMessage& message) {
+  if (message.visits != nullptr) return {message.visits, message.bytes};
   return {storage_.data() + static_cast<std::size_t>(message.slot) * slot_bytes_, message.bytes};
 }
 
@@ -164,6 +165,7 @@ void OutgoingLane::reset() {
 }
 
 std::span<const std::byte> OutgoingLane::payload(const ChannelMessage& message) {
+  if (message.lies_at != nullptr) return {message.lies_at, message.bytes};
   if (!message.source.exists()) return slot(message);
   IncomingLane* const from = arriving_[static_cast<std::size_t>(message.source.channel)];
   return from->arrived(message.source.position);
@@ -267,7 +269,7 @@ void IncomingLane::reset() {
 
 bool IncomingLane::needs_thread(const ChannelProgram& program) const {
   return options().threaded || program.passes_on ||
-         !transport().receives_inline(peer(), program.slot_bytes);
+         !transport().receives_inline(peer(), program.largest_bytes());
 }
 
 bool IncomingLane::has_work() const {

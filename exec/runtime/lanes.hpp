@@ -77,6 +77,7 @@ class ChannelLane {
   [[nodiscard]] const ChannelProgram& program() const { return *program_; }
   // How many messages the step has.
   [[nodiscard]] std::int32_t count() const { return count_; }
+  // Where a message that is no relay waits, or visits.
   [[nodiscard]] std::span<std::byte> slot(const ChannelMessage& message);
   [[nodiscard]] MessageTag tag(const ChannelMessage& message) const {
     return {.step = step_, .task = message.task};

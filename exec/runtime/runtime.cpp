@@ -272,7 +272,9 @@ Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& t
                                  std::int32_t position) {
   const WaitsFor waits(*activity_, lane.peer());
   pacer_->wait();
-  const std::span<std::byte> payload = lane.room(position);
+  const ChannelMessage& message = channel.messages[static_cast<std::size_t>(position)];
+  const bool lies = message.lies_at != nullptr;
+  const std::span<std::byte> payload = lies ? std::span<std::byte>() : lane.room(position);
   MessageCopy copy{.kind = model::TaskKind::capture,
                    .device = options_.device,
                    .size = model::copy_size(model::TaskKind::capture, task),
@@ -281,10 +283,10 @@ Pacer::Interval Runtime::capture(const model::Batch& batch, const model::Task& t
   // What an announcement says has come by the control connection: only its bytes pass here.
   if (model::is_announcement(task)) {
     std::ranges::fill(payload, std::byte{0});
-  } else {
+  } else if (!lies) {
     compute_->capture(batch, task, payload);
   }
-  bytes_sent_ += static_cast<double>(payload.size());
+  bytes_sent_ += static_cast<double>(message.bytes);
   if (!pacer_->emulates()) {
     lane.send(position, Clock::now());
     return pacer_->end_copy(copy);

@@ -169,6 +169,8 @@ class Runtime {
   // What `body` returns; after a failure everything is cancelled.
   template <class Body>
   auto guarded(const Body& body) -> decltype(body());
+  // Says of weights that travel where they lie and where they visit.
+  void place_weights(const model::TaskGraph& graph, LanePrograms& programs);
   void prepare_loads(const model::TaskGraph& graph, DiskProgram& disk);
   std::int32_t execute(const model::Batch& batch, const model::Task& task,
                        const SampleToken& sample);

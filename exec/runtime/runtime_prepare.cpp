@@ -20,6 +20,7 @@ void Runtime::prepare(const model::TaskGraph& graph) {
   if (prepared_.contains(graph.structure())) return;
   PreparedStep prepared;  // kept when nothing can fail any more
   prepared.programs = make_lane_programs(graph, options_.device);
+  place_weights(graph, prepared.programs);
   prepared.cached = model::cached_rows(graph, options_.device);
   prepared.lanes.resize(static_cast<std::size_t>(options_.steps));
   for (std::size_t place = 0; place < prepared.lanes.size(); ++place) {
@@ -28,6 +29,23 @@ void Runtime::prepare(const model::TaskGraph& graph) {
   }
   if (!prepared.programs.disk.loads.empty()) prepare_loads(graph, prepared.programs.disk);
   prepared_.emplace(graph.structure(), std::move(prepared));
+}
+
+void Runtime::place_weights(const model::TaskGraph& graph, LanePrograms& programs) {
+  const auto for_each = [&](std::vector<ChannelProgram>& channels, const auto& place) {
+    for (ChannelProgram& channel : channels) {
+      for (ChannelMessage& message : channel.messages) {
+        const model::Task& task = graph.tasks()[static_cast<std::size_t>(message.task)];
+        if (model::moves_weights(task)) place(message, task);
+      }
+    }
+  };
+  for_each(programs.outgoing, [&](ChannelMessage& message, const model::Task& task) {
+    message.lies_at = compute_->sent_weights(task).data();
+  });
+  for_each(programs.incoming, [&](ChannelMessage& message, const model::Task& task) {
+    message.visits = compute_->visiting_weights(task).data();
+  });
 }
 
 void Runtime::prepare_loads(const model::TaskGraph& graph, DiskProgram& disk) {

@@ -68,6 +68,8 @@ std::span<const float> joined(const BlockPlace& block, std::initializer_list<Wei
 // What a layer's blocks are for the kernels.
 void bind_layer(LayerTensors& layer, const BlockPlace& block) {
   using enum WeightName;
+  const std::span<const std::byte> whole{
+      block.bytes, block.bytes == nullptr ? 0 : static_cast<std::size_t>(block.layout->bytes)};
   if (block.layout->kind == model::WeightBlock::attention) {
     layer.attention_norm = {vector_of(block, attention_norm),
                             vector_of(block, attention_norm_bias)};
@@ -80,6 +82,7 @@ void bind_layer(LayerTensors& layer, const BlockPlace& block) {
     layer.query_norm = vector_of(block, query_norm);
     layer.key_norm = vector_of(block, key_norm);
     layer.attention_sum_norm = {vector_of(block, attention_sum_norm), {}};
+    layer.attention_block = whole;
   } else {
     layer.ffn_norm = {vector_of(block, ffn_norm), vector_of(block, ffn_norm_bias)};
     layer.gate = matrix_of(block, gate);
@@ -88,6 +91,7 @@ void bind_layer(LayerTensors& layer, const BlockPlace& block) {
     layer.up_bias = joined(block, {gate_bias, up_bias});
     layer.down_bias = vector_of(block, down_bias);
     layer.ffn_sum_norm = {vector_of(block, ffn_sum_norm), {}};
+    layer.ffn_block = whole;
   }
 }
 
@@ -133,6 +137,10 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+void bind_layer(LayerTensors& layer, const LayoutBlock& block, const std::byte* bytes) {
+  bind_layer(layer, BlockPlace{&block, bytes});
+}
 
 Shard::Shard(const model::Transformer& transformer, const model::Share& share)
     : tensors_(std::make_unique<Tensors>()) {
@@ -189,6 +197,7 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
       l.qkv_bias = l.out_bias = {};
       l.query_norm = l.key_norm = {};
       l.attention_sum_norm = {};
+      l.attention_block = {};
       return;
     }
     case model::WeightBlock::ffn: {
@@ -197,6 +206,7 @@ void Shard::unbind(model::WeightBlock block, std::int32_t layer) {
       l.gate = l.up = l.down = {};
       l.up_bias = l.down_bias = {};
       l.ffn_sum_norm = {};
+      l.ffn_block = {};
       return;
     }
     case model::WeightBlock::head:

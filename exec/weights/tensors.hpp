@@ -55,7 +55,13 @@ struct LayerTensors {
   std::span<const float> up_bias;    // as many as gate and up have rows, gate's first
   std::span<const float> down_bias;  // [hidden]
   NormView ffn_sum_norm;
+  // The blocks as they lie in memory; empty of one that does not lie in one piece.
+  std::span<const std::byte> attention_block;
+  std::span<const std::byte> ffn_block;
 };
+
+// Makes `layer` that of `block`, of attention or the FFN, which lies at `bytes`.
+void bind_layer(LayerTensors& layer, const LayoutBlock& block, const std::byte* bytes);
 
 struct Shard::Tensors {
   model::Transformer transformer;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/lowering.hpp"
 #include "planner/strategy/head.hpp"
 
 namespace tandem::planner {
@@ -27,6 +28,7 @@ constexpr BufferRef kQuery{BufferKind::query, 0};
 constexpr BufferRef kAttention{BufferKind::attention, 0};
 constexpr BufferRef kActivation{BufferKind::activation, 0};
 constexpr BufferRef kPartial{BufferKind::partial, 0};
+constexpr BufferRef kReceive{BufferKind::receive, 0};
 constexpr BufferRef kLogits{BufferKind::logits, 0};
 constexpr BufferRef kCandidates{BufferKind::candidates, 0};
 
@@ -119,7 +121,9 @@ void declare_buffers(model::TaskGraph& graph, const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const model::Share& share = plan.devices[d].share;
     declare_buffers(graph, plan, static_cast<model::DeviceIndex>(d),
-                    model::share_buffers(plan.model, share, share.head && heads_at_once(plan)));
+                    find_strategy(plan.strategy)
+                        .buffers_of(plan, static_cast<model::DeviceIndex>(d), share,
+                                    share.head && heads_at_once(plan)));
   }
 }
 
@@ -239,11 +243,13 @@ TaskIndex DeviceTasks::norm_rows(WeightBlock block, std::int32_t layer, Range ro
 }
 
 TaskIndex DeviceTasks::first_product(WeightBlock block, std::int32_t layer, Range rows,
-                                     Range columns) {
+                                     Range columns, std::int16_t visitor) {
   const bool attention = block == WeightBlock::attention;
   const TaskKind kind = attention ? TaskKind::project_qkv : TaskKind::ffn_up;
-  return append(
-      with(make(kind, block, layer, rows, columns), normed_, attention ? kQuery : kActivation), -1);
+  Task task =
+      with(make(kind, block, layer, rows, columns), normed_, attention ? kQuery : kActivation);
+  task.visitor = visitor;
+  return append(task, -1);
 }
 
 Task DeviceTasks::attend_task(std::int32_t layer, Range rows, Range heads) const {
@@ -258,13 +264,30 @@ TaskIndex DeviceTasks::attend(std::int32_t layer, Range rows, Range heads) {
   return append(attend_task(layer, rows, heads), -1);
 }
 
-TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Range rows,
-                                      Range columns) {
+namespace {
+
+Task second(WeightBlock block, std::int32_t layer, Range rows, Range columns, BufferRef output) {
   const bool attention = block == WeightBlock::attention;
   const TaskKind kind = attention ? TaskKind::project_out : TaskKind::ffn_down;
+  return with(make(kind, block, layer, rows, columns), attention ? kAttention : kActivation,
+              output);
+}
+
+}  // namespace
+
+TaskIndex DeviceTasks::second_product(WeightBlock block, std::int32_t layer, Range rows,
+                                      Range columns) {
+  return append(second(block, layer, rows, columns, kPartial), -1);
+}
+
+TaskIndex DeviceTasks::add_product(WeightBlock block, std::int32_t layer, Range rows, Range columns,
+                                   std::int16_t visitor) {
+  Task task = second(block, layer, rows, columns, kReceive);
+  task.visitor = visitor;
   return append(
-      with(make(kind, block, layer, rows, columns), attention ? kAttention : kActivation, kPartial),
-      -1);
+      with(make(TaskKind::add, WeightBlock::none, layer, rows, hidden_columns(*transformer_)),
+           kReceive, kPartial),
+      append(task, -1));
 }
 
 TaskIndex DeviceTasks::add_rows(WeightBlock block, std::int32_t layer, Range rows,

@@ -1,7 +1,9 @@
 #include "planner/strategy/csps.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "planner/strategy/block.hpp"
 #include "planner/strategy/cover.hpp"
 #include "planner/strategy/csps_sparse.hpp"
+#include "planner/strategy/gathered_weights.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/sparse_plan.hpp"
@@ -63,6 +66,7 @@ class Lowering {
   Lowering(const Plan& plan, const model::Batch& batch, const Ranking& ranks,
            const std::vector<Range>& rows)
       : plan_(&plan), graph_(batch, plan.wire), window_(graph_, plan) {
+    std::vector<std::int32_t> asking;
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
       const DeviceIndex device = ranks.devices[rank];
@@ -74,11 +78,13 @@ class Lowering {
                         .rows = rows[rank],
                         .wanted = wanted_within(wanted, rows[rank])});
       std::int32_t begin = rows[rank].begin;
+      asking.push_back(rows[rank].begin);
       for (const std::int32_t size : equal_parts(rows[rank].size(), std::max(plan.tiles, 1))) {
         if (size > 0) tiles_.push_back({.rank = rank, .rows = {begin, begin + size}});
         begin += size;
       }
     }
+    if (plan.gather_weights) gathered_.emplace(graph_, plan, ranks.devices, std::move(asking));
   }
   Lowering(const Lowering&) = delete;
   Lowering& operator=(const Lowering&) = delete;
@@ -89,6 +95,10 @@ class Lowering {
   model::TaskGraph run() && {
     declare_buffers(graph_, *plan_);
     scatter();
+    for (std::size_t rank = 0; rank < ranks_.size() && gathered_; ++rank)
+      gathered_->begins(rank, ranks_[rank].stream);
+    send_weights(WeightBlock::attention, 0);
+    send_weights(WeightBlock::ffn, 0);
     const auto layers = static_cast<std::int32_t>(plan_->model.layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) block(layer, layer + 1 == layers);
     finish_step(graph_, *plan_, window_, ranks_.front().tasks, collect());
@@ -166,8 +176,7 @@ class Lowering {
       rank.tasks.norm_rows(WeightBlock::attention, layer, rank.rows);
     }
     for (Tile& tile : tiles_) {
-      tile.made =
-          ranks_[tile.rank].tasks.first_product(WeightBlock::attention, layer, tile.rows, heads);
+      tile.made = first_product(tile.rank, layer, tile.rows);
     }
     for (Tile& tile : tiles_) send_heads(tile, layer);
     if (plan_->tiles == 0 && !last) {
@@ -176,7 +185,66 @@ class Lowering {
       if (plan_->model.architecture().mask != model::Mask::causal) wait_for_all();
       for (const Tile& tile : tiles_) attend(tile, layer);
     }
-    for (Rank& rank : ranks_) go_on(rank, layer);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      end_attention(rank, layer);
+      if (!gathered_) ffn(rank, layer);
+    }
+    if (!gathered_) return;
+    // The next layer's weights travel from where their places are free.
+    if (!last) send_weights(WeightBlock::attention, layer + 1);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ffn(rank, layer);
+    if (!last) send_weights(WeightBlock::ffn, layer + 1);
+  }
+
+  // Others' shares, to those who will compute with them.
+  void send_weights(WeightBlock block, std::int32_t layer) {
+    if (!gathered_) return;
+    const bool last = layer + 1 == static_cast<std::int32_t>(plan_->model.layers);
+    std::vector<bool> wanted;
+    for (const Rank& rank : ranks_)
+      wanted.push_back(block == WeightBlock::attention || !last || !rank.wanted.empty());
+    gathered_->send(block, layer, wanted);
+  }
+
+  [[nodiscard]] Range part(std::size_t rank, WeightBlock block) const {
+    const model::Share& share = plan_->devices[static_cast<std::size_t>(ranks_[rank].device)].share;
+    return block == WeightBlock::attention ? share.heads : share.columns;
+  }
+
+  // Queries, keys and values of all heads.
+  TaskIndex first_product(std::size_t rank, std::int32_t layer, Range rows) {
+    constexpr WeightBlock block = WeightBlock::attention;
+    DeviceTasks& tasks = ranks_[rank].tasks;
+    if (!gathered_) return tasks.first_product(block, layer, rows, all(plan_->model.heads));
+    TaskIndex made = -1;
+    for (const std::size_t of : gathered_->order(rank)) {
+      tasks.wait(gathered_->arrival(block, of, rank));
+      made = tasks.first_product(block, layer, rows, part(of, block),
+                                 of == rank ? std::int16_t{0} : gathered_->visitor(block, of));
+    }
+    return made;
+  }
+
+  // What attention or the FFN adds to the residual stream. Shares are summed in their rank's order.
+  TaskIndex sum(std::size_t rank, WeightBlock block, std::int32_t layer) {
+    Rank& own = ranks_[rank];
+    const Range rows = own.active;
+    const bool attention = block == WeightBlock::attention;
+    if (!gathered_) {
+      const Range columns = all(attention ? plan_->model.heads : plan_->model.intermediate);
+      if (!attention) own.tasks.first_product(block, layer, rows, columns);
+      return own.tasks.second_product(block, layer, rows, columns);
+    }
+    TaskIndex made = -1;
+    for (const std::size_t of : gathered_->order(rank)) {
+      const Range columns = part(of, block);
+      const std::int16_t visitor = of == rank ? std::int16_t{0} : gathered_->visitor(block, of);
+      own.tasks.wait(gathered_->arrival(block, of, rank));
+      if (!attention) own.tasks.first_product(block, layer, rows, columns, visitor);
+      made = of == rank ? own.tasks.second_product(block, layer, rows, columns)
+                        : own.tasks.add_product(block, layer, rows, columns, visitor);
+    }
+    return made;
   }
 
   // Blocks that stream pass by also where nobody wants a row: then one goes on.
@@ -237,23 +305,28 @@ class Lowering {
                                  times(ranks_[from].heads, plan_->model.head_dim), attended));
   }
 
-  // The rest of the layer, of the rank's own rows.
-  void go_on(Rank& rank, std::int32_t layer) {
-    DeviceTasks& tasks = rank.tasks;
-    const Range rows = rank.active;
-    tasks.wait(std::exchange(rank.results, {}));
-    if (rows.empty()) return;
-    TaskIndex made =
-        tasks.second_product(WeightBlock::attention, layer, rows, all(plan_->model.heads));
-    tasks.end_block(made);
-    tasks.add_rows(WeightBlock::attention, layer, rows, {&made, 1});
-    const Range columns = all(plan_->model.intermediate);
-    tasks.begin_block(WeightBlock::ffn, layer, columns);
-    tasks.norm_rows(WeightBlock::ffn, layer, rows);
-    tasks.first_product(WeightBlock::ffn, layer, rows, columns);
-    made = tasks.second_product(WeightBlock::ffn, layer, rows, columns);
-    tasks.end_block(made);
-    rank.stream = tasks.add_rows(WeightBlock::ffn, layer, rows, {&made, 1});
+  // The output projection, of the rank's own rows.
+  void end_attention(std::size_t rank, std::int32_t layer) {
+    Rank& own = ranks_[rank];
+    own.tasks.wait(std::exchange(own.results, {}));
+    if (own.active.empty()) return;
+    const TaskIndex made = sum(rank, WeightBlock::attention, layer);
+    own.tasks.end_block(made);
+    const TaskIndex added =
+        own.tasks.add_rows(WeightBlock::attention, layer, own.active, {&made, 1});
+    if (gathered_) gathered_->used(WeightBlock::attention, rank, added);
+  }
+
+  // The rest of the layer.
+  void ffn(std::size_t rank, std::int32_t layer) {
+    Rank& own = ranks_[rank];
+    if (own.active.empty()) return;
+    own.tasks.begin_block(WeightBlock::ffn, layer, all(plan_->model.intermediate));
+    own.tasks.norm_rows(WeightBlock::ffn, layer, own.active);
+    const TaskIndex made = sum(rank, WeightBlock::ffn, layer);
+    own.tasks.end_block(made);
+    own.stream = own.tasks.add_rows(WeightBlock::ffn, layer, own.active, {&made, 1});
+    if (gathered_) gathered_->used(WeightBlock::ffn, rank, own.stream);
   }
 
   // Wanted rows, to the master. Returns all that it has them after.
@@ -273,11 +346,17 @@ class Lowering {
   WindowTasks window_;
   std::vector<Rank> ranks_;
   std::vector<Tile> tiles_;  // in the order of their rows
+  std::optional<GatheredWeights> gathered_{};
 };
 
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   if (plan.sparse) return lower_sparse(plan, batch);
   if (!is_prompt(batch)) return tensor_strategy().tasks(plan, batch);
+  // Shares that a search tries may leave a device without heads.
+  if (plan.gather_weights && !std::ranges::all_of(plan.devices, [](const DevicePlan& device) {
+        return has_rows(device.share);
+      }))
+    return tensor_strategy().tasks(plan, batch);
   const Ranking ranks = ranking_of(plan);
   const std::vector<Range> rows = rows_by_rank(plan, ranks, batch.rows());
   if (std::ranges::any_of(rows, [](Range part) { return part.empty(); }))
@@ -305,12 +384,37 @@ void check_parts(const Plan& plan, Range model::Part::*dimension, std::int64_t t
   }
 }
 
-void check(const Plan& plan) {
-  check_master_ends(plan);
+// Each device holds what it computes of new tokens, and nobody more.
+void check_gathered(const Plan& plan) {
+  std::vector<DeviceIndex> devices(plan.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  check_cover(plan, devices);
+  for (const DeviceIndex device : devices) {
+    const DevicePlan& own = plan.devices[static_cast<std::size_t>(device)];
+    if (own.share.heads.empty() || own.share.columns.empty()) {
+      fail_share(plan, device,
+                 "holds no heads or no FFN columns: expected some of both, as weights are gathered "
+                 "for rows in proportion to the latter");
+    }
+    if (own.window.streams()) {
+      fail_share(plan, device,
+                 "streams weights: expected all of its share in memory, from where others gather "
+                 "it; plan with '--window all', or without '--gather-weights'");
+    }
+  }
+  check_gathered_blocks(plan);
+}
+
+void check_parts_of_all(const Plan& plan) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d)
     check_whole(plan, static_cast<DeviceIndex>(d));
   check_parts(plan, &model::Part::heads, plan.model.heads, "heads");
   check_parts(plan, &model::Part::columns, plan.model.intermediate, "FFN columns");
+}
+
+void check(const Plan& plan) {
+  check_master_ends(plan);
+  plan.gather_weights ? check_gathered(plan) : check_parts_of_all(plan);
   if (plan.sparse) check_sparse_plan(plan);
   if (!plan.sparse && plan.decode_moves != DecodeMoves::queries) {
     throw Error("plan: keys and values that move ('decode_moves' " +
@@ -319,8 +423,18 @@ void check(const Plan& plan) {
   }
 }
 
-std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex /*device*/,
+std::vector<model::BufferDeclaration> buffers(const Plan& plan, DeviceIndex device,
                                               const model::Share& share, bool streams_head) {
+  if (plan.gather_weights) {
+    // Of its rows a device computes all heads and columns.
+    model::Share computed = share;
+    computed.heads = all(plan.model.heads);
+    computed.columns = all(plan.model.intermediate);
+    std::vector<model::BufferDeclaration> declared =
+        model::share_buffers(plan.model, computed, streams_head);
+    std::ranges::copy(gathering_buffers(plan, device), std::back_inserter(declared));
+    return declared;
+  }
   return plan.sparse ? sparse_buffers(plan, share, streams_head)
                      : model::share_buffers(plan.model, share, streams_head);
 }
@@ -338,6 +452,7 @@ Strategy csps_strategy() {
           .parts_rows = true,
           .tiles = true,
           .drops = true,
+          .gathers = true,
           .with_split_weights = "galaxy",
           .migrates = true,
           .allreduce = "star",
