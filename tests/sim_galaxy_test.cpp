@@ -40,12 +40,13 @@ model::Cluster balanced(int count) {
 
 planner::Plan planned(const model::Cluster& cluster, const std::string& strategy,
                       const std::string& partition, std::optional<std::int32_t> tiles,
-                      std::int64_t prompt) {
+                      std::int64_t prompt, bool gather_weights = false) {
   planner::Request request{.model = small_llama(),
                            .cluster = cluster,
                            .strategy = strategy,
                            .partition = partition,
                            .tiles = tiles,
+                           .gather_weights = gather_weights,
                            .evaluate = replay,
                            .workload = {prompt, 3}};
   return std::get<planner::Plan>(make_plan(request));
@@ -72,6 +73,20 @@ TEST_CASE("sim/galaxy: where nothing contends both evaluators agree to 1e-9, til
         CHECK(simulated.ttft_s == doctest::Approx(analytic.ttft_s).epsilon(1e-9));
         CHECK(simulated.last_token_s == doctest::Approx(analytic.last_token_s).epsilon(1e-9));
       }
+    }
+  }
+}
+
+TEST_CASE("sim/gathered weights: where nothing contends both evaluators agree to 1e-9") {
+  for (const int devices : {2, 3, 5}) {
+    for (const std::int32_t tiles : {0, 1, 3}) {
+      CAPTURE(devices);
+      CAPTURE(tiles);
+      const planner::Plan plan = planned(balanced(devices), "csps", "auto", tiles, 40, true);
+      const Times analytic = times_of(plan, model::evaluate_analytic);
+      const Times simulated = times_of(plan, replay);
+      CHECK(simulated.ttft_s == doctest::Approx(analytic.ttft_s).epsilon(1e-9));
+      CHECK(simulated.last_token_s == doctest::Approx(analytic.last_token_s).epsilon(1e-9));
     }
   }
 }
