@@ -33,10 +33,9 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::add:
       return 1.0 / 12.0;  // 1 flop an element, two read and one written
     case TaskKind::sample:
-    case TaskKind::select:
-      return 0.25;  // 1 flop an element, read
-    case TaskKind::merge:
-      return 0.25;  // 3 flops an element, two read and one written
+    case TaskKind::select:  // 1 flop an element, read
+    case TaskKind::merge:   // 3 flops an element, two read and one written
+      return 0.25;
     case TaskKind::embed:
     case TaskKind::fetch:
     case TaskKind::load:

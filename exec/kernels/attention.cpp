@@ -7,10 +7,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "exec/kernels/exp-inl.hpp"
 #include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -50,7 +50,7 @@ template <int Q>
 constexpr int kVectors = !kManyRegisters || Q > 6 ? 2 : 4;
 // Of the head's dimension: few queries would wait for their sums with fewer.
 template <int Q>
-constexpr int kColumns = kManyRegisters&& Q <= 2 ? 8 : kVectors<Q>;
+constexpr int kColumns = (Q <= 2 && kManyRegisters) ? 8 : kVectors<Q>;
 
 // A query vector: one row and one head.
 struct Query {
@@ -150,30 +150,6 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
   }
 }
 
-// exp(x) for x <= 0, to about a unit of the last place; 0 below -87, near which float's normal
-// numbers end.
-//   exp(x) = 2^n exp(r)    n = round(x / ln 2)    r = x - n ln 2
-// The polynomial of exp(r), |r| <= ln 2 / 2, is that of Cephes' expf (S. Moshier).
-HWY_INLINE V exp_of(V x) {
-  const Floats d;
-  const hn::RebindToSigned<Floats> bits;
-  const V magic = hn::Set(d, 12582912.0F);  // 1.5 2^23: a sum with it has n in its lowest bits
-  const V t = hn::MulAdd(x, hn::Set(d, 1.44269504F), magic);
-  const V n = hn::Sub(t, magic);
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);  // ln 2 in two parts
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
-  V p = hn::MulAdd(r, hn::Set(d, 1.98756915e-4F), hn::Set(d, 1.39819995e-3F));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.33345191e-3F));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.16657959e-2F));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.66666655e-1F));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.500000012F));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
-  const auto power = hn::ShiftLeft<23>(hn::BitCast(bits, t));
-  const V e = hn::BitCast(d, hn::Add(hn::BitCast(bits, p), power));
-  return hn::IfThenElseZero(hn::Gt(x, hn::Set(d, -87.0F)), e);
-}
-
 // Leaves only the positions [from, to) of the block a score.
 HWY_INLINE void hide_others(float* HWY_RESTRICT scores, std::int64_t from, std::int64_t to) {
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -204,7 +180,7 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
   }
   const V shift = hn::Set(d, query.maximum);
   for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
-    const V e = exp_of(hn::Sub(hn::LoadU(d, scores + p), shift));
+    const V e = exp_of(d, hn::Sub(hn::LoadU(d, scores + p), shift));
     hn::StoreU(e, d, scores + p);
     query.sums = hn::Add(query.sums, e);
   }
@@ -325,8 +301,7 @@ void attend_block(const Attention& a, const Granule<Number>& granule, const Ahea
                              rescale, ahead.keys);
   };
   std::int64_t column = mixed.template operator()<kColumns<Q>>(0);
-  if constexpr (kColumns < Q >> kVectors<Q>)
-    column = mixed.template operator()<kVectors<Q>>(column);
+  if constexpr (kColumns<Q> != kVectors<Q>) column = mixed.template operator()<kVectors<Q>>(column);
   column = mixed.template operator()<1>(column);
   if (column < a.head_dim) {
     const std::int64_t left = a.head_dim - column;
@@ -478,7 +453,7 @@ void weigh_granule(const Attention& a, const Granule<Number>& granule, const Que
     const V shift = hn::Set(d, queries[j].maximum);
     const V part = hn::Set(d, 1.0F / denominators[j]);
     for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
-      const V e = exp_of(hn::Sub(hn::LoadU(d, scores[j] + p), shift));
+      const V e = exp_of(d, hn::Sub(hn::LoadU(d, scores[j] + p), shift));
       hn::StoreU(hn::MulAdd(e, part, hn::LoadU(d, columns + p)), d, columns + p);
     }
   }
@@ -543,30 +518,6 @@ void attend(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend)(a); }
 HWY_EXPORT(weigh_keys);
 void weigh_keys(const Attention& a, float* sums, std::int64_t stride) {
   HWY_DYNAMIC_DISPATCH(weigh_keys)(a, sums, stride);
-}
-
-void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
-           std::int64_t head_dim) {
-  for (std::int64_t head = 0; head < heads; ++head) {
-    const float* const more = from.softmax + 2 * head;
-    float* const told = into.softmax + 2 * head;
-    if (more[1] == 0.0F) continue;
-    const float* const x = from.output + head * head_dim;
-    float* const y = into.output + head * head_dim;
-    const float maximum = std::max(more[0], told[0]);
-    const float theirs = more[1] * std::exp(more[0] - maximum);
-    const float own = told[1] == 0.0F ? 0.0F : told[1] * std::exp(told[0] - maximum);
-    told[0] = maximum;
-    told[1] = own + theirs;
-    if (own == 0.0F) {
-      std::copy_n(x, head_dim, y);
-      told[1] = theirs;
-      continue;
-    }
-    const float own_part = own / told[1];
-    const float their_part = theirs / told[1];
-    for (std::int64_t k = 0; k < head_dim; ++k) y[k] = own_part * y[k] + their_part * x[k];
-  }
 }
 
 }  // namespace tandem::exec
