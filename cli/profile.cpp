@@ -138,6 +138,8 @@ void print_profile(const model::DeviceProfile& profile, std::ostream& out) {
       add(k, rates.rate[k], std::string(to_string(rates.format)));
     if (static_cast<model::TaskKind>(k) == model::TaskKind::attend && profile.half_attend)
       add(k, *profile.half_attend, "f16 cache");
+    if (static_cast<model::TaskKind>(k) == model::TaskKind::score && profile.half_score)
+      add(k, *profile.half_score, "f16 cache");
   }
   table.print(out);
 }

@@ -224,7 +224,10 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
     if (kind == TaskKind::transfer || kind == TaskKind::load || kind == TaskKind::release ||
         model::rate_kind(kind) != kind)
       continue;
-    rate(kind) = fit_rate(log.samples(kind));
+    const std::vector<ProfileSample> samples = log.samples(kind);
+    // No prompts, or none of a model with a causal mask.
+    if (samples.empty() && model::may_lack_rate(kind)) continue;
+    rate(kind) = fit_rate(samples);
   }
   for (const model::WeightFormat format : model::kWeightFormats) {
     if (std::ranges::find(options.formats, format) == options.formats.end()) continue;
@@ -248,6 +251,10 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
     const ProfileLog of_cache =
         measure_tasks(measured, options, Clock::now(), share, profile.source);
     profile.half_attend = fit_rate(of_cache.samples(TaskKind::attend));
+    // What was gathered is f32 and tells nothing of it.
+    const std::vector<ProfileSample> scores =
+        of_cache.samples(TaskKind::score, model::rated_as(measured.cache));
+    if (!scores.empty()) profile.half_score = fit_rate(scores);
   }
   // By now most of the code that a run executes has been executed. What connections and graphs of a
   // session take is the plan's to say (planner/session_memory).

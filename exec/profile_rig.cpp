@@ -59,6 +59,39 @@ model::Transformer with_layers(const model::Transformer& t, std::int64_t layers)
   return t.first_layers(layers);
 }
 
+// Heads that dropping is measured with: of whole key/value heads. None where it is not done.
+Range dropping_heads(const model::Transformer& t, const model::Share& share) {
+  if (t.architecture().mask != model::Mask::causal) return {};
+  const auto group = static_cast<std::int32_t>(t.group());
+  return {0, share.heads.size() / group * group};
+}
+
+constexpr std::int8_t kList = 1;  // and the slot of what is gathered by it
+
+// Those of a share, and of drop_half.
+std::vector<model::BufferDeclaration> buffers_of(const model::Transformer& t,
+                                                 const model::Share& share) {
+  std::vector<model::BufferDeclaration> buffers = model::share_buffers(t, share, false);
+  if (dropping_heads(t, share).empty()) return buffers;
+  const std::int64_t heads = share.heads.size();
+  const std::int64_t kv = t.kv_heads_for(share.heads).size();
+  const auto add = [&](BufferRef name, std::int64_t columns,
+                       model::RowCount rows = model::RowCount::rows) {
+    buffers.push_back({.name = name, .rows = rows, .columns = columns});
+  };
+  for (const std::int8_t slot : {std::int8_t{0}, kList}) {
+    add({BufferKind::softmax, slot}, 2 * heads);
+    add({BufferKind::scores, slot}, kv);
+  }
+  add({BufferKind::query, kList}, heads * t.head_dim);
+  add({BufferKind::attention, kList}, heads * t.head_dim);
+  add({BufferKind::gathered, kList}, 2 * kv * t.head_dim);
+  add({BufferKind::panels}, 2 * t.head_dim, model::RowCount::positions);
+  buffers.push_back(
+      {.name = {BufferKind::selection, kList}, .columns = kv, .format = model::ElementFormat::i32});
+  return buffers;
+}
+
 void fill(Compute& compute, std::int32_t rows, std::int64_t hidden) {
   std::vector<float> x(static_cast<std::size_t>(rows * hidden));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1F * static_cast<float>(i % 23) - 1.1F;
@@ -85,13 +118,14 @@ double timed(const ProfileClock& clock, const Body& body) {
 }  // namespace
 
 void ProfileLog::add(TaskKind kind, const model::Work& work, double seconds) {
-  seconds_[{kind, work.intensity, work.streamed_bytes}].push_back(seconds);
+  seconds_[{kind, work.intensity, work.streamed_bytes, work.format}].push_back(seconds);
 }
 
-std::vector<ProfileSample> ProfileLog::samples(TaskKind kind) const {
+std::vector<ProfileSample> ProfileLog::samples(TaskKind kind,
+                                               std::optional<model::WeightFormat> format) const {
   std::vector<ProfileSample> samples;
   for (const auto& [size, seconds] : seconds_) {
-    if (std::get<0>(size) != kind) continue;
+    if (std::get<0>(size) != kind || (format && std::get<3>(size) != *format)) continue;
     samples.push_back({.streamed_bytes = std::get<2>(size),
                        .intensity = std::get<1>(size),
                        .seconds = typical(seconds)});
@@ -123,10 +157,12 @@ ProfileRig::ProfileRig(const Options& options)
           with_layers(options.transformer,
                       layers_for(options.transformer, options.fraction, options.layer_bytes))),
       share_(share_of(transformer_, options.fraction, transformer_.layers)),
-      compute_(transformer_, synthetic_shard(transformer_, share_, pattern),
-               {.max_rows = options.max_rows,
-                .cache_positions = options.max_positions,
-                .threads = options.threads}),
+      compute_(
+          transformer_, synthetic_shard(transformer_, share_, pattern),
+          {.max_rows = options.max_rows,
+           .cache_positions = std::max<std::int64_t>(options.max_positions, model::kCacheBlock),
+           .buffers = buffers_of(transformer_, share_),
+           .threads = options.threads}),
       slots_(
           std::max(kSlots, 2 * static_cast<std::size_t>(options.max_rows * transformer_.hidden))) {}
 
@@ -157,6 +193,43 @@ void ProfileRig::copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& 
           timed(clock, [&] { compute_.read_rows(partial, all, columns, payload); }));
   log.add(TaskKind::deliver, work,
           timed(clock, [&] { compute_.write_rows(partial, all, columns, arrived); }));
+}
+
+void ProfileRig::drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
+                           ProfileLog& log) {
+  const Range all{0, rows};
+  const Range kept{0, (rows + 1) / 2};
+  const auto make = [&](TaskKind kind, BufferRef input, BufferRef output, Range of, Range keys,
+                        std::int8_t list) {
+    return Task{.kind = kind,
+                .layer = static_cast<std::int32_t>(transformer_.layers - 1),
+                .rows = of,
+                .columns = dropping_heads(transformer_, share_),
+                .keys = keys,
+                .statistics = kind == TaskKind::attend,
+                .selection = list,
+                .input = input,
+                .output = output};
+  };
+  const BufferRef query{BufferKind::query};
+  const BufferRef attention{BufferKind::attention};
+  const BufferRef scores{BufferKind::scores};
+  const BufferRef own_query{BufferKind::query, kList};
+  const BufferRef own_attention{BufferKind::attention, kList};
+  // The softmax that the others read; attention itself has been measured.
+  compute_.execute(batch, make(TaskKind::attend, query, attention, all, all, 0));
+  run(batch, make(TaskKind::score, query, scores, all, all, 0), clock, log);
+  run(batch, make(TaskKind::select, scores, {BufferKind::selection, kList}, all, kept, 0), clock,
+      log);
+  run(batch, make(TaskKind::gather, query, own_query, kept, {}, kList), clock, log);
+  run(batch,
+      make(TaskKind::gather, {BufferKind::key_value}, {BufferKind::gathered, kList}, kept, {},
+           kList),
+      clock, log);
+  compute_.execute(batch, make(TaskKind::attend, own_query, own_attention, kept, kept, kList));
+  run(batch, make(TaskKind::score, own_query, {BufferKind::scores, kList}, kept, kept, kList),
+      clock, log);
+  run(batch, make(TaskKind::merge, own_attention, attention, kept, {}, kList), clock, log);
 }
 
 void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& clock,
@@ -197,6 +270,8 @@ void ProfileRig::step(std::int32_t rows, std::int32_t past, const ProfileClock& 
     copy(rows, clock, log);
     task(TaskKind::add, hidden, partial, kHidden);
   }
+  if (rows > 1 && past == 0 && !dropping_heads(transformer_, share_).empty())
+    drop_half(batch, rows, clock, log);
 }
 
 namespace {

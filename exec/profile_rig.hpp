@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -21,11 +22,13 @@ namespace tandem::exec {
 class ProfileLog {
  public:
   void add(model::TaskKind kind, const model::Work& work, double seconds);
-  // One sample a size: the mean, but for the longest hundredth.
-  [[nodiscard]] std::vector<ProfileSample> samples(model::TaskKind kind) const;
+  // One sample a size: the mean, but for the longest hundredth. With `format`: of work in it only.
+  [[nodiscard]] std::vector<ProfileSample> samples(
+      model::TaskKind kind, std::optional<model::WeightFormat> format = {}) const;
 
  private:
-  using Size = std::tuple<model::TaskKind, double, double>;  // kind, intensity, streamed bytes
+  // kind, intensity, streamed bytes, format
+  using Size = std::tuple<model::TaskKind, double, double, model::WeightFormat>;
   std::map<Size, std::vector<double>> seconds_;
 };
 
@@ -59,6 +62,10 @@ class ProfileRig {
   [[nodiscard]] double weight_bytes() const { return model::weight_bytes(transformer_, share_); }
 
  private:
+  // What is beside attention where positions are spread or rows dropped: the `rows` of the last
+  // layer scored, half of them chosen, gathered and attended to, and merged with the others.
+  void drop_half(const model::Batch& batch, std::int32_t rows, const ProfileClock& clock,
+                 ProfileLog& log);
   // What a message of the partial sums costs the thread that computes.
   void copy(std::int32_t rows, const ProfileClock& clock, ProfileLog& log);
   void run(const model::Batch& batch, const model::Task& task, const ProfileClock& clock,

@@ -10,7 +10,7 @@ namespace tandem::model {
 
 namespace {
 
-// Kinds that the profile has rates for: all but what the memory scheduler adds, and what has
+// Kinds that profiles have rates for: all but what the memory scheduler adds, and what has
 // another's rate.
 bool is_rated(TaskKind kind) {
   return kind != TaskKind::load && kind != TaskKind::release && rate_kind(kind) == kind;
@@ -59,6 +59,18 @@ void check_format(const DeviceProfile& profile, WeightFormat format) {
   }
 }
 
+// The rate by which a task of `kind` is costed; throws Error where the profile lacks it.
+const KindRate& needed_rate(const DeviceProfile& profile, TaskKind kind, WeightFormat format) {
+  const KindRate* const known = profile.rate_of(kind, format);
+  if (known != nullptr) return *known;
+  require(may_lack_rate(kind), "compute_time: a format that the model does not have");
+  const bool half = format == WeightFormat::f16;
+  throw Error("profile '" + profile.source + "': has no rate for '" + std::string(to_string(kind)) +
+              (half ? "' over a cache in f16" : "'") +
+              ", which this plan needs, expected the one that 'tandem profile" +
+              (half ? " --cache-type f16" : "") + "' measures; measure the profile again");
+}
+
 void check_cache(const DeviceProfile& profile, CacheFormat cache) {
   const WeightFormat format = rated_as(cache);
   if (format == WeightFormat::f32) return;
@@ -78,8 +90,10 @@ CostModel::CostModel(Transformer transformer, std::vector<DeviceProfile> profile
     : transformer_(std::move(transformer)), profiles_(std::move(profiles)) {
   for (const DeviceProfile& profile : profiles_) {
     for (int kind = 0; kind < kTaskKinds; ++kind) {
-      if (!is_rated(static_cast<TaskKind>(kind))) continue;
-      check_rate(profile.rate[static_cast<std::size_t>(kind)]);
+      const auto of = static_cast<TaskKind>(kind);
+      const KindRate& rate = profile.rate[static_cast<std::size_t>(kind)];
+      if (!is_rated(of) || (rate.points.empty() && may_lack_rate(of))) continue;
+      check_rate(rate);
     }
     for (const WeightFormat format : transformer_.formats_used()) check_format(profile, format);
     check_cache(profile, transformer_.cache);
@@ -101,9 +115,7 @@ Seconds CostModel::compute_time(DeviceIndex device, TaskKind kind, const Work& w
   require(is_rated(kind) && kind != TaskKind::transfer && !is_copy(kind),
           "compute_time: not a compute task");
   const auto rate_of = [&](WeightFormat format) -> const KindRate& {
-    const KindRate* const known = profile(device).rate_of(kind, format);
-    require(known != nullptr, "compute_time: a format that the model does not have");
-    return *known;
+    return needed_rate(profile(device), kind, format);
   };
   const KindRate& rate = rate_of(work.format);
   double bytes = work.streamed_bytes;

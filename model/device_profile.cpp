@@ -26,13 +26,16 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::lm_head:  // 2 flops an element
       return 2.0 * static_cast<double>(block.elements) / static_cast<double>(block.bytes);
     case TaskKind::attend:  // 2 flops an element of the cache: 4 bytes, or 2
+    case TaskKind::score:
       return format == WeightFormat::f16 ? 1.0 : 0.5;
     case TaskKind::norm:  // 4 flops an element, read and written
       return 0.5;
     case TaskKind::add:
       return 1.0 / 12.0;  // 1 flop an element, two read and one written
     case TaskKind::sample:
-      return 0.25;  // 1 flop an element, read
+    case TaskKind::select:  // 1 flop an element, read
+    case TaskKind::merge:   // 3 flops an element, two read and one written
+      return 0.25;
     case TaskKind::embed:
     case TaskKind::fetch:
     case TaskKind::load:
@@ -40,11 +43,8 @@ double flops_per_byte(TaskKind kind, WeightFormat format) {
     case TaskKind::transfer:
     case TaskKind::capture:
     case TaskKind::deliver:
-    case TaskKind::merge:
-    case TaskKind::shortlist:
-    case TaskKind::select:
     case TaskKind::gather:
-    case TaskKind::score:  // see rate_kind
+    case TaskKind::shortlist:  // see rate_kind
       return 0.0;
   }
   throw std::logic_error("task kind out of range");
@@ -115,14 +115,12 @@ TaskKind rate_kind(TaskKind kind) {
   switch (kind) {
     case TaskKind::fetch:
       return TaskKind::embed;
+    case TaskKind::shortlist:
+      return TaskKind::sample;
     case TaskKind::merge:
     case TaskKind::select:
     case TaskKind::gather:
-      return TaskKind::add;
     case TaskKind::score:
-      return TaskKind::attend;
-    case TaskKind::shortlist:
-      return TaskKind::sample;
     case TaskKind::embed:
     case TaskKind::norm:
     case TaskKind::project_qkv:
@@ -141,6 +139,11 @@ TaskKind rate_kind(TaskKind kind) {
       return kind;
   }
   throw std::logic_error("task kind out of range");
+}
+
+bool may_lack_rate(TaskKind kind) {
+  return kind == TaskKind::merge || kind == TaskKind::select || kind == TaskKind::gather ||
+         kind == TaskKind::score;
 }
 
 bool reads_weights(TaskKind kind) {
@@ -173,10 +176,14 @@ bool reads_weights(TaskKind kind) {
 }
 
 const KindRate* DeviceProfile::rate_of(TaskKind kind, WeightFormat format) const {
-  if (kind == TaskKind::attend && format == WeightFormat::f16)
-    return half_attend ? &*half_attend : nullptr;
-  if (format == WeightFormat::f32 || !reads_weights(kind))
-    return &rate[static_cast<std::size_t>(kind)];
+  if (format == WeightFormat::f16 && (kind == TaskKind::attend || kind == TaskKind::score)) {
+    const std::optional<KindRate>& half = kind == TaskKind::attend ? half_attend : half_score;
+    return half ? &*half : nullptr;
+  }
+  if (format == WeightFormat::f32 || !reads_weights(kind)) {
+    const KindRate& known = rate[static_cast<std::size_t>(kind)];
+    return known.points.empty() && may_lack_rate(kind) ? nullptr : &known;
+  }
   const auto found = std::ranges::find(formats, format, &FormatRates::format);
   return found == formats.end() ? nullptr : &found->rate[static_cast<std::size_t>(kind)];
 }
@@ -184,7 +191,10 @@ const KindRate* DeviceProfile::rate_of(TaskKind kind, WeightFormat format) const
 DeviceProfile for_formats(DeviceProfile profile, const WeightFormats& formats, CacheFormat cache) {
   std::erase_if(profile.formats,
                 [&](const FormatRates& rates) { return !formats.has(rates.format); });
-  if (cache != CacheFormat::f16) profile.half_attend.reset();
+  if (cache != CacheFormat::f16) {
+    profile.half_attend.reset();
+    profile.half_score.reset();
+  }
   return profile;
 }
 
@@ -207,6 +217,7 @@ DeviceProfile nominal_profile(const Device& device) {
     if (is_compute(kind)) rate.points = roofline(kind, WeightFormat::f32);
   }
   profile.half_attend = KindRate{.points = roofline(TaskKind::attend, WeightFormat::f16)};
+  profile.half_score = KindRate{.points = roofline(TaskKind::score, WeightFormat::f16)};
   for (const WeightFormat format : kWeightFormats) {
     if (format == WeightFormat::f32) continue;
     FormatRates& rates = profile.formats.emplace_back();
@@ -230,6 +241,7 @@ DeviceProfile slowed(DeviceProfile profile, double factor) {
     for (KindRate& rate : rates.rate) slow(rate, factor);
   }
   if (profile.half_attend) slow(*profile.half_attend, factor);
+  if (profile.half_score) slow(*profile.half_score, factor);
   if (profile.inlined) {
     slow(profile.inlined->send, factor);
     slow(profile.inlined->receive, factor);
@@ -269,6 +281,7 @@ void DeviceProfile::validate(const std::string& subject) const {
     }
   }
   if (half_attend) check_rate("rate of attend over an f16 cache", *half_attend);
+  if (half_score) check_rate("rate of score over an f16 cache", *half_score);
   if (!inlined) return;
   check_rate("inline_messages: send", inlined->send);
   check_rate("inline_messages: transfer", inlined->transfer);
@@ -305,6 +318,7 @@ std::string to_json(const DeviceProfile& profile) {
     }
   }
   if (profile.half_attend) json["caches"]["f16"]["attend"] = rate_json(*profile.half_attend);
+  if (profile.half_score) json["caches"]["f16"]["score"] = rate_json(*profile.half_score);
   json["inline_messages"] = nullptr;
   if (profile.inlined) {
     json["inline_messages"] = {{"send", rate_json(profile.inlined->send)},
@@ -330,7 +344,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   std::size_t known = 0;
   for (int k = 0; k < kTaskKinds; ++k) {
     const auto kind = static_cast<TaskKind>(k);
-    const bool needed = is_compute(kind) || kind == TaskKind::transfer;
+    const bool needed = (is_compute(kind) && !may_lack_rate(kind)) || kind == TaskKind::transfer;
     const std::string_view name = to_string(kind);
     const bool borrows = kind != TaskKind::fetch && rate_kind(kind) != kind;
     if (borrows || (!needed && !rates.find(name))) continue;
@@ -342,8 +356,9 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   if (const auto caches = root.find("caches")) {
     caches->expect_keys({"f16"});
     const JsonValue half = caches->at("f16");
-    half.expect_keys({"attend"});
+    half.expect_keys({"attend", "score"});
     profile.half_attend = read_rate(half.at("attend"));
+    if (const auto score = half.find("score")) profile.half_score = read_rate(*score);
   }
   const JsonValue inlined = root.at("inline_messages");
   if (!inlined.json().is_null()) {

@@ -51,9 +51,12 @@ struct FormatRates {
 [[nodiscard]] bool reads_weights(TaskKind kind);
 
 // The kind whose rate tells how long tasks of `kind` take: itself, or of kinds that no profile has
-// rates of one that does the same to memory. fetch: embed. merge, select and gather stream
-// activations: add. score: attend.
+// rates of one that does the same to memory. fetch: embed. shortlist: sample.
 [[nodiscard]] TaskKind rate_kind(TaskKind kind);
+
+// Whether profiles may lack the rate of `kind`: merge, select, gather and score, which only plans
+// have that spread positions or drop rows. Such a plan is refused then (CostModel).
+[[nodiscard]] bool may_lack_rate(TaskKind kind);
 
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
@@ -65,14 +68,15 @@ struct DeviceProfile {
   std::array<KindRate, kTaskKinds> rate{};
   std::vector<FormatRates> formats{};     // in the order of their enumeration, each once
   std::optional<KindRate> half_attend{};  // attend over an F16 cache; none: not known
+  std::optional<KindRate> half_score{};   // the same of score
   std::optional<InlineRates> inlined{};  // none: as other messages, at no cost to computing threads
   double program_bytes = 0.0;            // resident memory of tandem beside the other categories
   // Sequential reads past the page cache, as weights are streamed; 0: not measured.
   BytesPerSecond disk_bandwidth{};
   // Throws Error, naming `subject` and the field, unless all numbers are within model/limits.hpp.
   void validate(const std::string& subject) const;
-  // The rate of `kind` with weights in `format`, or (attend) with a cache in what rated_as calls
-  // so; null if the profile does not know it.
+  // The rate of `kind` with weights in `format`, or (attend, score) with a cache in what rated_as
+  // calls so; null if the profile does not know it.
   [[nodiscard]] const KindRate* rate_of(TaskKind kind, WeightFormat format) const;
   bool operator==(const DeviceProfile&) const = default;
 };

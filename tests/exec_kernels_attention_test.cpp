@@ -141,6 +141,34 @@ TEST_CASE("kernels/attention: equals softmax of the whole score row") {
   }
 }
 
+TEST_CASE("kernels/attention: a query's bits are the same however many share its pass") {
+  constexpr std::int64_t kPast = 150;
+  for (const std::int64_t group : {1, 2, 5}) {
+    for (const std::int64_t head_dim : {16, 64, 128, 200}) {
+      for (const std::int64_t rows : {2, 3, 7, 9}) {
+        CAPTURE(group);
+        CAPTURE(head_dim);
+        CAPTURE(rows);
+        const Case all{rows, group, head_dim, kPast};
+        std::vector<float> q = random_floats(rows * group * head_dim, 4);
+        for (float& value : q) value *= 5.0F;  // so that largest scores grow from block to block
+        const std::vector<float> k = random_floats((kPast + rows) * head_dim, 5);
+        const std::vector<float> v = random_floats((kPast + rows) * head_dim, 6);
+        testing::for_every_target([&] {
+          const std::vector<float> together = attended(all, q, k, v);
+          for (std::int64_t row = 0; row < rows; ++row) {
+            const auto at = [&](const std::vector<float>& of) {
+              return std::vector<float>(of.begin() + row * group * head_dim,
+                                        of.begin() + (row + 1) * group * head_dim);
+            };
+            CHECK(attended({1, group, head_dim, kPast + row}, at(q), k, v) == at(together));
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("kernels/attention: a range of keys is attended alone") {
   for (const model::Range keys :
        {model::Range{0, 1}, {5, 6}, {17, 64}, {63, 65}, {64, 128}, {100, 131}, {130, 1 << 30}}) {

@@ -98,6 +98,14 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
       measure_profile(t, {.seconds = 1e-6, .stream_bytes = 1e5, .rows = {1, 3, 16}});
   CHECK(hasty.source.find("for lack of time no prompts of more than 1 token") != std::string::npos);
   CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::ffn_up)].points.size() == 1);
+  // What beside attention takes prompts is then not known.
+  CHECK(hasty.rate[static_cast<std::size_t>(model::TaskKind::score)].points.empty());
+  CHECK(model::parse_profile_json(model::to_json(hasty), "hasty") == hasty);
+  t.cache = model::CacheFormat::f32;
+  const model::DeviceProfile half = measure_profile(
+      t, {.seconds = 2.0, .stream_bytes = 1e5, .half_cache = true, .rows = {1, 3, 16}});
+  REQUIRE(half.half_score.has_value());
+  CHECK(half.half_score->points.back().intensity == 32.0);  // 16 rows of 2 heads a key/value head
   CHECK_THROWS_AS(measure_profile(t, {.threads = 0}), std::logic_error);
   // A profile says of every task what it takes, also of those that an encoder has none of.
   for (const model::Family family :

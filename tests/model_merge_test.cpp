@@ -13,6 +13,7 @@
 #include "model/memory.hpp"
 #include "model/message_places.hpp"
 #include "model/work.hpp"
+#include "tests/model_fixtures.hpp"
 
 namespace tandem::model {
 namespace {
@@ -164,17 +165,45 @@ TEST_CASE("model/merge: work of parts is that of the whole, and of a merge three
   CHECK(told.bytes_written - work_of(t, batch, silent).bytes_written == 4.0 * 3 * 4 * 2);
 }
 
-TEST_CASE("model/merge: takes the time of a sum of as many bytes, and no rate of a profile") {
+TEST_CASE("model/merge: takes the time that its own rate says, which old profiles lack") {
   const Transformer t = small();
-  const DeviceProfile profile = nominal_profile(
+  DeviceProfile profile = nominal_profile(
       {.name = "one", .flop_rate = FlopsPerSecond{1e9}, .memory_bandwidth = BytesPerSecond{1e8}});
-  CHECK(profile.rate[static_cast<std::size_t>(TaskKind::merge)].points.empty());
-  const CostModel costs(t, {profile});
   const Batch batch{{{.past = 100, .rows = 3}}};
   const Task merge = task(TaskKind::merge, 0, {0, 3}, attention(1), attention(0));
   const Work work = work_of(t, batch, merge);
-  CHECK(costs.compute_time(batch, merge) == costs.compute_time(0, TaskKind::add, work));
-  CHECK(costs.compute_time(batch, merge).value() == doctest::Approx(work.streamed_bytes / 1e8));
+  SUBCASE("nominal: its bytes at memory's pace") {
+    CHECK(CostModel(t, {profile}).compute_time(batch, merge).value() ==
+          doctest::Approx(work.streamed_bytes / 1e8));
+  }
+  SUBCASE("measured: 1 us, and 2 ns a byte") {
+    profile.rate[static_cast<std::size_t>(TaskKind::merge)] = {1e-6, {{1.0, 2e-9}}};
+    CHECK(CostModel(t, {profile}).compute_time(batch, merge).value() ==
+          doctest::Approx(1e-6 + 2e-9 * work.streamed_bytes));
+  }
+  SUBCASE("lacking: refused where a task needs it, and only there") {
+    for (const TaskKind kind :
+         {TaskKind::merge, TaskKind::select, TaskKind::gather, TaskKind::score}) {
+      CAPTURE(to_string(kind));
+      DeviceProfile old = profile;
+      old.source = "old.json";
+      old.rate[static_cast<std::size_t>(kind)] = {};
+      old = parse_profile_json(to_json(old), "old.json");
+      const CostModel costs(t, {old});
+      CHECK(costs.compute_time(0, TaskKind::add, work).value() > 0.0);
+      CHECK(test::error_of([&] { (void)costs.compute_time(0, kind, work); }) ==
+            "profile 'old.json': has no rate for '" + std::string(to_string(kind)) +
+                "', which this plan needs, expected the one that 'tandem profile' measures; "
+                "measure the profile again");
+    }
+    Work half = work;
+    half.format = rated_as(CacheFormat::f16);
+    profile.half_score.reset();
+    const std::string message = test::error_of(
+        [&] { (void)CostModel(t, {profile}).compute_time(0, TaskKind::score, half); });
+    CHECK(message.find("'score' over a cache in f16") != std::string::npos);
+    CHECK(message.find("'tandem profile --cache-type f16'") != std::string::npos);
+  }
 }
 
 TEST_CASE("model/storage: a device may have fewer blocks of the cache than positions take") {

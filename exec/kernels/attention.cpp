@@ -7,12 +7,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include "exec/kernels/exp-inl.hpp"
 #include "exec/kernels/partial-inl.hpp"
 // clang-format on
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "exec/kernels/scratch.hpp"
 
@@ -42,9 +43,14 @@ HWY_INLINE V numbers(const Half* from, First part) {
   return numbers(lanes);
 }
 
-constexpr int kQueries = 6;  // query vectors that share a pass over the keys
-// Vectors of positions (or of the head's dimension) in registers for each query.
-constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr int kQueries = kManyRegisters ? 8 : 6;  // query vectors that share a pass over the keys
+// Vectors of positions (or of the head's dimension) in registers for each of Q queries.
+template <int Q>
+constexpr int kVectors = !kManyRegisters || Q > 6 ? 2 : 4;
+// Of the head's dimension: few queries would wait for their sums with fewer.
+template <int Q>
+constexpr int kColumns = (Q <= 2 && kManyRegisters) ? 8 : kVectors<Q>;
 
 // A query vector: one row and one head.
 struct Query {
@@ -53,7 +59,7 @@ struct Query {
   std::int64_t first;  // keys from this one on are seen,
   std::int64_t limit;  // and below this one
   float maximum;
-  float sum;
+  V sums;  // of exp(score - maximum), by lanes
 };
 
 struct Positions {
@@ -75,49 +81,57 @@ struct Granule {
   const Number* values = nullptr;
 };
 
-// `count` numbers from `from` on will be wanted, if there is a next granule; into the second-level
-// cache, as the first would lose what is in use.
+// What to prefetch while a granule is in use: its values while scores are taken, and while these
+// are used the keys of the granule after it. So memory is asked for in its order, half a granule
+// ahead. Null: nothing.
 template <class Number>
-HWY_INLINE void prefetch(const Number* from, std::int64_t count) {
+struct Ahead {
+  const Number* values = nullptr;
+  const Number* keys = nullptr;
+};
+
+// `count` numbers from `offset` on of what `from` has, if anything.
+template <class Number>
+HWY_INLINE void prefetch(const Number* from, std::int64_t offset, std::int64_t count) {
   constexpr std::int64_t kLine = 64 / sizeof(Number);
   if (from == nullptr) return;
-  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i, 0, 2);
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + offset + i);
 }
 
 // scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
 template <int Q, class Number>
 HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std::int64_t positions,
-                      std::int64_t head_dim, Scores made, const Number* next,
+                      std::int64_t head_dim, Scores made, const Number* ahead,
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t p = 0; p < positions; p += kVectors * lanes) {
-    const Number* at[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
+  for (std::int64_t p = 0; p < positions; p += kVectors<Q> * lanes) {
+    const Number* at[kVectors<Q>];
+    for (int v = 0; v < kVectors<Q>; ++v) {
       // Beyond the last panel there may be no memory: read the last one again, its scores go unused
       const std::int64_t wanted = p + v * lanes;
       const std::int64_t last = (positions - 1) / kPanel * kPanel + kPanel - lanes;
       const std::int64_t position = wanted < last ? wanted : last;
       at[v] = keys + position / kPanel * kPanel * head_dim + position % kPanel;
     }
-    V acc[Q][kVectors];
+    V acc[Q][kVectors<Q>];
     for (int j = 0; j < Q; ++j) {
-      for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::Zero(d);
+      for (int v = 0; v < kVectors<Q>; ++v) acc[j][v] = hn::Zero(d);
     }
     for (std::int64_t i = 0; i < head_dim; ++i) {
-      V key[kVectors];
-      if (p == 0) prefetch(next == nullptr ? next : next + i * kBlockGranule, kBlockGranule);
-      for (int v = 0; v < kVectors; ++v) key[v] = numbers(at[v] + i * kPanel);
+      V key[kVectors<Q>];
+      prefetch(ahead, i * kBlockGranule + p, kVectors<Q> * lanes);
+      for (int v = 0; v < kVectors<Q>; ++v) key[v] = numbers(at[v] + i * kPanel);
       for (int j = 0; j < Q; ++j) {
         const V q = hn::Set(d, queries[j].q[i]);
-        for (int v = 0; v < kVectors; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
+        for (int v = 0; v < kVectors<Q>; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
       }
     }
     const V factor = hn::Set(d, made.cap > 0.0F ? made.scale / made.cap : made.scale);
     if (made.cap > 0.0F) {
       const V cap = hn::Set(d, made.cap);
       for (int j = 0; j < Q; ++j) {
-        for (int v = 0; v < kVectors; ++v) {
+        for (int v = 0; v < kVectors<Q>; ++v) {
           if (p + v * lanes < kBlockGranule) {
             hn::StoreU(hn::Mul(cap, hn::Tanh(d, hn::Mul(acc[j][v], factor))), d,
                        scores[j] + p + v * lanes);
@@ -127,7 +141,7 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
       continue;
     }
     for (int j = 0; j < Q; ++j) {
-      for (int v = 0; v < kVectors; ++v) {
+      for (int v = 0; v < kVectors<Q>; ++v) {
         if (p + v * lanes < kBlockGranule) {
           hn::StoreU(hn::Mul(acc[j][v], factor), d, scores[j] + p + v * lanes);
         }
@@ -136,39 +150,40 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
   }
 }
 
+// Leaves only the positions [from, to) of the block a score.
+HWY_INLINE void hide_others(float* HWY_RESTRICT scores, std::int64_t from, std::int64_t to) {
+  const float lowest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t p = 0; p < HWY_MIN(from, kBlockGranule); ++p) scores[p] = lowest;
+  for (std::int64_t p = to; p < kBlockGranule; ++p) scores[p] = lowest;
+}
+
 // Turns scores into probabilities relative to the new maximum; returns by what the accumulated
-// output must be scaled. Positions [from, to) of the block count, the others get 0. Not inlined:
-// compilers fuse its products and sums by what is around them, but bits may not depend on that.
-HWY_NOINLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t from,
-                         std::int64_t to) {
+// output must be scaled. Positions [from, to) of the block count, the others get 0.
+HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t from,
+                       std::int64_t to) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   if (from >= to) {
     for (std::int64_t p = 0; p < kBlockGranule; ++p) scores[p] = 0.0F;
     return 1.0F;
   }
-  const float lowest = -std::numeric_limits<float>::infinity();
-  for (std::int64_t p = 0; p < from; ++p) scores[p] = lowest;
-  for (std::int64_t p = to; p < kBlockGranule; ++p) scores[p] = lowest;
-  V largest = hn::Set(d, query.maximum);
-  for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
+  hide_others(scores, from, to);
+  V largest = hn::LoadU(d, scores);
+  for (std::int64_t p = lanes; p < kBlockGranule; p += lanes)
     largest = hn::Max(largest, hn::LoadU(d, scores + p));
+  float rescale = 1.0F;  // most blocks have no larger score
+  if (!hn::AllFalse(d, hn::Gt(largest, hn::Set(d, query.maximum)))) {
+    const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
+    rescale = std::exp(query.maximum - maximum);  // 0 for the first block
+    query.maximum = maximum;
+    query.sums = hn::Mul(query.sums, hn::Set(d, rescale));
   }
-  const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
-  const V shift = hn::Set(d, maximum);
-  V sum = hn::Zero(d);
+  const V shift = hn::Set(d, query.maximum);
   for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
-    // Exp underflows to 0 far below; -infinity is outside its domain, so it is clamped.
-    const V z = hn::Max(hn::Sub(hn::LoadU(d, scores + p), shift), hn::Set(d, -200.0F));
-    const V e = hn::Exp(d, z);
+    const V e = exp_of(d, hn::Sub(hn::LoadU(d, scores + p), shift));
     hn::StoreU(e, d, scores + p);
-    sum = hn::Add(sum, e);
+    query.sums = hn::Add(query.sums, e);
   }
-  // 0 for the first block; most have no larger score.
-  const float grown = query.maximum - maximum;
-  const float rescale = grown == 0.0F ? 1.0F : std::exp(grown);
-  query.maximum = maximum;
-  query.sum = query.sum * rescale + hn::GetLane(hn::SumOfLanes(d, sum));
   return rescale;
 }
 
@@ -178,7 +193,7 @@ template <int Q, int C, class Number, class Part>
 HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Positions positions,
                     std::int64_t head_dim, std::int64_t column, Part part,
                     const float (*HWY_RESTRICT scores)[kBlockGranule],
-                    const float* HWY_RESTRICT rescale, const Number* next) {
+                    const float* HWY_RESTRICT rescale, const Number* ahead, std::int64_t width) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V acc[Q][C];
@@ -191,7 +206,7 @@ HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Pos
   for (std::int64_t p = positions.begin; p < positions.end; ++p) {
     const Number* row = values + p * head_dim + column;
     V value[C];
-    prefetch(next == nullptr ? next : next + p * head_dim, head_dim);
+    prefetch(ahead, p * head_dim + column, width);
     for (int c = 0; c < C; ++c) value[c] = numbers(row + c * lanes, part);
     for (int j = 0; j < Q; ++j) {
       const V weight = hn::Set(d, scores[j][p]);
@@ -203,6 +218,20 @@ HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Pos
       store(acc[j][c], d, queries[j].out + column + c * lanes, part);
     }
   }
+}
+
+// The same for the columns from `column` on as long as C vectors are left; returns which are next.
+template <int Q, int C, class Number>
+HWY_INLINE std::int64_t mix_columns(const Query* queries, const Number* values, Positions positions,
+                                    std::int64_t head_dim, std::int64_t column,
+                                    const float (*scores)[kBlockGranule], const float* rescale,
+                                    const Number* ahead) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  for (; column + C * lanes <= head_dim; column += C * lanes) {
+    mix<Q, C>(queries, values, positions, head_dim, column, Whole{}, scores, rescale, ahead,
+              C * lanes);
+  }
+  return column;
 }
 
 // The first lines of what comes next, which lies where the processor cannot foresee: of each panel
@@ -250,19 +279,16 @@ Granule<float> widened(const Granule<Half>& granule, std::int64_t positions,
   return {keys, values};
 }
 
-// The positions from `first` on, which `granule` has, for the queries of a pass; `next`: what will
-// be read after it, or nothing.
+// The positions from `first` on, which `granule` has, for the queries of a pass.
 template <int Q, class Number>
-void attend_block(const Attention& a, const Granule<Number>& granule, const Granule<Number>& next,
+void attend_block(const Attention& a, const Granule<Number>& granule, const Ahead<Number>& ahead,
                   Query* queries, std::int64_t first, std::int64_t end) {
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
                     a.cap};
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
   const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
-  score<Q>(queries, granule.keys, positions, a.head_dim, made, next.keys, scores);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, ahead.values, scores);
   std::int64_t from = kBlockGranule;
   for (int j = 0; j < Q; ++j) {
     const std::int64_t seen = HWY_MAX(std::int64_t{0}, queries[j].first - first);
@@ -270,32 +296,33 @@ void attend_block(const Attention& a, const Granule<Number>& granule, const Gran
         weigh(queries[j], scores[j], seen, HWY_MIN(kBlockGranule, queries[j].limit - first));
     from = HWY_MIN(from, seen);
   }
-  const Number* const values = granule.values;
-  std::int64_t column = 0;
-  for (; column + kVectors * lanes <= a.head_dim; column += kVectors * lanes) {
-    mix<Q, kVectors>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
-                     rescale, column == 0 ? next.values : nullptr);
-  }
-  for (; column + lanes <= a.head_dim; column += lanes) {
-    mix<Q, 1, Number>(queries, values, {from, positions}, a.head_dim, column, Whole{}, scores,
-                      rescale, nullptr);
-  }
+  const auto mixed = [&]<int C>(std::int64_t column) {
+    return mix_columns<Q, C>(queries, granule.values, {from, positions}, a.head_dim, column, scores,
+                             rescale, ahead.keys);
+  };
+  std::int64_t column = mixed.template operator()<kColumns<Q>>(0);
+  if constexpr (kColumns<Q> != kVectors<Q>) column = mixed.template operator()<kVectors<Q>>(column);
+  column = mixed.template operator()<1>(column);
   if (column < a.head_dim) {
-    mix<Q, 1, Number>(queries, values, {from, positions}, a.head_dim, column,
-                      First{a.head_dim - column}, scores, rescale, nullptr);
+    const std::int64_t left = a.head_dim - column;
+    mix<Q, 1>(queries, granule.values, {from, positions}, a.head_dim, column, First{left}, scores,
+              rescale, ahead.keys, left);
   }
 }
 
+// body(std::integral_constant<int, count>), count in [1, Q].
+template <int Q = kQueries, class Body>
+HWY_INLINE void with_count(int count, const Body& body) {
+  if (count == Q) return body(std::integral_constant<int, Q>());
+  if constexpr (Q > 1) with_count<Q - 1>(count, body);
+}
+
 template <class Number>
-void attend_block(const Attention& a, const Granule<Number>& granule, const Granule<Number>& next,
-                  Pass& pass, std::int64_t first) {
-  static_assert(kQueries == 6);
-  if (pass.count == 6) return attend_block<6>(a, granule, next, pass.queries, first, pass.end);
-  if (pass.count == 5) return attend_block<5>(a, granule, next, pass.queries, first, pass.end);
-  if (pass.count == 4) return attend_block<4>(a, granule, next, pass.queries, first, pass.end);
-  if (pass.count == 3) return attend_block<3>(a, granule, next, pass.queries, first, pass.end);
-  if (pass.count == 2) return attend_block<2>(a, granule, next, pass.queries, first, pass.end);
-  if (pass.count == 1) return attend_block<1>(a, granule, next, pass.queries, first, pass.end);
+void attend_pass(const Attention& a, const Granule<Number>& granule, const Ahead<Number>& ahead,
+                 Pass& pass, std::int64_t first) {
+  with_count(pass.count, [&](auto count) {
+    attend_block<count>(a, granule, ahead, pass.queries, first, pass.end);
+  });
 }
 
 // The queries [begin, end), in order of rows, heads of a row side by side: neighbours see almost
@@ -317,7 +344,7 @@ Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
              first,
              limit,
              -std::numeric_limits<float>::infinity(),
-             0.0F};
+             hn::Zero(Floats())};
     for (std::int64_t i = 0; i < a.head_dim; ++i) query.out[i] = 0.0F;
     pass.first = HWY_MIN(pass.first, query.first);
     pass.end = HWY_MAX(pass.end, query.limit);
@@ -346,21 +373,20 @@ void attend_together(const Attention& a, Pass* together, std::int64_t count, std
   }
   const Granule<Number> granule = granule_at<Number>(a, first);
   const std::int64_t after = first + kBlockGranule;
-  const bool ahead = after < end;
+  const bool more = after < end;
   if constexpr (sizeof(Number) < sizeof(float)) {
     if (passes > kFewPasses) {  // made into f32 once for all of them
-      if (ahead) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
+      if (more) prefetch_starts(granule_at<Number>(a, after).keys, granule.values, a.head_dim);
       const Granule<float> wide =
           widened(granule, HWY_MIN(kBlockGranule, seen - first), a.head_dim);
-      for (std::int64_t i = 0; i < passes; ++i)
-        attend_block(a, wide, Granule<float>(), *seeing[i], first);
+      for (std::int64_t i = 0; i < passes; ++i) attend_pass(a, wide, {}, *seeing[i], first);
       return;
     }
   }
   // Few queries, which wait for memory: all of what comes next, a line or two at a time.
-  const Granule<Number> next = ahead ? granule_at<Number>(a, after) : Granule<Number>();
+  const Ahead<Number> next{granule.values, more ? granule_at<Number>(a, after).keys : nullptr};
   for (std::int64_t i = 0; i < passes; ++i)
-    attend_block(a, granule, i == 0 ? next : Granule<Number>(), *seeing[i], first);
+    attend_pass(a, granule, i == 0 ? next : Ahead<Number>(), *seeing[i], first);
 }
 
 template <class Number>
@@ -384,13 +410,14 @@ void attend_over(const Attention& a) {
     for (std::int64_t i = 0; i < count; ++i) {
       for (int j = 0; j < together[i].count; ++j) {
         const Query& query = together[i].queries[j];
-        const float factor = query.sum > 0.0F ? 1.0F / query.sum : 0.0F;
+        const float sum = hn::GetLane(hn::SumOfLanes(Floats(), query.sums));
+        const float factor = sum > 0.0F ? 1.0F / sum : 0.0F;
         for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
         if (a.softmax != nullptr) {
           const std::int64_t at = all * (done + i) / passes + j;
           float* const told = a.softmax + at / a.group * a.softmax_stride + at % a.group * 2;
           told[0] = query.maximum;
-          told[1] = query.sum;
+          told[1] = sum;
         }
       }
     }
@@ -406,11 +433,11 @@ void attend(const Attention& a) {
   }
 }
 
-// Adds to `columns` what the positions from `first` on, which `granule` has, weigh for some
-// queries.
+// Adds to `columns` what the positions from `first` on, which `granule` has, weigh for queries with
+// these denominators.
 template <int Q, class Number>
 void weigh_granule(const Attention& a, const Granule<Number>& granule, const Query* queries,
-                   std::int64_t first, float* HWY_RESTRICT columns) {
+                   const float* denominators, std::int64_t first, float* HWY_RESTRICT columns) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
@@ -420,31 +447,16 @@ void weigh_granule(const Attention& a, const Granule<Number>& granule, const Que
   score<Q>(queries, granule.keys, positions, a.head_dim, made, static_cast<const Number*>(nullptr),
            scores);
   for (int j = 0; j < Q; ++j) {
-    if (queries[j].sum == 0.0F) continue;
-    const float lowest = -std::numeric_limits<float>::infinity();
+    if (denominators[j] == 0.0F) continue;
     const std::int64_t from = HWY_MAX(std::int64_t{0}, queries[j].first - first);
-    const std::int64_t to = HWY_MAX(from, HWY_MIN(positions, queries[j].limit - first));
-    for (std::int64_t p = 0; p < HWY_MIN(from, kBlockGranule); ++p) scores[j][p] = lowest;
-    for (std::int64_t p = to; p < kBlockGranule; ++p) scores[j][p] = lowest;
+    hide_others(scores[j], from, HWY_MAX(from, HWY_MIN(positions, queries[j].limit - first)));
     const V shift = hn::Set(d, queries[j].maximum);
-    const V part = hn::Set(d, 1.0F / queries[j].sum);
+    const V part = hn::Set(d, 1.0F / denominators[j]);
     for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
-      const V z = hn::Max(hn::Sub(hn::LoadU(d, scores[j] + p), shift), hn::Set(d, -200.0F));
-      hn::StoreU(hn::MulAdd(hn::Exp(d, z), part, hn::LoadU(d, columns + p)), d, columns + p);
+      const V e = exp_of(d, hn::Sub(hn::LoadU(d, scores[j] + p), shift));
+      hn::StoreU(hn::MulAdd(e, part, hn::LoadU(d, columns + p)), d, columns + p);
     }
   }
-}
-
-template <class Number>
-void weigh_granule(const Attention& a, const Granule<Number>& granule, const Query* queries,
-                   int count, std::int64_t first, float* columns) {
-  static_assert(kQueries == 6);
-  if (count == 6) return weigh_granule<6>(a, granule, queries, first, columns);
-  if (count == 5) return weigh_granule<5>(a, granule, queries, first, columns);
-  if (count == 4) return weigh_granule<4>(a, granule, queries, first, columns);
-  if (count == 3) return weigh_granule<3>(a, granule, queries, first, columns);
-  if (count == 2) return weigh_granule<2>(a, granule, queries, first, columns);
-  if (count == 1) return weigh_granule<1>(a, granule, queries, first, columns);
 }
 
 template <class Number>
@@ -457,6 +469,7 @@ void weigh_keys_over(const Attention& a, float* sums, std::int64_t stride) {
     for (std::int64_t begin = 0; begin < all; begin += kQueries) {
       const int count = static_cast<int>(HWY_MIN(std::int64_t{kQueries}, all - begin));
       Query queries[kQueries];
+      float denominators[kQueries];
       std::int64_t limit = 0;
       for (int j = 0; j < count; ++j) {
         const std::int64_t row = (begin + j) / a.group;
@@ -468,10 +481,14 @@ void weigh_keys_over(const Attention& a, float* sums, std::int64_t stride) {
             a.window > 0 ? HWY_MAX(a.first_key, a.past + row + 1 - a.window) : a.first_key,
             HWY_MIN(a.end_key, a.past + row + 1),
             told[0],
-            told[1]};
+            hn::Zero(Floats())};
+        denominators[j] = told[1];
         limit = HWY_MAX(limit, queries[j].limit);
       }
-      if (limit > first) weigh_granule(a, granule, queries, count, first, columns);
+      if (limit <= first) continue;
+      with_count(count, [&](auto q) {
+        weigh_granule<q>(a, granule, queries, denominators, first, columns);
+      });
     }
     const std::int64_t from = HWY_MAX(a.first_key, first);
     const std::int64_t to = HWY_MIN(a.end_key, first + kBlockGranule);
@@ -501,30 +518,6 @@ void attend(const Attention& a) { HWY_DYNAMIC_DISPATCH(attend)(a); }
 HWY_EXPORT(weigh_keys);
 void weigh_keys(const Attention& a, float* sums, std::int64_t stride) {
   HWY_DYNAMIC_DISPATCH(weigh_keys)(a, sums, stride);
-}
-
-void merge(const AttendedPart& from, const AttendedPart& into, std::int64_t heads,
-           std::int64_t head_dim) {
-  for (std::int64_t head = 0; head < heads; ++head) {
-    const float* const more = from.softmax + 2 * head;
-    float* const told = into.softmax + 2 * head;
-    if (more[1] == 0.0F) continue;
-    const float* const x = from.output + head * head_dim;
-    float* const y = into.output + head * head_dim;
-    const float maximum = std::max(more[0], told[0]);
-    const float theirs = more[1] * std::exp(more[0] - maximum);
-    const float own = told[1] == 0.0F ? 0.0F : told[1] * std::exp(told[0] - maximum);
-    told[0] = maximum;
-    told[1] = own + theirs;
-    if (own == 0.0F) {
-      std::copy_n(x, head_dim, y);
-      told[1] = theirs;
-      continue;
-    }
-    const float own_part = own / told[1];
-    const float their_part = theirs / told[1];
-    for (std::int64_t k = 0; k < head_dim; ++k) y[k] = own_part * y[k] + their_part * x[k];
-  }
 }
 
 }  // namespace tandem::exec
