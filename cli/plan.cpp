@@ -394,7 +394,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
       .allreduce = collective,
-      .tiles = tiles(options),
+      .tiles = tiles(options, chosen),
       .decode_moves = moves.value_or(planner::DecodeMoves::queries),
       .evaluate = sim::evaluate_fair,
       .master = options.text_or("master", ""),
