@@ -354,7 +354,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .strategy = strategy,
       .partition = options.text_or("partition", std::string(planner::kAutoPartition)),
       .allreduce = collective,
-      .tiles = tiles(options),
+      .tiles = tiles(options, chosen),
       .decode_moves = moves.value_or(planner::DecodeMoves::queries),
       .token_ffn = token_ffn_of(options, chosen),
       .gather_weights = gathers,

@@ -469,7 +469,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
     result.trace = trace_reference(*trace_path, result_path);
-    result.communication = model::communication_of(done.trace);
+    model::set_communication(result, done.trace);
   }
   if (logits) logits->finish();
   if (hidden_path)

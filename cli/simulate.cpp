@@ -215,7 +215,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   result.environment["tandem"] = version();
   if (trace_path) {
     result.trace = trace_reference(*trace_path, show.file);
-    result.communication = model::communication_of(prediction.trace);
+    model::set_communication(result, prediction.trace);
     write_file(*trace_path, to_perfetto_json(prediction.trace, "predicted"));
   }
   deliver(show, to_json(result), out);

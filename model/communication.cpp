@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -52,13 +54,17 @@ double shared_length(const std::vector<Interval>& a, const std::vector<Interval>
 }  // namespace
 
 std::optional<Communication> communication_of(const Trace& trace) {
+  return communication_of(trace, {0, std::numeric_limits<std::int32_t>::max()});
+}
+
+std::optional<Communication> communication_of(const Trace& trace, Range steps) {
   std::vector<std::vector<Interval>> messages(trace.devices.size());
   std::vector<std::vector<Interval>> computing(trace.devices.size());
   for (const Span& span : trace.spans) {
     const Interval interval{span.start, span.end};
     const auto device = static_cast<std::size_t>(span.device);
     if (span.lane == LaneKind::cpu) computing[device].push_back(interval);
-    if (span.lane != LaneKind::channel) continue;
+    if (span.lane != LaneKind::channel || !steps.contains(span.step)) continue;
     messages[device].push_back(interval);
     messages[static_cast<std::size_t>(span.peer)].push_back(interval);
   }

@@ -129,12 +129,19 @@ void add_run(const Metrics& predicted, const Metrics& measured, std::vector<Devi
 // Of results that have timelines.
 void add_communication(const Result& predicted, const Result& measured,
                        std::vector<Deviation>& rows) {
-  if (!predicted.communication && !measured.communication) return;
-  const auto hidden = [](const Result& result) {
-    return result.communication ? std::optional(result.communication->hidden_fraction())
-                                : std::nullopt;
+  using Sums = std::optional<Communication> Result::*;
+  constexpr std::array<std::pair<const char*, Sums>, 3> kParts{{
+      {"communication_hidden", &Result::communication},
+      {"communication_hidden_prompt", &Result::prompt_communication},
+      {"communication_hidden_new_tokens", &Result::token_communication},
+  }};
+  const auto hidden = [](const std::optional<Communication>& sums) {
+    return sums ? std::optional(sums->hidden_fraction()) : std::nullopt;
   };
-  rows.push_back({"run", "", "communication_hidden", "1", hidden(predicted), hidden(measured)});
+  for (const auto& [name, part] : kParts) {
+    if (predicted.*part || measured.*part)
+      rows.push_back({"run", "", name, "1", hidden(predicted.*part), hidden(measured.*part)});
+  }
 }
 
 void add_requests(const Result& predicted, const Result& measured, std::vector<Deviation>& rows) {

@@ -80,6 +80,13 @@ ordered_json device_json(const DeviceMetrics& device) {
   return json;
 }
 
+ordered_json communication_json(const std::optional<Communication>& sums) {
+  if (!sums) return nullptr;
+  return {{"total_s", sums->total_s},
+          {"hidden_s", sums->hidden_s},
+          {"hidden_fraction", sums->hidden_fraction()}};
+}
+
 // Reading.
 double amount(const JsonValue& object, std::string_view key) {
   const JsonValue field = object.at(key);
@@ -129,6 +136,13 @@ Metrics read_metrics(const JsonValue& json) {
     metrics.token_times_s.push_back(at);
   }
   return metrics;
+}
+
+Communication read_communication(const JsonValue& json) {
+  const Communication sums{.total_s = amount(json, "total_s"),
+                           .hidden_s = amount(json, "hidden_s")};
+  (void)amount(json, "hidden_fraction");
+  return sums;
 }
 
 DeviceMetrics read_device(const JsonValue& json) {
@@ -250,6 +264,14 @@ void set_only_request(Result& result) {
     metrics.throughput_tokens_per_s = static_cast<double>(metrics.token_times_s.size()) / end;
 }
 
+void set_communication(Result& result, const Trace& trace) {
+  result.communication = communication_of(trace);
+  if (!result.schedule.empty() || result.requests.size() > 1) return;
+  result.prompt_communication = communication_of(trace, {0, 1});
+  result.token_communication =
+      communication_of(trace, {1, std::numeric_limits<std::int32_t>::max()});
+}
+
 std::string to_json(const Result& result) {
   ordered_json json;
   json["schema"] = kSchema;
@@ -288,11 +310,10 @@ std::string to_json(const Result& result) {
                      {"count", kind.metrics.count},
                      {"total_s", kind.metrics.total_s}});
   }
-  json["communication"] = nullptr;
+  json["communication"] = communication_json(result.communication);
   if (result.communication) {
-    json["communication"] = {{"total_s", result.communication->total_s},
-                             {"hidden_s", result.communication->hidden_s},
-                             {"hidden_fraction", result.communication->hidden_fraction()}};
+    json["communication"]["prompt"] = communication_json(result.prompt_communication);
+    json["communication"]["new_tokens"] = communication_json(result.token_communication);
   }
   json["trace"] = or_null(result.trace);
   return to_text(json);
@@ -342,10 +363,16 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   });
   result.task_kinds = read_list(root, "task_kinds", read_kind);
   if (const JsonValue way = root.at("communication"); !way.is_null()) {
-    way.expect_keys({"total_s", "hidden_s", "hidden_fraction"});
-    result.communication =
-        Communication{.total_s = amount(way, "total_s"), .hidden_s = amount(way, "hidden_s")};
-    (void)amount(way, "hidden_fraction");
+    way.expect_keys({"total_s", "hidden_s", "hidden_fraction", "prompt", "new_tokens"});
+    result.communication = read_communication(way);
+    const auto phase = [&](std::string_view key) -> std::optional<Communication> {
+      const auto part = way.find(key);  // results made before have none
+      if (!part || part->is_null()) return std::nullopt;
+      part->expect_keys({"total_s", "hidden_s", "hidden_fraction"});
+      return read_communication(*part);
+    };
+    result.prompt_communication = phase("prompt");
+    result.token_communication = phase("new_tokens");
   }
   if (const JsonValue trace = root.at("trace"); !trace.is_null()) result.trace = trace.text();
   return result;

@@ -53,13 +53,21 @@ struct Result {
   std::vector<DeviceMetrics> devices{};
   std::vector<LinkMetrics> links{};
   std::vector<KindResult> task_kinds{};
-  std::optional<Communication> communication{};  // absent without a timeline
-  std::optional<std::string> trace{};            // file of the run's trace, beside the result
+  // Of all steps; of the prompt, the first; of the others, which are new tokens'. Absent without a
+  // timeline, the latter two also of requests of which a step may have several.
+  std::optional<Communication> communication{};
+  std::optional<Communication> prompt_communication{};
+  std::optional<Communication> token_communication{};
+  std::optional<std::string> trace{};  // file of the run's trace, beside the result
 };
 
 // Sets requests and throughput of a run that has only one request, which arrives when its first
 // step begins, from its metrics and tokens.
 void set_only_request(Result& result);
+
+// Sets what is told of communication from the run's timeline, which holds every span, after
+// requests and schedule.
+void set_communication(Result& result, const Trace& trace);
 
 [[nodiscard]] std::string to_json(const Result& result);
 // Throws Error naming `source`, the field, its value, what was expected and the remedy.

@@ -117,6 +117,31 @@ void check_tiles(const Plan& plan) {
               plan.strategy + "'" + kRemedy);
 }
 
+// Of levels; nothing is to be checked where nothing is cut.
+void check_tiles(const SparseAttention& sparse, const Strategy& strategy) {
+  if (sparse.tiles.empty()) return;
+  const std::string subject = "plan: sparse attention: tiles";
+  if (strategy.places_are_ranks)
+    throw Error(subject + ": expected none with strategy '" + strategy.name +
+                "', of which nothing travels by level" + kRemedy);
+  if (sparse.tiles.size() != sparse.drop.size())
+    throw Error(subject + " of " + std::to_string(sparse.tiles.size()) +
+                " layers: expected those of " + std::to_string(sparse.drop.size()) + kRemedy);
+  for (std::size_t layer = 0; layer < sparse.tiles.size(); ++layer) {
+    const std::vector<std::int32_t>& by_level = sparse.tiles[layer];
+    const std::string of = subject + " of layer " + std::to_string(layer) + ": ";
+    if (static_cast<std::int32_t>(by_level.size()) != sparse.levels() - 1)
+      throw Error(of + std::to_string(by_level.size()) + " numbers: expected " +
+                  std::to_string(sparse.levels() - 1) + ", of levels 2 to " +
+                  std::to_string(sparse.levels()) + kRemedy);
+    for (const std::int32_t count : by_level) {
+      if (count < 1 || count > kMostTiles)
+        throw Error(of + std::to_string(count) + ": expected 1 to " + std::to_string(kMostTiles) +
+                    kRemedy);
+    }
+  }
+}
+
 void check_sparse(const Plan& plan) {
   if (!plan.sparse) return;
   const Strategy& strategy = find_strategy(plan.strategy);
@@ -124,6 +149,7 @@ void check_sparse(const Plan& plan) {
     throw Error("plan: sparse attention: expected none with strategy '" + plan.strategy + "'" +
                 kRemedy);
   }
+  check_tiles(*plan.sparse, strategy);
   const std::span<const model::DeviceIndex> ranks(plan.layout.order);
   plan.sparse->validate(plan.cluster.devices(), plan.master,
                         strategy.places_are_ranks ? ranks : std::span<const model::DeviceIndex>(),

@@ -469,7 +469,7 @@ Proximity read_layout(const JsonValue& value, const model::Cluster& cluster) {
 
 SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluster,
                             std::int64_t kv_heads) {
-  value.expect_keys({"order", "groups", "drop", "overlap"});
+  value.expect_keys({"order", "groups", "drop", "overlap", "tiles"});
   const auto read_part = [](const JsonValue& part) { return part.number(0.0, 1.0); };
   const auto read_ratio = [&](const JsonValue& ratio) -> DropRatio {
     if (!ratio.json().is_array()) return {.parts = {read_part(ratio)}};
@@ -483,6 +483,9 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
   const auto read_group = [](const JsonValue& group) {
     return static_cast<std::int32_t>(group.integer(0, kMaxInt32));
   };
+  const auto read_tiles = [](const JsonValue& count) {
+    return static_cast<std::int32_t>(count.integer(1, kMostTiles));
+  };
   return {
       .order = read_all(value.at("order"), limits::kDevices,
                         [&](const JsonValue& name) { return cluster.find(name.text()); }),
@@ -493,7 +496,14 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
                        [&](const JsonValue& layer) {
                          return read_all(layer, static_cast<std::size_t>(kMostLevels), read_ratio);
                        }),
-      .overlap = value.find("overlap") ? value.at("overlap").boolean() : false};
+      .overlap = value.find("overlap") ? value.at("overlap").boolean() : false,
+      .tiles = value.find("tiles")
+                   ? read_all(value.at("tiles"), limits::kNetwork,
+                              [&](const JsonValue& layer) {
+                                return read_all(layer, static_cast<std::size_t>(kMostLevels),
+                                                read_tiles);
+                              })
+                   : std::vector<std::vector<std::int32_t>>()};
 }
 
 Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
@@ -508,6 +518,7 @@ Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
   }
   Json json{{"order", std::move(order)}, {"groups", sparse.groups}, {"drop", std::move(drop)}};
   if (sparse.overlap) json["overlap"] = true;
+  if (!sparse.tiles.empty()) json["tiles"] = sparse.tiles;
   return json;
 }
 

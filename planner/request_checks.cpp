@@ -47,8 +47,15 @@ void check_sparse(const Request& request, const Strategy& strategy) {
            ", or leave it out");
   if (request.tiles.value_or(0) > 0)
     refuse(std::to_string(*request.tiles) +
-           " tiles, expected 0: attention needs all rows, and what is kept travels at once; "
-           "leave out '--tiles'");
+           " tiles of all rows, expected 0, as attention needs all; leave out '--tiles'");
+  for (const std::int32_t count : request.sparse->tiles) {
+    if (count < 1 || count > kMostTiles)
+      refuse("tiles " + std::to_string(count) + ": expected 1 to " + std::to_string(kMostTiles) +
+             ", or auto");
+    if (count > 1 && strategy.places_are_ranks)
+      refuse(std::to_string(count) + " tiles, expected 1 with strategy '" + strategy.name +
+             "', of which nothing travels by level; leave out '--tiles'");
+  }
   if (request.window.blocks.value_or(0) > 0)
     refuse("weights that stream, expected all in memory; give '--window all'");
   if (request.capacity.sequences > 0)

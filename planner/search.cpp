@@ -26,6 +26,7 @@
 #include "planner/storage.hpp"
 #include "planner/strategy/pipeline.hpp"
 #include "planner/token_ffn.hpp"
+#include "planner/window_search.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -427,20 +428,33 @@ Answer make_auto_plan(const Request& request, const Strategy& strategy,
   return best;
 }
 
-// The plan with as many tiles as make it fastest, of those whose messages fit. Tiles are of
-// prompts: new tokens take the same time with any.
+void set_tiles(Plan& plan, std::int32_t tiles) {
+  if (plan.sparse) {
+    plan.sparse->set_tiles({tiles});
+  } else {
+    plan.tiles = tiles;
+  }
+}
+
+// The plan with as many tiles as make it fastest, of those whose messages fit: of all rows, or,
+// with levels, of those that travel at each. Tiles are of prompts: new tokens take the same time
+// with any.
 Plan with_fastest_tiles(Plan plan, const Evaluator& evaluate) {
   const Plan found = plan;  // with its memory
   if (plan.cluster.size() == 1) plan.tiles = 0;
   Plan best = plan;
   double least = std::numeric_limits<double>::infinity();
   std::optional<double> tokens;
+  const int least_tiles = plan.sparse ? 1 : 0;
   for (const std::int32_t tiles : {0, 1, 2, 4}) {
-    plan.tiles = tiles;
-    plan = tiles == found.tiles ? found : with_predicted_memory(std::move(plan));
+    if (tiles < least_tiles) continue;
+    set_tiles(plan, tiles);
+    plan = plan == found ? found : with_predicted_memory(std::move(plan));
     if (!fits(plan)) continue;
-    if (!tokens) tokens = trial_tokens_time(plan, evaluate);
-    const double time = trial_prompt_time(plan, evaluate) + *tokens;
+    if (!tokens && !plan.sparse) tokens = trial_tokens_time(plan, evaluate);
+    // The few layers of a trial drop nothing.
+    const double time = plan.sparse ? predicted_request_time(plan, evaluate)
+                                    : trial_prompt_time(plan, evaluate) + *tokens;
     if (time >= least * (1.0 - kEqualTimes)) continue;
     least = time;
     best = plan;
@@ -487,7 +501,10 @@ std::variant<Plan, Infeasible> make_plan(const Request& request) {
                                   fastest_sums(likely_plan(request, strategy, wanted), wanted,
                                                request.evaluate))
                       : make_auto_plan(request, strategy, wanted);
-  if (strategy.tiles && !request.tiles && !request.sparse && std::holds_alternative<Plan>(answer))
+  const bool any_tiles = request.sparse
+                             ? request.sparse->tiles.empty() && !strategy.places_are_ranks
+                             : strategy.tiles && !request.tiles;
+  if (any_tiles && std::holds_alternative<Plan>(answer))
     return with_fastest_tiles(std::get<Plan>(std::move(answer)), request.evaluate);
   return answer;
 }

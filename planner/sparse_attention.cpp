@@ -132,6 +132,27 @@ double SparseAttention::dropped(std::int32_t layer, std::int32_t level,
       .of(kv_head);
 }
 
+std::int32_t SparseAttention::tiles_of(std::int32_t layer, std::int32_t level) const {
+  if (tiles.empty()) return 1;
+  return tiles.at(static_cast<std::size_t>(layer)).at(static_cast<std::size_t>(level - 2));
+}
+
+bool SparseAttention::tiled(std::int32_t layer) const {
+  for (std::int32_t level = 2; level <= levels(); ++level) {
+    if (tiles_of(layer, level) > 1) return true;
+  }
+  return false;
+}
+
+void SparseAttention::set_tiles(const std::vector<std::int32_t>& by_level) {
+  tiles.clear();
+  if (std::ranges::all_of(by_level, [](std::int32_t count) { return count == 1; })) return;
+  const auto beyond_first = static_cast<std::size_t>(levels()) - 1;
+  tiles.assign(drop.size(), by_level.size() == 1
+                                ? std::vector<std::int32_t>(beyond_first, by_level.front())
+                                : by_level);
+}
+
 std::vector<model::Range> SparseAttention::heads_alike(std::int32_t layer, std::int32_t level,
                                                        std::int64_t kv_heads) const {
   const auto all = static_cast<std::int32_t>(kv_heads);
@@ -234,6 +255,11 @@ SparseAttention sparse_attention(const SparseRequest& request, const model::Clus
   if (!(0.0 <= request.drop && request.drop < 1.0))
     throw Error("drop " + model::fixed(request.drop, 4) +
                 ": expected 0 or more, and less than 1, the part of rows that level 2 drops");
+  if (request.tiles.size() > 1 &&
+      request.tiles.size() != static_cast<std::size_t>(request.levels - 1))
+    throw Error("tiles of " + std::to_string(request.tiles.size()) + " levels: expected " +
+                std::to_string(request.levels - 1) + ", of levels 2 to " +
+                std::to_string(request.levels) + ", or one number for all");
   const auto nested = nested_groups(cluster, master, static_cast<std::size_t>(request.levels - 2));
   if (static_cast<std::int32_t>(nested.size()) + 2 < request.levels)
     throw Error("levels " + std::to_string(request.levels) + ": the network tells " +
@@ -253,6 +279,7 @@ SparseAttention sparse_attention(const SparseRequest& request, const model::Clus
                              : 1.0 - (1.0 - request.drop) / std::exp2(static_cast<double>(n)));
     sparse.drop.push_back(for_all_heads(by_level));
   }
+  sparse.set_tiles(request.tiles);
   return sparse;
 }
 

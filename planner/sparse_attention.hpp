@@ -14,11 +14,13 @@
 namespace tandem::planner {
 
 // What is asked for by hand: so many levels, at the second one, in layers that may drop, a part
-// `drop` of the rows, and whether levels overlap.
+// `drop` of the rows, whether levels overlap, and tiles: for all levels alike, or for each from the
+// second on; none: of a few numbers for all levels alike the one that makes the request fastest.
 struct SparseRequest {
   std::int32_t levels = 2;
   double drop = 0.0;
   bool overlap = false;
+  std::vector<std::int32_t> tiles{1};
   bool operator==(const SparseRequest&) const = default;
 };
 
@@ -49,12 +51,20 @@ struct SparseAttention {
   // Whether a level attends to all of its group, as the paper prints it, nearer rows once more, or
   // to what nearer levels have not: then nothing dropped is dense attention.
   bool overlap = false;
+  // By layer, and by level from the second on: into how many tiles the rows that a place asks with
+  // are cut, so that one is attended while the next travels. Empty: nothing is cut.
+  std::vector<std::vector<std::int32_t>> tiles{};
 
   [[nodiscard]] std::int32_t levels() const { return static_cast<std::int32_t>(groups.size()) + 2; }
   // The places of the group that `place` is in, at `level` from 1 on.
   [[nodiscard]] model::Range group(std::int32_t level, std::size_t place) const;
   // The part that `layer` drops at `level`, from 1 on, of a key/value head.
   [[nodiscard]] double dropped(std::int32_t layer, std::int32_t level, std::int32_t kv_head) const;
+  // The tiles of a layer at `level` from 2 on, and whether any level of the layer is cut.
+  [[nodiscard]] std::int32_t tiles_of(std::int32_t layer, std::int32_t level) const;
+  [[nodiscard]] bool tiled(std::int32_t layer) const;
+  // Cuts every layer alike: one number for all levels, or one for each.
+  void set_tiles(const std::vector<std::int32_t>& by_level);
   // Runs of the key/value heads that drop alike there, ascending: of `kv_heads`, one after another.
   [[nodiscard]] std::vector<model::Range> heads_alike(std::int32_t layer, std::int32_t level,
                                                       std::int64_t kv_heads) const;
@@ -80,7 +90,7 @@ inline constexpr std::int32_t kMostLevels = 8;
 // By the network: the order is that of `proximity`, reversed; groups are cut where latencies differ
 // most. At level 2 + n a layer that may drop keeps (1 - drop) / 2^n (the paper prints the inverse,
 // which would keep more of what is farther). Throws Error if the network has no so many levels, for
-// a drop outside [0, 1), and for a cluster of one device.
+// a drop outside [0, 1), for tiles of other levels, and for a cluster of one device.
 [[nodiscard]] SparseAttention sparse_attention(const SparseRequest& request,
                                                const model::Cluster& cluster,
                                                model::DeviceIndex master, std::int64_t layers);

@@ -239,7 +239,10 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("csps", {"--levels", "1"}, 1, "--levels: '1' is not");
   refused("csps", {"--drop", "1.5"}, 1, "--drop: '1.5' is not");
   refused("csps", {"--drop", "1"}, 1, "less than 1");
-  refused("csps", {"--drop", "0.5", "--tiles", "2"}, 1, "leave out '--tiles'");
+  refused("csps", {"--drop", "0.5", "--tiles", "0"}, 1, "--tiles: '0' is not");
+  refused("csps", {"--drop", "0.5", "--tiles", "2,"}, 1, "--tiles: '' is not");
+  refused("csps", {"--drop", "0.5", "--tiles", "2,2"}, 1, "tiles of 2 levels: expected 1");
+  refused("csps", {"--drop", "0.5", "--sp", "tp", "--tiles", "2"}, 1, "leave out '--tiles'");
   refused("csps", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
   refused("csps", {"--levels", "5"}, 1, "the network tells");
 }

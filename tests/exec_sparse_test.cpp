@@ -99,6 +99,47 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("exec/sparse: tiles of levels give the bits, and send the bytes, of none") {
+  struct Given {
+    int devices;
+    int levels;
+    const char* partition;
+    double drop;
+    bool overlap;
+    bool apart;
+  };
+  for (const Given& given :
+       {Given{2, 2, "5:2", 0.0, false, false}, Given{3, 3, "1:3:2", 0.5, false, false},
+        Given{4, 3, "2:1:3:1", 0.9, false, false}, Given{4, 3, "equal", 0.3, true, false},
+        Given{4, 3, "equal", 0.3, false, true}}) {
+    for (const std::int64_t prompt : {given.devices, 33}) {
+      CAPTURE(given.devices);
+      CAPTURE(given.drop);
+      CAPTURE(given.overlap);
+      CAPTURE(given.apart);
+      CAPTURE(prompt);
+      model::Transformer geometry = five_layers();
+      geometry.kv_heads = 4;
+      planner::Plan plan =
+          planned(geometry, given.devices, prompt,
+                  planner::SparseRequest{
+                      .levels = given.levels, .drop = given.drop, .overlap = given.overlap},
+                  given.partition);
+      if (given.apart) plan.sparse->drop[2].front().parts = {0.3, 0.0, 0.5, 0.6};
+      if (given.apart) plan.sparse->drop[2].back().parts = {0.9, 0.6, 0.7, 0.6};
+      const Ran whole = in_order(plan);
+      for (const std::int32_t tiles : {1, 2, 3, 4}) {
+        CAPTURE(tiles);
+        plan.sparse->set_tiles({tiles});
+        if (tiles == 4 && given.levels == 3) plan.sparse->set_tiles({1, 4});
+        plan = planner::with_predicted_memory(std::move(plan));
+        plan.validate();
+        CHECK(check_runs_as_ruled(plan).logits == whole.logits);
+      }
+    }
+  }
+}
+
 TEST_CASE("exec/sparse: heads that drop apart keep the rows that the rules say") {
   for (const auto& [devices, levels] : std::vector<std::pair<int, int>>{{2, 2}, {3, 3}, {4, 3}}) {
     for (const bool overlap : {false, true}) {

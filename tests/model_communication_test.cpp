@@ -50,3 +50,25 @@ TEST_CASE("model/communication: messages at once count once, in any order, and n
   trace.spans = {cpu(0, 0, 1)};
   CHECK_FALSE(communication_of(trace));
 }
+
+TEST_CASE("model/communication: of steps alone, which the computing of any step hides") {
+  // A prompt's message over [0, 4], hidden half by its own computing at the receiver; a token's
+  // over [3, 6], hidden by computing of the prompt in [3, 4]. Of all steps: [0, 6] at both devices.
+  Trace trace{.devices = {"a", "b"}, .spans = {message(0, 1, 0, 4), cpu(1, 2, 4)}};
+  Span later = message(0, 1, 3, 6);
+  later.step = 1;
+  trace.spans.push_back(later);
+  const auto all = communication_of(trace);
+  const auto prompt = communication_of(trace, {0, 1});
+  const auto tokens = communication_of(trace, {1, 2});
+  REQUIRE(all);
+  REQUIRE(prompt);
+  REQUIRE(tokens);
+  CHECK(all->total_s == doctest::Approx(12.0));
+  CHECK(prompt->total_s == doctest::Approx(8.0));
+  CHECK(prompt->hidden_s == doctest::Approx(2.0));
+  CHECK(prompt->exposed_s() == doctest::Approx(6.0));
+  CHECK(tokens->total_s == doctest::Approx(6.0));
+  CHECK(tokens->hidden_s == doctest::Approx(1.0));
+  CHECK_FALSE(communication_of(trace, {2, 3}));
+}

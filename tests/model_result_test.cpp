@@ -36,6 +36,7 @@ Result measured() {
   r.task_kinds = {
       {.device = "a", .kind = TaskKind::ffn_up, .metrics = {.count = 13, .total_s = 1.4}}};
   r.communication = Communication{.total_s = 2.0, .hidden_s = 0.5};
+  r.prompt_communication = Communication{.total_s = 1.0, .hidden_s = 0.75};
   r.trace = "trace.json";
   return r;
 }
@@ -67,6 +68,8 @@ TEST_CASE("model/result: the keys of the result file, in their places") {
   CHECK(j["links"][0] == json({{"name", "wifi"}, {"bytes", 12.0}}));
   CHECK(j["task_kinds"][0]["kind"] == "ffn_up");
   CHECK(j["communication"]["hidden_fraction"] == 0.25);
+  CHECK(j["communication"]["prompt"]["hidden_fraction"] == 0.75);
+  CHECK(j["communication"]["new_tokens"].is_null());
   CHECK(j["trace"] == "trace.json");
 }
 
@@ -210,4 +213,29 @@ TEST_CASE("model/result: every wrong field costs one line that names it") {
   CHECK(contains(message([](json& j) { j["task_kinds"][0]["count"] = 1.5; }), "count' is 1.5"));
   CHECK(contains(message([](json& j) { j["trace"] = 5; }), "'trace' is 5"));
   CHECK(contains(message([](json& j) { j["more"] = 5; }), "unknown field \"more\""));
+}
+
+TEST_CASE("model/result: communication is told by phase of one request, and at once of several") {
+  const auto message = [](std::int32_t step, double start, double end) {
+    return Span{.step = step,
+                .kind = TaskKind::transfer,
+                .lane = LaneKind::channel,
+                .device = 0,
+                .peer = 1,
+                .start = start,
+                .end = end};
+  };
+  const Trace trace{.devices = {"a", "b"},
+                    .spans = {message(0, 0.0, 2.0), message(1, 2.0, 3.0), message(2, 4.0, 5.0)}};
+  Result one;
+  set_communication(one, trace);
+  CHECK(one.communication->total_s == doctest::Approx(8.0));
+  CHECK(one.prompt_communication->total_s == doctest::Approx(4.0));
+  CHECK(one.token_communication->total_s == doctest::Approx(4.0));
+  Result several;
+  several.schedule.resize(1);
+  set_communication(several, trace);
+  CHECK(several.communication->total_s == doctest::Approx(8.0));
+  CHECK_FALSE(several.prompt_communication);
+  CHECK_FALSE(several.token_communication);
 }

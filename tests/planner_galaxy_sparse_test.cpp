@@ -259,6 +259,7 @@ TEST_CASE("planner/galaxy sparse: what it does not do is refused, in a line that
     }
   };
   refused([](auto& r) { r.tiles = 2; }, "leave out '--tiles'");
+  refused([](auto& r) { r.sparse->tiles = {2}; }, "of which nothing travels by level");
   refused([](auto& r) { r.window.blocks = 2; }, "'--window all'");
   refused([](auto& r) { r.capacity = {.rows = 40, .positions = 128, .sequences = 2, .steps = 1}; },
           "leave out '--workload'");

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/error.hpp"
@@ -13,7 +15,9 @@
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
+#include "planner/storage.hpp"
 #include "planner/strategy/csps_sparse.hpp"
+#include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 #include "rooms.hpp"
 #include "sparse_requests.hpp"
@@ -222,6 +226,93 @@ TEST_CASE("planner/sparse: graphs are in order, and declare what they use") {
   }
 }
 
+// Of a prompt.
+struct Sums {
+  std::map<std::pair<BufferKind, std::int32_t>, double> bytes{};  // by layer
+  double flops = 0.0;
+  int asking = 0;  // messages
+  bool operator==(const Sums&) const = default;
+};
+
+TEST_CASE("planner/sparse: tiles of levels send, and compute, what there is without, in order") {
+  const auto sums = [](const Plan& plan) {
+    const model::TaskGraph graph =
+        planner::find_strategy("csps").lower(plan, planner::prompt_batch(plan.workload));
+    Sums all;
+    for (const Task& task : graph.tasks()) {
+      all.flops += model::work_of(plan.model, graph.batch(), task).flops;
+      if (task.kind != TaskKind::transfer) continue;
+      all.bytes[{task.input.kind, task.layer}] += static_cast<double>(model::payload_bytes(task));
+      if (task.input.kind == BufferKind::query && task.layer == 0) ++all.asking;
+    }
+    return all;
+  };
+  for (const auto& [drop, overlap] :
+       std::vector<std::pair<double, bool>>{{0.0, false}, {0.5, false}, {0.5, true}}) {
+    for (const std::int64_t prompt : {2, 5, 40}) {
+      for (const bool apart : {false, true}) {
+        planner::Request request =
+            request_of(rooms({0, 0, 1, 1}, {1e-2}), {.levels = 3, .drop = drop, .overlap = overlap},
+                       {prompt, 4});
+        Plan whole = plan_of(request);
+        if (apart) whole.sparse->drop[2].back().parts = {0.75, 0.9, 0.9, 0.95};
+        whole = planner::with_predicted_memory(std::move(whole));
+        const Sums without = sums(whole);
+        for (const std::vector<std::int32_t>& tiles :
+             std::vector<std::vector<std::int32_t>>{{1}, {3}, {2, 4}, {1, 64}}) {
+          CAPTURE(drop);
+          CAPTURE(overlap);
+          CAPTURE(prompt);
+          CAPTURE(apart);
+          CAPTURE(tiles.back());
+          Plan plan = whole;
+          plan.sparse->set_tiles(tiles);
+          check_graphs(plan);
+          Sums with = sums(plan);
+          if (prompt == 40 && tiles.front() == 3) CHECK(with.asking == 3 * without.asking);
+          with.asking = without.asking;
+          CHECK(with == without);
+          for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+            const model::MemoryUse& memory = planner::with_predicted_memory(plan).devices[d].memory;
+            CHECK(memory.weights == whole.devices[d].memory.weights);
+            CHECK(memory.kv_cache == whole.devices[d].memory.kv_cache);
+            CHECK(memory.activations == whole.devices[d].memory.activations);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("planner/sparse: tiles of levels are those asked for, one for all, or the fastest") {
+  planner::Request request =
+      request_of(rooms({0, 0, 1}, {1e-2}), {.levels = 3, .drop = 0.5, .tiles = {2, 4}});
+  const Plan plan = plan_of(request);
+  CHECK(plan.tiles == 0);
+  CHECK(plan.sparse->tiles == std::vector<std::vector<std::int32_t>>(6, {2, 4}));
+  CHECK(planner::parse_plan_json(planner::to_json(plan), "plan.json") == plan);
+  request.sparse->tiles = {3};
+  CHECK(plan_of(request).sparse->tiles == std::vector<std::vector<std::int32_t>>(6, {3, 3}));
+  request.sparse->tiles = {1};
+  const Plan whole = plan_of(request);
+  CHECK(whole.sparse->tiles.empty());
+  CHECK(planner::to_json(whole).find("\"tiles\": [") == std::string::npos);
+  // Of a plan file that says it of every level, the same graph.
+  Plan ones = whole;
+  ones.sparse->tiles.assign(6, {1, 1});
+  const auto tasks = [](const Plan& of) {
+    return planner::find_strategy("csps").lower(of, planner::prompt_batch(of.workload)).size();
+  };
+  CHECK(tasks(ones) == tasks(whole));
+  request.sparse->tiles = {};
+  const Plan fastest = plan_of(request);
+  for (const std::int32_t tiles : {1, 2, 4}) {
+    request.sparse->tiles = {tiles};
+    CHECK(planner::predicted_request_time(fastest, request.evaluate) <=
+          planner::predicted_request_time(plan_of(request), request.evaluate) * (1 + 1e-6));
+  }
+}
+
 TEST_CASE("planner/sparse: the plan file has it, and none without") {
   planner::Request request =
       request_of(rooms({0, 2, 0, 1, 1}, {1e-3, 3e-2}), {.levels = 4, .drop = 0.3});
@@ -272,6 +363,16 @@ TEST_CASE("planner/sparse: the plan file has it, and none without") {
   CHECK(planner::parse_plan_json(planner::to_json(overlapping), "plan.json") == overlapping);
   CHECK(overlapping.sparse->overlap);
   refused([](auto& j) { j["overlap"] = 1; }, "overlap");
+  const std::vector<std::vector<int>> ones(6, {1, 1, 1});
+  refused([](auto& j) { j["tiles"] = 2; }, "tiles");
+  refused([&](auto& j) { (j["tiles"] = ones)[5] = {1, 0, 1}; }, "tiles");
+  refused([&](auto& j) { (j["tiles"] = ones)[5] = {1, 65, 1}; }, "tiles");
+  refused([&](auto& j) { (j["tiles"] = ones).erase(0); }, "tiles of 5 layers: expected those of 6");
+  refused(
+      [&](auto& j) {
+        (j["tiles"] = ones)[5] = {1, 1};
+      },
+      "tiles of layer 5: 2 numbers: expected 3, of levels 2 to 4");
   request.sparse.reset();
   CHECK(planner::to_json(plan_of(request)).find("sparse") == std::string::npos);
 }
@@ -311,6 +412,9 @@ TEST_CASE("planner/sparse: what it does not do is refused, in a line that says w
   refused([](auto& r) { r.sparse->drop = 1.0; }, "drop 1.0000: expected");
   refused([](auto& r) { r.sparse->drop = -0.5; }, "drop -0.5000: expected");
   refused([](auto& r) { r.sparse->levels = 4; }, "give '--levels 3'");
+  refused([](auto& r) { r.sparse->tiles = {0}; }, "tiles 0: expected 1 to 64");
+  refused([](auto& r) { r.sparse->tiles = {65}; }, "tiles 65: expected 1 to 64");
+  refused([](auto& r) { r.sparse->tiles = {2, 2}; }, "tiles of 2 levels: expected 1");
   refused([](auto& r) { r.cluster = rooms({0}, {}); }, "of one device");
   refused(
       [](auto& r) {

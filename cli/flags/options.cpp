@@ -209,6 +209,20 @@ std::int64_t Options::integer_or(std::string_view flag, std::int64_t fallback, s
   return given ? parse_number(flag, *given, least, most, whole_number) : fallback;
 }
 
+std::vector<std::int64_t> Options::integers_or(std::string_view flag, std::int64_t fallback,
+                                               std::int64_t least, std::int64_t most) const {
+  const std::optional<std::string> given = text(flag);
+  if (!given) return {fallback};
+  std::vector<std::int64_t> numbers;
+  for (std::size_t begin = 0; begin <= given->size();) {
+    const std::size_t end = std::min(given->find(',', begin), given->size());
+    const std::string number = given->substr(begin, end - begin);
+    numbers.push_back(parse_number(flag, number, least, most, whole_number));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 double Options::number_or(std::string_view flag, double fallback, double least, double most) const {
   const std::optional<std::string> given = text(flag);
   return given ? parse_number(flag, *given, least, most, model::shortest_text) : fallback;

@@ -73,6 +73,9 @@ class Options {
   // anything else.
   [[nodiscard]] std::int64_t integer_or(std::string_view flag, std::int64_t fallback,
                                         std::int64_t least, std::int64_t most) const;
+  // Several of them, separated by commas.
+  [[nodiscard]] std::vector<std::int64_t> integers_or(std::string_view flag, std::int64_t fallback,
+                                                      std::int64_t least, std::int64_t most) const;
   [[nodiscard]] double number_or(std::string_view flag, double fallback, double least,
                                  double most) const;
   // Throws Error, naming the flag and the choices, unless the value is one of `choices`.

@@ -106,8 +106,10 @@ Syntax plan_syntax() {
            "weights "
            "travel to them for a prompt"},
           {"tiles", "T",
-           "galaxy, also of groups: tiles of each device's rows, 0 without overlap: a number, auto "
-           "[auto]"},
+           "galaxy, also of groups, csps: tiles of each device's rows, 0 without overlap: a "
+           "number, "
+           "auto [auto]; csps with --levels: of the rows that ask at each level, one number, one "
+           "for each from the second on (2,4), auto [1]"},
           {"levels", "N",
            "csps, galaxy: levels of near devices; a prompt attends to farther rows at higher ones "
            "[none; 2 with --drop]"},
@@ -230,7 +232,26 @@ std::optional<std::int32_t> rounds(const Options& options) {
   return static_cast<std::int32_t>(options.integer_or("rounds", 1, 1, planner::kMostRounds));
 }
 
-std::optional<std::int32_t> tiles(const Options& options) {
+namespace {
+
+// Whether what is cut into tiles is what travels at each level.
+bool tiles_are_of_levels(const Options& options, const planner::Strategy& strategy) {
+  return strategy.drops && !strategy.places_are_ranks && options.text_or("sp", "ntp") != "tp" &&
+         (options.has("levels") || options.has("drop"));
+}
+
+std::vector<std::int32_t> tiles_by_level(const Options& options) {
+  if (options.text_or("tiles", "1") == "auto") return {};
+  std::vector<std::int32_t> tiles;
+  for (const std::int64_t count : options.integers_or("tiles", 1, 1, planner::kMostTiles))
+    tiles.push_back(static_cast<std::int32_t>(count));
+  return tiles;
+}
+
+}  // namespace
+
+std::optional<std::int32_t> tiles(const Options& options, const planner::Strategy& strategy) {
+  if (tiles_are_of_levels(options, strategy)) return std::nullopt;
   if (options.text_or("tiles", "auto") == "auto") return std::nullopt;
   return static_cast<std::int32_t>(options.integer_or("tiles", 1, 0, planner::kMostTiles));
 }
@@ -245,10 +266,13 @@ std::optional<planner::SparseRequest> sparse_of(const Options& options,
     options.refuse({"levels-overlap"}, "without '--levels' or '--drop'");
     return std::nullopt;
   }
+  std::vector<std::int32_t> tiles{1};
+  if (tiles_are_of_levels(options, strategy)) tiles = tiles_by_level(options);
   return planner::SparseRequest{
       .levels = static_cast<std::int32_t>(options.integer_or("levels", 2, 2, planner::kMostLevels)),
       .drop = options.number_or("drop", 0.0, 0.0, 1.0),
-      .overlap = options.has("levels-overlap")};
+      .overlap = options.has("levels-overlap"),
+      .tiles = std::move(tiles)};
 }
 
 std::optional<planner::DecodeMoves> moves_of(const Options& options,

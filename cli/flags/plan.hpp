@@ -39,9 +39,11 @@ struct WantedDevices {
                                                const WantedDevices& devices);
 // `--rounds`; nothing: auto.
 [[nodiscard]] std::optional<std::int32_t> rounds(const Options& options);
-// `--tiles`; nothing: auto.
-[[nodiscard]] std::optional<std::int32_t> tiles(const Options& options);
-// `--levels`, `--drop`, `--levels-overlap`: a prompt's sparse attention; nothing if it is dense.
+// `--tiles` of all rows; nothing: auto, or where tiles are of levels.
+[[nodiscard]] std::optional<std::int32_t> tiles(const Options& options,
+                                                const planner::Strategy& strategy);
+// `--levels`, `--drop`, `--levels-overlap`, and `--tiles` of rows that travel at each level: a
+// prompt's sparse attention; nothing if it is dense.
 [[nodiscard]] std::optional<planner::SparseRequest> sparse_of(const Options& options,
                                                               const planner::Strategy& strategy);
 // `--decode-moves`: what travels for new tokens; nothing: what is fastest.

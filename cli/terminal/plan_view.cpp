@@ -141,6 +141,20 @@ std::string dropped_text(const planner::Plan& plan, std::int32_t level) {
   return text.empty() ? "nothing" : text;
 }
 
+// Into how many tiles a level is cut, by runs of layers that are cut alike; empty: none is.
+std::string tiles_text(const planner::SparseAttention& sparse, std::int32_t level) {
+  const auto layers = static_cast<std::int32_t>(sparse.drop.size());
+  std::string text;
+  for (std::int32_t begin = 0, end = 0; level > 1 && begin < layers; begin = end) {
+    const std::int32_t tiles = sparse.tiles_of(begin, level);
+    while (end < layers && sparse.tiles_of(end, level) == tiles) ++end;
+    text += (text.empty() ? "" : ", ") + std::to_string(tiles);
+    if (end - begin < layers)
+      text += " in layers [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+  }
+  return text;
+}
+
 void print_levels(const planner::Plan& plan, std::ostream& out) {
   const std::string attend =
       std::string("attend to those before them in the groups of each level") +
@@ -161,14 +175,19 @@ void print_levels(const planner::Plan& plan, std::ostream& out) {
                 : "their queries travel to all devices")
         << ", and nothing is dropped\n\n";
   }
-  model::Table table({"level", "groups", "rows dropped"});
+  const bool tiled = !plan.sparse->tiles.empty();
+  std::vector<std::string> head{"level", "groups", "rows dropped"};
+  if (tiled) head.emplace_back("tiles");
+  model::Table table(head);
   for (std::int32_t level = 1; level <= plan.sparse->levels(); ++level) {
     std::string groups;
     for (const std::vector<std::string>& group : level_groups(plan, level)) {
       groups += groups.empty() ? "" : " / ";
       for (const std::string& name : group) groups += (&name == &group.front() ? "" : ", ") + name;
     }
-    table.add({std::to_string(level), groups, dropped_text(plan, level)});
+    std::vector<std::string> row{std::to_string(level), groups, dropped_text(plan, level)};
+    if (tiled) row.push_back(tiles_text(*plan.sparse, level));
+    table.add(row);
   }
   table.print(out);
 }
@@ -192,6 +211,10 @@ Json levels_json(const planner::Plan& plan) {
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer)
       drop.push_back(dropped_json(plan, layer, level));
     levels.push_back({{"groups", level_groups(plan, level)}, {"drop", drop}});
+    if (level == 1 || plan.sparse->tiles.empty()) continue;
+    Json& tiles = levels.back()["tiles"] = Json::array();
+    for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(plan.model.layers); ++layer)
+      tiles.push_back(plan.sparse->tiles_of(layer, level));
   }
   return levels;
 }

@@ -35,12 +35,16 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
   if (!result.metrics.token_times_s.empty())
     table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
-  if (result.communication) {
-    table.add({"communication", model::fixed(100.0 * result.communication->hidden_fraction(), 1) +
-                                    "% hidden by computing, of " +
-                                    to_text(Seconds{result.communication->total_s}) +
-                                    ", summed over devices"});
-  }
+  const auto add_communication = [&](const char* name,
+                                     const std::optional<model::Communication>& sums) {
+    if (!sums) return;
+    table.add({name, model::fixed(100.0 * sums->hidden_fraction(), 1) +
+                         "% hidden by computing, of " + to_text(Seconds{sums->total_s}) +
+                         ", summed over devices"});
+  };
+  add_communication("communication", result.communication);
+  add_communication("communication, prompt", result.prompt_communication);
+  add_communication("communication, new tokens", result.token_communication);
   if (result.steady) {
     const model::Steady& steady = *result.steady;
     table.add({"memory scheduler",

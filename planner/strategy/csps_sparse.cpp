@@ -6,7 +6,7 @@
 
 #include "model/error.hpp"
 #include "planner/strategy/block.hpp"
-#include "planner/strategy/csps_levels.hpp"
+#include "planner/strategy/csps_level_tasks.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/sparse_plan.hpp"
@@ -74,7 +74,7 @@ class Lowering {
       places_[i].wanted = wanted_within(wanted, rows_[i]);
     }
     for (std::int32_t number = 2; number <= sparse_->levels(); ++number) {
-      Level level{.of = {*plan_, number, rows_}, .by = {*plan_, number}};
+      LevelTasks level{.of = {*plan_, number, rows_}, .by = {*plan_, number}};
       if (level.of.attends()) levels_.push_back(std::move(level));
     }
     scatter();
@@ -121,27 +121,6 @@ class Lowering {
     TaskIndex projected = -1;
     TaskIndex attended = -1;
   };
-  // Scores of the keys of `owner`, of a part, made at `by`.
-  struct Weighed {
-    std::size_t part;
-    std::size_t owner;
-    std::size_t by;
-    TaskIndex made;
-  };
-  // A level beside the first, and its tasks in the layer; by place, the last of each kind there, or
-  // -1. Its parts share slots, rows of one part lie where another part has others: what sends from
-  // a slot waits for all of them.
-  struct Level {
-    SparseLevel of;
-    GroupHeads by;
-    std::vector<TaskIndex> listed{};
-    std::vector<TaskIndex> queried{};
-    std::vector<TaskIndex> paired{};
-    // By place and other place: the message after which that has what it was sent.
-    std::vector<std::vector<TaskIndex>> arrived{};
-    std::vector<Weighed> weighed{};
-  };
-
   [[nodiscard]] Range kv(Range heads) const { return plan_->model.kv_heads_for(heads); }
 
   TaskIndex send(std::size_t from, std::size_t to, BufferRef input, BufferRef output,
@@ -205,16 +184,24 @@ class Lowering {
       place.active = last ? place.wanted : place.rows;
       if (!place.rows.empty()) project(place, layer);
     }
-    for (const Level& level : levels_) add_scores(level, layer);
+    for (const LevelTasks& level : levels_) add_scores(level, layer);
     std::vector<Range> active;
     for (const Place& place : places_) active.push_back(place.active);
-    for (Level& level : levels_) choose(level, layer, active);
-    for (Level& level : levels_) gather(level, layer);
-    for (Level& level : levels_) exchange(level, layer);
+    for (LevelTasks& level : levels_) choose(level, layer, active);
+    for (LevelTasks& level : levels_) gather(level, layer);
+    for (LevelTasks& level : levels_) exchange(level, layer);
     const bool scored = sparse_->drops(layer + 1);
     for (std::size_t i = 0; i < places_.size(); ++i) attend_own(i, layer, scored);
-    for (const Level& level : levels_) attend(level, layer);
-    for (Level& level : levels_) {
+    // With pieces results are on their way while farther levels are attended.
+    const bool tiled = sparse_->tiled(layer);
+    for (LevelTasks& level : levels_) {
+      attend(level, layer);
+      if (!tiled) merge(level, layer);
+    }
+    for (const LevelTasks& level : levels_) {
+      if (tiled) merge(level, layer);
+    }
+    for (LevelTasks& level : levels_) {
       if (scored) tell_softmax(level, layer);
     }
     for (Place& place : places_) {
@@ -224,8 +211,9 @@ class Lowering {
   }
 
   // What is kept at a level, and its lists.
-  void choose(Level& level, std::int32_t layer, const std::vector<Range>& active) {
+  void choose(LevelTasks& level, std::int32_t layer, const std::vector<Range>& active) {
     level.of.choose(layer, active);
+    level.tiles = sparse_->tiles_of(layer, level.of.number());
     level.listed.assign(places_.size(), -1);
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; part.lists && i < places_.size(); ++i) {
@@ -239,7 +227,7 @@ class Lowering {
   }
 
   // Sets `last` to the task if there are rows.
-  void gather(std::size_t place, const Level& level, const KeptPart& part, BufferKind from,
+  void gather(std::size_t place, const LevelTasks& level, const KeptPart& part, BufferKind from,
               BufferKind to, std::int32_t layer, Range rows, TaskIndex& last) {
     if (rows.empty()) return;
     Task task = make(TaskKind::gather, layer, rows, part.heads, {from}, at(to, level.of.number()));
@@ -247,7 +235,7 @@ class Lowering {
     last = add(place, task);
   }
 
-  void gather(Level& level, std::int32_t layer) {
+  void gather(LevelTasks& level, std::int32_t layer) {
     level.queried.assign(places_.size(), -1);
     level.paired.assign(places_.size(), -1);
     for (const KeptPart& part : level.of.parts()) {
@@ -260,25 +248,37 @@ class Lowering {
     }
   }
 
-  // The first all-to-all. What a channel takes arrives in order: the last message tells of all.
-  void exchange(Level& level, std::int32_t layer) {
+  // The first all-to-all. The first piece of queries needs all keys, the others are attended while
+  // those after them travel.
+  void exchange(LevelTasks& level, std::int32_t layer) {
     const std::int64_t d = plan_->model.head_dim;
-    level.arrived.assign(places_.size(), std::vector<TaskIndex>(places_.size(), -1));
+    level.arrived.assign(places_.size(), std::vector<LevelTasks::Arrived>(places_.size()));
     for (const KeptPart& part : level.of.parts()) {
       for (std::size_t i = 0; i < places_.size(); ++i) {
         for (const std::size_t j : level.by.attending(part, i)) {
           if (i == j) continue;
           const Range heads = level.by.heads(part, i, j);
+          LevelTasks::Arrived& there = level.arrived[i][j];
           const auto pass = [&](BufferKind kind, Range rows, Range columns, TaskIndex made) {
             if (rows.empty()) return;
             const BufferRef buffer = at(kind, level.of.number());
-            level.arrived[i][j] = send(i, j, buffer, buffer, layer, rows, columns, made);
+            there.last = send(i, j, buffer, buffer, layer, rows, columns, made);
+          };
+          const auto ask = [&](Range piece) {
+            pass(BufferKind::query, piece, times(heads, d), level.queried[i]);
           };
           const bool listed = part.lists && level.of.takes_part(i);
+          const std::vector<Range> asked = level.pieces(part, i);
           pass(BufferKind::selection, listed ? part.kept[i] : Range{}, kv(heads), level.listed[i]);
-          pass(BufferKind::query, level.of.queries(part, i), times(heads, d), level.queried[i]);
+          if (!asked.empty()) ask(asked.front());
           pass(BufferKind::gathered, level.of.keys(part, i), times(kv(heads), 2 * d),
                level.paired[i]);
+          there.keys = there.last;
+          there.pieces = {there.last};
+          for (std::size_t piece = 1; piece < asked.size(); ++piece) {
+            ask(asked[piece]);
+            there.pieces.push_back(there.last);
+          }
         }
       }
     }
@@ -290,7 +290,7 @@ class Lowering {
     Task task = make(TaskKind::attend, layer, place.active, heads_, {BufferKind::query},
                      {BufferKind::attention});
     task.keys = place.rows;
-    task.statistics = scored || std::ranges::any_of(levels_, [&](const Level& level) {
+    task.statistics = scored || std::ranges::any_of(levels_, [&](const LevelTasks& level) {
                         return std::ranges::any_of(level.of.parts(), [&](const KeptPart& part) {
                           return !level.of.queries(part, i).empty();
                         });
@@ -298,67 +298,48 @@ class Lowering {
     place.attended = add(i, task, {place.projected});
   }
 
-  // What has arrived at `by` from place `first` and from `places`, which are of one group; where
-  // there are several parts, from all of it.
-  [[nodiscard]] static std::vector<TaskIndex> arrivals(const Level& level, std::size_t first,
-                                                       Range places, std::size_t by) {
-    if (level.of.parts().size() > 1) places = level.of.group(first);
-    std::vector<TaskIndex> after;
-    const auto wait = [&](std::size_t from) {
-      if (level.arrived[from][by] >= 0) after.push_back(level.arrived[from][by]);
-    };
-    wait(first);
-    for (std::int32_t k = places.begin; k < places.end; ++k) {
-      if (static_cast<std::size_t>(k) != first) wait(static_cast<std::size_t>(k));
-    }
-    return after;
+  // Everybody's heads of what each place asks.
+  void attend(LevelTasks& level, std::int32_t layer) {
+    level.attended.clear();
+    level.last_attended.assign(places_.size(), -1);
+    level.each_piece([&](const KeptPart& part, std::size_t i, Range rows, std::size_t piece) {
+      for (const std::size_t j : level.by.attending(part, i)) {
+        Task task = make(TaskKind::attend, layer, rows, level.by.heads(part, i, j),
+                         at(BufferKind::query, level.of.number()),
+                         at(BufferKind::attention, level.of.number()));
+        task.keys = level.of.asked(part, i);
+        task.selection = level.of.list(part);
+        level.last_attended[j] = add(j, task, level.arrivals(i, piece, j));
+        level.attended.push_back(level.last_attended[j]);
+      }
+    });
   }
 
-  // Everybody's heads of what each place asks, and the second all-to-all.
-  void attend(const Level& level, std::int32_t layer) {
+  // The second all-to-all, and what places make of it.
+  void merge(const LevelTasks& level, std::int32_t layer) {
     const std::int64_t d = plan_->model.head_dim;
     const BufferRef result = at(BufferKind::attention, level.of.number());
     const BufferRef softmax = at(BufferKind::softmax, level.of.number());
     const bool several = level.of.parts().size() > 1;
-    std::vector<TaskIndex> attended;  // in the order of the loops
-    std::vector<TaskIndex> last(places_.size(), -1);
-    for (const KeptPart& part : level.of.parts()) {
-      for (std::size_t i = 0; i < places_.size(); ++i) {
-        if (level.of.queries(part, i).empty()) continue;
-        for (const std::size_t j : level.by.attending(part, i)) {
-          Task task =
-              make(TaskKind::attend, layer, level.of.queries(part, i), level.by.heads(part, i, j),
-                   at(BufferKind::query, level.of.number()), result);
-          task.keys = level.of.asked(part, i);
-          task.selection = level.of.list(part);
-          last[j] = add(j, task, arrivals(level, i, level.of.asked_places(i), j));
-          attended.push_back(last[j]);
-        }
+    auto next = level.attended.begin();
+    level.each_piece([&](const KeptPart& part, std::size_t i, Range rows, std::size_t /*piece*/) {
+      std::vector<TaskIndex> there{places_[i].attended};
+      for (const std::size_t j : level.by.attending(part, i)) {
+        const TaskIndex own = *next++;
+        if (j == i) continue;
+        const TaskIndex made = several ? level.last_attended[j] : own;
+        const Range heads = level.by.heads(part, i, j);
+        send(j, i, result, result, layer, rows, times(heads, d), made);
+        there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
       }
-    }
-    std::size_t next = 0;
-    for (const KeptPart& part : level.of.parts()) {
-      for (std::size_t i = 0; i < places_.size(); ++i) {
-        const Range rows = level.of.queries(part, i);
-        if (rows.empty()) continue;
-        std::vector<TaskIndex> there{places_[i].attended};
-        for (const std::size_t j : level.by.attending(part, i)) {
-          const TaskIndex own = attended[next++];
-          if (j == i) continue;
-          const TaskIndex made = several ? last[j] : own;
-          const Range heads = level.by.heads(part, i, j);
-          send(j, i, result, result, layer, rows, times(heads, d), made);
-          there.push_back(send(j, i, softmax, softmax, layer, rows, times(heads, 2), made));
-        }
-        Task task = make(TaskKind::merge, layer, rows, part.heads, result, {BufferKind::attention});
-        task.selection = level.of.list(part);
-        places_[i].attended = add(i, task, there);
-      }
-    }
+      Task task = make(TaskKind::merge, layer, rows, part.heads, result, {BufferKind::attention});
+      task.selection = level.of.list(part);
+      places_[i].attended = add(i, task, there);
+    });
   }
 
   // The softmax over all levels, to whoever attended for these rows.
-  void tell_softmax(Level& level, std::int32_t layer) {
+  void tell_softmax(LevelTasks& level, std::int32_t layer) {
     const BufferRef softmax = at(BufferKind::softmax, level.of.number());
     std::vector<TaskIndex> made(places_.size(), -1);
     for (const KeptPart& part : level.of.parts()) {
@@ -371,8 +352,8 @@ class Lowering {
         const Range rows = level.of.queries(part, i);
         for (const std::size_t j : level.by.attending(part, i)) {
           if (j == i || rows.empty()) continue;
-          level.arrived[i][j] = send(i, j, softmax, softmax, layer, rows,
-                                     times(level.by.heads(part, i, j), 2), made[i]);
+          level.arrived[i][j].last = send(i, j, softmax, softmax, layer, rows,
+                                          times(level.by.heads(part, i, j), 2), made[i]);
         }
       }
     }
@@ -387,10 +368,10 @@ class Lowering {
       task.keys = places_[i].rows;
       add(i, task);
     }
-    for (Level& level : levels_) weigh(level, layer);
+    for (LevelTasks& level : levels_) weigh(level, layer);
   }
 
-  void weigh(Level& level, std::int32_t layer) {
+  void weigh(LevelTasks& level, std::int32_t layer) {
     level.weighed.clear();
     std::vector<TaskIndex> last(places_.size(), -1);
     for (std::size_t p = 0; p < level.of.parts().size(); ++p) {
@@ -405,20 +386,19 @@ class Lowering {
           task.selection = level.of.list(part);
           // What the keys' owner sent has come before, for attention.
           const Range asking = level.of.asking_places(i);
-          last[j] =
-              add(j, task, arrivals(level, static_cast<std::size_t>(asking.begin), asking, j));
+          last[j] = add(j, task, level.arrivals(asking, j));
           level.weighed.push_back({.part = p, .owner = i, .by = j, .made = last[j]});
         }
       }
     }
     if (level.of.parts().size() == 1) return;
-    for (Weighed& weighed : level.weighed) weighed.made = last[weighed.by];
+    for (LevelTasks::Weighed& weighed : level.weighed) weighed.made = last[weighed.by];
   }
 
   // What the layer before made of them, to the keys' owners, one after another.
-  void add_scores(const Level& level, std::int32_t layer) {
+  void add_scores(const LevelTasks& level, std::int32_t layer) {
     if (!sparse_->drops(layer)) return;
-    for (const Weighed& weighed : level.weighed) {
+    for (const LevelTasks::Weighed& weighed : level.weighed) {
       const KeptPart& part = level.of.parts()[weighed.part];
       const BufferRef own = at(BufferKind::scores, level.of.number());
       const BufferRef arriving = at(BufferKind::scores, sparse_->levels() + 1);
@@ -476,7 +456,7 @@ class Lowering {
   WindowTasks window_;
   std::vector<Range> rows_;  // of the prompt, by place
   std::vector<Place> places_;
-  std::vector<Level> levels_;  // that have something to attend to, nearest first
+  std::vector<LevelTasks> levels_;  // that have something to attend to, nearest first
 };
 
 // A step of `rows`, of which no new token follows, is to be a prompt to the plan.

@@ -24,7 +24,9 @@ namespace tandem::planner {
 //   output projection, FFN
 //   if the next layer drops: softmax over all levels of what was kept to each j; j sums up what
 //     keys weigh, second pass over Q K^T; scores to the keys' owners, who add them up
-// The last layer goes on with rows that the result needs.
+// The last layer goes on with rows that the result needs. With M tiles of a level each Q, and with
+// it its attention, result and softmax, is M pieces of about n / M rows: list, first piece, K and
+// V, other pieces travel in that order, and results are merged when all levels have been attended.
 //   bytes of level v from i to another j, e an element, A = |A_j|, K the key/value heads that they
 //   read:
 //     4 n K                   the list, unless p = 0
