@@ -3,6 +3,7 @@
 
     csps.py --tandem build/release/bin/tandem --folder out/csps map [--points] [--minutes 2.5]
     csps.py --tandem build/release/bin/tandem --folder out/csps accuracy [--documents 16]
+    csps.py --tandem build/release/bin/tandem --folder out/csps hidden [--minutes 2.5]
 
 Two models, tandem-deep with its trained weights and prompts of 200 to 1,000 tokens, and a geometry of 4.8 million parameters with random
 weights and prompts of 1,024 to 8,192, on 2 to 6 equal emulated devices of a home network: csps (SP-NTP, dense), csps with two levels of
@@ -14,6 +15,9 @@ those of one device. Writes FOLDER/map.csv, which plots/csps.py draws, whenever 
 `accuracy` scores tandem-deep as the map's devices compute it, with nothing dropped and with parts of the farther level (`tandem eval`, no
 clock, so any network's plan does): bits per byte and facts recalled, beside the loss by eval/sparse_loss.json, which was fitted to four
 unequal devices. Writes FOLDER/accuracy.csv.
+
+`hidden` tells the part of a prompt's communication that computing hides (decision 0061), predicted and measured, of csps with and without
+levels by tiles. Writes FOLDER/hidden.csv.
 """
 
 import argparse
@@ -49,6 +53,12 @@ POINTS = {  # devices, network, rows
 }
 
 
+TILED = {  # by name of the system
+    f"{name}, {tiles} tiles": ["--strategy", "csps", *words, "--tiles", tiles]
+    for name, words in (("no levels", []), ("2 levels", ["--levels", 2]), ("2 levels, half dropped", ["--levels", 2, "--drop", 0.5]))
+    for tiles in (1, 2, 4, 8)
+}
+HIDING = [("tandem-deep", 4, "1G", 1000), ("tandem-deep", 4, "100M", 1000)]
 DROPS = [0, 0.25, 0.5, 0.75]  # of the farther of two levels
 SCORED = 910  # tokens of the plans that texts are scored with, as long as the documents
 
@@ -82,6 +92,9 @@ class Csps(Geometries):
         xml.write_text(platform("csps", [self.slowdown] * devices))
         return xml
 
+    def timeline(self, system):
+        return ["--trace", self.folder / "trace.json"] if system in TILED else []
+
     def scores(self, devices, drop, documents):
         name = f"accuracy-{devices}-{drop}-{documents}"
         plan, scores = self.folder / f"{name}.plan.json", self.folder / f"{name}.json"
@@ -99,8 +112,8 @@ class Csps(Geometries):
         if not predicted.exists():
             xml = self.platform(devices, way)
             self.call("plan", "--platform", xml, "--model", self.weights(model), "--profile", self.profile(model), "--prompt-tokens",
-                      rows, "--new-tokens", NEW_TOKENS, *SYSTEMS[system], "--out", plan, "--quiet")
-            self.call("simulate", plan, "--out", predicted, "--quiet")
+                      rows, "--new-tokens", NEW_TOKENS, *{**SYSTEMS, **TILED}[system], "--out", plan, "--quiet")
+            self.call("simulate", plan, "--out", predicted, "--quiet", *self.timeline(system))
         measured = [self.folder / f"{name}.measured-{i}.json" for i in range(self.rounds)] if measures else []
         for path in measured:
             if path.exists():
@@ -109,7 +122,7 @@ class Csps(Geometries):
                 self.left += 1
                 continue
             self.call("run", plan, "--weights", self.weights(model), "--emulate", "--allow-drift", "--cache", self.folder / "cache",
-                      "--prompt-ids", self.prompt_of(model, rows), "--ignore-eos", "--out", path, "--quiet")
+                      "--prompt-ids", self.prompt_of(model, rows), "--ignore-eos", "--out", path, "--quiet", *self.timeline(system))
         return read(predicted), [read(path) for path in measured if path.exists()]
 
 
@@ -151,6 +164,25 @@ def accuracies(bench, arguments):
                    "right": recall["right"], "questions": recall["questions"]}
 
 
+def hidden(bench):
+    for model, devices, way, rows in HIDING:
+        for system in TILED:
+            predicted, measured = bench.cell(model, devices, way, rows, system, True)
+            row = {"model": model, "devices": devices, "network": way, "rows": rows, "system": system,
+                   "predicted_ttft_s": f"{first(predicted):.6g}", "predicted_hidden": f"{share(predicted):.4g}",
+                   "measured_ttft_s": "", "measured_hidden": "", "least": "", "most": "", "bytes": ""}
+            if measured:
+                shares = [share(result) for result in measured]
+                row.update(measured_ttft_s=f"{statistics.median(first(result) for result in measured):.6g}",
+                           measured_hidden=f"{statistics.median(shares):.4g}", least=f"{min(shares):.4g}", most=f"{max(shares):.4g}",
+                           bytes="as predicted" if all(sent(result) == sent(predicted) for result in measured) else "OTHERS")
+            yield row
+
+
+def share(result):
+    return result["communication"]["prompt"]["hidden_fraction"]
+
+
 def rows_of(bench, arguments):
     for model in arguments.models:
         for devices in DEVICES:
@@ -184,13 +216,13 @@ def main():
     parser.add_argument("--models", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--points", action="store_true")
     parser.add_argument("--documents", type=int, default=16, help="accuracy: held-out texts, and questions of each distance")
-    parser.add_argument("what", choices=("map", "accuracy"))
+    parser.add_argument("what", choices=("map", "accuracy", "hidden"))
     arguments = parser.parse_args()
     bench = Csps(arguments)
     if arguments.what == "accuracy":
         bench.write("accuracy", list(accuracies(bench, arguments)))
         return
-    bench.write("map", list(rows_of(bench, arguments)))
+    bench.write(arguments.what, list(hidden(bench) if arguments.what == "hidden" else rows_of(bench, arguments)))
     if bench.left:
         print(f"{bench.left} runs are left to measure: call it again")
 

@@ -65,6 +65,7 @@ std::variant<FewestDevices, Infeasible> plan_on_fewest(const Request& request,
         reason = unreachable.what();
         continue;
       }
+      if (count == 1) of_these->gather_weights = false;  // there is nobody to gather from
       auto answer = planning(*of_these);
       if (auto* const plan = std::get_if<Plan>(&answer))
         return FewestDevices{.plan = std::move(*plan), .fewer = std::move(fewer)};

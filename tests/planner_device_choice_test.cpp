@@ -99,6 +99,20 @@ TEST_CASE("planner/device choice: what caches hold dictates the number of device
   CHECK(before > 2);
 }
 
+TEST_CASE("planner/device choice: weights that are gathered need several devices, or none") {
+  const auto devices = [](double memory) {
+    Request request = request_of("csps", {memory, memory, memory, memory}, 64);
+    request.gather_weights = true;
+    const auto found = planner::plan_on_fewest(request, planner::make_plan);
+    return std::holds_alternative<FewestDevices>(found)
+               ? std::get<FewestDevices>(found).plan.cluster.devices().size()
+               : 0;
+  };
+  CHECK(devices(400) == 1);
+  CHECK(devices(120) == 2);
+  CHECK(devices(20) == 0);
+}
+
 TEST_CASE("planner/device choice: near devices first, then those with most memory") {
   SUBCASE("of equal ones the nearest to the master") {
     Request request = request_of("tensor", {120, 120, 120, 120});

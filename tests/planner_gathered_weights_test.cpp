@@ -233,7 +233,7 @@ TEST_CASE("planner/gathered weights: a file says so, and plans that cannot are r
         p.devices[0].share.columns = {}, p.devices[1].share.columns = {0, 6};
       },
       "no heads or no FFN columns");
-  CHECK(planner::to_json(plan_of("tensor", {}, 0, {{2, 2}, {3, 3}})).find("gather") ==
+  CHECK(planner::to_json(plan_of("tensor", {}, 0, {{2, 2}, {3, 3}})).find("gather_weights") ==
         std::string::npos);
 }
 

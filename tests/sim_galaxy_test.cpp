@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "collective_fixture.hpp"
+#include "model/communication.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 #include "sim_fixture.hpp"
@@ -87,6 +89,37 @@ TEST_CASE("sim/gathered weights: where nothing contends both evaluators agree to
       const Times simulated = times_of(plan, replay);
       CHECK(simulated.ttft_s == doctest::Approx(analytic.ttft_s).epsilon(1e-9));
       CHECK(simulated.last_token_s == doctest::Approx(analytic.last_token_s).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("sim/communication: where nothing contends both evaluators hide the same, by phase") {
+  for (const char* const strategy : {"galaxy", "csps", "sp", "tensor"}) {
+    for (const std::int32_t tiles : {0, 2}) {
+      CAPTURE(std::string(strategy));
+      CAPTURE(tiles);
+      if (tiles > 0 && !planner::find_strategy(strategy).tiles) continue;
+      const planner::Plan plan = planned(balanced(3), strategy, "equal", tiles, 40);
+      std::vector<model::Communication>
+          told;  // prompt and new tokens, of one evaluator after another
+      for (const planner::Evaluator& evaluate :
+           {planner::Evaluator(model::evaluate_analytic), planner::Evaluator(replay)}) {
+        planner::GenerationSteps steps(plan);
+        model::RunRecorder recorder(plan.cluster, plan.master, true);
+        evaluate(plan.cluster, plan.cost_model(), steps, recorder);
+        for (const model::Range phase : {model::Range{0, 1}, model::Range{1, 3}}) {
+          const auto one = model::communication_of(recorder.trace(), phase);
+          // Of `sp` new tokens send nothing.
+          told.push_back(one.value_or(model::Communication{}));
+          CHECK(0.0 <= told.back().hidden_s);
+          CHECK(told.back().hidden_s <= told.back().total_s);
+        }
+      }
+      CHECK(told[0].total_s > 0.0);
+      for (const std::size_t phase : {0U, 1U}) {
+        CHECK(told[phase].total_s == doctest::Approx(told[2 + phase].total_s).epsilon(1e-9));
+        CHECK(told[phase].hidden_s == doctest::Approx(told[2 + phase].hidden_s).epsilon(1e-9));
+      }
     }
   }
 }
