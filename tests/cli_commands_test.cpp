@@ -328,27 +328,6 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   CHECK(rows["worst_percent"] == 0.0);
 }
 
-TEST_CASE("cli/run: an emulated run's timeline tells what computing hides, by phase") {
-  const Kitchen bench;
-  bench.plan();
-  bench.must({"run", "plan.json", "--weights", "tiny", "--emulate", "--allow-drift", "--ignore-eos",
-              "--prompt", "hello!", "--new-tokens", "4", "--trace", "run.trace.json", "--out",
-              "measured.json", "--quiet"});
-  const Json all = Json::parse(bench.read("measured.json")).at("communication");
-  double phases = 0.0;
-  for (const Json& one : {all, all.at("prompt"), all.at("new_tokens")}) {
-    const auto total = one.at("total_s").get<double>();
-    const auto hidden = one.at("hidden_s").get<double>();
-    CHECK(total > 0.0);
-    CHECK(hidden >= 0.0);
-    CHECK(hidden <= total);
-    CHECK(one.at("hidden_fraction") == doctest::Approx(hidden / total));
-    if (one != all) phases += total;
-  }
-  // At once they count once in the whole.
-  CHECK(phases >= all.at("total_s").get<double>() * (1.0 - 1e-9));
-}
-
 TEST_CASE("cli/worker: makes a key for its owner only, and never over another file") {
   const Kitchen bench;
   CHECK(contains(bench.good({"worker", "--generate-key", "home.key"}), "home.key"));

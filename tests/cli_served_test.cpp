@@ -247,6 +247,28 @@ TEST_CASE("cli/served: a plan for one request is refused before any device start
   CHECK(outcome.err.find("device") == std::string::npos);
 }
 
+TEST_CASE("cli/run: an emulated run's timeline tells what computing hides, by phase") {
+  const Counter bench;
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "6", "--out",
+              "one.json", "--quiet"});
+  bench.must({"run", "one.json", "--weights", "tiny", "--emulate", "--allow-drift", "--ignore-eos",
+              "--prompt", "hello!", "--new-tokens", "4", "--trace", "run.trace.json", "--out",
+              "measured.json", "--quiet"});
+  const Json all = bench.result("measured.json").at("communication");
+  double phases = 0.0;
+  for (const Json& one : {all, all.at("prompt"), all.at("new_tokens")}) {
+    const auto total = one.at("total_s").get<double>();
+    const auto hidden = one.at("hidden_s").get<double>();
+    CHECK(total > 0.0);
+    CHECK(hidden >= 0.0);
+    CHECK(hidden <= total);
+    CHECK(one.at("hidden_fraction") == doctest::Approx(hidden / total));
+    if (one != all) phases += total;
+  }
+  // At once they count once in the whole.
+  CHECK(phases >= all.at("total_s").get<double>() * (1.0 - 1e-9));
+}
+
 TEST_CASE("cli/served: samples are planned for, predicted, run and compared") {
   const Counter bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "pipeline",

@@ -98,8 +98,10 @@ TEST_CASE("sim/communication: where nothing contends both evaluators hide the sa
     for (const std::int32_t tiles : {0, 2}) {
       CAPTURE(std::string(strategy));
       CAPTURE(tiles);
-      if (tiles > 0 && !planner::find_strategy(strategy).tiles) continue;
-      const planner::Plan plan = planned(balanced(3), strategy, "equal", tiles, 40);
+      const bool tiled = planner::find_strategy(strategy).tiles;
+      if (tiles > 0 && !tiled) continue;
+      const planner::Plan plan =
+          planned(balanced(3), strategy, "equal", tiled ? std::optional(tiles) : std::nullopt, 40);
       std::vector<model::Communication>
           told;  // prompt and new tokens, of one evaluator after another
       for (const planner::Evaluator& evaluate :
