@@ -323,7 +323,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::string collective = options.text_or("allreduce", chosen.allreduce);
   if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
-                ", of which new tokens exchange nothing; expected one collective");
+                ", whose plans have one; expected one collective");
   const std::optional<Bounded> bounded = bounded_of(options, chosen, find_weights(model_name));
   check_files(options, platform, model_name, bounded, show);
   model::Transformer transformer = load_model(model_name);
@@ -422,6 +422,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   const auto& plan = std::get<planner::Plan>(answer);
   check_stages(options, plan);
+  planner::check_rates(plan);
   const std::string json = planner::to_json(plan);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)

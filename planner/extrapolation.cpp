@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
+
+#include "planner/lowering.hpp"
 
 namespace tandem::planner {
 
@@ -46,6 +49,20 @@ std::string extrapolation_remark(const Plan& plan) {
          std::to_string(plan.reserved().rows) +
          ": the predicted time to first token is a guess, probably far too long; measure the "
          "profile again with more --seconds";
+}
+
+void check_rates(const Plan& plan) {
+  const model::CostModel costs = plan.cost_model();
+  const Strategy& strategy = find_strategy(plan.strategy);
+  std::vector<model::Batch> steps{prompt_batch(plan.workload)};
+  if (plan.workload.steps() > 1)
+    steps.push_back(decode_batch(static_cast<std::int32_t>(plan.workload.prompt_tokens)));
+  for (const model::Batch& step : steps) {
+    const model::TaskGraph graph = strategy.lower(plan, step);
+    for (const model::Task& task : graph.tasks()) {
+      if (model::may_lack_rate(task.kind)) (void)costs.compute_time(step, task);
+    }
+  }
 }
 
 }  // namespace tandem::planner

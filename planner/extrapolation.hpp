@@ -14,4 +14,8 @@ namespace tandem::planner {
 // where the bound changes.
 [[nodiscard]] std::string extrapolation_remark(const Plan& plan);
 
+// Throws Error, as the cost model does, unless the profiles have a rate for every task of the
+// plan's steps: not all plans need those of sparse attention and spread caches.
+void check_rates(const Plan& plan);
+
 }  // namespace tandem::planner

@@ -70,6 +70,8 @@ std::vector<double> parts_by_time(const std::vector<double>& messages,
   return parts;
 }
 
+Range columns_of(const DevicePlan& device) { return device.share.part.columns; }
+
 // Whether others than a token's owner have columns.
 bool has_others(const Plan& plan) {
   return std::ranges::count_if(plan.devices, [](const DevicePlan& device) {
@@ -118,6 +120,13 @@ Plan with_shared_ffn(Plan plan, bool by_messages) {
     next += size;
   }
   return with_predicted_memory(std::move(plan));
+}
+
+TokenFfn token_ffn_of(const Plan& plan) {
+  if (!shares_token_ffn(plan)) return TokenFfn::owner;
+  const Plan by_speed = with_shared_ffn(plan, false);
+  const bool same = std::ranges::equal(plan.devices, by_speed.devices, {}, columns_of, columns_of);
+  return same ? TokenFfn::shared : TokenFfn::automatic;
 }
 
 std::variant<Plan, Infeasible> make_token_plan(Request request) {

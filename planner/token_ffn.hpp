@@ -22,6 +22,9 @@ namespace tandem::planner {
 // messages share is not looked at.
 [[nodiscard]] Plan with_shared_ffn(Plan plan, bool by_messages);
 
+// What a request asks for that ends in a plan such as this one.
+[[nodiscard]] TokenFfn token_ffn_of(const Plan& plan);
+
 // As make_plan, with the FFN of new tokens as request.token_ffn says: shared out, by speed; or,
 // automatic, the fastest by the objective, of what fits, of the owner alone, by speed and by speed
 // and messages. Throws Error where the strategy or the workload has no such choice.

@@ -98,6 +98,13 @@ class Search {
     if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
       return "streams no weights";
     if (question_->served && strategy.parts_cache) return "serves one request";
+    if (strategy.parts_cache) {
+      for (const model::DeviceProfile& profile : question_->request.profiles) {
+        if (profile.rate_of(model::TaskKind::merge, model::WeightFormat::f32) == nullptr)
+          return "profile '" + profile.source +
+                 "' has no rate for 'merge', which it needs; measure the profile again";
+      }
+    }
     if (question_->request.head == planner::HeadPlacement::split && !strategy.splits_head)
       return "keeps the LM head at the master";
     if (slowest_first_.size() == 1 && !is_alone(strategy)) return "there is one device alone";

@@ -14,6 +14,7 @@
 #include "planner/search.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
+#include "planner/token_ffn.hpp"
 #include "sim/replay.hpp"
 
 namespace tandem::study {
@@ -182,6 +183,7 @@ class Changes {
         .cluster = scene.cluster,
         .strategy = scene.strategy,
         .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
+        .token_ffn = same ? planner::token_ffn_of(*plan_) : planner::TokenFfn::owner,
         .gather_weights = same && plan_->gather_weights && scene.cluster.size() > 1,
         .master = scene.master,
         .workload = plan_->workload,

@@ -343,6 +343,40 @@ TEST_CASE("cli/choice: --decode-ffn says who computes the FFN of new tokens") {
   }
 }
 
+TEST_CASE(
+    "cli/choice: a profile without rates is refused where a plan needs them, and only there") {
+  const Kitchen bench;
+  const auto with = [&](const Words& more) {
+    Words words{"plan", "--model",      "tandem-tiny", "--platform", "flat3", "--prompt-tokens",
+                "40",   "--new-tokens", "4",           "--out",      "m.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  bench.must(with({}));
+  const Json whole = Json::parse(bench.read("m.json")).at("devices")[0].at("profile");
+  for (const char* const kind : {"merge", "select", "gather", "score"}) {
+    CAPTURE(kind);
+    Json profile = whole;
+    REQUIRE(profile.at("rates").erase(kind) == 1);
+    bench.write("old.json", profile.dump());
+    bench.must(with({"--profile", "old.json"}));
+    bench.must(with({"--profile", "old.json", "--strategy", "csps"}));
+    const std::string reason = "has no rate for '" + std::string(kind) + "'";
+    const Outcome sparse =
+        bench.run(with({"--profile", "old.json", "--strategy", "csps", "--partition", "equal",
+                        "--levels", "2", "--drop", "0.5"}));
+    CHECK(sparse.code == 1);
+    CHECK(contains(sparse.err, reason));
+    if (std::string(kind) != "merge") continue;
+    const Outcome spread =
+        bench.run(with({"--profile", "old.json", "--strategy", "spread", "--partition", "equal"}));
+    CHECK(spread.code == 1);
+    CHECK(contains(spread.err, reason));
+    CHECK(contains(bench.good(with({"--profile", "old.json", "--strategy", "auto"})),
+                   "not spread: profile"));
+  }
+}
+
 TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest") {
   const Kitchen bench;
   const auto with = [&](const Words& more) {

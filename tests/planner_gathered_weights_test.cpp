@@ -237,6 +237,20 @@ TEST_CASE("planner/gathered weights: a file says so, and plans that cannot are r
         std::string::npos);
 }
 
+TEST_CASE(
+    "planner/gathered weights: a block too large to travel is refused by name, however shared") {
+  planner::Request request{
+      .model = small_model(
+          {.layers = 2, .heads = 8, .kv_heads = 8, .head_dim = 1024, .intermediate = 8 * 8192}),
+      .cluster = star_cluster({{.flops_per_s = 1e10}, {.flops_per_s = 1e9}}),
+      .strategy = "csps",
+      .partition = "4:1",
+      .gather_weights = true,
+      .workload = {40, 2}};
+  CHECK_THROWS_WITH_AS((void)planner::make_plan(request),
+                       doctest::Contains("that others gather: expected less than 2 GiB"), Error);
+}
+
 planner::Request request_for(std::vector<DeviceSpec> devices) {
   return {.model = small_model({.layers = 4, .heads = 8, .kv_heads = 8, .intermediate = 64}),
           .cluster = star_cluster(std::move(devices)),

@@ -78,8 +78,8 @@ void check_gathered_blocks(const Plan& plan) {
       if (bytes <= std::numeric_limits<std::int32_t>::max()) continue;
       fail_share(plan, owner,
                  "holds a block of " + model::to_text(model::Bytes{static_cast<double>(bytes)}) +
-                     " that others gather: expected less than 2 GiB; plan with more devices or "
-                     "smaller '--dtype', or without '--gather-weights'");
+                     " that others gather: expected less than 2 GiB; plan with more devices, "
+                     "'--partition equal' or a smaller '--dtype', or without '--gather-weights'");
     }
   }
 }
@@ -92,7 +92,9 @@ GatheredWeights::GatheredWeights(model::TaskGraph& graph, const Plan& plan,
       devices_(devices),
       asking_(std::move(asking)),
       first_(devices.size(), -1),
-      visits_(kBlocks.size() * devices.size() * devices.size()) {}
+      visits_(kBlocks.size() * devices.size() * devices.size()) {
+  check_gathered_blocks(plan);  // of shares that are only thought of, too
+}
 
 void GatheredWeights::begins(std::size_t rank, TaskIndex first) { first_[rank] = first; }
 

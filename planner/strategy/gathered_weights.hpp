@@ -27,7 +27,7 @@ void check_gathered_blocks(const Plan& plan);
 class GatheredWeights {
  public:
   // `devices`: by rank; they and `graph` and `plan` outlive it. `asking`: by rank, a row of its
-  // own that nobody else uses.
+  // own that nobody else uses. Throws Error as check_gathered_blocks.
   GatheredWeights(model::TaskGraph& graph, const Plan& plan,
                   std::span<const model::DeviceIndex> devices, std::vector<std::int32_t> asking);
 

@@ -98,7 +98,7 @@ class Lowering {
         first_(first),
         gathers_(!prompt && plan.decode_moves == DecodeMoves::keys_each_step),
         migrates_(prompt && migrates(plan)),
-        shares_ffn_(!prompt && shares_token_ffn(plan)) {
+        shares_ffn_(batch.rows() == 1 && shares_token_ffn(plan)) {
     const std::vector<bool> wanted = wanted_rows(batch, plan.model.architecture().generates());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].device == plan.master) master_ = i;
@@ -358,7 +358,9 @@ class Lowering {
   std::int64_t first_;  // position of the batch's first row, or one before it
   bool gathers_;        // keys and values move to its rows, which are one part's
   bool migrates_;       // they stay with the master when the step is over
-  bool shares_ffn_;     // of a new token: each device computes its columns
+  // Of one row each device computes its columns: also of a prompt of one token, whose steps have
+  // the structure of a new one's, and so its graph.
+  bool shares_ffn_;
   std::size_t master_ = 0;
   std::vector<Part> parts_;
 };
