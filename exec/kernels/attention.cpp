@@ -59,7 +59,9 @@ struct Query {
   std::int64_t first;  // keys from this one on are seen,
   std::int64_t limit;  // and below this one
   float maximum;
-  V sums;  // of exp(score - maximum), by lanes
+  // Of exp(score - maximum), by lanes; as numbers, since constructors that compilers make are for
+  // no target of Highway's.
+  alignas(64) float sums[HWY_LANES(float)];
 };
 
 struct Positions {
@@ -171,19 +173,21 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
   V largest = hn::LoadU(d, scores);
   for (std::int64_t p = lanes; p < kBlockGranule; p += lanes)
     largest = hn::Max(largest, hn::LoadU(d, scores + p));
+  V sums = hn::Load(d, query.sums);
   float rescale = 1.0F;  // most blocks have no larger score
   if (!hn::AllFalse(d, hn::Gt(largest, hn::Set(d, query.maximum)))) {
     const float maximum = hn::GetLane(hn::MaxOfLanes(d, largest));
     rescale = std::exp(query.maximum - maximum);  // 0 for the first block
     query.maximum = maximum;
-    query.sums = hn::Mul(query.sums, hn::Set(d, rescale));
+    sums = hn::Mul(sums, hn::Set(d, rescale));
   }
   const V shift = hn::Set(d, query.maximum);
   for (std::int64_t p = 0; p < kBlockGranule; p += lanes) {
     const V e = exp_of(d, hn::Sub(hn::LoadU(d, scores + p), shift));
     hn::StoreU(e, d, scores + p);
-    query.sums = hn::Add(query.sums, e);
+    sums = hn::Add(sums, e);
   }
+  hn::Store(sums, d, query.sums);
   return rescale;
 }
 
@@ -344,7 +348,7 @@ Pass pass_of(const Attention& a, std::int64_t begin, std::int64_t end) {
              first,
              limit,
              -std::numeric_limits<float>::infinity(),
-             hn::Zero(Floats())};
+             {}};
     for (std::int64_t i = 0; i < a.head_dim; ++i) query.out[i] = 0.0F;
     pass.first = HWY_MIN(pass.first, query.first);
     pass.end = HWY_MAX(pass.end, query.limit);
@@ -410,7 +414,7 @@ void attend_over(const Attention& a) {
     for (std::int64_t i = 0; i < count; ++i) {
       for (int j = 0; j < together[i].count; ++j) {
         const Query& query = together[i].queries[j];
-        const float sum = hn::GetLane(hn::SumOfLanes(Floats(), query.sums));
+        const float sum = hn::GetLane(hn::SumOfLanes(Floats(), hn::Load(Floats(), query.sums)));
         const float factor = sum > 0.0F ? 1.0F / sum : 0.0F;
         for (std::int64_t k = 0; k < a.head_dim; ++k) query.out[k] *= factor;
         if (a.softmax != nullptr) {
@@ -481,7 +485,7 @@ void weigh_keys_over(const Attention& a, float* sums, std::int64_t stride) {
             a.window > 0 ? HWY_MAX(a.first_key, a.past + row + 1 - a.window) : a.first_key,
             HWY_MIN(a.end_key, a.past + row + 1),
             told[0],
-            hn::Zero(Floats())};
+            {}};
         denominators[j] = told[1];
         limit = HWY_MAX(limit, queries[j].limit);
       }
