@@ -99,6 +99,10 @@ TEST_CASE("planner/token ffn: columns are in proportion to what is left of the t
   CHECK(near.devices[1].share.part.columns.empty());
   CHECK(near.devices[2].share.part.columns.size() == doctest::Approx(6400 / 3.0).epsilon(0.02));
   const Plan all = planner::with_shared_ffn(alone, false);
+  // What would be asked for to have such plans again.
+  CHECK(planner::token_ffn_of(alone) == planner::TokenFfn::owner);
+  CHECK(planner::token_ffn_of(all) == planner::TokenFfn::shared);
+  CHECK(planner::token_ffn_of(near) == planner::TokenFfn::automatic);
   CHECK(all.devices[1].share.part.columns.size() == doctest::Approx(800).epsilon(0.02));
 }
 
