@@ -309,8 +309,6 @@ void Compute::State::ffn_up(const Task& task) {
     const WeightProduct mine = gate.slice(begin, end);
     const WeightProduct up = ups.slice(begin, end);
     const bool silu = transformer.activation == model::Activation::silu;
-    if (silu && mine.tokens <= kGatedRows && mine.format == up.format)
-      return gated_product(mine, up.w);
     product(mine);
     product(up);
     for (std::int64_t row = 0; row < mine.tokens; ++row) {

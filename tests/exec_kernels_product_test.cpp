@@ -31,10 +31,8 @@ struct Operands {
   explicit Operands(Case c)
       : x(random_floats(c.tokens * c.depth, 1)),
         w(random_floats(c.outputs * c.depth, 2)),
-        up(random_floats(c.outputs * c.depth, 3)),
         wide_x(spread(x, c.tokens, c.depth)),
         wide_w(spread(w, c.outputs, c.depth)),
-        wide_up(spread(up, c.outputs, c.depth)),
         wide_y(static_cast<std::size_t>(c.tokens * (c.outputs + kGap)), kUntouched),
         product{wide_x.data(),    c.depth + kGap, wide_w.data(), c.depth + kGap, wide_y.data(),
                 c.outputs + kGap, c.tokens,       c.outputs,     c.depth} {}
@@ -68,7 +66,7 @@ struct Operands {
 
   static constexpr std::int64_t kGap = 5;
   static constexpr float kUntouched = 12345.0F;
-  std::vector<float> x, w, up, wide_x, wide_w, wide_up, wide_y;
+  std::vector<float> x, w, wide_x, wide_w, wide_y;
   Product product;
 };
 
@@ -97,24 +95,6 @@ TEST_CASE("kernels/product: every kernel equals the sum of products, tolerance 2
   }
 }
 
-TEST_CASE("kernels/product: the gated product is silu(x gate) (x up)") {
-  for (const Case c : kCases) {
-    CAPTURE(c.tokens);
-    CAPTURE(c.outputs);
-    CAPTURE(c.depth);
-    const Operands o(c);
-    const Matrix x = as_matrix(o.x, c.tokens, c.depth);
-    const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
-    const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
-    // Both factors grow with the square root of the depth.
-    const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
-    testing::for_every_target([&] {
-      few_row_gated_product(o.product, o.wide_up.data());
-      check_close(o.result(), testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
-    });
-  }
-}
-
 TEST_CASE("kernels/product: few rows' outputs are the same bits however they are split") {
   for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8, 23}) {
     const Case c{tokens, 53, 131};
@@ -125,13 +105,6 @@ TEST_CASE("kernels/product: few rows' outputs are the same bits however they are
       few_row_product(split.product.slice(begin, end));
     }
     CHECK(whole.wide_y == split.wide_y);
-    const Operands gated(c);
-    few_row_gated_product(gated.product, gated.wide_up.data());
-    const Operands gated_split(c);
-    few_row_gated_product(gated_split.product.slice(0, 17), gated_split.wide_up.data());
-    few_row_gated_product(gated_split.product.slice(17, 53),
-                          gated_split.wide_up.data() + 17 * gated_split.product.w_stride);
-    CHECK(gated.wide_y == gated_split.wide_y);
   }
 }
 

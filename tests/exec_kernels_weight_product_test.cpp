@@ -68,9 +68,7 @@ struct Operands {
         row(static_cast<std::size_t>(model::row_bytes(of, c.depth))),
         x(random_floats(c.tokens * c.depth, 1)),
         weights(static_cast<std::size_t>(c.outputs) * row),
-        ups(static_cast<std::size_t>(c.outputs) * row),
         w(filled(c, 2, weights.begin())),
-        up(filled(c, 3, ups.begin())),
         y(static_cast<std::size_t>(c.tokens * c.outputs), NAN),
         product{x.data(),  c.depth,  weights.begin(), static_cast<std::int64_t>(row),
                 format,    y.data(), c.outputs,       c.tokens,
@@ -88,8 +86,8 @@ struct Operands {
   WeightFormat format;
   std::size_t row;
   std::vector<float> x;
-  AtTheEnd weights, ups;
-  std::vector<float> w, up, y;
+  AtTheEnd weights;
+  std::vector<float> w, y;
   WeightProduct product;
 };
 
@@ -144,22 +142,6 @@ TEST_CASE("kernels/weight product: the sum of products of what is decoded, toler
       std::ranges::fill(o.y, NAN);
       product(o.product);
       check_close(o.y, wanted, tolerance(c.depth));
-    });
-  });
-}
-
-TEST_CASE("kernels/weight product: gated, silu(x gate) (x up)") {
-  for_all([](Case c, WeightFormat format) {
-    if (c.tokens > kGatedRows || c.depth > 4096) return;
-    Operands o(c, format);
-    const Matrix x = inputs_of(o, c);
-    const Matrix gate = times_transposed(x, as_matrix(o.w, c.outputs, c.depth));
-    const Matrix up = times_transposed(x, as_matrix(o.up, c.outputs, c.depth));
-    const double magnitude = 1.0 + std::sqrt(static_cast<double>(c.depth));
-    testing::for_every_target([&] {
-      std::ranges::fill(o.y, NAN);
-      gated_product(o.product, o.ups.begin());
-      check_close(o.y, testing::swiglu(gate, up), 4.0 * magnitude * tolerance(c.depth));
     });
   });
 }
@@ -271,7 +253,6 @@ TEST_CASE("kernels/weight product: any format and number of tokens within 128 Ki
         const WeightProduct p{x.data(), kDepth,   w.data(), row,      format,
                               y.data(), kOutputs, tokens,   kOutputs, kDepth};
         product(p);
-        if (tokens <= kGatedRows) gated_product(p, w.data());
       }
     }
     return nullptr;

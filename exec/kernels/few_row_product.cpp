@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "exec/kernels/product.hpp"
-#include "exec/kernels/rowwise.hpp"
 #include "exec/kernels/weight_product.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -29,9 +28,7 @@ using Floats = hn::CappedTag<float, 16>;
 using V = hn::Vec<Floats>;
 
 constexpr std::int64_t kLine = 64 / sizeof(float);
-// Row by row is fastest while the input stays in the first-level cache beside the weights.
-constexpr std::int64_t kLongRow = 3072;
-// Weight rows walked together, for up to two tokens and for up to four at a time: with 32 registers
+// Weight rows walked together, for two tokens and for up to four at a time: with 32 registers
 // or with 16.
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 constexpr int kPairRows = kManyRegisters ? 8 : 4;
@@ -97,53 +94,6 @@ HWY_INLINE void store_sums(const V* v, float* HWY_RESTRICT sums) {
   hn::StoreU(abcd, d, sums);
 #endif
 #endif
-}
-
-// Lanes add up to x . w; one stream through memory.
-HWY_INLINE V single_dot(const float* HWY_RESTRICT w, const float* HWY_RESTRICT x,
-                        std::int64_t depth) {
-  constexpr std::int64_t kAhead = 256;  // floats
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  V a0 = hn::Zero(d);
-  V a1 = a0;
-  V a2 = a0;
-  V a3 = a0;
-  std::int64_t k = 0;
-  for (; k + 4 * lanes <= depth; k += 4 * lanes) {
-    for (std::int64_t line = 0; line < 4 * lanes; line += kLine) prefetch(w + k + line + kAhead);
-    a0 = hn::MulAdd(hn::LoadU(d, w + k), hn::LoadU(d, x + k), a0);
-    a1 = hn::MulAdd(hn::LoadU(d, w + k + lanes), hn::LoadU(d, x + k + lanes), a1);
-    a2 = hn::MulAdd(hn::LoadU(d, w + k + 2 * lanes), hn::LoadU(d, x + k + 2 * lanes), a2);
-    a3 = hn::MulAdd(hn::LoadU(d, w + k + 3 * lanes), hn::LoadU(d, x + k + 3 * lanes), a3);
-  }
-  for (; k + lanes <= depth; k += lanes) {
-    a0 = hn::MulAdd(hn::LoadU(d, w + k), hn::LoadU(d, x + k), a0);
-  }
-  if (k < depth) {
-    const First part{depth - k};
-    a1 = hn::MulAdd(load(d, w + k, part), load(d, x + k, part), a1);
-  }
-  return hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
-}
-
-// y[o] = x . w[o] for one token.
-void single(const Product& p, const float* HWY_RESTRICT x, float* HWY_RESTRICT y) {
-  const Floats d;
-  for (std::int64_t o = 0; o < p.outputs; o += 4) {
-    const std::int64_t count = HWY_MIN(p.outputs - o, 4);
-    V v[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (std::int64_t i = 0; i < count; ++i) {
-      v[i] = single_dot(p.w + (o + i) * p.w_stride, x, p.depth);
-    }
-    if (count == 4) {
-      store_sums(v, y + o);
-    } else {
-      float sums[4];
-      store_sums(v, sums);
-      for (std::int64_t i = 0; i < count; ++i) y[o + i] = sums[i];
-    }
-  }
 }
 
 // Where a product's results go, and what it reads; strides as in Product, of weights in their own
@@ -387,9 +337,7 @@ void many_tokens(const Product& p, const Weight* w) {
 }
 
 void few_row_product(const Product& p) {
-  if (p.tokens == 0) return;
-  if (p.tokens == 1 && p.depth <= kLongRow) return single(p, p.x, p.y);
-  if (p.tokens <= 2) return blocks<kPairRows>(p, p.w, false);
+  if (p.tokens == 2) return blocks<kPairRows>(p, p.w, false);
   if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
   many_tokens(p, p.w);
 }
@@ -410,7 +358,20 @@ HWY_EXPORT(few_row_product);
 
 HWY_EXPORT(many_halves_product);
 
-void few_row_product(const Product& p) { HWY_DYNAMIC_DISPATCH(few_row_product)(p); }
+void few_row_product(const Product& p) {
+  if (p.tokens > 1) return HWY_DYNAMIC_DISPATCH(few_row_product)(p);
+  constexpr std::int64_t kBytes = sizeof(float);
+  stored_product({.x = p.x,
+                  .x_stride = p.x_stride,
+                  .w = reinterpret_cast<const std::byte*>(p.w),
+                  .w_stride = kBytes * p.w_stride,
+                  .format = model::WeightFormat::f32,
+                  .y = p.y,
+                  .y_stride = p.y_stride,
+                  .tokens = p.tokens,
+                  .outputs = p.outputs,
+                  .depth = p.depth});
+}
 
 void many_halves_product(const WeightProduct& p) {
   const Product of_tokens{.x = p.x,
@@ -424,30 +385,6 @@ void many_halves_product(const WeightProduct& p) {
                           .depth = p.depth};
   HWY_DYNAMIC_DISPATCH(many_halves_product)
   (of_tokens, p.w, p.format == model::WeightFormat::bf16);
-}
-
-void few_row_gated_product(const Product& p, const float* up) {
-  // Turns of this many outputs, so that each of the two matrices is read in long stretches.
-  constexpr std::int64_t kTurn = 96;
-  float ups[kTurn * kGatedRows];
-  for (std::int64_t first = 0; first < p.tokens; first += kGatedRows) {
-    const std::int64_t tokens = std::min(p.tokens - first, kGatedRows);
-    for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
-      Product gate = p.slice(o, std::min(o + kTurn, p.outputs));
-      gate.x += first * p.x_stride;
-      gate.y += first * p.y_stride;
-      gate.tokens = tokens;
-      Product other = gate;
-      other.w = up + o * p.w_stride;
-      other.y = ups;
-      other.y_stride = kTurn;
-      few_row_product(gate);
-      few_row_product(other);
-      for (std::int64_t t = 0; t < tokens; ++t) {
-        gate_with(ups + t * kTurn, gate.outputs, gate.y + t * gate.y_stride);
-      }
-    }
-  }
 }
 
 }  // namespace tandem::exec

@@ -33,9 +33,6 @@ struct Product {
 // a cache in turns. The result of one output does not depend on the other outputs of the call, so
 // it is the same however outputs are split.
 void few_row_product(const Product& p);
-// y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), silu(z) = z / (1 + exp(-z)); `up` has w's shape.
-void few_row_gated_product(const Product& p, const float* up);
-inline constexpr std::int64_t kGatedRows = 8;  // tokens that it takes in one pass
 
 // Eigen's blocked matrix product, which first packs both operands.
 void many_row_product(const Product& p);

@@ -1,5 +1,5 @@
-// Matrix times few vectors, of weights of 16 bits: each vector of them is widened in registers and
-// used for several tokens.
+// Matrix times few vectors, of weights that are floats of some width: each vector of them is
+// widened in registers and used for several tokens.
 
 #include <cstring>
 #include <stdexcept>
@@ -24,11 +24,23 @@ using Floats = hn::CappedTag<float, 16>;
 using V = hn::Vec<Floats>;
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr std::int64_t kLine = 64;  // bytes
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Floats())); }
 
-// How a format's vectors of 16-bit numbers are read.
+// How a format's vectors are read, and how many streams of memory one token's product is. Fastest
+// or as fast, by measurement (docs/decisions/0004-kernels.md).
+struct Singles {
+  static constexpr std::int64_t kBytes = 4;
+  static constexpr int kStreams = 4;
+  static HWY_INLINE V at(const std::byte* from, std::int64_t v) {
+    return hn::LoadU(Floats(), reinterpret_cast<const float*>(from) + v * lanes());
+  }
+};
+
 struct Halves {
+  static constexpr std::int64_t kBytes = 2;
+  static constexpr int kStreams = 2;
   static HWY_INLINE V at(const std::byte* from, std::int64_t v) {
     const Floats d;
     const hn::Rebind<hwy::float16_t, Floats> half;
@@ -38,6 +50,8 @@ struct Halves {
 };
 
 struct Brains {
+  static constexpr std::int64_t kBytes = 2;
+  static constexpr int kStreams = 2;
   static HWY_INLINE V at(const std::byte* from, std::int64_t v) {
     const Floats d;
     const hn::Rebind<hwy::bfloat16_t, Floats> half;
@@ -46,10 +60,12 @@ struct Brains {
   }
 };
 
-// Fewer than a vector of halves, in a place that may be read whole.
+// Fewer than a vector of numbers, in a place that may be read whole.
+constexpr std::size_t kMostVectorBytes = 64;
+template <class Format>
 HWY_INLINE void copy_tail(const std::byte* from, std::int64_t count, std::byte* to) {
-  std::memset(to, 0, 32);
-  std::memcpy(to, from, static_cast<std::size_t>(2 * count));
+  std::memset(to, 0, kMostVectorBytes);
+  std::memcpy(to, from, static_cast<std::size_t>(Format::kBytes * count));
 }
 
 struct Rows {
@@ -72,6 +88,7 @@ HWY_INLINE void dots(const Rows& p) {
   const std::int64_t n = lanes();
   constexpr std::int64_t kVectors = 2;  // a step
   const std::int64_t numbers = kVectors * n;
+  const std::int64_t bytes = Format::kBytes * numbers;
   V acc[R * T * kChains];
   HWY_UNROLL(32)
   for (int i = 0; i < R * T * kChains; ++i) acc[i] = hn::Zero(d);
@@ -84,25 +101,26 @@ HWY_INLINE void dots(const Rows& p) {
   };
   const std::byte* w = p.w;
   std::int64_t k = 0;
-  for (; k + numbers <= p.depth; k += numbers, w += 2 * numbers) {
+  for (; k + numbers <= p.depth; k += numbers, w += bytes) {
     HWY_UNROLL(4)
     for (int r = 0; r < R; ++r) {
       const std::byte* const at = w + r * p.w_stride;
       // Into the first-level cache, unless several tokens' inputs fill it.
-      __builtin_prefetch(at + p.ahead, 0, T == 1 ? 3 : 2);
+      for (std::int64_t line = 0; line < bytes; line += kLine)
+        __builtin_prefetch(at + p.ahead + line, 0, T == 1 ? 3 : 2);
       HWY_UNROLL(2)
       for (std::int64_t v = 0; v < kVectors; ++v)
         use(r, static_cast<int>(v) % kChains, Format::at(at, v), k + v * n);
     }
   }
-  for (; k + n <= p.depth; k += n, w += 2 * n) {
+  for (; k + n <= p.depth; k += n, w += Format::kBytes * n) {
     for (int r = 0; r < R; ++r) use(r, 0, Format::at(w + r * p.w_stride, 0), k);
   }
   if (k < p.depth) {
     const First part{p.depth - k};
-    alignas(64) std::byte tail[32];
+    alignas(64) std::byte tail[kMostVectorBytes];
     for (int r = 0; r < R; ++r) {
-      copy_tail(w + r * p.w_stride, part.n, tail);
+      copy_tail<Format>(w + r * p.w_stride, part.n, tail);
       const V weight = Format::at(tail, 0);
       for (int t = 0; t < T; ++t) {
         V& sum = acc[(t * R + r) * kChains];
@@ -162,8 +180,10 @@ template <class Format>
 void products(const WeightProduct& p) {
   constexpr std::int64_t kAhead = 256;
   constexpr int kRows = kManyRegisters ? 4 : 2;
-  // One token waits for memory: two long streams in its order, which processors fetch ahead.
-  if (p.tokens == 1) return groups_of<Format, 2>(p, p.outputs / 2, p.outputs / 2, kAhead);
+  // One token waits for memory: long streams in its order, which processors fetch ahead.
+  constexpr int kStreams = Format::kStreams;
+  if (p.tokens == 1)
+    return groups_of<Format, kStreams>(p, p.outputs / kStreams, p.outputs / kStreams, kAhead);
   // Several: the same place of the rows that come next.
   groups_of<Format, kRows>(p, p.outputs / kRows, 1, kRows * p.w_stride);
 }
@@ -173,15 +193,17 @@ void unpacked(const std::byte* row, std::int64_t count, float* out) {
   const Floats d;
   const std::int64_t n = lanes();
   std::int64_t k = 0;
-  for (; k + n <= count; k += n, row += 2 * n) hn::StoreU(Format::at(row, 0), d, out + k);
+  for (; k + n <= count; k += n, row += Format::kBytes * n)
+    hn::StoreU(Format::at(row, 0), d, out + k);
   if (k < count) {
-    alignas(64) std::byte tail[32];
-    copy_tail(row, count - k, tail);
+    alignas(64) std::byte tail[kMostVectorBytes];
+    copy_tail<Format>(row, count - k, tail);
     store(Format::at(tail, 0), d, out + k, First{count - k});
   }
 }
 
 void stored_product(const WeightProduct& p) {
+  if (p.format == model::WeightFormat::f32) return products<Singles>(p);
   if (p.format == model::WeightFormat::f16) return products<Halves>(p);
   if (p.format == model::WeightFormat::bf16) return products<Brains>(p);
   throw std::logic_error("stored_product: a format without a kernel");

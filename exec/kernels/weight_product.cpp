@@ -1,12 +1,10 @@
 #include "exec/kernels/weight_product.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
-#include "exec/kernels/rowwise.hpp"
 #include "exec/kernels/scratch.hpp"
 #include "model/error.hpp"
 
@@ -60,10 +58,8 @@ void tiled_product(const WeightProduct& p) {
   }
 }
 
-// Calls body(multiply, product of some tokens) with inputs in 8 bits: as many tokens
-// at once as a second-level cache holds.
-template <class Body>
-void for_integers(const WeightProduct& p, const Body& body) {
+// With inputs in 8 bits, of as many tokens at once as a second-level cache holds.
+void integer_product(const WeightProduct& p) {
   constexpr auto kBytes = static_cast<std::int64_t>(KernelScratch::kInputBytes);
   const std::int64_t blocks = p.depth / kInputBlock;
   require(blocks * kInputBlock == p.depth, "product: rows of whole blocks");
@@ -93,26 +89,7 @@ void for_integers(const WeightProduct& p, const Body& body) {
       }
       kernels.quantise(x, blocks, some.in.token(t));
     }
-    body(kernels.multiply, some);
-  }
-}
-
-// gate = silu(gate) * up, in turns of so many outputs that each of the two matrices is read in long
-// stretches. `P` is a product of either kind.
-template <class P, class Multiply>
-void gated_in_turns(const P& p, const std::byte* up, const Multiply& multiply) {
-  constexpr std::int64_t kTurn = 96;
-  std::array<float, kTurn * kGatedRows> ups;
-  for (std::int64_t o = 0; o < p.outputs; o += kTurn) {
-    const P gate = p.slice(o, std::min(o + kTurn, p.outputs));
-    P other = gate;
-    other.w = up + o * p.w_stride;
-    other.y = ups.data();
-    other.y_stride = kTurn;
-    multiply(gate);
-    multiply(other);
-    for (std::int64_t t = 0; t < p.tokens; ++t)
-      gate_with(ups.data() + t * kTurn, gate.outputs, gate.y + t * gate.y_stride);
+    kernels.multiply(some);
   }
 }
 
@@ -120,22 +97,10 @@ void gated_in_turns(const P& p, const std::byte* up, const Multiply& multiply) {
 
 void product(const WeightProduct& p) {
   if (p.format == model::WeightFormat::f32) return product(of_floats(p));
-  if (model::multiplies_integers(p.format)) {
-    return for_integers(p, [](auto multiply, const IntegerProduct& some) { multiply(some); });
-  }
+  if (model::multiplies_integers(p.format)) return integer_product(p);
   if (model::block_of(p.format).elements > 1) return tiled_product(p);
   if (p.tokens > kDecodedRows) return many_halves_product(p);
   stored_product(p);
-}
-
-void gated_product(const WeightProduct& p, const std::byte* up) {
-  if (p.format == model::WeightFormat::f32)
-    return few_row_gated_product(of_floats(p), as_floats(up));
-  if (model::multiplies_integers(p.format)) {
-    return for_integers(
-        p, [&](auto multiply, const IntegerProduct& some) { gated_in_turns(some, up, multiply); });
-  }
-  gated_in_turns(p, up, [](const WeightProduct& some) { product(some); });
 }
 
 }  // namespace tandem::exec

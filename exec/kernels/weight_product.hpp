@@ -47,12 +47,9 @@ struct WeightProduct {
 void product(const WeightProduct& p);
 inline constexpr std::int64_t kDecodedRows = 8;
 
-// y[t, o] = silu(x[t] w[o]) * (x[t] up[o]), of up to kGatedRows tokens; `up` has w's shape.
-void gated_product(const WeightProduct& p, const std::byte* up);
-
-// Parts of these: of weights of 16 bits up to kDecodedRows tokens,
+// Parts of it: of weights of 16 bits up to kDecodedRows tokens, and of f32 one,
 void stored_product(const WeightProduct& p);
-// more of them,
+// of 16 bits more of them,
 void many_halves_product(const WeightProduct& p);
 // and of those and of block formats `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
