@@ -50,7 +50,7 @@ void lacks(const std::string& what) {
 void Compute::State::execute(const model::Batch& batch, const Task& task) {
   // Products of more rows read weights from a cache.
   const bool timed =
-      move && multiplies_layer(task.kind) && task.layer >= 0 && task.rows.size() <= kDecodedRows;
+      move && multiplies_layer(task.kind) && task.layer >= 0 && task.rows.size() <= kFewRows;
   if (!timed) return execute_now(batch, task);
   const auto begin = std::chrono::steady_clock::now();
   execute_now(batch, task);

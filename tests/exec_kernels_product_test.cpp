@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "exec/kernels/many_row_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "kernel_test_support.hpp"
 
@@ -20,11 +19,10 @@ struct Case {
   std::int64_t tokens, outputs, depth;
 };
 
-constexpr Case kCases[] = {{1, 1, 1},    {1, 8, 16},   {1, 37, 131},   {2, 9, 64},   {3, 7, 33},
-                           {4, 16, 48},  {5, 13, 97},  {6, 5, 17},     {7, 11, 768}, {8, 12, 100},
-                           {9, 31, 127}, {9, 5, 3079}, {21, 13, 4099}, {1, 9, 3079}, {2, 17, 3079},
-                           {17, 1, 5},   {31, 67, 64}, {64, 48, 1},    {3, 26, 384}, {5, 14, 385},
-                           {6, 20, 769}, {8, 26, 1605}};
+constexpr Case kCases[] = {{1, 1, 1},    {1, 8, 16},   {1, 37, 131}, {2, 9, 64},
+                           {3, 7, 33},   {4, 16, 48},  {5, 13, 97},  {6, 5, 17},
+                           {7, 11, 768}, {8, 12, 100}, {1, 9, 3079}, {2, 17, 3079},
+                           {3, 26, 384}, {5, 14, 385}, {6, 20, 769}, {8, 26, 1605}};
 
 // Strides larger than the widths, filled with values that must not be read or written.
 struct Operands {
@@ -72,7 +70,7 @@ struct Operands {
 
 }  // namespace
 
-TEST_CASE("kernels/product: every kernel equals the sum of products, tolerance 2 eps (depth + 8)") {
+TEST_CASE("kernels/product: few rows equal the sum of products, tolerance 2 eps (depth + 8)") {
   for (const Case c : kCases) {
     CAPTURE(c.tokens);
     CAPTURE(c.outputs);
@@ -84,19 +82,11 @@ TEST_CASE("kernels/product: every kernel equals the sum of products, tolerance 2
       few_row_product(few.product);
       check_close(few.result(), wanted, tolerance(c.depth));
     });
-    for (const ManyRowProduct implementation : supported_many_row_products()) {
-      const Operands many(c);
-      implementation(many.product);
-      check_close(many.result(), wanted, tolerance(c.depth));
-    }
-    const Operands chosen(c);
-    product(chosen.product);
-    check_close(chosen.result(), wanted, tolerance(c.depth));
   }
 }
 
 TEST_CASE("kernels/product: few rows' outputs are the same bits however they are split") {
-  for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8, 23}) {
+  for (const std::int64_t tokens : {1, 2, 3, 4, 5, 8}) {
     const Case c{tokens, 53, 131};
     const Operands whole(c);
     few_row_product(whole.product);

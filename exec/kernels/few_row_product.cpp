@@ -2,10 +2,7 @@
 // weights lie in memory, and used for all tokens while it is near.
 // docs/decisions/0004-kernels.md has the measurements behind the choices.
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/weight_product.hpp"
@@ -33,40 +30,11 @@ constexpr std::int64_t kLine = 64 / sizeof(float);
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 constexpr int kPairRows = kManyRegisters ? 8 : 4;
 constexpr int kGroupRows = kManyRegisters ? 6 : 3;
-// Of more tokens, walked this many floats of the depth at a time: kGroupRows such rows are 24 KiB
-// (12 with 16 registers), half of a first-level cache.
-constexpr std::int64_t kPieceDepth = 1024;
 // Tokens whose weights come in as many streams.
 constexpr std::int64_t kMostStreamed = 8;
 
-// Floats of the inputs that stay there: half of the second-level cache, as the weights pass through
-// it; a small one's where the system does not say.
-std::int64_t inputs_in_cache() {
-  constexpr std::int64_t kLeast = std::int64_t{64} * 1024;
-  const auto floats = static_cast<std::int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE)) / 2 /
-                      static_cast<std::int64_t>(sizeof(float));
-  return HWY_MIN(HWY_MAX(kLeast, floats), 8 * kLeast);
-}
-
 // Into the second-level cache: the first would lose what is in use.
 HWY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
-
-// Weights of a type as vectors of floats.
-HWY_INLINE V widened(const float* p) { return hn::LoadU(Floats(), p); }
-HWY_INLINE V widened(const float* p, First part) { return load(Floats(), p, part); }
-
-template <class Half>
-HWY_INLINE V widened(const Half* p) {
-  const hn::Rebind<Half, Floats> half;
-  return hn::PromoteTo(Floats(), hn::LoadU(half, p));
-}
-
-template <class Half>
-HWY_INLINE V widened(const Half* p, First part) {
-  alignas(64) Half whole[16] = {};
-  std::memcpy(whole, p, static_cast<std::size_t>(part.n) * sizeof(Half));
-  return widened(whole);
-}
 
 // Sums of the lanes of four vectors; the same order of addition for each.
 HWY_INLINE void store_sums(const V* v, float* HWY_RESTRICT sums) {
@@ -96,11 +64,9 @@ HWY_INLINE void store_sums(const V* v, float* HWY_RESTRICT sums) {
 #endif
 }
 
-// Where a product's results go, and what it reads; strides as in Product, of weights in their own
-// numbers.
-template <class Weight>
+// Where a product's results go, and what it reads; strides as in Product.
 struct Rows {
-  const Weight* w;
+  const float* w;
   std::int64_t w_stride;
   const float* x;
   std::int64_t x_stride;
@@ -108,9 +74,8 @@ struct Rows {
   float* y;
   std::int64_t y_stride;
   std::int64_t y_step;     // between the results of weight rows
-  bool add;                // to what y holds
-  const Weight* next;      // weights to prefetch
-  std::int64_t next_line;  // numbers between the lines that one step prefetches
+  const float* next;       // weights to prefetch
+  std::int64_t next_line;  // floats between the lines that one step prefetches
   std::int64_t next_step;  // and between the steps
   // Sums that wait between pieces of the depth, and whether this is the first piece or the last.
   float* kept = nullptr;
@@ -120,11 +85,11 @@ struct Rows {
 
 // y[t, r] = x[t] . w[r] for R weight rows and T tokens, or with kPieces a part of that sum. It
 // prefetches kNext lines while it walks a line of each row.
-template <int R, int T, int kNext, bool kPieces, class Weight>
-HWY_INLINE void dots(const Rows<Weight>& p) {
+template <int R, int T, int kNext, bool kPieces>
+HWY_INLINE void dots(const Rows& p) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const Weight* HWY_RESTRICT w = p.w;
+  const float* HWY_RESTRICT w = p.w;
   const float* HWY_RESTRICT x = p.x;
   V acc[R * T];
   if (!kPieces || p.first) {
@@ -134,7 +99,7 @@ HWY_INLINE void dots(const Rows<Weight>& p) {
     HWY_UNROLL(32)
     for (int i = 0; i < R * T; ++i) acc[i] = hn::LoadU(d, p.kept + i * lanes);
   }
-  const Weight* next = p.next;
+  const float* next = p.next;
   std::int64_t k = 0;
   for (; k + lanes <= p.depth; k += lanes) {
     if (kNext > 0 && (lanes == kLine || k % kLine == 0)) {
@@ -144,7 +109,7 @@ HWY_INLINE void dots(const Rows<Weight>& p) {
     }
     V weight[R];
     HWY_UNROLL(8)
-    for (int r = 0; r < R; ++r) weight[r] = widened(w + r * p.w_stride + k);
+    for (int r = 0; r < R; ++r) weight[r] = hn::LoadU(d, w + r * p.w_stride + k);
     HWY_UNROLL(4)
     for (int t = 0; t < T; ++t) {
       const V in = hn::LoadU(d, x + t * p.x_stride + k);
@@ -159,7 +124,7 @@ HWY_INLINE void dots(const Rows<Weight>& p) {
       const V in = load(d, x + t * p.x_stride + k, part);
       HWY_UNROLL(8)
       for (int r = 0; r < R; ++r) {
-        const V weight = widened(w + r * p.w_stride + k, part);
+        const V weight = load(d, w + r * p.w_stride + k, part);
         acc[t * R + r] = hn::MulAdd(weight, in, acc[t * R + r]);
       }
     }
@@ -180,17 +145,14 @@ HWY_INLINE void dots(const Rows<Weight>& p) {
       store_sums(four, sums + r);
     }
     float* y = p.y + t * p.y_stride;
-    for (int r = 0; r < R; ++r) {
-      float& sum = y[r * p.y_step];
-      sum = p.add ? sum + sums[r] : sums[r];
-    }
+    for (int r = 0; r < R; ++r) y[r * p.y_step] = sums[r];
   }
 }
 
 // The same for any number of tokens, four or fewer at a time: all but the first find the weights in
 // a cache.
-template <int R, class Weight>
-HWY_INLINE void block(Rows<Weight> p, std::int64_t tokens) {
+template <int R>
+HWY_INLINE void block(Rows p, std::int64_t tokens) {
   const auto pass = [&p, &tokens]<int T, int kNext>() {
     dots<R, T, kNext, false>(p);
     p.x += T * p.x_stride;
@@ -210,24 +172,23 @@ HWY_INLINE void block(Rows<Weight> p, std::int64_t tokens) {
   if (tokens == 1) pass.template operator()<1, 0>();
 }
 
-// `tokens` of a product, R weight rows at a time; R * min(tokens, 4) sums, R weights and an input
-// fit in the registers. The weights are at `w`, whatever p.w is.
-template <int R, class Weight>
-void blocks(const Product& p, const Weight* w, bool add) {
+// All tokens of a product, R weight rows at a time; R * min(tokens, 4) sums, R weights and an input
+// fit in the registers.
+template <int R>
+void blocks(const Product& p) {
   // Rows that follow each other without a gap are one stretch of memory.
   const bool gapless = p.w_stride == p.depth;
-  Rows<Weight> rows{.w = w,
-                    .w_stride = p.w_stride,
-                    .x = p.x,
-                    .x_stride = p.x_stride,
-                    .depth = p.depth,
-                    .y = p.y,
-                    .y_stride = p.y_stride,
-                    .y_step = 1,
-                    .add = add,
-                    .next = w,
-                    .next_line = gapless ? kLine : p.w_stride,
-                    .next_step = kLine};
+  Rows rows{.w = p.w,
+            .w_stride = p.w_stride,
+            .x = p.x,
+            .x_stride = p.x_stride,
+            .depth = p.depth,
+            .y = p.y,
+            .y_stride = p.y_stride,
+            .y_step = 1,
+            .next = p.w,
+            .next_line = gapless ? kLine : p.w_stride,
+            .next_step = kLine};
   std::int64_t o = 0;
   const auto advance = [&](std::int64_t by) {
     o += by;
@@ -249,7 +210,7 @@ void blocks(const Product& p, const Weight* w, bool add) {
 // A piece of the depth for up to kMostStreamed tokens, in one pass or two. Each pass prefetches its
 // part of the R lines: were it all in the first, the memory would rest during the second.
 template <int R>
-HWY_INLINE void piece(Rows<float> p, std::int64_t tokens) {
+HWY_INLINE void piece(Rows p, std::int64_t tokens) {
   constexpr int kHalf = (R + 1) / 2;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   const auto pass = [&]<int T, int kNext>() {
@@ -295,7 +256,6 @@ void streams(const Product& p) {
                 .y = p.y + o,
                 .y_stride = p.y_stride,
                 .y_step = rows,
-                .add = false,
                 .next = last ? w + p.w_stride : w + k + depth,
                 .next_line = rows * p.w_stride,
                 .next_step = kLine,
@@ -307,44 +267,13 @@ void streams(const Product& p) {
     } while (k < p.depth);
   }
   if (rows * R < p.outputs) {
-    const Product rest = p.slice(rows * R, p.outputs);
-    blocks<R>(rest, rest.w, false);
-  }
-}
-
-// More tokens than that: pieces of equal depth, of which the rows that are walked together stay in
-// the first-level cache while the inputs of many tokens pass, and those in the second while all
-// weights pass.
-template <class Weight>
-void many_tokens(const Product& p, const Weight* w) {
-  static const std::int64_t inputs = inputs_in_cache();
-  const std::int64_t pieces = HWY_MAX((p.depth + kPieceDepth - 1) / kPieceDepth, std::int64_t{1});
-  const std::int64_t depth =
-      HWY_MAX((p.depth + pieces * kLine - 1) / (pieces * kLine) * kLine, kLine);
-  const std::int64_t tokens = HWY_MAX(std::int64_t{8}, inputs / depth / 4 * 4);
-  for (std::int64_t t = 0; t < p.tokens; t += tokens) {
-    std::int64_t k = 0;
-    do {
-      Product piece = p;
-      piece.tokens = HWY_MIN(tokens, p.tokens - t);
-      piece.depth = HWY_MIN(depth, p.depth - k);
-      piece.x += t * p.x_stride + k;
-      piece.y += t * p.y_stride;
-      blocks<kGroupRows>(piece, w + k, k > 0);
-      k += depth;
-    } while (k < p.depth);
+    blocks<R>(p.slice(rows * R, p.outputs));
   }
 }
 
 void few_row_product(const Product& p) {
-  if (p.tokens == 2) return blocks<kPairRows>(p, p.w, false);
-  if (p.tokens <= kMostStreamed) return streams<kGroupRows>(p);
-  many_tokens(p, p.w);
-}
-
-void many_halves_product(const Product& p, const std::byte* w, bool brains) {
-  if (brains) return many_tokens(p, reinterpret_cast<const hwy::bfloat16_t*>(w));
-  many_tokens(p, reinterpret_cast<const hwy::float16_t*>(w));
+  if (p.tokens == 2) return blocks<kPairRows>(p);
+  streams<kGroupRows>(p);
 }
 
 }  // namespace
@@ -355,8 +284,6 @@ HWY_AFTER_NAMESPACE();
 namespace tandem::exec {
 
 HWY_EXPORT(few_row_product);
-
-HWY_EXPORT(many_halves_product);
 
 void few_row_product(const Product& p) {
   if (p.tokens > 1) return HWY_DYNAMIC_DISPATCH(few_row_product)(p);
@@ -371,20 +298,6 @@ void few_row_product(const Product& p) {
                   .tokens = p.tokens,
                   .outputs = p.outputs,
                   .depth = p.depth});
-}
-
-void many_halves_product(const WeightProduct& p) {
-  const Product of_tokens{.x = p.x,
-                          .x_stride = p.x_stride,
-                          .w = nullptr,
-                          .w_stride = p.w_stride / 2,
-                          .y = p.y,
-                          .y_stride = p.y_stride,
-                          .tokens = p.tokens,
-                          .outputs = p.outputs,
-                          .depth = p.depth};
-  HWY_DYNAMIC_DISPATCH(many_halves_product)
-  (of_tokens, p.w, p.format == model::WeightFormat::bf16);
 }
 
 }  // namespace tandem::exec

@@ -1,7 +1,7 @@
 #pragma once
 
-// Products with weight matrices as Hugging Face stores them, [out, in] row-major. Single-threaded:
-// the caller splits the outputs among threads. Strides are in floats.
+// Products of few vectors with weight matrices as Hugging Face stores them, [out, in] row-major.
+// Single-threaded: the caller splits the outputs among threads. Strides are in floats.
 
 #include <cstdint>
 
@@ -29,23 +29,10 @@ struct Product {
   }
 };
 
-// Streams the weights from memory once for all tokens, as they are; inputs of more tokens than fit
-// a cache in turns. The result of one output does not depend on the other outputs of the call, so
-// it is the same however outputs are split.
+// Of up to kFewRows tokens: streams the weights from memory once for all of them, as they are. The
+// result of one output does not depend on the other outputs of the call, so it is the same however
+// outputs are split.
 void few_row_product(const Product& p);
-
-// Eigen's blocked matrix product, which first packs both operands.
-void many_row_product(const Product& p);
-
-// Up to this many tokens the first is chosen.
-inline constexpr std::int64_t kFewRows = 512;
-
-inline void product(const Product& p) {
-  if (p.tokens <= kFewRows) {
-    few_row_product(p);
-  } else {
-    many_row_product(p);
-  }
-}
+inline constexpr std::int64_t kFewRows = 8;
 
 }  // namespace tandem::exec

@@ -96,10 +96,10 @@ void integer_product(const WeightProduct& p) {
 }  // namespace
 
 void product(const WeightProduct& p) {
-  if (p.format == model::WeightFormat::f32) return product(of_floats(p));
   if (model::multiplies_integers(p.format)) return integer_product(p);
+  if (p.tokens > kFewRows) return many_row_product(p);
+  if (p.format == model::WeightFormat::f32) return few_row_product(of_floats(p));
   if (model::block_of(p.format).elements > 1) return tiled_product(p);
-  if (p.tokens > kDecodedRows) return many_halves_product(p);
   stored_product(p);
 }
 

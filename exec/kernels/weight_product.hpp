@@ -40,18 +40,18 @@ struct WeightProduct {
   }
 };
 
-// 16-bit weights are widened in registers; up to kDecodedRows tokens read them once. Block formats
-// that do not multiply integers unpack tiles of rows that a cache holds. The result of one output
-// does not depend on the other outputs of the call, so it is the same however outputs are split.
-// Nothing is read beyond the last block.
+// Up to kFewRows tokens read weights as they are; block formats that do not multiply integers
+// unpack tiles of rows that a cache holds. More tokens have the sum of each output and token over k
+// in order, by pieces of the depth whose sums are added in order, of any format that does not
+// multiply integers. The result of one output does not depend on the other outputs of the call, so
+// it is the same however outputs are split. Nothing is read beyond the last block.
 void product(const WeightProduct& p);
-inline constexpr std::int64_t kDecodedRows = 8;
 
-// Parts of it: of weights of 16 bits up to kDecodedRows tokens, and of f32 one,
+// Parts of it: of weights of 16 bits up to kFewRows tokens, and of f32 one,
 void stored_product(const WeightProduct& p);
-// of 16 bits more of them,
-void many_halves_product(const WeightProduct& p);
-// and of those and of block formats `count` weights of a row as f32.
+// more than kFewRows of formats that do not multiply integers,
+void many_row_product(const WeightProduct& p);
+// and of all but f32 and those that do `count` weights of a row as f32.
 void unpack(model::WeightFormat format, const std::byte* row, std::int64_t count, float* out);
 // which is this of block formats.
 void unpack_blocks(model::WeightFormat format, const std::byte* row, std::int64_t count,
