@@ -25,7 +25,9 @@ struct ProfileOptions {
   // an equal part of `seconds`.
   std::vector<model::WeightFormat> formats{};
   bool half_cache = false;
-  std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  // Products take as long for any rows that fill as many vectors (of up to 16): short prompts are
+  // measured at both ends of a step, a longer one in its middle.
+  std::vector<std::int32_t> rows{1, 2, 4, 8, 16, 17, 32, 33, 48, 49, 64, 72, 128, 256, 512};
 };
 
 // This machine's seconds per streamed byte and overhead of each task kind: means, but for the

@@ -22,10 +22,11 @@ constexpr double kNetworkBytes = 600.0 * kKiB;
 // An action of the computing thread (exec/runtime/lane_programs), and a message of it at one end.
 constexpr double kActionBytes = 20.0;
 constexpr double kMessageBytes = 72.0;
-// Products with more rows than this pack both operands (exec/kernels/product), in pieces of about
-// this size together.
-constexpr std::int64_t kFewRows = 512;
-constexpr double kPackedBytes = 2.0 * kKiB * kKiB;
+// Products with more rows than this pack their inputs (exec/kernels/many_row_product): pieces of up
+// to 1,024 numbers of as many rows as fit in so many bytes.
+constexpr std::int64_t kFewRows = 8;
+constexpr double kPackedRow = 4.0 * kKiB;
+constexpr double kPackedBytes = 512.0 * kKiB;
 
 // By device: what its lanes' programs of a step take.
 std::vector<double> program_bytes(const model::TaskGraph& graph, std::size_t devices) {
@@ -95,7 +96,8 @@ double session_bytes(const SessionLoad& load) {
   const std::int64_t channels = load.sends + load.receives;
   return (load.peers > 0 ? kNetworkBytes : 0.0) + times(load.peers + channels, kConnectionBytes) +
          times(load.sends, kStagedBytes) + times(channels * load.steps, kLaneBytes) +
-         load.graph_bytes + (load.rows > kFewRows ? kPackedBytes : 0.0);
+         load.graph_bytes +
+         (load.rows > kFewRows ? std::min(times(load.rows, kPackedRow), kPackedBytes) : 0.0);
 }
 
 }  // namespace tandem::planner
