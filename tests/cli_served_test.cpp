@@ -266,6 +266,25 @@ TEST_CASE("cli/served: what a plan is not for is refused before any device start
   CHECK(outcome.code == 1);
   CHECK(outcome.err.find("a workload of requests, expected the one request") != std::string::npos);
   CHECK(outcome.err.find("device") == std::string::npos);
+  const auto check = [&](Words words, const std::string& why) {
+    CAPTURE(why);
+    words.insert(words.begin(), "run");
+    words.insert(words.end(), {"--weights", "tiny", "--emulate", "--cache", "cut"});
+    const Outcome refused = bench.run(words);
+    CHECK(refused.code == 1);
+    CAPTURE(refused.err);
+    CHECK(refused.err.find(why) != std::string::npos);
+    CHECK(!bench.has("cut"));  // no weights were cut for devices
+  };
+  const std::string text(80, 'x');
+  check({"one.json", "--prompt", text}, "by which the plan parts caches");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "6",
+              "--new-tokens", "4", "--out", "one.json", "--quiet"});
+  check({"one.json", "--samples", "2", "--prompt", text},
+        "positions in the cache, expected at most");
+  check({"one.json", "--samples", "2", "--prompt", "hello!", "--policy", "continuous",
+         "--in-flight", "2"},
+        "the plan reserves memory for 1");
 }
 
 TEST_CASE("cli/run: an emulated run's timeline tells what computing hides, by phase") {
