@@ -126,6 +126,9 @@ TEST_CASE("cli/flags: what sums, or streams, has collectives and rules of releas
   }
   bench.must({"plan", "--platform", "flat3", "--model", "tiny.json", "--window", "1", "--retain",
               "2", "--release", "late", "--quiet"});
+  // What is chosen may be without levels, and sum.
+  bench.must({"plan", "--platform", "home4", "--model", "tandem-tiny", "--strategy", "csps",
+              "--max-loss", "0", "--allreduce", "ring", "--quiet"});
 }
 
 TEST_CASE("cli/flags: a swept partition without a split is an error of its row") {

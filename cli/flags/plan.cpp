@@ -216,10 +216,12 @@ void refuse_sums(const Options& options, const planner::Strategy& strategy) {
                                       "its FFN alone; leave it out, or give '--decode-ffn all' or "
                                       "'--decode-ffn auto'");
   if (!strategy.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
-  for (const std::string flag : {"levels", "drop", "max-loss", "max-ttft"}) {
+  for (const std::string flag : {"levels", "drop"}) {
     if (options.has(flag))
-      options.refuse({"allreduce"},
-                     with + " and '--" + flag + "', where queries and results travel, not sums");
+      options.refuse({"allreduce"}, std::string(with)
+                                        .append(" and '--")
+                                        .append(flag)
+                                        .append("', where queries and results travel, not sums"));
   }
 }
 
@@ -227,7 +229,7 @@ void refuse_streaming(const Options& options, const planner::Strategy& strategy)
   if (!strategy.streams)
     options.refuse({"retain", "release"},
                    "with strategy '" + strategy.name + "', which keeps all weights in memory");
-  for (const std::string flag : {"levels", "drop", "max-loss", "max-ttft", "gather-weights"}) {
+  for (const std::string flag : {"levels", "drop", "gather-weights"}) {
     if (options.has(flag))
       options.refuse({"retain", "release"},
                      "with '--" + flag + "', whose weights all stay in memory");

@@ -38,7 +38,7 @@ struct WantedDevices {
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,
                                                const model::Transformer& transformer,
                                                const WantedDevices& devices);
-// `--allreduce`, where nothing is summed.
+// `--allreduce`, where nothing is summed. What is chosen with `--max-loss` may be without levels.
 void refuse_sums(const Options& options, const planner::Strategy& strategy);
 // `--retain` of so many layers; 0: none, nothing: auto.
 [[nodiscard]] std::optional<std::int32_t> retained(const Options& options, std::int64_t layers);
