@@ -215,6 +215,18 @@ void check_stages(const Options& options, const planner::Plan& plan) {
               "', '--rounds auto' or other shares (--partition)");
 }
 
+// What is asked of weights that stream has an effect on some, or is refused: whether any do is the
+// search's to say, if no window is given.
+void check_streaming(const Options& options, const planner::Plan& plan) {
+  const bool streams = std::ranges::any_of(
+      plan.devices, [](const planner::DevicePlan& device) { return device.window.streams(); });
+  if (streams) return;
+  const std::string when =
+      "with all weights in memory, as there is room for them; leave it out, or give '--window W'";
+  if (retained(options, plan.model.layers).value_or(0) > 0) options.refuse({"retain"}, when);
+  if (release_of(options) != model::ReleaseRule::early) options.refuse({"release"}, when);
+}
+
 void check_files(const Options& options, const std::string& platform, const std::string& model,
                  const std::optional<Bounded>& bounded, const Shown& show) {
   FileRoles files;
@@ -292,8 +304,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   if (!chosen.divides())
     options.refuse({"partition"}, undivided + ", which does not split the model");
   const std::string groups = options.text_or("groups", "");
-  if (!chosen.joins() && groups.empty())
-    options.refuse({"allreduce"}, undivided + ", which joins no partial sums");
+  refuse_sums(options, chosen);
   if (!chosen.splits_layers)
     options.refuse({"rounds", "groups"}, undivided + ", which has no stages to go round");
   if (groups.empty()) options.refuse({"group-strategy"}, "without '--groups'");
@@ -318,8 +329,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     options.refuse({"levels", "drop", "levels-overlap", "max-loss", "max-ttft"},
                    "with '--gather-weights', expected a prompt that attends to all");
   if (!chosen.tiles && !galaxy_groups) options.refuse({"tiles"}, undivided + ", which has none");
-  if (!chosen.streams)
-    options.refuse({"retain", "release"}, undivided + ", which keeps all weights in memory");
+  refuse_streaming(options, chosen);
   const std::string collective = options.text_or("allreduce", chosen.allreduce);
   if (chosen.joins_prompts_only() && collective.find(',') != std::string::npos)
     throw Usage("flag '--allreduce': '" + collective + "' " + undivided +
@@ -348,6 +358,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       bounded ? planner::Objective::ttft : objective_of(options, chosen, any, served);
   model::Cluster cluster = sim::read_platform(platform).cluster;
   const WantedDevices devices = devices_of(options, cluster, chosen, any);
+  const planner::HeadPlacement head = head_of(options, chosen);
   planner::Request request{
       .model = transformer,
       .cluster = std::move(cluster),
@@ -363,21 +374,22 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
       .workload = workload_of(options, model_name, transformer, served),
       .profiles = {},
       .window = window_of(options, transformer, devices),
-      .release = options.choice_or("release", "early", {"early", "late"}) == "late"
-                     ? model::ReleaseRule::late
-                     : model::ReleaseRule::early,
+      .release = release_of(options),
       .objective = objective,
       .rounds = rounds(options),
       .groups = groups,
       .group_strategy = galaxy_groups ? of_groups : "",
       .wire = wire_of(options, chosen, any),
-      .head = head_of(options),
-      .candidates = candidates_of(options, head_of(options)),
+      .head = head,
+      .candidates = candidates_of(options, head),
       .sparse = bounded ? std::nullopt : sparse_of(options, chosen)};
   if (served && served->steps > 1 && request.window.blocks.value_or(0) > 0)
     throw Usage(
         "flag '--in-flight': weights that stream through '--window' come in the order of steps; "
         "expected '--in-flight 1', or '--window all'");
+  if (served && served->steps > 1)
+    options.refuse({"retain", "release"}, "with '--in-flight " + std::to_string(served->steps) +
+                                              "', whose weights all stay in memory");
   if (served && served->steps > 1 && request.rounds != 1)
     throw Usage(
         "flag '--in-flight': with '--rounds' each step goes round several times; expected "
@@ -422,6 +434,7 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   }
   const auto& plan = std::get<planner::Plan>(answer);
   check_stages(options, plan);
+  check_streaming(options, plan);
   planner::check_rates(plan);
   const std::string json = planner::to_json(plan);
   deliver(show, json, out);

@@ -165,6 +165,7 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   const Clock::time_point start = Clock::now();
   GenerateOptions run = generate_options(plan, options, tokenizer);
   check_candidates(plan, run);
+  check_requests(plan, run);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);

@@ -13,6 +13,7 @@
 #include "model/quantity_text.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
+#include "planner/serving/request_scheduler.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner/session_memory.hpp"
 #include "planner/storage.hpp"
@@ -270,11 +271,33 @@ void check_candidates(const planner::Plan& plan, const GenerateOptions& options)
           "request '" + request.id + "' ");
 }
 
+namespace {
+
+planner::Workload workload_of(const GenerateOptions& options) {
+  return {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
+          .new_tokens = options.new_tokens};
+}
+
+}  // namespace
+
+void check_requests(const planner::Plan& plan, const GenerateOptions& options) {
+  if (!options.serve) {
+    const planner::Workload workload = workload_of(options);
+    workload.validate(plan.model);
+    planner::check_lengths(plan, workload);
+    return;
+  }
+  const ServeOptions& serve = *options.serve;
+  planner::check_serves_many(plan);
+  planner::check_capacity(serve.requests, serve.chunk,
+                          planner::serving_capacity(plan, serve.steps));
+}
+
 Generation generate(const planner::Plan& plan, const GenerateOptions& options,
                     Interrupt& interrupt) {
   check_candidates(plan, options);
+  check_requests(plan, options);
   if (options.serve) {
-    planner::check_serves_many(plan);
     // Of the largest step of a prompt; room is made for it before the first request.
     const planner::Capacity capacity = planner::serving_capacity(plan, options.serve->steps);
     const std::int64_t rows = std::min(capacity.rows, plan.model.max_context - 1);
@@ -287,12 +310,10 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
         .most_steps = planner::most_steps(options.serve->requests, options.serve->chunk, capacity)};
     return GenerationRun(plan, options, run, interrupt).generate();
   }
-  const RunOptions run{
-      .workload = {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
-                   .new_tokens = options.new_tokens},
-      .pace = options.pace,
-      .dilation = options.dilation,
-      .keep_records = options.keep_spans};
+  const RunOptions run{.workload = workload_of(options),
+                       .pace = options.pace,
+                       .dilation = options.dilation,
+                       .keep_records = options.keep_spans};
   return GenerationRun(plan, options, run, interrupt).generate();
 }
 

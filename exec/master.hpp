@@ -103,6 +103,11 @@ void check_candidates(const planner::Plan& plan, const GenerateOptions& options)
 // Likewise, for what needs the logits of all tokens: `what`, with a verb.
 void require_logits(const planner::Plan& plan, const std::string& what);
 
+// Throws Error for what `options` asks for and `plan` is not for: a prompt and new tokens of other
+// lengths than its strategy can compute, many requests where it is for one, more steps in flight or
+// longer requests than it reserves memory for. To be called before any device is started for it.
+void check_requests(const planner::Plan& plan, const GenerateOptions& options);
+
 // Runs `plan`: a generation, or the one pass of an encoder. A device that is silent fails the run
 // in seconds, one that is at work may take as long as it takes. Throws Error with one reason, which
 // every reachable device has been told; no thread and no connection is left behind. Once the last

@@ -8,6 +8,7 @@
 #include "model/cluster_edit.hpp"
 #include "model/error.hpp"
 #include "planner/collective/proximity.hpp"
+#include "planner/request_checks.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -65,7 +66,7 @@ std::variant<FewestDevices, Infeasible> plan_on_fewest(const Request& request,
         reason = unreachable.what();
         continue;
       }
-      if (count == 1) of_these->gather_weights = false;  // there is nobody to gather from
+      of_these->gather_weights = request.gather_weights && can_gather(of_these->cluster);
       auto answer = planning(*of_these);
       if (auto* const plan = std::get_if<Plan>(&answer))
         return FewestDevices{.plan = std::move(*plan), .fewer = std::move(fewer)};

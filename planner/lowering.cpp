@@ -57,6 +57,13 @@ const Strategy& find_strategy(const std::string& name) {
   throw Error("strategy '" + name + "': unknown, expected one of " + known);
 }
 
+bool shares_token_ffn(const Plan& plan) {
+  return find_strategy(plan.strategy).shares_tokens &&
+         std::ranges::any_of(plan.devices, [](const DevicePlan& device) {
+           return !device.share.part.columns.empty();
+         });
+}
+
 void check_lengths(const Plan& plan, const Workload& workload) {
   const Strategy& strategy = find_strategy(plan.strategy);
   if (strategy.lengths != nullptr) strategy.lengths(plan, workload);

@@ -103,6 +103,9 @@ struct Strategy {
 // Throws Error naming the strategy and the known ones.
 [[nodiscard]] const Strategy& find_strategy(const std::string& name);
 
+// Whether devices share out the FFN of new tokens (Strategy::shares_tokens): some has columns.
+[[nodiscard]] bool shares_token_ffn(const Plan& plan);
+
 // Throws Error as the plan's strategy does for `workload` (Strategy::lengths), and for plans of one
 // request (Strategy::serves_many).
 void check_lengths(const Plan& plan, const Workload& workload);

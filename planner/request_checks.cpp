@@ -77,8 +77,10 @@ void check_gathering(const Request& request, const Strategy& strategy) {
     refuse(
         "with weights that stream, expected all of a device's share in memory; give '--window "
         "all', or leave out '--gather-weights'");
-  if (request.cluster.size() < 2)
+  if (!can_gather(request.cluster))
     refuse("on one device, expected several; leave out '--gather-weights'");
 }
+
+bool can_gather(const model::Cluster& cluster) { return cluster.size() > 1; }
 
 }  // namespace tandem::planner

@@ -2,6 +2,7 @@
 
 // What of a request for a plan contradicts itself, or its strategy, before anything is planned.
 
+#include "model/cluster.hpp"
 #include "planner/lowering.hpp"
 #include "planner/search.hpp"
 
@@ -12,5 +13,9 @@ void check_window(const Request& request);
 void check_tiles(const Request& request, const Strategy& strategy);
 void check_sparse(const Request& request, const Strategy& strategy);
 void check_gathering(const Request& request, const Strategy& strategy);
+
+// Whether a device of `cluster` has others whose weights could come to it
+// (Request::gather_weights): one alone gathers from nobody.
+[[nodiscard]] bool can_gather(const model::Cluster& cluster);
 
 }  // namespace tandem::planner

@@ -247,8 +247,7 @@ class Search {
     const bool streams = std::ranges::any_of(windows, &Window::streams);
     ShareCandidates found =
         candidates(budget, streams ? split_time(outline_, budget, request_->window) : SplitTime{});
-    if (strategy_->places_are_ranks && outline_.sparse && outline_.sparse->drops() &&
-        is_sought(outline_.partition)) {
+    if (head_unit(outline_) > 1 && is_sought(outline_.partition)) {
       for (Shares& shares : found.shares) take_whole_kv_heads(outline_.model, shares);
     }
     drop_repeated(found.shares);

@@ -22,7 +22,14 @@ namespace {
 
 ShareCandidates split_shares(const Plan& plan, const Budget& budget, const SplitTime& streamed) {
   SplitCandidates found;
-  if (plan.partition == kAutoPartition) found = split_candidates(budget, streamed);
+  if (plan.partition == kAutoPartition) {
+    found = split_candidates(budget, streamed);
+    // The others may fit no longer once their key/value heads are whole.
+    if (head_unit(plan) > 1) {
+      if (std::optional<Split> exact = exact_split(budget))
+        found.splits.push_back(*std::move(exact));
+    }
+  }
   // What does not fit is split as well, so that the shortage can be told.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
     found.splits = {galaxy_split(budget, capacities(plan))};

@@ -7,6 +7,7 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/lowering.hpp"
+#include "planner/request_checks.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -61,7 +62,7 @@ SpWay ntp_way(const Request& request, const Strategy& ntp) {
   SpWay way = way_of(request, ntp.name);
   const bool fits = way.plan && !streams(*way.plan);
   if (fits || request.gather_weights || !ntp.gathers || request.window.blocks.value_or(0) > 0 ||
-      request.cluster.size() < 2)
+      !can_gather(request.cluster))
     return way;
   Request gathering = request;
   gathering.gather_weights = true;

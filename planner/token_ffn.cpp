@@ -94,13 +94,6 @@ std::string shortage(const Plan& plan) {
 
 }  // namespace
 
-bool shares_token_ffn(const Plan& plan) {
-  return find_strategy(plan.strategy).shares_tokens &&
-         std::ranges::any_of(plan.devices, [](const DevicePlan& device) {
-           return !device.share.part.columns.empty();
-         });
-}
-
 Plan with_shared_ffn(Plan plan, bool by_messages) {
   const DeviceIndex owner = position_parts(plan).back().device;
   const model::CostModel costs = plan.cost_model();

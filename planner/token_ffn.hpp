@@ -10,9 +10,6 @@
 
 namespace tandem::planner {
 
-// Whether devices share out the FFN of new tokens: some has columns (Share::part).
-[[nodiscard]] bool shares_token_ffn(const Plan& plan);
-
 // `plan`, found without, with the FFN of new tokens shared out. t_d is the time of the whole FFN of
 // one row on device d, by the cost model, and M_d that of a message of a row of the residual stream
 // from the owner to d and of its answer, or with `by_messages` false nothing. The owner has the sum

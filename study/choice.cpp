@@ -98,6 +98,8 @@ class Search {
     if (question_->request.window.blocks.value_or(0) > 0 && !strategy.streams)
       return "streams no weights";
     if (question_->served && strategy.parts_cache) return "serves one request";
+    if (question_->served && question_->served->steps > 1 && !strategy.splits_layers)
+      return "works on one step at a time";
     if (strategy.parts_cache) {
       for (const model::DeviceProfile& profile : question_->request.profiles) {
         if (profile.rate_of(model::TaskKind::merge, model::WeightFormat::f32) == nullptr)

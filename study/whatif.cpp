@@ -11,6 +11,7 @@
 #include "model/variation.hpp"
 #include "planner/head_search.hpp"
 #include "planner/lowering.hpp"
+#include "planner/request_checks.hpp"
 #include "planner/search.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
@@ -184,7 +185,7 @@ class Changes {
         .strategy = scene.strategy,
         .decode_moves = same ? plan_->decode_moves : planner::DecodeMoves::queries,
         .token_ffn = same ? planner::token_ffn_of(*plan_) : planner::TokenFfn::owner,
-        .gather_weights = same && plan_->gather_weights && scene.cluster.size() > 1,
+        .gather_weights = same && plan_->gather_weights && planner::can_gather(scene.cluster),
         .master = scene.master,
         .workload = plan_->workload,
         .capacity = plan_->capacity,

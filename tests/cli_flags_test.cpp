@@ -57,6 +57,23 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
   } table[] = {
       {plan_with({"--raw-prompt"}), "'--raw-prompt'"},
       {plan_with({"--window", "all", "--release", "late"}), "'--release'"},
+      {plan_with({"--release", "late"}), "'--release' has no effect with all weights in memory"},
+      {plan_with({"--retain", "1"}), "give '--window W'"},
+      {plan_with({"--strategy", "auto", "--retain", "1"}), "'--retain'"},
+      {plan_with({"--strategy", "pipeline", "--samples", "2", "--in-flight", "2", "--retain", "1"}),
+       "with '--in-flight 2'"},
+      {plan_with({"--strategy", "csps", "--levels", "2", "--release", "late"}), "with '--levels'"},
+      {plan_with({"--strategy", "csps", "--drop", "0.5", "--retain", "1"}), "with '--drop'"},
+      {plan_with({"--strategy", "galaxy", "--levels", "2", "--retain", "1"}), "with '--levels'"},
+      {plan_with({"--strategy", "csps", "--gather-weights", "--release", "late"}),
+       "with '--gather-weights'"},
+      {plan_with({"--strategy", "csps", "--levels", "2", "--allreduce", "ring"}),
+       "with strategy 'csps' and '--levels'"},
+      {plan_with({"--strategy", "spread", "--allreduce", "ring"}), "give '--decode-ffn all'"},
+      {plan_with({"--strategy", "spread", "--decode-moves", "auto", "--allreduce", "auto"}),
+       "'--allreduce'"},
+      {plan_with({"--strategy", "spread", "--head", "auto"}), "'--head'"},
+      {plan_with({"--strategy", "local", "--head", "auto"}), "nothing to choose"},
       {plan_with({"--strategy", "local", "--partition", "equal"}), "'--partition'"},
       {plan_with({"--strategy", "pipeline", "--allreduce", "ring"}), "'--allreduce'"},
       {plan_with({"--out", "-", "--json"}), "'--json'"},
@@ -94,6 +111,24 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
     CAPTURE(line.words);
     check_refused(bench, line.words, 2, line.expected);
   }
+}
+
+TEST_CASE("cli/flags: what sums, or streams, has collectives and rules of release") {
+  const Desk bench;
+  for (const Words& more :
+       {Words{"--strategy", "spread", "--decode-ffn", "all", "--allreduce", "ring"},
+        Words{"--strategy", "csps", "--allreduce", "ring"},
+        Words{"--strategy", "csps", "--sp", "tp", "--levels", "2", "--allreduce", "star"},
+        Words{"--strategy", "galaxy", "--levels", "2", "--allreduce", "star"},
+        Words{"--release", "early", "--retain", "none"}}) {
+    CAPTURE(more);
+    bench.must(plan_with(with(more, {"--quiet"})));
+  }
+  bench.must({"plan", "--platform", "flat3", "--model", "tiny.json", "--window", "1", "--retain",
+              "2", "--release", "late", "--quiet"});
+  // What is chosen may be without levels, and sum.
+  bench.must({"plan", "--platform", "home4", "--model", "tandem-tiny", "--strategy", "csps",
+              "--max-loss", "0", "--allreduce", "ring", "--quiet"});
 }
 
 TEST_CASE("cli/flags: a swept partition without a split is an error of its row") {

@@ -236,7 +236,28 @@ TEST_CASE("cli/served: a pipeline has a step in flight for each stage, or as man
                 2, "strategy 'pipeline'");
 }
 
-TEST_CASE("cli/served: a plan for one request is refused before any device starts") {
+TEST_CASE("cli/served: steps in flight that are asked for are reserved, or the plan refuses") {
+  const Counter bench;
+  const auto samples = [](const Words& more) {
+    Words words{"plan",  "--platform", "pair.xml", "--model",         "tiny",
+                "--out", "alone.json", "--quiet",  "--prompt-tokens", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const char* const strategy : {"pipeline", "auto"}) {
+    CAPTURE(strategy);
+    check_refused(bench, samples({"--strategy", strategy, "--samples", "1", "--in-flight", "2"}), 1,
+                  "1 request has at most 1 to do at once; plan with '--in-flight 1'");
+    bench.must(samples({"--strategy", strategy, "--samples", "3", "--in-flight", "3"}));
+    CHECK(bench.result("alone.json")["capacity"]["steps"] == 3);
+  }
+  bench.must(
+      samples({"--strategy", "pipeline", "--samples", "1", "--chunk", "4", "--in-flight", "2"}));
+  bench.must({"simulate", "alone.json", "--samples", "1", "--chunk", "4", "--in-flight", "2",
+              "--quiet", "--out", "predicted.json"});
+}
+
+TEST_CASE("cli/served: what a plan is not for is refused before any device starts") {
   const Counter bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--strategy", "spread",
               "--prompt-tokens", "6", "--out", "one.json", "--quiet"});
@@ -245,6 +266,25 @@ TEST_CASE("cli/served: a plan for one request is refused before any device start
   CHECK(outcome.code == 1);
   CHECK(outcome.err.find("a workload of requests, expected the one request") != std::string::npos);
   CHECK(outcome.err.find("device") == std::string::npos);
+  const auto check = [&](Words words, const std::string& why) {
+    CAPTURE(why);
+    words.insert(words.begin(), "run");
+    words.insert(words.end(), {"--weights", "tiny", "--emulate", "--cache", "cut"});
+    const Outcome refused = bench.run(words);
+    CHECK(refused.code == 1);
+    CAPTURE(refused.err);
+    CHECK(refused.err.find(why) != std::string::npos);
+    CHECK(!bench.has("cut"));  // no weights were cut for devices
+  };
+  const std::string text(80, 'x');
+  check({"one.json", "--prompt", text}, "by which the plan parts caches");
+  bench.must({"plan", "--platform", "pair.xml", "--model", "tiny", "--prompt-tokens", "6",
+              "--new-tokens", "4", "--out", "one.json", "--quiet"});
+  check({"one.json", "--samples", "2", "--prompt", text},
+        "positions in the cache, expected at most");
+  check({"one.json", "--samples", "2", "--prompt", "hello!", "--policy", "continuous",
+         "--in-flight", "2"},
+        "the plan reserves memory for 1");
 }
 
 TEST_CASE("cli/run: an emulated run's timeline tells what computing hides, by phase") {

@@ -206,6 +206,32 @@ TEST_CASE("planner/galaxy sparse: shares that are sought have whole key/value he
   }
 }
 
+TEST_CASE("planner/galaxy sparse: exact shares are found wherever memory suffices for some") {
+  const auto request_with = [](double memory_bytes, const char* partition) {
+    const auto device = [&](double flops_per_s) {
+      return DeviceSpec{.flops_per_s = flops_per_s, .memory_bytes = memory_bytes};
+    };
+    planner::Request request = request_of(star_cluster({device(4e9), device(2e9), device(1e9)}),
+                                          {.levels = 2, .drop = 0.5});
+    request.partition = partition;
+    return request;
+  };
+  double most = 0.0;
+  for (const planner::DevicePlan& device : plan_of(request_with(1e9, "exact")).devices)
+    most = std::max(most, device.memory.total());
+  int found = 0;
+  for (double part = 0.5; part < 1.0; part += 0.005) {
+    CAPTURE(part);
+    const auto has_plan = [&](const char* partition) {
+      return std::holds_alternative<Plan>(planner::make_plan(request_with(part * most, partition)));
+    };
+    const bool exact = has_plan("exact");
+    CHECK(has_plan("auto") == exact);
+    found += exact ? 1 : 0;
+  }
+  CHECK(found > 0);
+}
+
 TEST_CASE("planner/galaxy sparse: the plan file has it, and is held to the ranks' order") {
   const Plan plan =
       plan_of(request_of(rooms({0, 1, 0, 1}, {1e-2}), {.levels = 3, .drop = 0.3, .overlap = true}));

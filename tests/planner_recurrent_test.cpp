@@ -130,8 +130,23 @@ TEST_CASE("planner/recurrent: a plan reserves memory for all samples, or for tho
   CHECK(tight.capacity.steps > 1);
   CHECK(tight.capacity.sequences == tight.capacity.steps);
   CHECK(tight.devices.front().memory.total() <= some);
-  // All devices of other strategies work on one step: one sample after another.
+  // Steps that are asked for are reserved for, or there is no plan.
+  const auto with = [&](std::int64_t count, std::int64_t chunk, std::int64_t steps) {
+    return planner::make_serving_plan(request, samples(count), recurrent(), chunk, steps);
+  };
+  const auto few = with(16, 0, tight.capacity.steps);
+  REQUIRE(std::holds_alternative<planner::Plan>(few));
+  CHECK(std::get<planner::Plan>(few).capacity.steps == tight.capacity.steps);
+  const auto all = with(16, 0, 16);
+  REQUIRE(std::holds_alternative<planner::Infeasible>(all));
+  CHECK(std::get<planner::Infeasible>(all).reason.find("'--in-flight 15'") != std::string::npos);
   request.cluster = star_cluster({{}, {}, {}});
+  CHECK_THROWS_WITH_AS((void)with(1, 0, 2),
+                       doctest::Contains("2 steps, but 1 request has at most 1"), tandem::Error);
+  CHECK_THROWS_WITH_AS((void)with(3, 0, 5), doctest::Contains("'--in-flight 3'"), tandem::Error);
+  CHECK(std::get<planner::Plan>(with(1, 1, 3)).capacity.steps == 3);  // three chunks of a prompt
+  CHECK(std::get<planner::Plan>(with(1, 1, 3)).capacity.sequences == 1);
+  // All devices of other strategies work on one step: one sample after another.
   request.strategy = "tensor";
   CHECK(plan_for(4).capacity.steps == 1);
   CHECK(plan_for(4).capacity.sequences == 1);

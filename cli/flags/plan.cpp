@@ -206,6 +206,46 @@ std::vector<DeviceProfile> device_profiles(const model::Cluster& cluster,
   return profiles;
 }
 
+void refuse_sums(const Options& options, const planner::Strategy& strategy) {
+  const std::string with = "with strategy '" + strategy.name + "'";
+  if (!strategy.joins() && !options.has("groups"))
+    options.refuse({"allreduce"}, with + ", which joins no partial sums");
+  if (strategy.shares_tokens && options.text_or("decode-ffn", "owner") == "owner")
+    options.refuse({"allreduce"}, with +
+                                      ", which sums nothing while a new token's owner computes "
+                                      "its FFN alone; leave it out, or give '--decode-ffn all' or "
+                                      "'--decode-ffn auto'");
+  if (!strategy.measures_losses() || options.text_or("sp", "ntp") != "ntp") return;
+  for (const std::string flag : {"levels", "drop"}) {
+    if (options.has(flag))
+      options.refuse({"allreduce"}, std::string(with)
+                                        .append(" and '--")
+                                        .append(flag)
+                                        .append("', where queries and results travel, not sums"));
+  }
+}
+
+void refuse_streaming(const Options& options, const planner::Strategy& strategy) {
+  if (!strategy.streams)
+    options.refuse({"retain", "release"},
+                   "with strategy '" + strategy.name + "', which keeps all weights in memory");
+  for (const std::string flag : {"levels", "drop", "gather-weights"}) {
+    if (options.has(flag))
+      options.refuse({"retain", "release"},
+                     "with '--" + flag + "', whose weights all stay in memory");
+  }
+}
+
+std::optional<std::int32_t> retained(const Options& options, std::int64_t layers) {
+  return count_or_auto(options, "retain", "none", layers);
+}
+
+model::ReleaseRule release_of(const Options& options) {
+  return options.choice_or("release", "early", {"early", "late"}) == "late"
+             ? model::ReleaseRule::late
+             : model::ReleaseRule::early;
+}
+
 planner::WindowRequest window_of(const Options& options, const model::Transformer& transformer,
                                  const WantedDevices& devices) {
   if (devices.fewest && options.text_or("window", "auto") == "auto") {
@@ -219,9 +259,8 @@ planner::WindowRequest window_of(const Options& options, const model::Transforme
     return {.blocks = 0, .retain = {}};
   }
   constexpr std::int64_t kMostBlocks = 1'000'000;
-  planner::WindowRequest window{
-      .blocks = count_or_auto(options, "window", "all", kMostBlocks),
-      .retain = count_or_auto(options, "retain", "none", transformer.layers)};
+  planner::WindowRequest window{.blocks = count_or_auto(options, "window", "all", kMostBlocks),
+                                .retain = retained(options, transformer.layers)};
   if (window.blocks == 0)
     options.refuse({"retain", "release"}, "with '--window all', as every block stays in memory");
   return window;
@@ -319,9 +358,13 @@ model::WireFormat wire_of(const Options& options, const planner::Strategy& strat
   return *model::find_wire_format(options.choice_or("wire-type", "f32", names));
 }
 
-planner::HeadPlacement head_of(const Options& options) {
+planner::HeadPlacement head_of(const Options& options, const planner::Strategy& strategy) {
   using enum planner::HeadPlacement;
   const std::string head = options.choice_or("head", "master", {"master", "split", "auto"});
+  if (head == "auto" && !strategy.splits_head)
+    options.refuse({"head"}, "with strategy '" + strategy.name +
+                                 "', which keeps the LM head at the master, so that there is "
+                                 "nothing to choose");
   return head == "master" ? master : head == "split" ? split : automatic;
 }
 

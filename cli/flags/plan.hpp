@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/flags/options.hpp"
+#include "model/release_rule.hpp"
 #include "model/wire_format.hpp"
 #include "planner/decode_moves.hpp"
 #include "planner/lowering.hpp"
@@ -37,6 +38,14 @@ struct WantedDevices {
 [[nodiscard]] planner::WindowRequest window_of(const Options& options,
                                                const model::Transformer& transformer,
                                                const WantedDevices& devices);
+// `--allreduce`, where nothing is summed. What is chosen with `--max-loss` may be without levels.
+void refuse_sums(const Options& options, const planner::Strategy& strategy);
+// `--retain` of so many layers; 0: none, nothing: auto.
+[[nodiscard]] std::optional<std::int32_t> retained(const Options& options, std::int64_t layers);
+// `--release`.
+[[nodiscard]] model::ReleaseRule release_of(const Options& options);
+// `--retain` and `--release`, where weights never stream.
+void refuse_streaming(const Options& options, const planner::Strategy& strategy);
 // `--rounds`; nothing: auto.
 [[nodiscard]] std::optional<std::int32_t> rounds(const Options& options);
 // `--tiles` of all rows; nothing: auto, or where tiles are of levels.
@@ -56,7 +65,8 @@ struct WantedDevices {
 [[nodiscard]] model::WireFormat wire_of(const Options& options, const planner::Strategy& strategy,
                                         bool any);
 // `--head`.
-[[nodiscard]] planner::HeadPlacement head_of(const Options& options);
+[[nodiscard]] planner::HeadPlacement head_of(const Options& options,
+                                             const planner::Strategy& strategy);
 // `--candidates`; 0: none.
 [[nodiscard]] std::int32_t candidates_of(const Options& options, planner::HeadPlacement head);
 // What the search for a strategy decides itself.

@@ -13,7 +13,6 @@
 #include "planner/partition/positions.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
-#include "planner/token_ffn.hpp"
 
 namespace tandem::cli {
 namespace {

@@ -78,6 +78,12 @@ std::vector<Share> to_shares(const model::Transformer& transformer, model::Devic
   return shares;
 }
 
+std::int64_t head_unit(const Plan& plan) {
+  const bool whole =
+      plan.sparse && plan.sparse->drops() && find_strategy(plan.strategy).places_are_ranks;
+  return whole ? plan.model.group() : 1;
+}
+
 Budget::Budget(const Plan& plan, std::vector<double> exchange, std::vector<Window> windows)
     : plan_(&plan),
       extents_(extents_of(plan.reserved())),

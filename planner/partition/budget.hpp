@@ -27,6 +27,10 @@ struct Split {
 // weights' format (1, of formats without blocks). column_unit() is a multiple of it.
 [[nodiscard]] std::int64_t least_column_unit(const model::Transformer& transformer);
 
+// Query heads are dealt in multiples of this: those of a key/value head, where what prompts drop is
+// chosen by it at one device, else 1.
+[[nodiscard]] std::int64_t head_unit(const Plan& plan);
+
 // That unit if all columns of `split` are dealt in it, else the least.
 [[nodiscard]] std::int64_t column_unit(const model::Transformer& transformer, const Split& split);
 

@@ -130,8 +130,10 @@ DivisionProblem division_problem(const Budget& budget, std::int64_t unit) {
   const Plan& plan = budget.plan();
   const model::Transformer& model = plan.model;
   const Timer timer(plan);
-  DivisionProblem problem{
-      .heads = model.heads, .group = model.group(), .units = model.intermediate / unit};
+  const std::int64_t head = head_unit(plan);
+  DivisionProblem problem{.heads = model.heads / head,
+                          .group = model.group() / head,
+                          .units = model.intermediate / unit};
   const auto rooms = [&](std::size_t d, Range heads) {
     const std::int64_t columns = budget.max_columns(d, heads);
     return columns < 0 ? columns : columns / unit;
@@ -142,9 +144,10 @@ DivisionProblem division_problem(const Budget& budget, std::int64_t unit) {
     const std::int64_t none = rooms(d, {0, 0});
     made.heads_s.push_back({0.0, 0.0});
     made.room.push_back({none, none});
-    for (std::int32_t heads = 1; heads <= model.heads; ++heads) {
+    for (auto heads = static_cast<std::int32_t>(head); heads <= model.heads;
+         heads += static_cast<std::int32_t>(head)) {
       const Range least = widest(model, {0, heads});
-      const Range cut = widest(model, cutting(model, heads));
+      const Range cut = head > 1 ? least : widest(model, cutting(model, heads));
       made.heads_s.push_back({timer.attention(device, least), 0.0});
       made.room.push_back({rooms(d, least), 0});
       const bool alike = model.kv_heads_for(cut).size() == model.kv_heads_for(least).size();
@@ -177,6 +180,7 @@ std::optional<Split> exact_split(const Budget& budget) {
     std::optional<Division> all = least_stragglers(problem);
     if (all && all->heads_s + all->units_s <= (found->heads_s + found->units_s) * kAlike)
       found = std::move(all);
+    for (std::int64_t& heads : found->heads) heads *= head_unit(budget.plan());
     for (std::int64_t& columns : found->units) columns *= unit;
     return Split{.heads = std::move(found->heads), .columns = std::move(found->units)};
   }

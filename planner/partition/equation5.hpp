@@ -23,13 +23,13 @@ struct Equation5 {
 [[nodiscard]] Equation5 equation5(const Plan& plan, const Split& split);
 
 // Seconds of equation 5 in all layers, by device and share; rooms by the budget. Columns are dealt
-// in `unit`s.
+// in `unit`s, and the problem's heads are head_unit() of the model's each.
 [[nodiscard]] DivisionProblem division_problem(const Budget& budget, std::int64_t unit);
 
-// The split within the budget with the least equation 5, exactly: heads are whole, columns in their
-// unit (column_unit), or in the least if only that fits; the connective is the same for all splits,
-// as in the paper. Of equally good ones one that gives heads and columns to every device, where
-// there is one. Nothing if nothing fits.
+// The split within the budget with the least equation 5, exactly: heads are dealt in
+// head_unit(), columns in theirs (column_unit), or in the least if only that fits; the connective
+// is the same for all splits, as in the paper. Of equally good ones one that gives heads and
+// columns to every device, where there is one. Nothing if nothing fits.
 [[nodiscard]] std::optional<Split> exact_split(const Budget& budget);
 
 // What no split can be below in equation 5, with the budget's memory and any rows: columns in their

@@ -37,8 +37,9 @@ std::int64_t rows_together(std::span<const InferenceRequest> requests, std::int6
   return std::min(std::max<std::int64_t>(1, rows), chunk);
 }
 
-// How many steps have something to do at once: one a sequence, and one a chunk of its prompt.
-std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t chunk) {
+}  // namespace
+
+std::int64_t most_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk) {
   std::int64_t steps = 0;
   for (const InferenceRequest& request : requests) {
     steps += chunk > 0 ? std::max<std::int64_t>(1, (request.prompt_tokens + chunk - 1) / chunk) : 1;
@@ -46,8 +47,6 @@ std::int64_t most_steps(std::span<const InferenceRequest> requests, std::int64_t
   }
   return steps;
 }
-
-}  // namespace
 
 std::int64_t reserved_positions(std::int64_t positions) {
   return model::cache_blocks(positions) * model::kCacheBlock;
@@ -69,7 +68,7 @@ Capacity larger(const Capacity& a, const Capacity& b) {
 Capacity wanted_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
                          std::int64_t chunk, std::int64_t steps) {
   if (!policy.several) return least_capacity(requests, chunk);
-  const std::int64_t flying = std::min(steps, most_steps(requests, chunk));
+  const std::int64_t flying = std::min(steps, most_in_flight(requests, chunk));
   const std::int64_t most = policy.alone    ? flying
                             : policy.budget ? std::min(flying * chunk, kMostSequences)
                                             : kMostSequences;
@@ -104,6 +103,18 @@ Capacity least_capacity(std::span<const InferenceRequest> requests, std::int64_t
   for (const InferenceRequest& request : requests)
     capacity.positions = std::max(capacity.positions, reserved_positions(request.positions()));
   return capacity;
+}
+
+Capacity least_capacity(std::span<const InferenceRequest> requests, const Policy& policy,
+                        std::int64_t chunk, std::int64_t steps) {
+  std::size_t sequences = 1;
+  while (sequences < requests.size() && most_in_flight(requests.first(sequences), chunk) < steps)
+    ++sequences;
+  const auto count = static_cast<std::int64_t>(sequences);
+  return {.rows = step_rows(policy, rows_of(requests, chunk), count, chunk),
+          .positions = most_positions(requests, count),
+          .sequences = count,
+          .steps = steps};
 }
 
 }  // namespace tandem::planner

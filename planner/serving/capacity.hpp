@@ -61,4 +61,14 @@ inline constexpr std::int64_t kMostSteps = 16;
 [[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
                                       std::int64_t chunk);
 
+// Returns the most steps in flight that have something to do at once: one a request, or, with
+// prompts in chunks, one a chunk; at most kMostSteps.
+[[nodiscard]] std::int64_t most_in_flight(std::span<const InferenceRequest> requests,
+                                          std::int64_t chunk);
+
+// Returns the least with which every request can be served with `steps` in flight, at most
+// most_in_flight(): as few sequences as have so many.
+[[nodiscard]] Capacity least_capacity(std::span<const InferenceRequest> requests,
+                                      const Policy& policy, std::int64_t chunk, std::int64_t steps);
+
 }  // namespace tandem::planner

@@ -128,8 +128,10 @@ std::int64_t best_chunk(const Plan& plan, std::span<const InferenceRequest> requ
 std::variant<ChunkedPlan, Infeasible> make_chunked_plan(const Request& request,
                                                         std::span<const InferenceRequest> requests,
                                                         const Policy& policy, std::int64_t steps) {
+  // Whole prompts, and long chunks, may have fewer steps to do at once than are wanted.
   const auto plan_for = [&](std::int64_t chunk) {
-    return make_serving_plan(request, requests, policy, chunk, steps);
+    return make_serving_plan(request, requests, policy, chunk,
+                             std::min(steps, most_in_flight(requests, chunk)));
   };
   std::variant<Plan, Infeasible> answer = plan_for(0);
   if (auto* const no = std::get_if<Infeasible>(&answer)) return std::move(*no);
@@ -139,13 +141,15 @@ std::variant<ChunkedPlan, Infeasible> make_chunked_plan(const Request& request,
       ChunkSearch(made.plan, requests, policy, [&](std::int64_t rows) -> std::optional<Capacity> {
         return wanted_capacity(prompts_of(requests), policy, rows, most);
       }).find();
-  if (best == 0) return made;
-  std::variant<Plan, Infeasible> chunked = plan_for(best);
-  if (auto* const plan = std::get_if<Plan>(&chunked)) {
-    // Its shares may be others, and so the best length.
-    made.plan = std::move(*plan);
-    made.chunk = best_chunk(made.plan, requests, policy, steps);
+  if (best > 0) {
+    std::variant<Plan, Infeasible> chunked = plan_for(best);
+    if (auto* const plan = std::get_if<Plan>(&chunked)) {
+      // Its shares may be others, and so the best length.
+      made.plan = std::move(*plan);
+      made.chunk = best_chunk(made.plan, requests, policy, 0);
+    }
   }
+  check_in_flight(requests, made.chunk, steps);
   return made;
 }
 

@@ -20,24 +20,28 @@ std::int64_t reservation(const InferenceRequest& request) {
 
 }  // namespace
 
+void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk,
+                    const Capacity& capacity) {
+  for (const InferenceRequest& request : requests) {
+    const Capacity need = least_capacity({&request, 1}, chunk);
+    const bool fits = need.rows <= capacity.rows && need.positions <= capacity.positions;
+    if (fits && capacity.sequences >= 1) continue;
+    throw Error("request '" + request.id + "': needs steps of " + std::to_string(need.rows) +
+                " rows and " + std::to_string(need.positions) +
+                " positions in the cache, expected at most " + std::to_string(capacity.rows) +
+                " and " + std::to_string(capacity.positions) +
+                ", for which there is memory; plan for it with `tandem plan --workload`");
+  }
+}
+
 RequestScheduler::RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                                    ServingOptions options)
     : requests_(std::move(requests)),
       policy_(&policy),
       options_(std::move(options)),
       tokens_(requests_.size()) {
-  for (const InferenceRequest& request : requests_) {
-    const Capacity need = least_capacity({&request, 1}, options_.chunk);
-    const Capacity& have = options_.capacity;
-    if (need.rows > have.rows || need.positions > have.positions || have.sequences < 1) {
-      throw Error("request '" + request.id + "': needs steps of " + std::to_string(need.rows) +
-                  " rows and " + std::to_string(need.positions) +
-                  " positions in the cache, expected at most " + std::to_string(have.rows) +
-                  " and " + std::to_string(have.positions) +
-                  ", for which there is memory; plan for it with `tandem plan --workload`");
-    }
-    arrivals_.push_back(request.arrival_s);
-  }
+  check_capacity(requests_, options_.chunk, options_.capacity);
+  for (const InferenceRequest& request : requests_) arrivals_.push_back(request.arrival_s);
   require(std::ranges::is_sorted(arrivals_), "RequestScheduler: requests by arrival");
   require(serves(policy, options_.chunk), "RequestScheduler: a budget of rows");
 }

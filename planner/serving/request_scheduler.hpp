@@ -25,6 +25,11 @@ struct ServingOptions {
   std::function<bool(std::size_t request, std::int32_t token)> ends{};
 };
 
+// Throws Error for the first of `requests` that `capacity` has no room for, alone, with prompts in
+// chunks of `chunk` rows (0: whole).
+void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chunk,
+                    const Capacity& capacity);
+
 // Makes steps of requests. A step has the rows of prompts first, in the order in which requests
 // were admitted, then one row for each sequence whose prompt has been read. Sequences are named by
 // the request's index.
@@ -38,8 +43,8 @@ struct ServingOptions {
 // for itself, no more sequences are under way than steps may be in flight.
 class RequestScheduler : public model::Scheduler {
  public:
-  // `requests` are as parse_requests leaves them, counted and sorted by arrival. Throws Error if
-  // one does not fit the capacity alone; logic_error for a policy with a budget without a chunk.
+  // `requests` are as parse_requests leaves them, counted and sorted by arrival. Throws Error as
+  // check_capacity does; logic_error for a policy with a budget without a chunk.
   RequestScheduler(std::vector<InferenceRequest> requests, const Policy& policy,
                    ServingOptions options);
 

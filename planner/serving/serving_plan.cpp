@@ -35,6 +35,12 @@ void check_chunks(const Plan& plan, std::span<const InferenceRequest> requests,
 
 bool must_stream(const Request& request) { return request.window.blocks.value_or(0) > 0; }
 
+std::string fewer_in_flight(std::int64_t steps) {
+  return "\nthis is with " + std::to_string(steps) +
+         " steps in flight, of weights that stay in memory; fewer ('--in-flight " +
+         std::to_string(steps - 1) + "', or as many as there is room for without it) need less";
+}
+
 }  // namespace
 
 std::int64_t useful_steps(const Request& request, const Policy& policy) {
@@ -43,14 +49,31 @@ std::int64_t useful_steps(const Request& request, const Policy& policy) {
   return policy.alone ? kMostSteps : std::int64_t{request.cluster.size()};
 }
 
+void check_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk,
+                     std::int64_t steps) {
+  const std::int64_t most = most_in_flight(requests, chunk);
+  if (steps <= most) return;
+  throw Error(
+      "in flight: " + std::to_string(steps) + " steps, but " + std::to_string(requests.size()) +
+      (requests.size() == 1 ? " request has" : " requests have") + " at most " +
+      std::to_string(most) + " to do at once" +
+      (chunk > 0 ? " in chunks of " + std::to_string(chunk) : "") + "; plan with '--in-flight " +
+      std::to_string(most) + "' or less, " +
+      (chunk > 0 ? "shorter chunks" : "prompts in chunks ('--chunk N')") + " or more requests");
+}
+
 std::variant<Plan, Infeasible> make_serving_plan(Request request,
                                                  std::span<const InferenceRequest> requests,
                                                  const Policy& policy, std::int64_t chunk,
                                                  std::int64_t steps) {
   request.workload = typical_workload(requests);
   const bool streams = must_stream(request);
+  check_in_flight(requests, chunk, steps);
   const std::int64_t most = steps > 0 ? steps : useful_steps(request, policy);
-  const Capacity least = least_capacity(requests, chunk);
+  const bool all_steps = steps > 1;  // those that are asked for, or none
+  const Capacity least =
+      all_steps ? least_capacity(requests, policy, chunk, steps) : least_capacity(requests, chunk);
+  const std::int64_t reading = least_capacity(requests, chunk).rows;
   Capacity capacity = wanted_capacity(requests, policy, chunk, most);
   std::optional<Error> refused;
   const auto serves = [&](const std::variant<Plan, Infeasible>& answer) {
@@ -81,10 +104,12 @@ std::variant<Plan, Infeasible> make_serving_plan(Request request,
     }
     if (capacity == least) {
       if (refused) throw Error(*refused);
+      if (auto* const no = std::get_if<Infeasible>(&answer); no != nullptr && all_steps)
+        no->reason += fewer_in_flight(steps);
       return answer;
     }
     const std::int64_t sequences = std::max<std::int64_t>(1, capacity.sequences / 2);
-    const Capacity half{.rows = step_rows(policy, least.rows, sequences, chunk),
+    const Capacity half{.rows = step_rows(policy, reading, sequences, chunk),
                         .positions = capacity.positions / 2,
                         .sequences = sequences,
                         .steps = std::min(capacity.steps, sequences)};

@@ -19,10 +19,16 @@ namespace tandem::planner {
 // kMostSteps if each sequence has its steps for itself.
 [[nodiscard]] std::int64_t useful_steps(const Request& request, const Policy& policy);
 
+// Throws Error for more `steps` in flight than `requests`, with prompts in chunks of `chunk` rows
+// (0: whole), ever have something to do at once.
+void check_in_flight(std::span<const InferenceRequest> requests, std::int64_t chunk,
+                     std::int64_t steps);
+
 // Makes a plan as make_plan does, for a typical request (request.workload is not read), with memory
 // reserved for all that `policy` makes use of or, where that does not fit, for half of it, a
 // quarter and so on, down to one request at a time. Returns Infeasible if not even that fits.
-//   steps   in flight at most; 0: useful_steps(). Throws Error for more than one with a strategy
+//   steps   in flight, which the plan reserves memory for or is Infeasible; 0: at most
+//           useful_steps(). Throws Error as check_in_flight does; for more than one with a strategy
 //           all of whose devices work on one step, and for a plan that streams weights; for prompts
 //           in chunks of a plan that streams its head even with the least capacity.
 [[nodiscard]] std::variant<Plan, Infeasible> make_serving_plan(

@@ -14,7 +14,6 @@
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/rows.hpp"
 #include "planner/strategy/spread_attention.hpp"
-#include "planner/token_ffn.hpp"
 
 namespace tandem::planner {
 namespace {

@@ -1,53 +1,30 @@
-// The plan's JSON, schema "tandem.plan/7". Every key that has a unit ends in it.
+// Reads the plan's JSON.
 
-#include <array>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "model/candidates.hpp"
-#include "model/digest.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
 #include "planner/plan.hpp"
+#include "planner/plan_words.hpp"
 
 namespace tandem::planner {
 namespace {
 
 namespace limits = model::limits;
 
-using Json = nlohmann::ordered_json;
 using model::JsonValue;
 using model::Range;
 
-constexpr std::string_view kSchema = "tandem.plan/7";
 constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTokens = kMaxInt32;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
-
-constexpr std::array<std::pair<model::Sharing, std::string_view>, 3> kSharings{
-    {{model::Sharing::shared, "shared"},
-     {model::Sharing::split_duplex, "split_duplex"},
-     {model::Sharing::fatpipe, "fatpipe"}}};
-constexpr std::array<std::pair<model::Direction, std::string_view>, 3> kDirections{
-    {{model::Direction::none, "none"},
-     {model::Direction::up, "up"},
-     {model::Direction::down, "down"}}};
-constexpr std::array<std::pair<model::ReleaseRule, std::string_view>, 2> kReleases{
-    {{model::ReleaseRule::early, "early"}, {model::ReleaseRule::late, "late"}}};
-
-template <class Enum, std::size_t N>
-std::string_view name_of(const std::array<std::pair<Enum, std::string_view>, N>& names,
-                         Enum value) {
-  for (const auto& [known, name] : names) {
-    if (known == value) return name;
-  }
-  throw std::logic_error("plan: value outside its enumeration");
-}
 
 template <class Enum, std::size_t N>
 Enum named(const std::array<std::pair<Enum, std::string_view>, N>& names, const JsonValue& value) {
@@ -59,143 +36,6 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, N>& names, const 
   }
   value.fail("one of " + known);
 }
-
-// Writing
-
-Json to_json(Range range) { return Json::array({range.begin, range.end}); }
-
-// One run as a range, several as a list of them.
-Json to_json(const model::LayerRuns& layers) {
-  if (layers.run_count() == 1) return to_json(layers.run(0));
-  Json runs = Json::array();
-  for (std::size_t i = 0; i < layers.run_count(); ++i) runs.push_back(to_json(layers.run(i)));
-  return runs;
-}
-
-Json to_json(const model::MemoryUse& memory) {
-  return {{"weights", memory.weights},
-          {"kv_cache", memory.kv_cache},
-          {"activations", memory.activations},
-          {"buffers", memory.buffers},
-          {"program", memory.program}};
-}
-
-Json to_json(const model::Device& device) {
-  Json json{{"name", device.name},
-            {"cores", device.cores},
-            {"flops_per_s", device.flop_rate.value()},
-            {"memory_bandwidth_Bps", device.memory_bandwidth.value()},
-            {"memory_bytes", device.memory.value()},
-            {"disk_bandwidth_Bps", device.disk_bandwidth.value()},
-            {"slowdown", device.slowdown}};
-  for (const model::SpeedChange& change : device.speeds)
-    json["speeds"].push_back({{"at_s", change.at.value()}, {"factor", change.factor}});
-  return json;
-}
-
-// What a link does not have, it does not say.
-Json to_json(const model::Link& link) {
-  Json json{{"name", link.name},
-            {"latency_s", link.latency.value()},
-            {"bandwidth_Bps", link.bandwidth.value()},
-            {"sharing", name_of(kSharings, link.sharing)}};
-  if (link.jitter.value() > 0.0) json["jitter_s"] = link.jitter.value();
-  if (link.loss > 0.0) json["loss"] = link.loss;
-  if (link.background.value() > 0.0) json["background_Bps"] = link.background.value();
-  for (const model::LinkChange& change : link.changes) {
-    Json one{{"at_s", change.at.value()}, {"direction", name_of(kDirections, change.direction)}};
-    if (change.bandwidth) one["bandwidth_Bps"] = change.bandwidth->value();
-    if (change.latency) one["latency_s"] = change.latency->value();
-    json["changes"].push_back(std::move(one));
-  }
-  return json;
-}
-
-Json to_json(const model::Edge& edge, const std::vector<model::Link>& links) {
-  Json hops = Json::array();
-  for (const model::Hop& hop : edge.hops) {
-    hops.push_back({{"link", links.at(static_cast<std::size_t>(hop.link)).name},
-                    {"direction", name_of(kDirections, hop.direction)}});
-  }
-  return {{"from", edge.from},
-          {"to", edge.to},
-          {"symmetrical", edge.symmetrical},
-          {"hops", std::move(hops)}};
-}
-
-Json to_json(const model::Cluster& cluster) {
-  Json devices = Json::array();
-  Json links = Json::array();
-  Json routes = Json::array();
-  for (const model::Device& device : cluster.devices()) devices.push_back(to_json(device));
-  for (const model::Link& link : cluster.links()) links.push_back(to_json(link));
-  for (const model::Edge& edge : cluster.edges()) routes.push_back(to_json(edge, cluster.links()));
-  return {{"name", cluster.name()},
-          {"devices", std::move(devices)},
-          {"routers", cluster.routers()},
-          {"links", std::move(links)},
-          {"routes", std::move(routes)}};
-}
-
-// A range is [begin, end): half-open.
-Json to_json(const std::string& name, const DevicePlan& device,
-             const model::DeviceProfile& profile) {
-  Json json{{"name", name},
-            {"layers", to_json(device.share.layers)},
-            {"heads", to_json(device.share.heads)},
-            {"columns", to_json(device.share.columns)},
-            {"embedding", device.share.embedding},
-            {"head", device.share.head},
-            {"window", {{"blocks", device.window.blocks}, {"retain", device.window.retain}}},
-            {"memory_bytes", to_json(device.memory)},
-            {"profile", Json::parse(model::to_json(profile))}};
-  if (!device.share.vocabulary.empty()) json["vocabulary"] = to_json(device.share.vocabulary);
-  const model::Part& part = device.share.part;
-  for (const auto& [key, range] :
-       {std::pair{"positions", part.positions}, std::pair{"heads", part.heads},
-        std::pair{"columns", part.columns}}) {
-    if (!range.empty()) json["part"][key] = to_json(range);
-  }
-  return json;
-}
-
-// Formats of weights and of the cache are told where they are not f32, so that what does not know
-// of them refuses them.
-Json model_json(const model::Transformer& transformer) {
-  Json json{{"name", transformer.name},
-            {"config", Json::parse(model::to_config_json(transformer))}};
-  if (transformer.cache != model::CacheFormat::f32) json["cache"] = to_string(transformer.cache);
-  if (transformer.formats == model::WeightFormats()) return json;
-  const model::WeightFormats& formats = transformer.formats;
-  Json& weights = json["weights"];
-  for (const model::MatrixGroup& group : model::matrix_groups()) {
-    const model::WeightFormat first = formats.of(group.matrices.front());
-    const bool alike = std::ranges::all_of(
-        group.matrices, [&](model::WeightMatrix matrix) { return formats.of(matrix) == first; });
-    if (alike) weights[std::string(group.name)] = to_string(first);
-    if (alike) continue;
-    for (const model::WeightMatrix matrix : group.matrices)
-      weights[std::string(to_string(matrix))] = to_string(formats.of(matrix));
-  }
-  for (const auto& [place, format] : formats.exceptions()) {
-    weights["layers"][std::to_string(place.first)][std::string(to_string(place.second))] =
-        to_string(format);
-  }
-  return json;
-}
-
-Json layout_json(const Plan& plan) {
-  Json order = Json::array();
-  Json groups = Json::array();
-  for (const model::DeviceIndex device : plan.layout.order) {
-    const auto d = static_cast<std::size_t>(device);
-    order.push_back(plan.cluster.devices().at(d).name);
-    groups.push_back(plan.layout.group.at(d));
-  }
-  return {{"order", std::move(order)}, {"groups", std::move(groups)}};
-}
-
-// Reading
 
 Range read_range(const JsonValue& value) {
   if (value.size(2) != 2) value.fail("two numbers, [begin, end)");
@@ -506,22 +346,6 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
                    : std::vector<std::vector<std::int32_t>>()};
 }
 
-Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
-  Json order = Json::array();
-  for (const model::DeviceIndex device : sparse.order)
-    order.push_back(cluster.devices()[static_cast<std::size_t>(device)].name);
-  Json drop = Json::array();
-  for (const std::vector<DropRatio>& by_level : sparse.drop) {
-    Json& layer = drop.emplace_back(Json::array());
-    for (const DropRatio& ratio : by_level)
-      layer.push_back(ratio.parts.size() == 1 ? Json(ratio.parts.front()) : Json(ratio.parts));
-  }
-  Json json{{"order", std::move(order)}, {"groups", sparse.groups}, {"drop", std::move(drop)}};
-  if (sparse.overlap) json["overlap"] = true;
-  if (!sparse.tiles.empty()) json["tiles"] = sparse.tiles;
-  return json;
-}
-
 Plan read_plan(const JsonValue& root, const std::string& source) {
   root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
                     "cluster", "master", "workload", "capacity", "release", "devices",
@@ -579,50 +403,9 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
 
 }  // namespace
 
-std::string to_json(const Plan& plan) {
-  Json devices = Json::array();
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    devices.push_back(
-        to_json(plan.cluster.devices().at(d).name, plan.devices[d], plan.profiles.at(d)));
-  }
-  Json json = {
-      {"schema", kSchema},
-      {"strategy", plan.strategy},
-      {"partition", plan.partition},
-      {"allreduce", {{"prompt", plan.allreduce.prompt}, {"decode", plan.allreduce.decode}}},
-      {"layout", layout_json(plan)},
-      {"tiles", plan.tiles},
-      {"model", model_json(plan.model)},
-      {"cluster", to_json(plan.cluster)},
-      {"master", plan.cluster.devices().at(static_cast<std::size_t>(plan.master)).name},
-      {"workload",
-       {{"prompt_tokens", plan.workload.prompt_tokens}, {"new_tokens", plan.workload.new_tokens}}},
-      {"capacity",
-       {{"rows", plan.capacity.rows},
-        {"positions", plan.capacity.positions},
-        {"sequences", plan.capacity.sequences},
-        {"steps", plan.capacity.steps}}},
-      {"release", name_of(kReleases, plan.release)},
-      {"devices", std::move(devices)}};
-  if (!plan.group_strategy.empty()) json["group_strategy"] = plan.group_strategy;
-  if (plan.decode_moves != DecodeMoves::queries)
-    json["decode_moves"] = to_string(plan.decode_moves);
-  if (plan.gather_weights) json["gather_weights"] = true;
-  if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
-  if (plan.candidates > 0) json["candidates"] = plan.candidates;
-  if (plan.sparse) json["sparse_attention"] = sparse_json(*plan.sparse, plan.cluster);
-  std::string text = model::to_text(json);
-  if (text.size() > limits::kPlanBytes) {
-    throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
-                std::to_string(limits::kPlanBytes) +
-                "; plan with fewer devices, or with profiles of fewer points");
-  }
-  return text;
-}
-
 Plan parse_plan_json(std::string_view text, std::string_view source) {
   const model::JsonDocument document(text, source, kRemedy, {.bytes = limits::kPlanBytes});
-  model::expect_schema(document.root(), kSchema);
+  model::expect_schema(document.root(), kPlanSchema);
   try {
     return read_plan(document.root(), document.source());
   } catch (const Error& error) {
@@ -632,7 +415,5 @@ Plan parse_plan_json(std::string_view text, std::string_view source) {
     throw Error(document.source() + ": " + message);
   }
 }
-
-std::string plan_sha256(const Plan& plan) { return model::sha256_hex(to_json(plan)); }
 
 }  // namespace tandem::planner
