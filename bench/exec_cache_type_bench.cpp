@@ -17,6 +17,7 @@
 #include "bench/exec_kernels_reference.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
+#include "exec/kernels/instruction_sets.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
@@ -204,4 +205,11 @@ BENCHMARK(prompt)->Apply(prompts)->Iterations(5)->UseManualTime()->Unit(benchmar
 }  // namespace
 }  // namespace tandem::bench
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  tandem::exec::choose_instruction_sets();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
+#include "exec/kernels/instruction_sets.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -177,7 +178,7 @@ BENCHMARK_CAPTURE(decode, demo, demo())
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(prompt, tinyllama, tinyllama())
     ->ArgNames({"threads", "rows"})
-    ->ArgsProduct({{1, 2}, {128, 512}})
+    ->ArgsProduct({{1, 2}, {32, 128, 512}})
     ->Iterations(5)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
@@ -191,4 +192,11 @@ BENCHMARK_CAPTURE(prompt, demo, demo())
 }  // namespace
 }  // namespace tandem::bench
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  tandem::exec::choose_instruction_sets();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

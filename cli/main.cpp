@@ -13,6 +13,7 @@
 #include "cli/terminal/line_log.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "cli/version.hpp"
+#include "exec/kernels/instruction_sets.hpp"
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 
@@ -63,6 +64,7 @@ int guarded(const Arguments& words, std::ostream& out) {
   try {
     int code = kDone;
     try {
+      exec::choose_instruction_sets();
       code = run(words, out);
     } catch (const HelpRequested& help) {
       out << help.what();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "exec/emulation/emulated_devices.hpp"
+#include "exec/kernels/instruction_sets.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/text_table.hpp"
@@ -129,6 +130,7 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
               const EmulatedDevices* emulated, Execution& done) {
   auto& environment = done.result.environment;
   environment["machine"] = machine();
+  environment["instruction_sets"] = instruction_sets();
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
     if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);

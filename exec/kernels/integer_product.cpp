@@ -131,13 +131,16 @@ void multiply(const IntegerProduct& p) {
   }
 }
 
-std::vector<IntegerKernels> runnable() {
-  std::vector<IntegerKernels> kernels;
-  for (const IntegerKernels* one :
-       {amx_kernels(), vnni_kernels(), avx2_kernels(), sdot_kernels()}) {
-    if (one != nullptr) kernels.push_back(*one);
-  }
-  kernels.push_back(plain_kernels());
+std::vector<IntegerKernels>& runnable() {
+  static std::vector<IntegerKernels> kernels = [] {
+    std::vector<IntegerKernels> all;
+    for (const IntegerKernels* one :
+         {amx_kernels(), vnni_kernels(), avx2_kernels(), sdot_kernels()}) {
+      if (one != nullptr) all.push_back(*one);
+    }
+    all.push_back(plain_kernels());
+    return all;
+  }();
   return kernels;
 }
 
@@ -158,9 +161,12 @@ const IntegerKernels& plain_kernels() {
   return kPlain;
 }
 
-std::span<const IntegerKernels> integer_kernels() {
-  static const std::vector<IntegerKernels> kernels = runnable();
-  return kernels;
+std::span<const IntegerKernels> integer_kernels() { return runnable(); }
+
+void limit_integer_kernels(std::string_view best) {
+  std::vector<IntegerKernels>& kernels = runnable();
+  const auto first = std::ranges::find(kernels, best, &IntegerKernels::name);
+  if (first != kernels.end()) kernels.erase(kernels.begin(), first);
 }
 
 }  // namespace tandem::exec

@@ -96,6 +96,10 @@ struct IntegerKernels {
 // Those that this processor can run, the fastest first; the last is plain code.
 [[nodiscard]] std::span<const IntegerKernels> integer_kernels();
 
+// From now on only those from the one of that name on, if this processor can run it; not while
+// kernels run.
+void limit_integer_kernels(std::string_view best);
+
 // The parts, for machines that have them: null where this was built for another architecture or
 // the processor lacks the instructions.
 [[nodiscard]] const IntegerKernels* amx_kernels();

@@ -1,0 +1,63 @@
+#include "exec/kernels/instruction_sets.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "exec/kernels/integer_product.hpp"
+#include "exec/kernels/targets.hpp"
+#include "model/error.hpp"
+// After targets.hpp, which says what the kernels are compiled for.
+#include <hwy/highway.h>
+
+namespace tandem::exec {
+namespace {
+
+// A set, the first of Highway's targets that it stands for (lesser ones follow), and the best of
+// the integer kernels.
+struct Named {
+  std::string_view name;
+  std::int64_t target;
+  std::string_view integers;
+};
+
+#if defined(__aarch64__)
+constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"neon", HWY_NEON, "plain"},
+                           Named{"sdot", HWY_NEON, "sdot"}};
+#else
+constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"sse4", HWY_SSE4, "plain"},
+                           Named{"avx2", HWY_AVX2, "avx2"}, Named{"avx512", HWY_AVX3, "avx512-vnni"},
+                           Named{"amx", HWY_AVX3, "amx-int8"}};
+#endif
+
+}  // namespace
+
+void choose_instruction_sets() {
+  const char* const wanted = std::getenv("TANDEM_INSTRUCTIONS");
+  if (wanted == nullptr) return;
+  std::string names;
+  for (const Named& set : kSets) {
+    names += (names.empty() ? "" : ", ") + std::string(set.name);
+    if (set.name != wanted) continue;
+    // Better targets have lower bits.
+    hwy::DisableTargets(set.target - 1);
+    limit_integer_kernels(set.integers);
+    const bool vectors = set.target == HWY_SCALAR || (hwy::SupportedTargets() & set.target) != 0;
+    if (!vectors || integer_kernels().front().name != set.integers)
+      throw Error("TANDEM_INSTRUCTIONS: '" + std::string(wanted) +
+                  "' is not to be had here, expected what this processor and build have; unset it "
+                  "for the best");
+    return;
+  }
+  throw Error("TANDEM_INSTRUCTIONS: unknown value '" + std::string(wanted) + "', expected one of " +
+              names + "; unset it for the best");
+}
+
+std::string instruction_sets() {
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  return std::string(hwy::TargetName(targets & -targets)) + " for floats, " +
+         std::string(integer_kernels().front().name) + " for 8 bits";
+}
+
+}  // namespace tandem::exec
