@@ -186,7 +186,7 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr int C = kVectors<Q>;
+  constexpr int kWide = kVectors<Q>;
   Sums<Q> sums;
   for (int j = 0; j < Q; ++j) {
     sums.weights[j] = queries[j].q;
@@ -194,9 +194,9 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
   }
   sums.rescale = nullptr;
   sums.factor = made.cap > 0.0F ? made.scale / made.cap : made.scale;
-  for (std::int64_t p = 0; p < positions; p += C * lanes) {
-    Rows<C, Number> rows{{}, kPanel, head_dim, p, ahead ? ahead + p * head_dim : nullptr};
-    for (int v = 0; v < C; ++v) {
+  for (std::int64_t p = 0; p < positions; p += kWide * lanes) {
+    Rows<kWide, Number> rows{{}, kPanel, head_dim, p, ahead ? ahead + p * head_dim : nullptr};
+    for (int v = 0; v < kWide; ++v) {
       // Beyond the last panel there may be no memory: read the last one again, its scores go unused
       const std::int64_t wanted = p + v * lanes;
       const std::int64_t last = (positions - 1) / kPanel * kPanel + kPanel - lanes;
