@@ -48,9 +48,6 @@ constexpr int kQueries = kManyRegisters ? 8 : 6;  // query vectors that share a 
 // Vectors of positions (or of the head's dimension) in registers for each of Q queries.
 template <int Q>
 constexpr int kVectors = !kManyRegisters || Q > 6 ? 2 : 4;
-// Of the head's dimension: few queries would wait for their sums with fewer.
-template <int Q>
-constexpr int kColumns = (Q <= 2 && kManyRegisters) ? 8 : kVectors<Q>;
 
 // A query vector: one row and one head.
 struct Query {
@@ -92,12 +89,94 @@ struct Ahead {
   const Number* keys = nullptr;
 };
 
-// `count` numbers from `offset` on of what `from` has, if anything.
-template <class Number>
-HWY_INLINE void prefetch(const Number* from, std::int64_t offset, std::int64_t count) {
+// For each of Q queries a sum of rows, each row times a number of the query's:
+//   out_j = factor (rescale_j out_j + sum over i of weights_j[i] row_i)
+template <int Q>
+struct Sums {
+  const float* weights[Q];
+  float* out[Q];
+  const float* rescale;  // null: sums begin at 0
+  float factor;
+};
+
+// C vectors of `count` rows, and of the sums those from `column` on.
+template <int C, class Number>
+struct Rows {
+  const Number* vectors[C];  // of the first row
+  std::int64_t step;         // numbers from row to row
+  std::int64_t count;
+  std::int64_t column;
+  const Number* ahead;  // what to prefetch meanwhile: as much as is read, from here on; or null
+};
+
+// kAhead: whether there is anything to prefetch.
+template <bool kAhead, int Q, int C, class Number, class Part>
+HWY_INLINE void add_rows_inline(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t kLine = 64 / sizeof(Number);
-  if (from == nullptr) return;
-  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + offset + i);
+  V acc[Q][C];
+  if (sums.rescale == nullptr) {
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) acc[j][c] = hn::Zero(d);
+    }
+  } else {
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      const V rescale = hn::Set(d, sums.rescale[j]);
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) {
+        acc[j][c] = hn::Mul(rescale, load(d, sums.out[j] + rows.column + c * lanes, part));
+      }
+    }
+  }
+  const float* weights[Q];
+  HWY_UNROLL(8) for (int j = 0; j < Q; ++j) weights[j] = sums.weights[j];
+  const Number* at[C];
+  HWY_UNROLL(8) for (int c = 0; c < C; ++c) at[c] = rows.vectors[c];
+  const std::int64_t step = rows.step;
+  const std::int64_t count = rows.count;
+  const Number* ahead = rows.ahead;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (kAhead) {
+      for (std::int64_t line = 0; line < C * lanes; line += kLine) __builtin_prefetch(ahead + line);
+      ahead += C * lanes;
+    }
+    V number[C];
+    HWY_UNROLL(8) for (int c = 0; c < C; ++c) number[c] = numbers(at[c] + i * step, part);
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      const V weight = hn::Set(d, weights[j][i]);
+      HWY_UNROLL(8)
+      for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, number[c], acc[j][c]);
+    }
+  }
+  const V factor = hn::Set(d, sums.factor);
+  HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+    HWY_UNROLL(8) for (int c = 0; c < C; ++c) {
+      store(hn::Mul(acc[j][c], factor), d, sums.out[j] + rows.column + c * lanes, part);
+    }
+  }
+}
+
+// One loop for keys and values, as it is not inlined: what prefetches in a processor follows the
+// addresses of each instruction, and runs ahead best where one asks for all of a cache in its
+// order.
+template <int Q, int C, class Number, class Part>
+HWY_NOINLINE void add_rows_ahead(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  add_rows_inline<true>(sums, rows, part);
+}
+
+// So many queries of an F16 cache keep arithmetic busy longer than memory: calls would cost more
+// than they gain.
+template <int Q, class Number>
+constexpr bool kArithmeticBound = (Q >= (kManyRegisters ? 7 : 3)) && std::is_same_v<Number, Half>;
+
+template <int Q, int C, class Number, class Part>
+HWY_INLINE void add_rows(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  if (rows.ahead == nullptr) return add_rows_inline<false>(sums, rows, part);
+  if constexpr (kArithmeticBound<Q, Number>) {
+    add_rows_inline<true>(sums, rows, part);
+  } else {
+    add_rows_ahead(sums, rows, part);
+  }
 }
 
 // scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
@@ -107,47 +186,30 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t p = 0; p < positions; p += kVectors<Q> * lanes) {
-    const Number* at[kVectors<Q>];
-    for (int v = 0; v < kVectors<Q>; ++v) {
+  constexpr int kWide = kVectors<Q>;
+  Sums<Q> sums;
+  for (int j = 0; j < Q; ++j) {
+    sums.weights[j] = queries[j].q;
+    sums.out[j] = scores[j];
+  }
+  sums.rescale = nullptr;
+  sums.factor = made.cap > 0.0F ? made.scale / made.cap : made.scale;
+  for (std::int64_t p = 0; p < positions; p += kWide * lanes) {
+    Rows<kWide, Number> rows{{}, kPanel, head_dim, p, ahead ? ahead + p * head_dim : nullptr};
+    for (int v = 0; v < kWide; ++v) {
       // Beyond the last panel there may be no memory: read the last one again, its scores go unused
       const std::int64_t wanted = p + v * lanes;
       const std::int64_t last = (positions - 1) / kPanel * kPanel + kPanel - lanes;
       const std::int64_t position = wanted < last ? wanted : last;
-      at[v] = keys + position / kPanel * kPanel * head_dim + position % kPanel;
+      rows.vectors[v] = keys + position / kPanel * kPanel * head_dim + position % kPanel;
     }
-    V acc[Q][kVectors<Q>];
-    for (int j = 0; j < Q; ++j) {
-      for (int v = 0; v < kVectors<Q>; ++v) acc[j][v] = hn::Zero(d);
-    }
-    for (std::int64_t i = 0; i < head_dim; ++i) {
-      V key[kVectors<Q>];
-      prefetch(ahead, i * kBlockGranule + p, kVectors<Q> * lanes);
-      for (int v = 0; v < kVectors<Q>; ++v) key[v] = numbers(at[v] + i * kPanel);
-      for (int j = 0; j < Q; ++j) {
-        const V q = hn::Set(d, queries[j].q[i]);
-        for (int v = 0; v < kVectors<Q>; ++v) acc[j][v] = hn::MulAdd(q, key[v], acc[j][v]);
-      }
-    }
-    const V factor = hn::Set(d, made.cap > 0.0F ? made.scale / made.cap : made.scale);
-    if (made.cap > 0.0F) {
-      const V cap = hn::Set(d, made.cap);
-      for (int j = 0; j < Q; ++j) {
-        for (int v = 0; v < kVectors<Q>; ++v) {
-          if (p + v * lanes < kBlockGranule) {
-            hn::StoreU(hn::Mul(cap, hn::Tanh(d, hn::Mul(acc[j][v], factor))), d,
-                       scores[j] + p + v * lanes);
-          }
-        }
-      }
-      continue;
-    }
-    for (int j = 0; j < Q; ++j) {
-      for (int v = 0; v < kVectors<Q>; ++v) {
-        if (p + v * lanes < kBlockGranule) {
-          hn::StoreU(hn::Mul(acc[j][v], factor), d, scores[j] + p + v * lanes);
-        }
-      }
+    add_rows(sums, rows, Whole{});
+  }
+  if (made.cap <= 0.0F) return;
+  const V cap = hn::Set(d, made.cap);
+  for (int j = 0; j < Q; ++j) {
+    for (std::int64_t p = 0; p < positions; p += lanes) {
+      hn::StoreU(hn::Mul(cap, hn::Tanh(d, hn::LoadU(d, scores[j] + p))), d, scores[j] + p);
     }
   }
 }
@@ -191,51 +253,35 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
   return rescale;
 }
 
-// out_j = out_j * rescale_j + sum of scores[j][p] value_p over `positions`, for C vectors of
-// columns.
-template <int Q, int C, class Number, class Part>
+// out_j = out_j * rescale_j + sum of scores[j][p] value_p over `positions`.
+template <int Q, class Number>
 HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Positions positions,
-                    std::int64_t head_dim, std::int64_t column, Part part,
-                    const float (*HWY_RESTRICT scores)[kBlockGranule],
-                    const float* HWY_RESTRICT rescale, const Number* ahead, std::int64_t width) {
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  V acc[Q][C];
-  for (int j = 0; j < Q; ++j) {
-    const V factor = hn::Set(d, rescale[j]);
-    for (int c = 0; c < C; ++c) {
-      acc[j][c] = hn::Mul(factor, load(d, queries[j].out + column + c * lanes, part));
-    }
-  }
-  for (std::int64_t p = positions.begin; p < positions.end; ++p) {
-    const Number* row = values + p * head_dim + column;
-    V value[C];
-    prefetch(ahead, p * head_dim + column, width);
-    for (int c = 0; c < C; ++c) value[c] = numbers(row + c * lanes, part);
-    for (int j = 0; j < Q; ++j) {
-      const V weight = hn::Set(d, scores[j][p]);
-      for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, value[c], acc[j][c]);
-    }
-  }
-  for (int j = 0; j < Q; ++j) {
-    for (int c = 0; c < C; ++c) {
-      store(acc[j][c], d, queries[j].out + column + c * lanes, part);
-    }
-  }
-}
-
-// The same for the columns from `column` on as long as C vectors are left; returns which are next.
-template <int Q, int C, class Number>
-HWY_INLINE std::int64_t mix_columns(const Query* queries, const Number* values, Positions positions,
-                                    std::int64_t head_dim, std::int64_t column,
-                                    const float (*scores)[kBlockGranule], const float* rescale,
-                                    const Number* ahead) {
+                    std::int64_t head_dim, const float (*HWY_RESTRICT scores)[kBlockGranule],
+                    const float* rescale, const Number* ahead) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
-  for (; column + C * lanes <= head_dim; column += C * lanes) {
-    mix<Q, C>(queries, values, positions, head_dim, column, Whole{}, scores, rescale, ahead,
-              C * lanes);
+  Sums<Q> sums;
+  for (int j = 0; j < Q; ++j) {
+    sums.weights[j] = scores[j] + positions.begin;
+    sums.out[j] = queries[j].out;
   }
-  return column;
+  sums.rescale = rescale;
+  sums.factor = 1.0F;
+  const Number* const first = values + positions.begin * head_dim;
+  const auto add = [&]<int C>(std::int64_t column, auto part) {
+    Rows<C, Number> rows{{},
+                         head_dim,
+                         positions.end - positions.begin,
+                         column,
+                         ahead ? ahead + column * kBlockGranule : nullptr};
+    for (int c = 0; c < C; ++c) rows.vectors[c] = first + column + c * lanes;
+    add_rows(sums, rows, part);
+    return column + C * lanes;
+  };
+  std::int64_t column = 0;
+  while (column + kVectors<Q> * lanes <= head_dim)
+    column = add.template operator()<kVectors<Q>>(column, Whole{});
+  while (column + lanes <= head_dim) column = add.template operator()<1>(column, Whole{});
+  if (column < head_dim) add.template operator()<1>(column, First{head_dim - column});
 }
 
 // The first lines of what comes next, which lies where the processor cannot foresee: of each panel
@@ -300,18 +346,7 @@ void attend_block(const Attention& a, const Granule<Number>& granule, const Ahea
         weigh(queries[j], scores[j], seen, HWY_MIN(kBlockGranule, queries[j].limit - first));
     from = HWY_MIN(from, seen);
   }
-  const auto mixed = [&]<int C>(std::int64_t column) {
-    return mix_columns<Q, C>(queries, granule.values, {from, positions}, a.head_dim, column, scores,
-                             rescale, ahead.keys);
-  };
-  std::int64_t column = mixed.template operator()<kColumns<Q>>(0);
-  if constexpr (kColumns<Q> != kVectors<Q>) column = mixed.template operator()<kVectors<Q>>(column);
-  column = mixed.template operator()<1>(column);
-  if (column < a.head_dim) {
-    const std::int64_t left = a.head_dim - column;
-    mix<Q, 1>(queries, granule.values, {from, positions}, a.head_dim, column, First{left}, scores,
-              rescale, ahead.keys, left);
-  }
+  mix<Q>(queries, granule.values, {from, positions}, a.head_dim, scores, rescale, ahead.keys);
 }
 
 // body(std::integral_constant<int, count>), count in [1, Q].
