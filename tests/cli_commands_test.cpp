@@ -95,6 +95,28 @@ TEST_CASE("cli/model: scenarios are looked for where TANDEM_SCENARIOS says") {
   CHECK(contains(astray.err, "nowhere"));
 }
 
+TEST_CASE("cli/instruction sets: forced by the environment, told by a result, or refused") {
+  const Kitchen bench;
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "weights", "--quiet"});
+  bench.write("ids", "1 2 3 4 5 6 7 8 9 10 11 12");
+  const std::string out = (bench.folder() / "out").string();
+  const std::vector<std::string> words{"run",   "--weights",    "weights", "--prompt-ids",
+                                       "ids",   "--new-tokens", "3",       "--ignore-eos",
+                                       "--out", "result.json",  "--quiet"};
+  const auto sets = [&](const std::vector<std::string>& environment) {
+    const Outcome ran = bench.run_into(out, words, environment);
+    CHECK(ran.code == 0);
+    CAPTURE(ran.err);
+    return Json::parse(bench.read("result.json"))["environment"]["instruction_sets"]
+        .get<std::string>();
+  };
+  CHECK(sets({"TANDEM_INSTRUCTIONS=plain"}).find("plain for 8 bits") != std::string::npos);
+  CHECK(!sets({}).empty());
+  const Outcome unknown = bench.run_into(out, words, {"TANDEM_INSTRUCTIONS=mmx"});
+  CHECK(unknown.code == 1);
+  CHECK(contains(unknown.err, "unknown value 'mmx', expected one of plain"));
+}
+
 TEST_CASE("cli/model: inspect counts what the geometry says") {
   const Kitchen bench;
   const Json model =
