@@ -215,9 +215,10 @@ TEST_CASE("planner/storage: what a session takes, by arithmetic") {
     CHECK(session_bytes({.peers = 1, .sends = 2, .receives = 1}) - worker ==
           (108.0 + 16.0 + 20.0) * kKiB);
   }
-  SUBCASE("products of more than 512 rows pack their operands") {
-    CHECK(session_bytes({.rows = 512}) == 0.0);
-    CHECK(session_bytes({.rows = 513}) == 2.0 * kKiB * kKiB);
+  SUBCASE("products of more than 8 rows pack their inputs") {
+    CHECK(session_bytes({.rows = 8}) == 0.0);
+    CHECK(session_bytes({.rows = 9}) == 36.0 * kKiB);
+    CHECK(session_bytes({.rows = 513}) == 512.0 * kKiB);
   }
 }
 
