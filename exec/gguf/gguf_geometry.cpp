@@ -362,6 +362,12 @@ class Reader {
 
   // Which of Llama 3.1's rules gives the factors that are stored.
   void read_factors() {
+    if (!gguf_has_rope_factors(t_.family) &&
+        file_.tensors().contains(std::string(kRopeFactorsTensor)))
+      throw Error(file_.path().string() + ": " + std::string(kRopeFactorsTensor) +
+                  ": factors of rotation, which only files of llama, mistral3 and granite have, "
+                  "expected none in one of " +
+                  arch_ + "; convert the model anew");
     if (t_.family == Family::phi3) return;
     RopeScaling rule{.kind = RopeScaling::Kind::llama3};
     rule.original_context =
