@@ -1,6 +1,8 @@
 #include "model/format_choice.hpp"
 
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace tandem::model {
@@ -104,6 +106,24 @@ std::string format_name(const Transformer& transformer) {
     if (chosen_formats(name, transformer) == transformer.formats) return std::string(name);
   }
   return transformer.formats.text();
+}
+
+std::string to_json(const WeightFormats& formats) {
+  nlohmann::ordered_json json;
+  for (const MatrixGroup& group : matrix_groups()) {
+    const WeightFormat first = formats.of(group.matrices.front());
+    const bool alike = std::ranges::all_of(
+        group.matrices, [&](WeightMatrix matrix) { return formats.of(matrix) == first; });
+    if (alike) json[std::string(group.name)] = to_string(first);
+    if (alike) continue;
+    for (const WeightMatrix matrix : group.matrices)
+      json[std::string(to_string(matrix))] = to_string(formats.of(matrix));
+  }
+  for (const auto& [place, format] : formats.exceptions()) {
+    json["layers"][std::to_string(place.first)][std::string(to_string(place.second))] =
+        to_string(format);
+  }
+  return json.dump();
 }
 
 }  // namespace tandem::model

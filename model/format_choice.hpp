@@ -33,4 +33,9 @@ namespace tandem::model {
 // The name that gives `transformer` its formats, "q4_k_m"; of others their text().
 [[nodiscard]] std::string format_name(const Transformer& transformer);
 
+// An object with a format for each group of matrices, or each matrix where a group's differ, and in
+// "layers", by number, those that differ in a layer, as plans have it: {"query_key_value": "q4_k",
+// ..., "layers": {"0": {"down": "q6_k"}}}.
+[[nodiscard]] std::string to_json(const WeightFormats& formats);
+
 }  // namespace tandem::model
