@@ -103,7 +103,7 @@ TEST_CASE("cli/gguf: inspect tells what a file stores, tensor by tensor") {
   CHECK(contains(text, "\nstored           "));
   CHECK(contains(text, " in " + std::to_string(tensors) + " tensors: f32 "));
   CHECK(contains(text, "\nmatrices         q4_k_m: query_key_value "));
-  CHECK(contains(text, "; value, down "));
+  CHECK(contains(text, "; value q6_k in layers 2-3; down q8_0 in layers 2-3"));
 
   const Json geometry = Json::parse(bench.good({"model", "inspect", "tinyllama-1.1b", "--json"}));
   for (const char* const key : {"stored_bytes", "stored_formats", "stored_weights"})

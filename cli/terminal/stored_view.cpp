@@ -35,6 +35,15 @@ std::string layers_text(const std::vector<std::int32_t>& layers) {
   return text;
 }
 
+bool alike(const model::WeightFormats& a, const model::WeightFormats& b, std::int64_t layers) {
+  for (const WeightMatrix matrix : model::kWeightMatrices) {
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      if (a.of(matrix, layer) != b.of(matrix, layer)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 StoredTensors stored_tensors(const std::filesystem::path& weights,
@@ -79,18 +88,22 @@ std::string stored_text(const StoredTensors& stored) {
 }
 
 std::string matrices_text(const StoredTensors& stored, const model::Transformer& transformer) {
-  model::WeightFormats usual;
-  for (const WeightMatrix matrix : model::kWeightMatrices)
-    usual.set(matrix, stored.matrices.of(matrix));
-  std::string text = usual.text();
+  // What is usual of a matrix, if as many layers have this as that, is a mix's to say.
+  model::WeightFormats formats = stored.matrices;
+  std::string mix;
   for (const std::string_view name : model::format_choices()) {
-    const bool is_mix = !model::find_weight_format(name);
-    if (is_mix && model::chosen_formats(name, transformer) == stored.matrices)
-      text = std::string(name) + ": " + text;
+    const auto chosen = model::chosen_formats(name, transformer);
+    if (model::find_weight_format(name) || !chosen || !alike(*chosen, formats, transformer.layers))
+      continue;
+    mix = std::string(name) + ": ";
+    formats = *chosen;
   }
+  model::WeightFormats usual;
+  for (const WeightMatrix matrix : model::kWeightMatrices) usual.set(matrix, formats.of(matrix));
+  std::string text = mix + usual.text();
   // Matrices that differ in the same layers are told together.
   std::map<std::pair<WeightMatrix, WeightFormat>, std::vector<std::int32_t>> layers;
-  for (const auto& [place, format] : stored.matrices.exceptions())
+  for (const auto& [place, format] : formats.exceptions())
     layers[{place.second, format}].push_back(place.first);
   std::vector<std::pair<std::string, std::pair<WeightFormat, std::vector<std::int32_t>>>> groups;
   for (const auto& [key, of] : layers) {
