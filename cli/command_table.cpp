@@ -6,7 +6,8 @@ namespace tandem::cli {
 namespace {
 
 constexpr std::array kCommands{
-    Command{"model", "list, inspect or make models (list, inspect, random, shard)", model_command},
+    Command{"model", "list, inspect or make models (list, inspect, random, convert, shard)",
+            model_command},
     Command{"platform", "check and print a scenario", platform_command},
     Command{"plan", "place a model on a platform", plan_command},
     Command{"workload", "draw requests that arrive over time", workload_command},

@@ -18,7 +18,8 @@ int elsewhere(const Arguments& /*arguments*/, std::ostream& /*out*/) {
 }
 
 constexpr std::array kCommands{
-    Command{"model", "list, inspect or make models (list, inspect, random, shard)", model_command},
+    Command{"model", "list, inspect or make models (list, inspect, random, convert, shard)",
+            model_command},
     Command{"run", "run a plan for real, on emulated or real devices", run_command},
     Command{"worker", "be a device for 'tandem run --hosts'", worker_command},
     Command{"eval", "score a model, or a plan of it, on held-out text and recall", eval_command},

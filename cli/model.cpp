@@ -13,6 +13,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/terminal/generation_view.hpp"
+#include "cli/terminal/stored_view.hpp"
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/model_conversion.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -155,12 +156,18 @@ int list_models(const Arguments& arguments, std::ostream& out) {
   return 0;
 }
 
-// What kind of tokenizer the folder of model `name` has; empty: no folder. One that cannot be read
-// is no obstacle to the sizes.
-std::string tokenizer_text(const std::string& name, const Transformer& transformer) {
-  const std::filesystem::path folder = find_weights(name);
+// The folder or GGUF file of model `name`; empty if it is a geometry alone.
+std::filesystem::path files_of(const std::string& name) {
+  std::filesystem::path files = find_weights(name);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored) && !exec::is_gguf(folder)) return "";
+  if (!std::filesystem::is_directory(files, ignored) && !exec::is_gguf(files)) files.clear();
+  return files;
+}
+
+// What kind of tokenizer `folder` has; empty: no folder. One that cannot be read is no obstacle to
+// the sizes.
+std::string tokenizer_text(const std::filesystem::path& folder, const Transformer& transformer) {
+  if (folder.empty()) return "";
   try {
     return exec::load_tokenizer(folder, transformer)->description();
   } catch (const Error& error) {
@@ -179,12 +186,20 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       arguments);
   const std::string& name = options.positional(0);
   const Transformer t = load_model(name);
-  const std::string tokenizer = tokenizer_text(name, t);
+  const std::filesystem::path weights = files_of(name);
+  const std::string tokenizer = tokenizer_text(weights, t);
   const auto prompt = static_cast<std::int32_t>(
       options.integer_or("prompt-tokens", std::min<std::int64_t>(512, t.max_context), 1,
                          std::min<std::int64_t>(t.max_context, 1 << 30)));
   const bool as_json = options.has("json");
   options.settle();
+  std::optional<StoredTensors> stored;
+  std::string unread;  // a folder without weights, or with others, is no obstacle to the sizes
+  try {
+    if (!weights.empty()) stored = stored_tensors(weights, t);
+  } catch (const Error& error) {
+    unread = std::string("unknown: ") + error.what();
+  }
   const double kv = kv_bytes_per_token(t, model::CacheFormat::f32);
   const double half_kv = kv_bytes_per_token(t, model::CacheFormat::f16);
   const double prompt_flops = step_flops(t, 0, prompt);
@@ -203,6 +218,7 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       const auto bytes = bytes_in(t, format);
       json["memory_bytes"][std::string(format)] = bytes ? Json(*bytes) : Json(nullptr);
     }
+    add_stored(stored ? &*stored : nullptr, json);
     json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
     json["kv_bytes_per_token_f16"] = generates ? Json(half_kv) : Json(nullptr);
     json["prompt_tokens"] = prompt;
@@ -226,7 +242,12 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
                to_text(model::Bytes{2.0 * count})});
   }
   table.print(out);
-  out << "\nin memory        ";
+  out << '\n';
+  if (stored)
+    out << "stored           " << stored_text(*stored) << "\nmatrices         "
+        << matrices_text(*stored, t) << '\n';
+  if (!unread.empty()) out << "stored           " << unread << '\n';
+  out << "in memory        ";
   for (const std::string_view format : model::format_choices()) {
     const auto bytes = bytes_in(t, format);
     out << (format == "f32" ? "" : ", ") << format << ' '

@@ -341,6 +341,10 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   const std::vector<model::WeightFormats> formats =
       any ? dtypes_of(options, transformer) : std::vector<model::WeightFormats>();
   if (!any) {
+    const std::string dtype = options.text_or("dtype", "");
+    if (dtype.find(',') != std::string::npos)
+      throw Usage("flag '--dtype': '" + dtype + "' is several formats " + undivided +
+                  ", expected one; '--strategy auto' compares several");
     if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
   }
   std::optional<Served> served =

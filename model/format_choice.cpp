@@ -1,6 +1,8 @@
 #include "model/format_choice.hpp"
 
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace tandem::model {
@@ -35,6 +37,13 @@ bool keeps_more(std::int64_t layer, std::int64_t layers) {
   return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
 }
 
+// What llama.cpp calls so (llama-model.cpp, LLM_TYPE_70B); files of query_growth are mistral3's.
+bool is_70b(const Transformer& t) {
+  constexpr std::int64_t kLayers = 80;
+  if (t.layers != kLayers || t.query_growth > 0.0) return false;
+  return t.family == Family::qwen2 || (t.family == Family::llama && t.heads != t.kv_heads);
+}
+
 WeightFormats mix(const Transformer& t, WeightFormat most) {
   using enum WeightMatrix;
   WeightFormats formats;
@@ -44,20 +53,17 @@ WeightFormats mix(const Transformer& t, WeightFormat most) {
   for (const WeightMatrix matrix : kWeightMatrices) set(matrix, most);
   set(t.tied_embeddings ? embedding : head, WeightFormat::q6_k);
   if (t.tied_embeddings) set(head, WeightFormat::q6_k);
-  const bool fused = t.family == Family::gpt2 || t.family == Family::phi3;
-  if (fused) {
-    const WeightFormat longer =
-        most == WeightFormat::q4_k ? WeightFormat::q5_k : WeightFormat::q6_k;
-    for (const WeightMatrix matrix : {query, key, value}) set(matrix, longer);
-  }
-  const bool is_70b = t.layers == 80 && t.heads != t.kv_heads;
-  if (is_70b && most == WeightFormat::q4_k) set(value, WeightFormat::q5_k);
+  // What the files fuse with values has their format.
+  std::vector<WeightMatrix> values{value};
+  if (t.family == Family::gpt2 || t.family == Family::phi3) values = {query, key, value};
+  if (is_70b(t) && most == WeightFormat::q4_k) set(value, WeightFormat::q5_k);
   for (std::int64_t layer = 0; layer < t.layers; ++layer) {
     if (!keeps_more(layer, t.layers)) continue;
-    for (const WeightMatrix matrix : {value, down}) {
-      if (fused && matrix == value) continue;
+    const auto keep_more = [&](WeightMatrix matrix) {
       formats.set(matrix, static_cast<std::int32_t>(layer), fitting(t, matrix, WeightFormat::q6_k));
-    }
+    };
+    for (const WeightMatrix matrix : values) keep_more(matrix);
+    keep_more(down);
   }
   return formats;
 }
@@ -100,6 +106,24 @@ std::string format_name(const Transformer& transformer) {
     if (chosen_formats(name, transformer) == transformer.formats) return std::string(name);
   }
   return transformer.formats.text();
+}
+
+std::string to_json(const WeightFormats& formats) {
+  nlohmann::ordered_json json;
+  for (const MatrixGroup& group : matrix_groups()) {
+    const WeightFormat first = formats.of(group.matrices.front());
+    const bool alike = std::ranges::all_of(
+        group.matrices, [&](WeightMatrix matrix) { return formats.of(matrix) == first; });
+    if (alike) json[std::string(group.name)] = to_string(first);
+    if (alike) continue;
+    for (const WeightMatrix matrix : group.matrices)
+      json[std::string(to_string(matrix))] = to_string(formats.of(matrix));
+  }
+  for (const auto& [place, format] : formats.exceptions()) {
+    json["layers"][std::to_string(place.first)][std::string(to_string(place.second))] =
+        to_string(format);
+  }
+  return json.dump();
 }
 
 }  // namespace tandem::model

@@ -7,6 +7,7 @@
 
 #include "model/digest.hpp"
 #include "model/error.hpp"
+#include "model/format_choice.hpp"
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
 #include "planner/plan.hpp"
@@ -131,21 +132,7 @@ Json model_json(const model::Transformer& transformer) {
             {"config", Json::parse(model::to_config_json(transformer))}};
   if (transformer.cache != model::CacheFormat::f32) json["cache"] = to_string(transformer.cache);
   if (transformer.formats == model::WeightFormats()) return json;
-  const model::WeightFormats& formats = transformer.formats;
-  Json& weights = json["weights"];
-  for (const model::MatrixGroup& group : model::matrix_groups()) {
-    const model::WeightFormat first = formats.of(group.matrices.front());
-    const bool alike = std::ranges::all_of(
-        group.matrices, [&](model::WeightMatrix matrix) { return formats.of(matrix) == first; });
-    if (alike) weights[std::string(group.name)] = to_string(first);
-    if (alike) continue;
-    for (const model::WeightMatrix matrix : group.matrices)
-      weights[std::string(to_string(matrix))] = to_string(formats.of(matrix));
-  }
-  for (const auto& [place, format] : formats.exceptions()) {
-    weights["layers"][std::to_string(place.first)][std::string(to_string(place.second))] =
-        to_string(format);
-  }
+  json["weights"] = Json::parse(model::to_json(transformer.formats));
   return json;
 }
 

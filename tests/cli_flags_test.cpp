@@ -75,6 +75,8 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
       {plan_with({"--strategy", "spread", "--head", "auto"}), "'--head'"},
       {plan_with({"--strategy", "local", "--head", "auto"}), "nothing to choose"},
       {plan_with({"--strategy", "local", "--partition", "equal"}), "'--partition'"},
+      {plan_with({"--strategy", "local", "--dtype", "q8_0,q4_0"}),
+       "'q8_0,q4_0' is several formats with strategy 'local', expected one; '--strategy auto'"},
       {plan_with({"--strategy", "pipeline", "--allreduce", "ring"}), "'--allreduce'"},
       {plan_with({"--out", "-", "--json"}), "'--json'"},
       {plan_with({"--out", "-", "--quiet"}), "'--quiet'"},

@@ -32,6 +32,10 @@ Words plan_words(const std::string& model, const std::string& out, const Words& 
   return words;
 }
 
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 // The value of 32 bits behind `key`, where it stands in the file, is another.
 std::string with_number(const std::string& file, const std::string& key, char before, char after) {
   return replaced(file, key + std::string("\4\0\0\0", 4) + before,
@@ -47,6 +51,10 @@ TEST_CASE("cli/gguf: a file is planned and run as its folder is, whatever the st
   Json file = Json::parse(bench.good({"model", "inspect", "same.gguf", "--json"}));
   CHECK(file["tokenizer"].is_string());
   file["tokenizer"] = folder["tokenizer"];
+  // Norms are F32 in a file.
+  CHECK(file["stored_bytes"] > folder["stored_bytes"]);
+  CHECK(file["stored_weights"] == folder["stored_weights"]);
+  for (const char* const key : {"stored_bytes", "stored_formats"}) file[key] = folder[key];
   CHECK(file == folder);
   std::string expected;
   for (const char* const strategy : {"local", "pipeline", "tensor", "galaxy", "sp", "csps"}) {
@@ -65,6 +73,42 @@ TEST_CASE("cli/gguf: a file is planned and run as its folder is, whatever the st
       CHECK(text == expected);
     }
   }
+}
+
+TEST_CASE("cli/gguf: inspect tells what a file stores, tensor by tensor") {
+  const Kitchen bench;
+  const Json folder = Json::parse(bench.good({"model", "inspect", "tandem-tiny", "--json"}));
+  const std::int64_t parameters = folder["parameters"];
+  CHECK(folder["stored_bytes"] == 2 * parameters);
+  CHECK(folder["stored_formats"]["f16"]["bytes"] == 2 * parameters);
+  CHECK(contains(bench.good({"model", "inspect", "tandem-tiny"}), "\nmatrices         f16\n"));
+
+  convert(bench, "tandem-tiny", "mix.gguf", {"--dtype", "q4_k_m"});
+  const Json file = Json::parse(bench.good({"model", "inspect", "mix.gguf", "--json"}));
+  std::int64_t bytes = 0;
+  std::int64_t tensors = 0;
+  for (const auto& [format, sum] : file["stored_formats"].items()) {
+    bytes += sum["bytes"].get<std::int64_t>();
+    tensors += sum["tensors"].get<std::int64_t>();
+  }
+  CHECK(file["stored_bytes"] == bytes);
+  CHECK(tensors == folder["stored_formats"]["f16"]["tensors"]);
+  const auto size = static_cast<std::int64_t>(bench.read("mix.gguf").size());
+  CHECK(bytes < size);
+  CHECK(bytes > size * 8 / 10);
+  // In the words of a plan, which has the formats of its file.
+  bench.must(plan_words("mix.gguf", "plan.json", {"--strategy", "local"}));
+  CHECK(file["stored_weights"] == Json::parse(bench.read("plan.json"))["model"]["weights"]);
+  const std::string text = bench.good({"model", "inspect", "mix.gguf"});
+  CHECK(contains(text, "\nstored           "));
+  CHECK(contains(text, " in " + std::to_string(tensors) + " tensors: f32 "));
+  CHECK(contains(text, "\nmatrices         q4_k_m: query_key_value "));
+  CHECK(contains(text, "; value q6_k in layers 2-3; down q8_0 in layers 2-3"));
+
+  const Json geometry = Json::parse(bench.good({"model", "inspect", "tinyllama-1.1b", "--json"}));
+  for (const char* const key : {"stored_bytes", "stored_formats", "stored_weights"})
+    CHECK(geometry.at(key).is_null());
+  CHECK_FALSE(contains(bench.good({"model", "inspect", "tinyllama-1.1b"}), "stored"));
 }
 
 TEST_CASE("cli/gguf: a file's formats are its plan's, and what a run rounds is told") {

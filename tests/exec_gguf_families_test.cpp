@@ -146,8 +146,8 @@ TEST_CASE("exec/gguf families: what GGUF cannot say of a family is refused, and 
   }
 }
 
-// Keys of a file of `arch`, and a table of tokens.
-Transformer geometry(const std::string& arch, const std::vector<std::string>& more) {
+// A file of `arch` and a table of tokens.
+testing::GgufParts small(const std::string& arch, const std::vector<std::string>& more) {
   using namespace testing;
   GgufParts parts{
       .entries = {entry("general.architecture", arch), entry(arch + ".block_count", 7U),
@@ -158,10 +158,18 @@ Transformer geometry(const std::string& arch, const std::vector<std::string>& mo
       .tensors = {tensor_entry("token_embd.weight", {8, 5}, 0, 0)},
       .data = 160};
   for (const std::string& one : more) parts.entries.push_back(one);
+  return parts;
+}
+
+Transformer geometry(const testing::GgufParts& parts) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "small.gguf";
-  write_text(path, parts.text());
+  testing::write_text(path, parts.text());
   return gguf_geometry(GgufFile(path));
+}
+
+Transformer geometry(const std::string& arch, const std::vector<std::string>& more) {
+  return geometry(small(arch, more));
 }
 
 TEST_CASE("exec/gguf families: keys that are absent or switch say what they say in llama.cpp") {
@@ -186,6 +194,96 @@ TEST_CASE("exec/gguf families: keys that are absent or switch say what they say 
   alike.push_back(real_entry("mistral3.rope.scaling.yarn_log_multiplier", 1.0F));
   CHECK(geometry("mistral3", alike).rope_scaling->attention_factor == 1.0F);
   CHECK(geometry("mistral3", yarn).rope_scaling->attention_factor == doctest::Approx(1.2772589));
+}
+
+TEST_CASE("exec/gguf families: factors of rotation are of families that read them") {
+  using namespace testing;
+  // llama.cpp finds a tensor too many in files of the other families.
+  for (const Family family : kFamilies) {
+    CAPTURE(model::to_string(family));
+    Transformer scaled = model_of(family);
+    scaled.rotary_dims = 0;
+    scaled.rope_scaling =
+        model::RopeScaling{.kind = model::RopeScaling::Kind::llama3, .factor = 8.0};
+    const TemporaryFolder home;
+    const fs::path file = home.path() / "b.gguf";
+    write_random_weights(scaled, 3, model::DType::f32, home.path() / "a");
+    const auto convert = [&] { (void)convert_model({.weights = home.path() / "a", .out = file}); };
+    if (family == Family::granite) {
+      convert();
+      CHECK(read_geometry(file) == scaled);
+    } else {
+      CHECK(has(error_of(convert), "which a GGUF file of its family cannot say"));
+    }
+  }
+  for (const Family family : kFamilies) {
+    const std::string arch(gguf_name(family));
+    CAPTURE(arch);
+    const std::vector<std::string> keys{family == Family::gemma3
+                                            ? entry(arch + ".attention.sliding_window", 4U)
+                                            : real_entry(arch + ".logit_scale", 1.0F)};
+    GgufParts parts = small(arch, keys);
+    parts.tensors.push_back(tensor_entry("rope_freqs.weight", {2}, 0, 160));
+    parts.data += 32;
+    const std::string refused = error_of([&] { (void)geometry(parts); });
+    // Zeros are no rule's.
+    CHECK(has(refused, family == Family::granite
+                           ? std::string("rope_freqs.weight: number 0 is 0")
+                           : "rope_freqs.weight: factors of rotation, which only files of llama, "
+                             "mistral3 and granite have, expected none in one of " +
+                                 arch));
+  }
+}
+
+TEST_CASE("exec/gguf families: what is wrong is told of the file and its key") {
+  using namespace testing;
+  const auto wrong = [](const std::string& arch, const std::vector<std::string>& keys) {
+    return error_of([&] { (void)geometry(arch, keys); });
+  };
+  CHECK(has(wrong("llama", {entry("llama.attention.key_length", 3U)}),
+            "small.gguf: llama.attention.key_length is 3, expected an even number"));
+  CHECK(has(wrong("llama", {entry("llama.attention.head_count_kv", 3U)}),
+            "small.gguf: llama.attention.head_count_kv is 3, expected a divisor of 2 heads"));
+  CHECK(has(wrong("phi3", {entry("phi3.rope.dimension_count", 6U)}),
+            "small.gguf: phi3.rope.dimension_count is 6, expected an even number up to 4"));
+  GgufParts parts = small("llama", {});
+  parts.entries[6] = real_entry("llama.attention.layer_norm_rms_epsilon", 2.0F);
+  CHECK(has(error_of([&] { (void)geometry(parts); }),
+            "llama.attention.layer_norm_rms_epsilon is 2.0, expected a number between 0 and 1"));
+  const std::vector<std::string> turns{entry("mistral3.rope.scaling.type", "yarn"),
+                                       real_entry("mistral3.rope.scaling.factor", 16.0F),
+                                       real_entry("mistral3.rope.scaling.yarn_beta_slow", 99.0F)};
+  const std::string text = wrong("mistral3", turns);
+  CHECK(has(text, "small.gguf: model 'small': rope_scaling.beta_slow is 99"));
+  CHECK(has(text, "; convert the model anew"));
+  CHECK_FALSE(has(text, "config.json"));
+
+  // LongRoPE's: zeros, a shape with another size behind it, a factor that is none.
+  const auto factors = [&](const std::vector<std::uint64_t>& sizes, float attention) {
+    GgufParts more = small("phi3", {entry("phi3.rope.scaling.original_context_length", 8U),
+                                    real_entry("phi3.rope.scaling.attn_factor", attention)});
+    more.tensors.push_back(tensor_entry("rope_factors_long.weight", sizes, 0, 160));
+    more.tensors.push_back(tensor_entry("rope_factors_short.weight", sizes, 0, 192));
+    more.data += 64;
+    return error_of([&] { (void)geometry(more); });
+  };
+  CHECK(has(factors({2}, 1.0F),
+            "small.gguf: rope_factors_short.weight: number 0 is 0.000000, expected positive"));
+  CHECK(has(factors({2, 1}, 1.0F),
+            "small.gguf: rope_factors_short.weight: F32 [1, 2], expected F32 [2], one number for"));
+  CHECK(has(factors({2}, 0.0F), "phi3.rope.scaling.attn_factor is 0.0, expected a positive"));
+
+  // The other scaling of rotation is named.
+  for (const bool linear : {true, false}) {
+    GgufParts both = small("llama", {entry("llama.rope.scaling.type", linear ? "linear" : "yarn"),
+                                     real_entry("llama.rope.scaling.factor", 4.0F)});
+    both.tensors.push_back(tensor_entry("rope_freqs.weight", {2}, 0, 160));
+    both.data += 32;
+    CHECK(has(error_of([&] { (void)geometry(both); }),
+              std::string("rope_freqs.weight: factors of rotation beside llama.rope.scaling.type "
+                          "'") +
+                  (linear ? "linear" : "yarn") + "', expected one of the two"));
+  }
 }
 
 }  // namespace

@@ -185,5 +185,33 @@ TEST_CASE("exec/block codec: numbers at the ends of the range, and sizes") {
   CHECK(back == std::vector<float>{1.0F, -2.0F, 0.5F});
 }
 
+TEST_CASE("exec/weights: blocks of denormal numbers are ggml's, bit for bit") {
+  // 1e-40 and 1e-42 / 8 have inverses beyond a float's numbers: a scale of -0, or 0 of negative
+  // ones, and integers that are all 0. Zeros alone are the middle of the integers.
+  const auto bytes_of = [](WeightFormat format, float value, float other) {
+    std::vector<float> block(32, value);
+    block[5] = other;
+    std::vector<std::byte> stored(static_cast<std::size_t>(model::row_bytes(format, 32)));
+    encode(format, block, stored);
+    return stored;
+  };
+  const auto zeros_after = [](std::size_t size, int sign) {
+    std::vector<std::byte> bytes(size, std::byte{0});
+    bytes[1] = static_cast<std::byte>(sign);
+    return bytes;
+  };
+  for (const auto& [format, size] :
+       {std::pair{WeightFormat::q4_0, 18}, std::pair{WeightFormat::q5_0, 22}}) {
+    CAPTURE(to_string(format));
+    const auto bytes = static_cast<std::size_t>(size);
+    CHECK(bytes_of(format, 1e-40F, 1e-40F) == zeros_after(bytes, 0x80));
+    CHECK(bytes_of(format, -1e-42F, -1e-42F) == zeros_after(bytes, 0));
+    CHECK(bytes_of(format, 1e-40F, -1e-41F) == zeros_after(bytes, 0x80));
+    CHECK(bytes_of(format, 1e-40F, 0.0F) == zeros_after(bytes, 0x80));
+    const std::vector<std::byte> none = bytes_of(format, 0.0F, 0.0F);
+    CHECK(none[bytes - 1] == (format == WeightFormat::q4_0 ? std::byte{0x88} : std::byte{0}));
+  }
+}
+
 }  // namespace
 }  // namespace tandem::exec

@@ -274,5 +274,18 @@ TEST_CASE("exec/safetensors: a folder that cannot be made is one clear error") {
   CHECK(has(error, "cannot make"));
 }
 
+TEST_CASE("exec/safetensors: of a type that is not read, those are named that a folder can have") {
+  const TemporaryFolder folder;
+  write_text(folder.path() / "model.safetensors",
+             safetensors_text(R"({"x":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", 8));
+  const SafetensorsFolder weights(folder.path());
+  const std::vector<std::int64_t> shape{2};
+  std::vector<float> out(2);
+  CHECK(has(error_of([&] {
+              weights.read("x", shape, {0, 1}, {0, 2}, out);
+            }),
+            "x: dtype I32, expected one of F32, F16, BF16; convert"));
+}
+
 }  // namespace
 }  // namespace tandem::exec

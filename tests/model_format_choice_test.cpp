@@ -51,12 +51,59 @@ TEST_CASE("model/format choice: mixes are llama.cpp's") {
     tied.tied_embeddings = true;
     CHECK(chosen("q4_k_m", tied).of(WeightMatrix::embedding) == WeightFormat::q6_k);
   }
-  SUBCASE("matrices that GPT-2 fuses have one format") {
-    const Transformer gpt2 = test::named_model("gpt2");
-    const WeightFormats mix = chosen("q4_k_m", gpt2);
-    for (const WeightMatrix matrix : {WeightMatrix::query, WeightMatrix::key, WeightMatrix::value})
-      CHECK(layers_in(mix, matrix, WeightFormat::q5_k, gpt2.layers).size() ==
-            static_cast<std::size_t>(gpt2.layers));
+  SUBCASE("what GPT-2 and Phi 3 fuse with values has their format") {
+    Transformer phi3 = t;
+    phi3.family = Family::phi3;
+    for (const Transformer& fused : {test::named_model("gpt2"), phi3}) {
+      CAPTURE(fused.layers);
+      // Of GPT-2's 12 layers: the first, the last two, and every third between.
+      const std::set<std::int32_t> more =
+          fused.family == Family::gpt2 ? std::set<std::int32_t>{0, 3, 6, 9, 10, 11} : longer;
+      for (const auto& [name, most] :
+           {std::pair{"q4_k_m", WeightFormat::q4_k}, std::pair{"q5_k_m", WeightFormat::q5_k}}) {
+        const WeightFormats mix = chosen(name, fused);
+        for (const WeightMatrix matrix :
+             {WeightMatrix::query, WeightMatrix::key, WeightMatrix::value}) {
+          CHECK(layers_in(mix, matrix, WeightFormat::q6_k, fused.layers) == more);
+          CHECK(layers_in(mix, matrix, most, fused.layers).size() ==
+                static_cast<std::size_t>(fused.layers) - more.size());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("model/format choice: 80 layers are a model of 70B in two families") {
+  // What llama.cpp's quantiser gives 40 of the 80 values of q4_k_m; the others have q6_k.
+  const struct {
+    Family family;
+    bool grouped;
+    WeightFormat others;
+  } cases[] = {
+      {Family::llama, true, WeightFormat::q5_k},   {Family::llama, false, WeightFormat::q4_k},
+      {Family::qwen2, true, WeightFormat::q5_k},   {Family::qwen2, false, WeightFormat::q5_k},
+      {Family::qwen3, true, WeightFormat::q4_k},   {Family::granite, true, WeightFormat::q4_k},
+      {Family::gemma2, true, WeightFormat::q4_k},  {Family::gemma3, true, WeightFormat::q4_k},
+      {Family::phi3, true, WeightFormat::q4_k},    {Family::phi3, false, WeightFormat::q4_k},
+      {Family::smollm3, true, WeightFormat::q4_k}, {Family::gpt2, false, WeightFormat::q4_k},
+  };
+  Transformer t = test::named_model("tinyllama-1.1b");
+  t.layers = 80;
+  for (const auto& one : cases) {
+    CAPTURE(to_string(one.family));
+    CAPTURE(one.grouped);
+    t.family = one.family;
+    t.kv_heads = one.grouped ? t.heads / 4 : t.heads;
+    const WeightFormats mix = chosen("q4_k_m", t);
+    CHECK(layers_in(mix, WeightMatrix::value, one.others, 80).size() == 40);
+    CHECK(layers_in(mix, WeightMatrix::value, WeightFormat::q6_k, 80).size() == 40);
+    CHECK(layers_in(chosen("q5_k_m", t), WeightMatrix::value, WeightFormat::q5_k, 80).size() == 40);
+  }
+  SUBCASE("Ministral's files are no llama's") {
+    t.family = Family::llama;
+    t.kv_heads = t.heads / 4;
+    t.query_growth = 0.1;
+    CHECK(layers_in(chosen("q4_k_m", t), WeightMatrix::value, WeightFormat::q4_k, 80).size() == 40);
   }
 }
 

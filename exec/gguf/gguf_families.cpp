@@ -15,6 +15,10 @@ bool gguf_in_pairs(Family family) {
   return family == Family::llama || family == Family::granite || family == Family::smollm3;
 }
 
+bool gguf_has_rope_factors(Family family) {
+  return family == Family::llama || family == Family::granite;
+}
+
 double gguf_attention_scale(const Transformer& t) {
   // Gemma's largest models are known by their layers, and scale by the share of a head.
   constexpr std::int64_t kLargestGemma2 = 46;

@@ -10,6 +10,7 @@
 
 #include "exec/kernels/rope.hpp"
 #include "exec/weights/block_codec.hpp"
+#include "exec/weights/weight_source.hpp"
 #include "model/error.hpp"
 #include "model/limits.hpp"
 #include "model/plain_text.hpp"
@@ -61,7 +62,7 @@ class Reader {
       read_rope();
       read_factors();
     } else {
-      t_.norm_epsilon = positive("attention.layer_norm_epsilon");
+      t_.norm_epsilon = epsilon("attention.layer_norm_epsilon");
       t_.activation = model::Activation::gelu_tanh;
     }
     read_tokens();
@@ -69,13 +70,28 @@ class Reader {
     if (!unknown.empty())
       file_.fail(unknown.front(),
                  "only keys that tandem knows, as it may change what the model computes");
-    t_.validate();
+    validate();
     return std::move(t_);
   }
 
  private:
   [[nodiscard]] std::string key(std::string_view name) const {
     return arch_ + "." + std::string(name);
+  }
+
+  // What fits no model is said of this file, which has no config.json.
+  void validate() const {
+    constexpr std::string_view kOfFolders = "; correct the model's config.json";
+    try {
+      t_.validate();
+    } catch (const Error& error) {
+      std::string text = error.what();
+      if (text.ends_with(kOfFolders)) {
+        text.resize(text.size() - kOfFolders.size());
+        text += "; convert the model anew";
+      }
+      throw Error(file_.path().string() + ": " + text);
+    }
   }
 
   void check_general() {
@@ -132,6 +148,11 @@ class Reader {
       file_.fail(key(name), "a positive number; convert the model anew");
     return decimal(*value);
   }
+  double epsilon(std::string_view name) {
+    const double value = positive(name);
+    if (value >= 1.0) file_.fail(key(name), "a number between 0 and 1");
+    return value;
+  }
   // A setting that only one value of is computed.
   void expect(std::string_view name, double expected, const std::string& why) {
     const std::string full = key(name);
@@ -149,10 +170,14 @@ class Reader {
     t_.hidden = size("embedding_length");
     t_.heads = needed("attention.head_count", optional_size_of_layers("attention.head_count"));
     t_.kv_heads = optional_size_of_layers("attention.head_count_kv").value_or(t_.heads);
+    if (t_.heads % t_.kv_heads != 0)
+      file_.fail(key("attention.head_count_kv"),
+                 "a divisor of " + std::to_string(t_.heads) + " heads");
     t_.intermediate = needed("feed_forward_length", optional_size_of_layers("feed_forward_length"));
     t_.max_context = size("context_length");
     if (const auto length = optional_size("attention.key_length")) {
       t_.head_dim = *length;
+      if (t_.head_dim % 2 != 0) file_.fail(key("attention.key_length"), "an even number");
     } else {
       if (t_.hidden % t_.heads != 0)
         file_.fail(key("embedding_length"), "a multiple of " + std::to_string(t_.heads) + " heads");
@@ -182,9 +207,12 @@ class Reader {
 
   // What is the same in all families of decoders.
   void check_decoder() {
-    t_.norm_epsilon = positive("attention.layer_norm_rms_epsilon");
+    t_.norm_epsilon = epsilon("attention.layer_norm_rms_epsilon");
     if (t_.family == Family::phi3) {
       const auto dims = optional_size("rope.dimension_count").value_or(t_.head_dim);
+      if (dims > t_.head_dim || dims % 2 != 0)
+        file_.fail(key("rope.dimension_count"),
+                   "an even number up to " + std::to_string(t_.head_dim));
       if (dims != t_.head_dim) t_.rotary_dims = dims;
     }
     expect("rope.dimension_count", static_cast<double>(t_.rotated()),
@@ -332,8 +360,7 @@ class Reader {
     }
     RopeScaling scaling{.kind = RopeScaling::Kind::longrope};
     scaling.original_context = size("rope.scaling.original_context_length");
-    scaling.attention_factor =
-        static_cast<float>(file_.real(key("rope.scaling.attn_factor")).value_or(1.0));
+    scaling.attention_factor = static_cast<float>(positive_or("rope.scaling.attn_factor", 1.0));
     if (const auto type = file_.text(key("rope.scaling.type"));
         type.value_or("longrope") != "longrope")
       file_.fail(key("rope.scaling.type"), "longrope, as there are its factors");
@@ -349,19 +376,38 @@ class Reader {
       throw Error(subject +
                   ": is missing, expected beside the other list of factors; convert the "
                   "model anew");
-    const GgufTensor& tensor = found->second.tensor;
-    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.rotated() / 2})
-      throw Error(subject + ": " + std::string(tensor.type.name) + " of " +
-                  std::to_string(tensor.shape.front()) + ", expected F32 of " +
-                  std::to_string(t_.rotated() / 2) + ", one number for each rotated pair");
-    std::vector<float> stored(static_cast<std::size_t>(t_.rotated() / 2));
-    file_.files()[found->second.file]->read_at(tensor.offset,
-                                               std::as_writable_bytes(std::span(stored)));
+    const std::vector<float> stored = numbers_of(name, found->second);
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      if (std::isfinite(stored[i]) && stored[i] > 0.0F) continue;
+      throw Error(subject + ": number " + std::to_string(i) + " is " + std::to_string(stored[i]) +
+                  ", expected positive numbers; the file is damaged, copy or download it again");
+    }
+    return stored;
+  }
+
+  // Of a tensor with one for each pair that is rotated.
+  [[nodiscard]] std::vector<float> numbers_of(std::string_view name,
+                                              const GgufFile::Place& place) const {
+    const GgufTensor& tensor = place.tensor;
+    const std::vector<std::int64_t> shape{t_.rotated() / 2};
+    if (tensor.type.name != "F32" || tensor.shape != shape)
+      throw Error(file_.path().string() + ": " + std::string(name) + ": " +
+                  std::string(tensor.type.name) + " " + shape_text(tensor.shape) +
+                  ", expected F32 " + shape_text(shape) +
+                  ", one number for each rotated pair of a head; convert the model anew");
+    std::vector<float> stored(static_cast<std::size_t>(shape.front()));
+    file_.files()[place.file]->read_at(tensor.offset, std::as_writable_bytes(std::span(stored)));
     return stored;
   }
 
   // Which of Llama 3.1's rules gives the factors that are stored.
   void read_factors() {
+    if (!gguf_has_rope_factors(t_.family) &&
+        file_.tensors().contains(std::string(kRopeFactorsTensor)))
+      throw Error(file_.path().string() + ": " + std::string(kRopeFactorsTensor) +
+                  ": factors of rotation, which only files of llama, mistral3 and granite have, "
+                  "expected none in one of " +
+                  arch_ + "; convert the model anew");
     if (t_.family == Family::phi3) return;
     RopeScaling rule{.kind = RopeScaling::Kind::llama3};
     rule.original_context =
@@ -382,17 +428,12 @@ class Reader {
       return;
     }
     const std::string subject = file_.path().string() + ": " + name;
-    const GgufTensor& tensor = found->second.tensor;
-    const auto pairs = static_cast<std::size_t>(t_.rotated() / 2);
-    if (tensor.type.name != "F32" || tensor.shape != std::vector<std::int64_t>{t_.rotated() / 2} ||
-        t_.rope_scaling)
-      throw Error(subject + ": " + std::string(tensor.type.name) + " of " +
-                  std::to_string(tensor.shape.front()) + ", expected F32 of " +
-                  std::to_string(pairs) +
-                  ", one number for each pair of a head, and no other scaling");
-    std::vector<float> stored(pairs);
-    file_.files()[found->second.file]->read_at(tensor.offset,
-                                               std::as_writable_bytes(std::span(stored)));
+    if (t_.rope_scaling)
+      throw Error(subject + ": factors of rotation beside " + key("rope.scaling.type") + " '" +
+                  file_.text(key("rope.scaling.type")).value_or("linear") +
+                  "', expected one of the two; convert the model anew");
+    const std::vector<float> stored = numbers_of(name, found->second);
+    const std::size_t pairs = stored.size();
     // Narrow heads need not have a pair that turns slowly enough to be scaled by all of it.
     rule.factor = decimal(file_.real(factor).value_or(*std::ranges::max_element(stored)));
     const bool sensible = std::isfinite(rule.factor) && rule.factor >= 1.0 &&

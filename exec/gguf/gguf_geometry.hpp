@@ -22,6 +22,8 @@ inline constexpr std::string_view kShortFactorsTensor = "rope_factors_short.weig
 // every which of Gemma's layers has no window, where no key says it; SmolLM3's layers without
 // positions.
 [[nodiscard]] bool gguf_in_pairs(model::Family family);
+// Whether rope_freqs.weight belongs to the family's files: llama.cpp loads no other file with it.
+[[nodiscard]] bool gguf_has_rope_factors(model::Family family);
 [[nodiscard]] double gguf_attention_scale(const model::Transformer& transformer);
 [[nodiscard]] std::int64_t gguf_window_period(model::Family family);
 [[nodiscard]] std::vector<bool> gguf_windowed(std::int64_t layers, std::int64_t every);

@@ -374,6 +374,7 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
     add(arch + ".rope.scaling.attn_factor", scaling.attention_factor);
     return entries;
   }
+  if (!gguf_has_rope_factors(t.family)) cannot_say(t, "Llama 3.1's scaling of rotation");
   // The factors are a tensor; by these they are found again.
   add(arch + ".rope.scaling.original_context_length", u32(scaling.original_context));
   add("tandem.rope.factor", static_cast<float>(scaling.factor));

@@ -137,7 +137,7 @@ void GgufWeights::check_tensors(const model::Transformer& transformer) const {
                          true,
                          true};
   std::set<std::string, std::less<>> used;
-  if (!transformer.architecture().learned())  // the geometry has been made of it
+  if (gguf_has_rope_factors(transformer.family))  // the geometry has been made of it
     used.insert(std::string(kRopeFactorsTensor));
   if (transformer.family == Family::phi3) {
     used.insert(std::string(kLongFactorsTensor));

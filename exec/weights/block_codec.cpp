@@ -64,8 +64,9 @@ void encode_q8_0(const float* x, std::byte* block) {
   }
 }
 
+// Of scales so small that their inverse overflows, which F16 says as 0, ggml's integers are all 0.
 int nibble(float x, float by) {
-  if (!std::isfinite(by)) return 8;
+  if (!std::isfinite(by)) return 0;
   const float quotient = x * by;
   return std::min(15, static_cast<int>(quotient + 8.5F));
 }
@@ -131,7 +132,7 @@ struct Halves {
     std::uint32_t fifth = 0;
     for (std::size_t i = 0; i < kBlock; ++i) {
       const float middle = kLeast ? 0.5F : static_cast<float>(kZero) + 0.5F;
-      int q = kLeast ? 0 : kZero;
+      int q = 0;
       if (std::isfinite(by))
         q = std::min(kLevels - 1, static_cast<int>((x[i] - least) * by + middle));
       block[kBytes + i % 16] |= static_cast<std::byte>((q & 15) << (i / 16 * 4));

@@ -90,7 +90,7 @@ void check_config(const fs::path& weights, const model::Transformer& transformer
               weights.string() + "'");
 }
 
-model::WeightFormats stored_formats(const WeightSource& weights,
+model::WeightFormats tensor_formats(const WeightSource& weights,
                                     const model::Transformer& transformer) {
   // Read from a layout whose formats fit whatever the sizes are.
   model::Transformer plain = transformer;
@@ -111,19 +111,14 @@ model::WeightFormats stored_formats(const WeightSource& weights,
   }
   model::WeightFormats formats;
   for (const auto& [matrix, by_layer] : types) {
-    const auto fitting = [&, of = matrix](model::WeightFormat format) {
-      model::Transformer one = plain;
-      one.formats.set(of, format);
-      return in_whole_blocks(one) ? format : model::WeightFormat::f32;
-    };
     std::map<model::WeightFormat, std::size_t> counts;
     for (const auto& [layer, format] : by_layer) ++counts[format];
     const auto most =
         std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-    formats.set(matrix, fitting(most->first));
+    formats.set(matrix, most->first);
     if (!model::is_of_layer(matrix)) continue;
     for (const auto& [layer, format] : by_layer) {
-      if (format != most->first) formats.set(matrix, layer, fitting(format));
+      if (format != most->first) formats.set(matrix, layer, format);
     }
   }
   // What a model has not, or has elsewhere, is as what it goes with.
@@ -131,6 +126,23 @@ model::WeightFormats stored_formats(const WeightSource& weights,
     formats.set(model::WeightMatrix::gate, formats.of(model::WeightMatrix::up));
   if (!types.contains(model::WeightMatrix::head))
     formats.set(model::WeightMatrix::head, formats.of(model::WeightMatrix::embedding));
+  return formats;
+}
+
+model::WeightFormats stored_formats(const WeightSource& weights,
+                                    const model::Transformer& transformer) {
+  const model::WeightFormats tensors = tensor_formats(weights, transformer);
+  const auto fitting = [&](model::WeightMatrix matrix, model::WeightFormat format) {
+    model::Transformer one = transformer;
+    one.formats = model::WeightFormats();
+    one.formats.set(matrix, format);
+    return in_whole_blocks(one) ? format : model::WeightFormat::f32;
+  };
+  model::WeightFormats formats;
+  for (const model::WeightMatrix matrix : model::kWeightMatrices)
+    formats.set(matrix, fitting(matrix, tensors.of(matrix)));
+  for (const auto& [place, format] : tensors.exceptions())
+    formats.set(place.second, place.first, fitting(place.second, format));
   return formats;
 }
 

@@ -26,6 +26,11 @@ void check_config(const std::filesystem::path& weights, const model::Transformer
 [[nodiscard]] std::unique_ptr<const WeightSource> open_weights(
     const std::filesystem::path& weights, const model::Transformer& transformer);
 
+// What the tensors of `weights`, those of `transformer`, are stored in, matrix by matrix and layer
+// by layer, whether or not rows and devices' parts of them are whole blocks.
+[[nodiscard]] model::WeightFormats tensor_formats(const WeightSource& weights,
+                                                  const model::Transformer& transformer);
+
 // The formats in which `weights`, those of `transformer`, are stored: of each matrix, layer by
 // layer, the one that its tensor has, if its rows and devices' parts of them are whole blocks; else
 // f32, to which every stored type widens exactly.

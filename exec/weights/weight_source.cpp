@@ -114,7 +114,10 @@ const WeightSource::Location& WeightSource::find(const std::string& tensor,
   }
   if (location.format) return location;
   std::string known;
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path_, ignored);  // safetensors: no blocks
   for (const model::WeightFormat format : model::kWeightFormats) {
+    if (folder && model::block_of(format).elements > 1) continue;
     std::string name(model::to_string(format));
     std::ranges::transform(name, name.begin(), [](char c) {
       return 'a' <= c && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;

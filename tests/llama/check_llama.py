@@ -80,6 +80,15 @@ CASES = {
              "bos_token_id": 1, "eos_token_id": 2},
 }
 
+# What the mixes are of each family: rows of 256, and 80 layers, which llama.cpp takes for a model of 70B in some.
+MIXED = {name: {**config, **({"n_embd": 256, "n_layer": 9} if config["model_type"] == "gpt2" else
+                             {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 9})}
+         for name, config in CASES.items() if "," not in name}
+MIXED.update({f"{name}, 80 layers": {**config, "n_layer" if name == "gpt2" else "num_hidden_layers": 80} for name, config in [*MIXED.items()]})
+MIXED["llama, 80 layers, as many key heads"] = {**MIXED["llama, 80 layers"], "num_key_value_heads": 4}
+MIXED["qwen2, 80 layers, as many key heads"] = {**MIXED["qwen2, 80 layers"], "num_key_value_heads": 4}
+MIXED["phi3, 80 layers, grouped heads"] = {**MIXED["phi3, 80 layers"], "num_key_value_heads": 2}
+
 
 class Params(ctypes.Structure):
     """llama.cpp's parameters by value: larger than any version's, whose fields the defaults fill."""
@@ -339,6 +348,9 @@ def main():
             for dtype in LONG_BOUNDS:
                 if dtype in MIXES or "no 256" not in case:
                     good = check_model(llama, programs, folder, case, config, dtype) and good
+            for dtype, number in MIXES.items():
+                good = check_mix(llama, programs, folder, case, config, dtype, number) and good
+        for case, config in MIXED.items():
             for dtype, number in MIXES.items():
                 good = check_mix(llama, programs, folder, case, config, dtype, number) and good
         if tokenizers:
