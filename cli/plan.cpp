@@ -26,6 +26,7 @@
 #include "cli/terminal/plan_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "cli/terminal/ways_view.hpp"
+#include "exec/gguf/gguf_file.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/measured_disks.hpp"
@@ -75,10 +76,11 @@ std::string with_stages() {
   return planner::strategies_that([](const auto& strategy) { return strategy.splits_layers; });
 }
 
-// Model folder with a tokenizer; empty if the model is only a geometry.
-std::filesystem::path tokenizer_folder(const std::string& model_name) {
-  const std::filesystem::path folder = find_weights(model_name);
-  return std::filesystem::is_directory(folder) ? folder : std::filesystem::path();
+// Model folder or GGUF file, which have tokenizers; empty if the model is only a geometry.
+std::filesystem::path tokenizer_source(const std::string& model_name) {
+  std::filesystem::path source = find_weights(model_name);
+  if (std::filesystem::is_directory(source) || exec::is_gguf(source)) return source;
+  return {};
 }
 
 std::int64_t prompt_tokens(const Options& options, const std::string& model_name,
@@ -91,13 +93,13 @@ std::int64_t prompt_tokens(const Options& options, const std::string& model_name
   }
   if (options.has("prompt-tokens"))
     throw Usage("flags '--prompt' and '--prompt-tokens' contradict each other; give one");
-  const std::filesystem::path folder = find_weights(model_name);
-  if (!std::filesystem::is_directory(folder))
+  const std::filesystem::path source = tokenizer_source(model_name);
+  if (source.empty())
     throw Error("model " + model_name +
-                ": has no tokenizer to count the prompt's tokens with, expected a model folder; "
-                "give '--prompt-tokens'");
+                ": has no tokenizer to count the prompt's tokens with, expected a model folder or "
+                "GGUF file; give '--prompt-tokens'");
   return static_cast<std::int64_t>(
-      spoken_prompt(options, *exec::load_tokenizer(folder, transformer), folder, *text).size());
+      spoken_prompt(options, *exec::load_tokenizer(source, transformer), source, *text).size());
 }
 
 // Of one request; of many it is theirs to say.
@@ -347,14 +349,14 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
                   ", expected one; '--strategy auto' compares several");
     if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
   }
-  std::optional<Served> served =
-      served_workload(options, transformer, tokenizer_folder(model_name),
-                      "give prompt_tokens, or '--model' a folder with a tokenizer", [&] {
-                        return planner::InferenceRequest{
-                            .id = {},
-                            .prompt_tokens = prompt_tokens(options, model_name, transformer),
-                            .new_tokens = new_tokens(options, transformer, 32)};
-                      });
+  std::optional<Served> served = served_workload(
+      options, transformer, tokenizer_source(model_name),
+      "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer", [&] {
+        return planner::InferenceRequest{
+            .id = {},
+            .prompt_tokens = prompt_tokens(options, model_name, transformer),
+            .new_tokens = new_tokens(options, transformer, 32)};
+      });
   if (served && served->steps > 1 && !any && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());

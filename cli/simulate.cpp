@@ -56,7 +56,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
     const std::optional<std::string> folder = options.text("tokenizer");
     std::optional<Served> served = served_workload(
         options, plan.model, folder ? find_weights(*folder) : "",
-        "give prompt_tokens, or '--tokenizer' a model folder", [&] {
+        "give prompt_tokens, or '--tokenizer' a model folder or GGUF file", [&] {
           return planner::InferenceRequest{.id = {},
                                            .prompt_tokens = plan.workload.prompt_tokens,
                                            .new_tokens = plan.workload.new_tokens};
@@ -161,18 +161,19 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
       .command = "simulate",
       .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
       .positionals = {"plan.json"},
-      .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
-                {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
-                {"evaluator", "E",
-                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-                {"full", "", "evaluate every step, also those that can be shown to go on alike"},
-                {"seed", "S", "of the links' jitter and loss [1]"},
-                {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
-                {"json", "", "print the result as JSON"},
-                {"tokenizer", "DIR", "model folder, for a workload whose prompts are texts"},
-                {"raw-prompt", "", "special tokens written in them (\"</s>\") are plain text"},
-                {"schedule", "FILE", "replay the steps of a measured result of many requests"},
-                {"quiet", "", "print no table and no progress"}}};
+      .flags = {
+          {"out", "FILE", "write the result file; - prints it instead of the table"},
+          {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
+          {"evaluator", "E",
+           "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+          {"full", "", "evaluate every step, also those that can be shown to go on alike"},
+          {"seed", "S", "of the links' jitter and loss [1]"},
+          {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
+          {"json", "", "print the result as JSON"},
+          {"tokenizer", "DIR", "model folder or GGUF file, for a workload whose prompts are texts"},
+          {"raw-prompt", "", "special tokens written in them (\"</s>\") are plain text"},
+          {"schedule", "FILE", "replay the steps of a measured result of many requests"},
+          {"quiet", "", "print no table and no progress"}}};
   const std::vector<Flag> more = workload_flags();
   syntax.flags.insert(syntax.flags.end() - 4, more.begin(), more.end());
   Options options(syntax, arguments);

@@ -111,6 +111,32 @@ TEST_CASE("cli/gguf: inspect tells what a file stores, tensor by tensor") {
   CHECK_FALSE(contains(bench.good({"model", "inspect", "tinyllama-1.1b"}), "stored"));
 }
 
+TEST_CASE("cli/gguf: plan counts the tokens of texts by the file's tokenizer, as by the folder's") {
+  const Kitchen bench;
+  bench.must({"model", "convert", "--weights", "tandem-tiny", "--out", "chats", "--quiet"});
+  bench.write("chats/chat_template.jinja",
+              "{% for m in messages %}<{{ m['role'] }}>: {{ m['content'] }}\n{% endfor %}");
+  convert(bench, "chats", "chats.gguf");
+  bench.write("texts.jsonl",
+              R"({"id": "a", "arrival_s": 0, "prompt": "Once upon a time", "new_tokens": 2})");
+  const auto planned = [&](const std::string& model, const Words& more) {
+    Words words{"plan",  "--platform", "pair.xml", "--model", model,
+                "--out", "plan.json",  "--dtype",  "f16",     "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    bench.must(words);
+    return bench.read("plan.json");
+  };
+  for (const Words& more :
+       {Words{"--prompt", "Hello", "--new-tokens", "2"},
+        Words{"--prompt", "Hello", "--chat", "--system", "Be brief.", "--new-tokens", "2"},
+        Words{"--workload", "texts.jsonl"}}) {
+    CAPTURE(more[1]);
+    CHECK(planned("chats.gguf", more) == planned("chats", more));
+  }
+  const Json plan = Json::parse(planned("chats.gguf", {"--prompt", "Hello there, you"}));
+  CHECK(plan["workload"]["prompt_tokens"].get<int>() > 2);
+}
+
 TEST_CASE("cli/gguf: a file's formats are its plan's, and what a run rounds is told") {
   const Kitchen bench;
   convert(bench, "tandem-tiny", "blocks.gguf", {"--dtype", "q8_0"});

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,7 +11,9 @@
 #include "exec/gguf/gguf_file.hpp"
 #include "exec/gguf/gguf_tokenizer.hpp"
 #include "exec/gguf/model_conversion.hpp"
+#include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
+#include "exec/tokenizer/unicode_form.hpp"
 #include "exec/weights/random.hpp"
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
@@ -30,12 +33,14 @@ using testing::u64;
 
 const fs::path kFolder = fs::path(TANDEM_SOURCE_DIR) / "tests/tokenizers";
 
-// A small model with the tokenizer `name`.
-model::Transformer make_model(const std::string& name, const fs::path& folder) {
+// A small model with the tokenizer `name`, and as many tokens `more` in its vocabulary.
+model::Transformer make_model(const std::string& name, const fs::path& folder,
+                              std::int64_t more = 0) {
   model::Transformer t = testing::small_llama();
   t.layers = 1;
   t.vocab =
-      json::parse(testing::read_all(kFolder / name / "vectors.json"))["vocab"].get<std::int64_t>();
+      json::parse(testing::read_all(kFolder / name / "vectors.json"))["vocab"].get<std::int64_t>() +
+      more;
   write_random_weights(t, 1, model::DType::f32, folder);
   for (const auto& file : fs::directory_iterator(kFolder / name)) {
     if (file.path().filename() != "vectors.json")
@@ -102,9 +107,7 @@ TEST_CASE("exec/gguf: a tokenizer that the format cannot say is refused, and not
     const char* name;
     const char* part;
   };
-  for (const Bad& bad : {Bad{"sp-bpe-legacy", "user-defined piece"},
-                         Bad{"bpe-llama3", "takes white space along or stands alone"},
-                         Bad{"bpe-qwen2", "normalises texts"},
+  for (const Bad& bad : {Bad{"bpe-llama3", "takes white space along or stands alone"},
                          Bad{"sp-unigram", "another kind than SentencePiece's BPE"}}) {
     CAPTURE(bad.name);
     const testing::TemporaryFolder home;
@@ -115,6 +118,107 @@ TEST_CASE("exec/gguf: a tokenizer that the format cannot say is refused, and not
     CAPTURE(error);
     CHECK(has(error, bad.part));
     CHECK(!fs::exists(home.path() / "b.gguf"));
+  }
+}
+
+TEST_CASE("exec/gguf: Qwen's normalisation (NFC) is lost in a GGUF file, which is told") {
+  const testing::TemporaryFolder home;
+  const model::Transformer t = make_model("bpe-qwen2", home.path() / "a");
+  const fs::path file = home.path() / "b.gguf";
+  CHECK(has(convert_model({.weights = home.path() / "a", .out = file}), "(NFC) is not written"));
+  CHECK(convert_model({.weights = file, .out = home.path() / "c.gguf"}).empty());
+  CHECK(GgufFile(file).text("tokenizer.ggml.pre") == "qwen2");
+  const auto folder = load_tokenizer(home.path() / "a", t);
+  const auto gguf = load_tokenizer(file, t);
+  CHECK(gguf->encode("e\u0301") != folder->encode("e\u0301"));
+  for (const json& one :
+       json::parse(testing::read_all(kFolder / "bpe-qwen2" / "vectors.json"))["encode"]) {
+    if (!one.contains("text")) continue;
+    const std::string text = one["text"].get<std::string>();
+    CAPTURE(text);
+    CHECK(gguf->encode(normalized(text, UnicodeForm::nfc)) == folder->encode(text));
+  }
+}
+
+// sp-bpe, whose tokens `stripping` take white space behind them along.
+void make_phi(const fs::path& folder, const std::vector<std::string>& stripping) {
+  const fs::path path = folder / "tokenizer_config.json";
+  json config = json::parse(testing::read_all(path));
+  json& tokens = config["added_tokens_decoder"];
+  json token = tokens["1"];
+  const json file = json::parse(testing::read_all(kFolder / "sp-bpe" / "vectors.json"));
+  const auto first = file["vocab"].get<std::int64_t>();
+  for (const char* text : {"<|endoftext|>", "<|end|>"}) {
+    token["content"] = text;
+    tokens[std::to_string(first + (token["content"] == "<|end|>" ? 1 : 0))] = token;
+  }
+  for (json& one : tokens)
+    one["rstrip"] = std::ranges::count(stripping, one["content"].get<std::string>()) > 0;
+  testing::write_text(path, config.dump());
+}
+
+TEST_CASE("exec/gguf: tokens that take white space along are Phi 3's, by the model's name") {
+  const testing::TemporaryFolder home;
+  const auto make = [&](const char* name, const std::vector<std::string>& stripping) {
+    model::Transformer t = make_model("sp-bpe", home.path() / name, 2);
+    make_phi(home.path() / name, stripping);
+    return t;
+  };
+  const model::Transformer t = make("mini", {"</s>", "<|end|>"});
+  const fs::path file = home.path() / "b.gguf";
+  CHECK(convert_model({.weights = home.path() / "mini", .out = file}).empty());
+  CHECK(GgufFile(file).text("general.name").value_or("").starts_with("Phi-3 "));
+  const fs::path other = home.path() / "other.gguf";
+  CHECK(convert_model({.weights = file, .out = other}).empty());
+  const auto folder = load_tokenizer(home.path() / "mini", t);
+  for (const fs::path& path : {file, other}) {
+    const auto gguf = load_tokenizer(path, t);
+    for (const char* text : {"a</s> \n", "<|end|>  <|end|> \n</s>", "b<|endoftext|><s>", "a  b"}) {
+      CAPTURE(text);
+      CHECK(gguf->encode(text) == folder->encode(text));
+    }
+    CHECK(gguf->encode("<|end|> \n a") == gguf->encode("<|end|>a"));
+    CHECK(gguf->encode("<|endoftext|> a") != gguf->encode("<|endoftext|>a"));
+  }
+  static_cast<void>(make("one", {"<|end|>"}));
+  const std::string error = error_of([&] {
+    (void)convert_model({.weights = home.path() / "one", .out = home.path() / "c.gguf"});
+  });
+  CHECK(has(error, "token \"<|end|>\", which takes white space along"));
+}
+
+TEST_CASE("exec/gguf: user-defined spaces are spaces in a file of a model without a first one") {
+  const testing::TemporaryFolder home;
+  const model::Transformer t = make_model("sp-bpe-legacy", home.path() / "a");
+  const fs::path path = home.path() / "a" / "tokenizer.model";
+  SentencePieceModel pieces = parse_sentencepiece(testing::read_all(path), path.string());
+  CHECK(has(convert_model({.weights = home.path() / "a", .out = home.path() / "b.gguf"}),
+            "text behind user-defined pieces, such as \"<usr>\", begins a new word"));
+  // A raw space is in no text that SentencePiece cuts, so that "  " changes nothing.
+  pieces.pieces.back() = {.text = "\u2581\u2581\u2581",
+                          .kind = SentencePieceModel::Kind::user_defined};
+  testing::write_text(path, to_bytes(pieces));
+  const std::string error = error_of(
+      [&] { (void)convert_model({.weights = home.path() / "a", .out = home.path() / "b.gguf"}); });
+  CHECK(has(error, "\" with spaces, and puts a space in front of texts"));
+  pieces.add_dummy_prefix = false;
+  testing::write_text(path, to_bytes(pieces));
+  const fs::path file = home.path() / "b.gguf";
+  CHECK(convert_model({.weights = home.path() / "a", .out = file}).empty());
+  CHECK(convert_model({.weights = file, .out = home.path() / "c"}).empty());
+  CHECK(convert_model({.weights = home.path() / "c", .out = home.path() / "d.gguf"}).empty());
+  const auto folder = load_tokenizer(home.path() / "a", t);
+  std::vector<std::string> texts{"a  b", "   a", " a    b ", "<usr>  a", "a<ctl> b"};
+  for (const json& one :
+       json::parse(testing::read_all(kFolder / "sp-bpe-legacy" / "vectors.json"))["encode"]) {
+    if (one.contains("text")) texts.push_back(one["text"].get<std::string>());
+  }
+  for (const fs::path& again : {file, home.path() / "c", home.path() / "d.gguf"}) {
+    const auto gguf = load_tokenizer(again, t);
+    for (const std::string& text : texts) {
+      CAPTURE(text);
+      CHECK(gguf->encode(text) == folder->encode(text));
+    }
   }
 }
 
@@ -149,28 +253,44 @@ struct Pieces {
       types.push_back(1);
     }
   }
-  [[nodiscard]] std::vector<std::string> entries() const {
-    return {entry("tokenizer.ggml.model", "llama"),
-            entry("tokenizer.ggml.tokens", 9, texts(tokens)),
+  void add(const std::string& text, float score, std::int32_t type) {
+    tokens.push_back(text);
+    scores.push_back(score);
+    types.push_back(type);
+  }
+  // Leaves the bytes and what comes before them.
+  void cut() {
+    constexpr std::size_t kBytes = 3 + 256;
+    tokens.resize(kBytes);
+    scores.resize(kBytes);
+    types.resize(kBytes);
+  }
+  [[nodiscard]] std::vector<std::string> lists() const {
+    return {entry("tokenizer.ggml.tokens", 9, texts(tokens)),
             entry("tokenizer.ggml.scores", 9, numbers(6, scores)),
-            entry("tokenizer.ggml.token_type", 9, numbers(5, types)),
-            entry("tokenizer.ggml.bos_token_id", 1U),
-            entry("tokenizer.ggml.eos_token_id", 2U)};
+            entry("tokenizer.ggml.token_type", 9, numbers(5, types))};
+  }
+  [[nodiscard]] std::vector<std::string> entries() const {
+    std::vector<std::string> all = lists();
+    all.push_back(entry("tokenizer.ggml.model", "llama"));
+    all.push_back(entry("tokenizer.ggml.bos_token_id", 1U));
+    all.push_back(entry("tokenizer.ggml.eos_token_id", 2U));
+    return all;
   }
 };
+
+std::vector<std::string> with(std::vector<std::string> entries, const std::string& more) {
+  entries.push_back(more);
+  return entries;
+}
 
 std::unique_ptr<Tokenizer> load(const std::vector<std::string>& entries) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder.path() / "t.gguf";
   testing::write_text(path, testing::GgufParts{.entries = entries}.text());
   model::Transformer t = testing::small_llama();
-  t.vocab = 300;
+  t.vocab = 500;
   return load_tokenizer(path, t);
-}
-
-std::vector<std::string> with(std::vector<std::string> entries, const std::string& more) {
-  entries.push_back(more);
-  return entries;
 }
 
 TEST_CASE(
@@ -191,6 +311,146 @@ TEST_CASE(
   CHECK(load(plain)->encode("ac") == Ids{1, a + 3, 3 + 'c'});
   CHECK(load(plain)->encode("</s>a") == Ids{1, 2, a + 3});
   CHECK(load(plain)->eos_tokens().front() == 2);
+  // No space is removed, whatever the file says.
+  const std::int32_t space = a + 2;
+  CHECK(load(with(plain, flag("remove_extra_whitespaces", true)))->encode("a  b ") ==
+        Ids{1, a + 3, space, space, a + 1, space});
+}
+
+TEST_CASE("exec/gguf: pieces are merged whatever their type, and found before only as they are") {
+  using Ids = std::vector<std::int32_t>;
+  constexpr std::int32_t kUser = 4;
+  constexpr std::int32_t kUnused = 5;
+  const std::int32_t a = 259;
+  const std::int32_t space = a + 2;
+  const std::int32_t own = a + 5;
+  // U+2581 does not stand in "a  b": the two are a pair like any other.
+  Pieces doubled;
+  doubled.add("\u2581\u2581", -1000, kUser);
+  CHECK(load(doubled.entries())->encode("a  b") == Ids{1, a + 3, own, a + 1});
+  CHECK(load(doubled.entries())->encode("\u2581\u2581") == Ids{1, own});
+  // But two spaces do, and what is behind begins a new word.
+  Pieces spaces;
+  spaces.add("  ", -1000, kUser);
+  CHECK(load(spaces.entries())->encode("a  b") == Ids{1, a + 3, own, space, a + 1});
+  Pieces unused;
+  unused.types.back() = kUnused;
+  CHECK(load(unused.entries())->encode("cab") == Ids{1, space, 3 + 'c', a + 4});
+  // The longest of tokens that overlap, not the leftmost.
+  Pieces overlap;
+  overlap.add("ca", 0, kUser);
+  overlap.add("abb", 0, kUser);
+  CHECK(load(overlap.entries())->encode("cabb") == Ids{1, space, 3 + 'c', own + 1});
+}
+
+// A small model whose file's tokenizer is `entries`.
+fs::path with_tokenizer(const fs::path& folder, const std::vector<std::string>& entries) {
+  model::Transformer t = testing::small_llama();
+  t.layers = 1;
+  t.vocab = 500;
+  write_random_weights(t, 1, model::DType::f32, folder / "plain");
+  static_cast<void>(convert_model({.weights = folder / "plain", .out = folder / "plain.gguf"}));
+  std::string file = testing::read_all(folder / "plain.gguf");
+  const std::string none = entry("tokenizer.ggml.model", "no_vocab");
+  const std::size_t at = file.find(none);
+  REQUIRE(at != std::string::npos);
+  constexpr std::size_t kCount = 16;  // where the number of entries stands
+  const std::uint64_t before = static_cast<unsigned char>(file[kCount]);
+  std::string all;
+  for (const std::string& one : entries) all += one;
+  file.replace(at, none.size(), all);
+  // The tensors begin at a multiple of 32 bytes, as before: a text of the right length sees to it.
+  const std::string filler = entry("general.note", "");
+  file.replace(kCount, 8, u64(before + entries.size()));
+  const std::size_t more = all.size() + filler.size() - none.size();
+  file.insert(at, entry("general.note", std::string(31 - (more + 31) % 32, ' ')));
+  const fs::path path = folder / "words.gguf";
+  testing::write_text(path, file);
+  return path;
+}
+
+TEST_CASE("exec/gguf: a file's tokenizer is carried to another file as it is, and to a folder") {
+  const testing::TemporaryFolder home;
+  Pieces pieces;
+  pieces.add("\u2581\u2581", -1000, 4);
+  pieces.add("  ", -1000, 4);
+  pieces.add("ba", -1, 5);
+  pieces.add("[PAD7]", 0, 5);
+  std::vector<std::string> entries =
+      with(pieces.entries(), entry("tokenizer.ggml.merges", 9, texts({"a b"})));
+  entries.push_back(entry("tokenizer.ggml.padding_token_id", 7U));
+  const fs::path path = with_tokenizer(home.path(), entries);
+  const fs::path other = home.path() / "other.gguf";
+  const fs::path folder = home.path() / "folder";
+  CHECK(convert_model({.weights = path, .out = other}).empty());
+  CHECK(convert_model({.weights = path, .out = folder}).empty());
+  const GgufFile before(path);
+  const GgufFile after(other);
+  for (const auto& [key, value] : before.values()) {
+    CAPTURE(key);
+    if (key.starts_with("tokenizer.")) CHECK(after.find(key)->value == value.value);
+  }
+  model::Transformer t = testing::small_llama();
+  t.vocab = 500;
+  const auto expected = load_tokenizer(path, t);
+  for (const fs::path& again : {other, folder}) {
+    const auto tokenizer = load_tokenizer(again, t);
+    for (const char* text : {"a  b", "   a", "\u2581\u2581a", "bab ba  ", "</s>  a", "[PAD7]"}) {
+      CAPTURE(text);
+      CHECK(tokenizer->encode(text) == expected->encode(text));
+      CHECK(tokenizer->encode(text, WrittenTokens::text) ==
+            expected->encode(text, WrittenTokens::text));
+    }
+  }
+}
+
+TEST_CASE("exec/gguf: llama.cpp knows tokens by their texts, and Phi 3's by the model's name") {
+  using Ids = std::vector<std::int32_t>;
+  const std::int32_t a = 259;
+  const std::int32_t own = a + 5;
+  Pieces pieces;
+  pieces.add("<|end|>", -1, 1);
+  pieces.add("<|endoftext|>", -1, 3);
+  const std::vector<std::string> plain = pieces.entries();
+  CHECK(load(plain)->encode("<|end|> a") == Ids{1, own, a + 2, a + 3});
+  CHECK(load(plain)->piece(own).empty());
+  const auto phi = load(with(plain, entry("general.name", "My Phi-3 mini")));
+  CHECK(phi->encode("<|end|> \n a") == Ids{1, own, a + 3});
+  CHECK(phi->encode("<|endoftext|> a") == Ids{1, own + 1, a + 2, a + 3});
+}
+
+// Random pieces of all types, and llama.cpp's tokens: tests/llama/check_tokens.py --goldens.
+TEST_CASE("exec/gguf: pieces of any type and score make the tokens that llama.cpp makes of them") {
+  const fs::path path = fs::path(TANDEM_SOURCE_DIR) / "tests/data/gguf_pieces.json";
+  std::size_t count = 0;
+  for (const json& one : json::parse(testing::read_all(path))) {
+    Pieces pieces;
+    pieces.cut();
+    pieces.types[2] = one["end_type"].get<std::int32_t>();
+    for (std::size_t i = 0; i < one["tokens"].size(); ++i)
+      pieces.add(one["tokens"][i].get<std::string>(), one["scores"][i].get<float>(),
+                 one["token_type"][i].get<std::int32_t>());
+    std::vector<std::string> entries = pieces.lists();
+    for (const auto& [key, value] : one["settings"].items()) {
+      if (value.is_boolean()) {
+        entries.push_back(entry(key, 7, raw(static_cast<std::uint8_t>(value.get<bool>() ? 1 : 0))));
+      } else if (value.is_number()) {
+        entries.push_back(entry(key, value.get<std::uint32_t>()));
+      } else {
+        entries.push_back(entry(key, value.get<std::string>()));
+      }
+    }
+    const auto tokenizer = load(entries);
+    for (const json& text : one["cases"]) {
+      CAPTURE(text["text"].get<std::string>());
+      const auto written =
+          text["special"].get<bool>() ? WrittenTokens::tokens : WrittenTokens::text;
+      CHECK(tokenizer->encode(text["text"].get<std::string>(), written) ==
+            text["ids"].get<std::vector<std::int32_t>>());
+      ++count;
+    }
+  }
+  CHECK(count > 400);
 }
 
 TEST_CASE("exec/gguf: without a tokenizer, or with none said, tokens are bytes") {

@@ -30,7 +30,7 @@ struct Served {
 // The flags --workload, --samples, --policy, --chunk and --in-flight.
 [[nodiscard]] std::vector<Flag> workload_flags();
 
-// What --workload says, its prompts counted by the tokenizer in `folder` (empty: prompts that are
+// What --workload says, its prompts counted by the tokenizer of `folder`, or GGUF file (empty: prompts that are
 // texts are refused, `remedy` says what to do); or as many requests as --samples says, each like
 // what `sample` returns, which is called then only; nothing without either flag, which the others
 // then lack. Throws Error for a workload that `model` can't serve.

@@ -1,8 +1,10 @@
 #include "exec/gguf/folder_files.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "exec/weights/read_file.hpp"
@@ -84,11 +86,43 @@ std::string tokenizer_json(const TokenizerJson& json) {
          "\n";
 }
 
+// The folder's tokenizer that makes the same tokens. SentencePiece cuts texts at user-defined
+// pieces by itself, and takes unused ones apart; here the first are added tokens, and both merge.
+Vocabulary as_folder(const ScoredPieces& scored, const Vocabulary& from) {
+  using Kind = SentencePieceModel::Kind;
+  SentencePieceModel model;
+  model.algorithm = SentencePieceModel::Algorithm::bpe;
+  model.add_dummy_prefix = scored.space_prefix;
+  model.remove_extra_whitespaces = false;
+  model.pieces = scored.pieces;
+  constexpr std::ptrdiff_t kBytes = 256;
+  const auto is_byte = [](const auto& piece) { return byte_of(piece.text) >= 0; };
+  model.byte_fallback = std::ranges::count_if(model.pieces, is_byte) == kBytes;
+  const std::vector<bool> merges = mergeable(scored.pieces);
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    SentencePieceModel::Piece& piece = model.pieces[id];
+    if (piece.kind == Kind::unknown) model.unk_piece = piece.text;
+    if (model.byte_fallback && is_byte(piece)) piece.kind = Kind::byte;
+    if (piece.kind == Kind::user_defined || (piece.kind == Kind::unused && merges[id]))
+      piece.kind = Kind::normal;
+  }
+  Vocabulary result{.kind = std::monostate(), .settings = from.settings, .source = from.source};
+  // Text behind a special token begins a new word.
+  result.settings.legacy = true;
+  result.settings.tokens = scored.tokens;
+  if (!result.settings.bos.empty()) model.bos_piece = result.settings.bos;
+  if (!result.settings.eos.empty()) model.eos_piece = result.settings.eos;
+  result.kind = std::move(model);
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> tokenizer_files(const Vocabulary& vocabulary,
                                                                  const std::string& chat_template) {
   if (std::holds_alternative<std::monostate>(vocabulary.kind)) return {};
+  if (const auto* scored = std::get_if<ScoredPieces>(&vocabulary.kind))
+    return tokenizer_files(as_folder(*scored, vocabulary), chat_template);
   std::vector<std::pair<std::string, std::string>> files;
   const TokenSettings& settings = vocabulary.settings;
   Json config = Json::object();

@@ -58,6 +58,9 @@ class GgufFile {
   // The value, for messages.
   [[nodiscard]] std::string shown(const std::string& key) const;
 
+  // All of them, by key.
+  [[nodiscard]] const std::map<std::string, GgufValue>& values() const { return values_; }
+
   struct Place {
     std::size_t file = 0;
     GgufTensor tensor;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -58,12 +59,37 @@ std::uint32_t file_type(model::WeightFormat format) {
   throw std::logic_error("weight format out of range");
 }
 
+// A value of a file as llama.cpp reads its kind: whole numbers of 32 bits, unsigned if alone.
+GgufEntry entry_of(const GgufValue& value) {
+  struct Entry {
+    GgufEntry operator()(std::int64_t number) const {
+      if (number < 0) return static_cast<std::int32_t>(number);
+      return static_cast<std::uint32_t>(number);
+    }
+    GgufEntry operator()(double number) const { return static_cast<float>(number); }
+    GgufEntry operator()(bool flag) const { return flag; }
+    GgufEntry operator()(const std::string& text) const { return text; }
+    GgufEntry operator()(const GgufValue::Texts& texts) const { return texts; }
+    GgufEntry operator()(const GgufValue::Numbers& numbers) const {
+      std::vector<std::int32_t> all;
+      for (const std::int64_t number : numbers) all.push_back(static_cast<std::int32_t>(number));
+      return all;
+    }
+    GgufEntry operator()(const GgufValue::Reals& reals) const {
+      std::vector<float> all;
+      for (const double number : reals) all.push_back(static_cast<float>(number));
+      return all;
+    }
+  };
+  return std::visit(Entry(), value.value);
+}
+
 class Writer {
  public:
   Writer(const Vocabulary& vocabulary, const Transformer& transformer)
       : vocabulary_(vocabulary), transformer_(transformer) {}
 
-  GgufEntries write(const std::string& chat_template) {
+  VocabularyEntries write(const std::string& chat_template) {
     if (const auto* pieces = std::get_if<SentencePieceModel>(&vocabulary_.kind)) {
       write_pieces(*pieces);
     } else if (const auto* pairs = std::get_if<TokenizerJson>(&vocabulary_.kind)) {
@@ -73,7 +99,7 @@ class Writer {
     }
     write_ids();
     if (!chat_template.empty()) add("tokenizer.chat_template", chat_template);
-    return std::move(entries_);
+    return {.entries = std::move(entries_), .name = name(), .lost = std::move(lost_)};
   }
 
  private:
@@ -104,9 +130,10 @@ class Writer {
 
   void add_settings(const std::vector<AddedToken>& tokens) {
     for (const AddedToken& token : tokens) {
-      if (token.lstrip || token.rstrip || token.single_word)
+      if (token.lstrip || token.single_word)
         fail("has token " + shown_token(token.text) +
              ", which takes white space along or stands alone");
+      if (token.rstrip) strips_.insert(token.id);
       const auto index = static_cast<std::size_t>(token.id);
       const bool is_piece = index < types_.size() && !tokens_[index].empty() &&
                             types_[index] != static_cast<std::int32_t>(Kind::normal);
@@ -125,23 +152,59 @@ class Writer {
     add("tokenizer.ggml.token_type", types_);
   }
 
+  // The token whose white space behind it a file of that general.name would have otherwise; "":
+  // none.
+  [[nodiscard]] std::string stripped_otherwise(const std::string& name) const {
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
+      const auto kind = static_cast<Kind>(types_[id]);
+      if (kind != Kind::control && kind != Kind::unknown && kind != Kind::user_defined) continue;
+      const bool strips = strips_.contains(static_cast<std::int64_t>(id));
+      if (strips != gguf_takes_space_behind(name, tokens_[id])) return tokens_[id];
+    }
+    return "";
+  }
+
+  // Tokens that take white space behind them along are Phi 3's to llama.cpp, by its name, and it
+  // looks for four of them.
+  [[nodiscard]] std::string name() const {
+    const std::string& own = transformer_.name;
+    const std::string other = stripped_otherwise(own);
+    if (other.empty()) return own;
+    const std::string called = "Phi-3 " + own;
+    constexpr const char* kNeeded[] = {"<unk>", "<s>", "</s>", "<|endoftext|>"};
+    if (stripped_otherwise(called).empty() &&
+        std::ranges::all_of(kNeeded, [this](const char* text) { return ids_.contains(text); }))
+      return called;
+    if (gguf_takes_space_behind(own, other))
+      fail("has token " + shown_token(other) +
+           ", which takes no white space along, as it would in "
+           "a model called '" +
+           own + "'");
+    fail("has token " + shown_token(other) + ", which takes white space along or stands alone");
+  }
+
   void write_pieces(const SentencePieceModel& model) {
     if (model.algorithm != SentencePieceModel::Algorithm::bpe)
       fail("is of another kind than SentencePiece's BPE");
     if (!model.charsmap.empty()) fail("has rules of normalisation");
     if (model.space_as_suffix || !model.escape_whitespaces) fail("marks spaces in another way");
+    if (model.remove_extra_whitespaces) fail("removes spaces of texts");
     const TokenSettings& settings = vocabulary_.settings;
     const bool prefix =
         model.add_dummy_prefix && (settings.legacy || settings.prefix_space.value_or(true));
     begin();
     std::vector<float> scores(tokens_.size(), 0.0F);
+    const std::vector<bool> merges = mergeable(model.pieces);
     for (std::size_t id = 0; id < model.pieces.size(); ++id) {
-      // There they are looked for before a space is put in front of the text.
-      if (model.pieces[id].kind == Kind::user_defined &&
-          (model.pieces[id].text.find("\xE2\x96\x81") != std::string::npos ||
-           model.pieces[id].text.find(' ') != std::string::npos))
-        fail("has user-defined piece " + shown_token(model.pieces[id].text) + " with spaces");
-      set(static_cast<std::int64_t>(id), model.pieces[id].text, model.pieces[id].kind, true);
+      const SentencePieceModel::Piece& piece = model.pieces[id];
+      // SentencePiece takes it apart again.
+      if (piece.kind == Kind::unused && merges[id])
+        fail("has unused piece " + shown_token(piece.text) + ", which merges make");
+      if (piece.kind == Kind::user_defined) {
+        set_user_defined(static_cast<std::int64_t>(id), piece.text, prefix);
+      } else {
+        set(static_cast<std::int64_t>(id), piece.text, piece.kind, true);
+      }
       scores[id] = model.pieces[id].score;
     }
     add_settings(settings.tokens);
@@ -157,9 +220,32 @@ class Writer {
     add("tokenizer.ggml.add_eos_token", settings.add_eos.value_or(false) && eos_ >= 0);
   }
 
+  // A user-defined piece. SentencePiece looks for it where texts have U+2581 for their spaces, and
+  // in front of them; llama.cpp in the text as it is, in whose pieces a space never is.
+  void set_user_defined(std::int64_t id, const std::string& piece, bool prefix) {
+    constexpr std::string_view kSpace = "\xE2\x96\x81";
+    if (piece.find(' ') != std::string::npos) return set(id, piece, Kind::unused, true);
+    std::string text = piece;
+    for (std::size_t at = 0; (at = text.find(kSpace, at)) != std::string::npos; ++at)
+      text.replace(at, kSpace.size(), " ");
+    if (prefix && text != piece)
+      fail("has user-defined piece " + shown_token(piece) +
+           " with spaces, and puts a space in front of texts");
+    if (prefix)
+      lost_ = "text behind user-defined pieces, such as " + shown_token(piece) +
+              ", begins a new word in a GGUF file, which may change its tokens";
+    set(id, text, Kind::user_defined, true);
+  }
+
   // The row whose patterns and merges are those of `json`.
-  const GgufWords& words_of(const TokenizerJson& json) const {
-    if (!json.forms.empty()) fail("normalises texts");
+  const GgufWords& words_of(const TokenizerJson& json) {
+    if (json.forms == std::vector{UnicodeForm::nfc}) {
+      lost_ =
+          "normalisation of texts (NFC) is not written, as GGUF has none: texts that are not in "
+          "that form get other tokens";
+    } else if (!json.forms.empty()) {
+      fail("normalises texts");
+    }
     std::vector<std::string_view> patterns;
     for (const TokenizerJson::Step& step : json.steps) {
       if (!step.pattern) continue;
@@ -245,6 +331,8 @@ class Writer {
   std::vector<std::string> tokens_;
   std::vector<std::int32_t> types_;
   std::unordered_map<std::string, std::int64_t> ids_;
+  std::set<std::int64_t> strips_;  // tokens that take white space behind them along
+  std::string lost_;
   std::int64_t bos_ = -1;
   std::int64_t eos_ = -1;
 };
@@ -383,9 +471,21 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   return entries;
 }
 
-GgufEntries vocabulary_entries(const Vocabulary& vocabulary, const Transformer& transformer,
-                               const std::string& chat_template) {
+VocabularyEntries vocabulary_entries(const Vocabulary& vocabulary, const Transformer& transformer,
+                                     const std::string& chat_template) {
   return Writer(vocabulary, transformer).write(chat_template);
+}
+
+GgufEntries carried_vocabulary(const GgufFile& file) {
+  GgufEntries entries;
+  for (const auto& [key, value] : file.values()) {
+    const bool is_own = key == "tandem.bos_token_id" || key == "tandem.eos_token_ids";
+    if (!is_own && !key.starts_with("tokenizer.")) continue;
+    entries.emplace_back(key, entry_of(value));
+  }
+  if (!file.text("tokenizer.ggml.model"))
+    entries.emplace_back("tokenizer.ggml.model", std::string("no_vocab"));
+  return entries;
 }
 
 }  // namespace tandem::exec

@@ -24,6 +24,53 @@ constexpr std::string_view kQwen2 =
 constexpr std::string_view kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// What ends a generation of some model. llama.cpp takes each for a control token.
+constexpr std::string_view kEnds[] = {"<|eot_id|>",
+                                      "<|im_end|>",
+                                      "<|end|>",
+                                      "<|return|>",
+                                      "<|call|>",
+                                      "<|flush|>",
+                                      "<|calls|>",
+                                      "<end_of_turn>",
+                                      "<|endoftext|>",
+                                      "</s>",
+                                      "<|eom_id|>",
+                                      "<EOT>",
+                                      "_<EOT>",
+                                      "[EOT]",
+                                      "[EOS]",
+                                      "<|end_of_text|>",
+                                      "<end_of_utterance>",
+                                      "<eos>",
+                                      "<turn|>",
+                                      "<|tool_response>",
+                                      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+                                      "[e~["};
+
+// Tokens around a gap to be filled: what they are called, and the keys that name them.
+struct FillRole {
+  std::vector<std::string_view> keys;
+  std::vector<std::string_view> texts;
+};
+
+const std::vector<FillRole>& fill_roles() {
+  static const std::vector<FillRole> roles{
+      {{"fim_pre", "prefix"},
+       {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uFF5Cfim\u2581begin\uFF5C>", "<PRE>",
+        "\u2581<PRE>", "<|code_prefix|>", "<|prefix|>"}},
+      {{"fim_suf", "suffix"},
+       {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uFF5Cfim\u2581hole\uFF5C>", "<SUF>",
+        "\u2581<SUF>", "<|code_suffix|>", "<|suffix|>"}},
+      {{"fim_mid", "middle"},
+       {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uFF5Cfim\u2581end\uFF5C>", "<MID>",
+        "\u2581<MID>", "<|code_middle|>", "<|middle|>"}},
+      {{"fim_pad"}, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+      {{"fim_rep"}, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+      {{"fim_sep"}, {"<|file_sep|>"}}};
+  return roles;
+}
+
 // Keys that change no token of a text.
 bool is_harmless(const std::string& key) {
   constexpr std::string_view kBegins[] = {"tokenizer.chat_template", "tokenizer.huggingface.",
@@ -62,9 +109,15 @@ class Reader {
 
  private:
   // As strictly as the folder's file is.
-  static void check(Vocabulary& vocabulary) {
-    if (auto* pieces = std::get_if<SentencePieceModel>(&vocabulary.kind))
-      *pieces = parse_sentencepiece(to_bytes(*pieces), vocabulary.source);
+  static void check(const Vocabulary& vocabulary) {
+    const auto* pieces = std::get_if<ScoredPieces>(&vocabulary.kind);
+    if (pieces == nullptr) return;
+    SentencePieceModel model;
+    model.pieces = pieces->pieces;
+    model.algorithm = SentencePieceModel::Algorithm::bpe;
+    model.byte_fallback = std::ranges::any_of(
+        model.pieces, [](const auto& piece) { return piece.kind == Kind::byte; });
+    static_cast<void>(parse_sentencepiece(to_bytes(model), vocabulary.source));
   }
 
   void read_tokens() {
@@ -88,6 +141,50 @@ class Reader {
         file_.fail(key, "different tokens; " + std::to_string(there->second) + " and " +
                             std::to_string(id) + " both are " + shown_token(text));
     }
+    correct_types();
+  }
+
+  [[nodiscard]] bool has(std::string_view text) const { return ids_.contains(std::string(text)); }
+
+  void set_type(std::string_view text, Kind kind) {
+    const auto found = ids_.find(std::string(text));
+    if (found == ids_.end()) return;
+    types_[static_cast<std::size_t>(found->second)] = static_cast<std::int64_t>(kind);
+  }
+
+  // llama.cpp goes by the texts of some tokens, whatever their types.
+  void correct_types() {
+    for (const std::string_view text : kEnds) set_type(text, Kind::control);
+    for (const FillRole& role : fill_roles()) {
+      // Looked for unless the file says which it is.
+      const bool said = std::ranges::any_of(role.keys, [this](std::string_view name) {
+        const auto id = file_.integer("tokenizer.ggml." + std::string(name) + "_token_id", 0,
+                                      std::numeric_limits<std::int64_t>::max());
+        return id && static_cast<std::size_t>(*id) < tokens_->size();
+      });
+      if (said) continue;
+      for (const std::string_view text : role.texts) set_type(text, Kind::control);
+    }
+    for (const std::string_view text : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
+      set_type(text, Kind::user_defined);
+    if ((has("<|call|>") || has("<|calls|>")) && (has("<|return|>") || has("<|flush|>")))
+      set_type("<|end|>", Kind::user_defined);
+    if (has("<|tool_response>")) set_type("</s>", Kind::normal);
+  }
+
+  // Those that are looked for in a text before anything else.
+  [[nodiscard]] std::vector<AddedToken> special_tokens() const {
+    const std::string name = file_.text("general.name").value_or("");
+    std::vector<AddedToken> tokens;
+    for (std::size_t id = 0; id < tokens_->size(); ++id) {
+      const auto kind = static_cast<Kind>(types_[id]);
+      if (kind != Kind::control && kind != Kind::unknown && kind != Kind::user_defined) continue;
+      tokens.push_back({.text = (*tokens_)[id],
+                        .id = static_cast<std::int64_t>(id),
+                        .rstrip = gguf_takes_space_behind(name, (*tokens_)[id]),
+                        .special = kind != Kind::user_defined});
+    }
+    return tokens;
   }
 
   void same_length(const std::string& key, std::size_t length) const {
@@ -95,20 +192,22 @@ class Reader {
       file_.fail(key, std::to_string(tokens_->size()) + " entries, one for each token");
   }
 
-  // The token's text; empty: none.
-  std::string role(const char* name) {
+  // The token's text; empty: none. `absent`: its id if the file does not say it.
+  std::string role(const char* name, std::optional<std::int64_t> absent = std::nullopt) {
     const std::string key = std::string("tokenizer.ggml.") + name;
-    const auto id = file_.integer(key, 0, std::numeric_limits<std::int32_t>::max());
+    auto id = file_.integer(key, 0, std::numeric_limits<std::int32_t>::max());
+    if (!id && absent && static_cast<std::size_t>(*absent) < tokens_->size()) id = absent;
     if (!id) return "";
     if (static_cast<std::size_t>(*id) >= tokens_->size())
       file_.fail(key, "a token below " + std::to_string(tokens_->size()));
     return (*tokens_)[static_cast<std::size_t>(*id)];
   }
 
-  void read_settings(bool adds_bos) {
+  void read_settings(bool adds_bos, std::optional<std::int64_t> bos = std::nullopt,
+                     std::optional<std::int64_t> eos = std::nullopt) {
     TokenSettings& s = result_.settings;
-    s.bos = role("bos_token_id");
-    s.eos = role("eos_token_id");
+    s.bos = role("bos_token_id", bos);
+    s.eos = role("eos_token_id", eos);
     s.add_bos = file_.boolean("tokenizer.ggml.add_bos_token").value_or(adds_bos && !s.bos.empty());
     s.add_eos = file_.boolean("tokenizer.ggml.add_eos_token").value_or(false);
     for (const std::string& text : {s.bos, s.eos}) {
@@ -122,34 +221,22 @@ class Reader {
   }
 
   void read_pieces() {
-    SentencePieceModel model;
+    ScoredPieces model;
     const auto* scores = file_.reals("tokenizer.ggml.scores");
     same_length("tokenizer.ggml.scores", scores == nullptr ? 0 : scores->size());
-    for (std::size_t id = 0; id < tokens_->size(); ++id) {
-      const auto kind = static_cast<Kind>(types_[id]);
-      model.pieces.push_back(
-          {.text = (*tokens_)[id], .score = static_cast<float>((*scores)[id]), .kind = kind});
-      if (kind == Kind::byte) model.byte_fallback = true;
-      // Looked for before anything else, like special tokens.
-      if (kind == Kind::user_defined)
-        result_.settings.tokens.push_back(
-            {.text = (*tokens_)[id], .id = static_cast<std::int64_t>(id), .special = false});
-      if (kind == Kind::unknown) model.unk_piece = (*tokens_)[id];
-    }
+    for (std::size_t id = 0; id < tokens_->size(); ++id)
+      model.pieces.push_back({.text = (*tokens_)[id],
+                              .score = static_cast<float>((*scores)[id]),
+                              .kind = static_cast<Kind>(types_[id])});
+    model.tokens = special_tokens();
     // Of files whose kind has it: what llama.cpp takes for granted for this one.
     const std::string pre = file_.text("tokenizer.ggml.pre").value_or("default");
     if (pre != "default") file_.fail("tokenizer.ggml.pre", "'default' of a SentencePiece model");
-    model.algorithm = SentencePieceModel::Algorithm::bpe;
-    model.add_dummy_prefix = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
-    model.remove_extra_whitespaces =
-        file_.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
-    // Pieces that merges would make: llama.cpp goes by the scores alone.
+    model.space_prefix = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
+    // llama.cpp does not remove any, and goes by the scores alone where there are merges.
+    static_cast<void>(file_.find("tokenizer.ggml.remove_extra_whitespaces"));
     static_cast<void>(file_.find("tokenizer.ggml.merges"));
-    read_settings(true);
-    // Text behind a special token begins a new word.
-    result_.settings.legacy = true;
-    if (!result_.settings.bos.empty()) model.bos_piece = result_.settings.bos;
-    if (!result_.settings.eos.empty()) model.eos_piece = result_.settings.eos;
+    read_settings(true, 1, 2);
     result_.kind = std::move(model);
   }
 
@@ -171,13 +258,10 @@ class Reader {
       const std::string& text = (*tokens_)[i];
       const auto id = static_cast<std::int32_t>(i);
       const auto kind = static_cast<Kind>(types_[i]);
-      if (kind == Kind::unused) continue;
-      if (kind == Kind::normal || kind == Kind::byte) {
-        json.vocab.emplace(text, id);
-      } else {
-        json.added.push_back({.text = text, .id = id, .special = kind != Kind::user_defined});
-      }
+      if (kind == Kind::normal || kind == Kind::byte) json.vocab.emplace(text, id);
     }
+    json.added = special_tokens();
+    json.search = TokenSearch::longest;
     read_merges(json);
     check_bytes(json);
     read_settings(words.adds_bos);
@@ -260,6 +344,17 @@ const std::vector<GgufWords>& known_gguf_words() {
       {.names = {"default"},
        .patterns = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}}};
   return known;
+}
+
+// Of Phi 3's files by name: the format has no place for it.
+bool gguf_takes_space_behind(std::string_view model_name, std::string_view token) {
+  std::string name(model_name);
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos)
+    return false;
+  return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
 }
 
 Vocabulary gguf_vocabulary(const GgufFile& file) { return Reader(file).read(); }

@@ -19,6 +19,9 @@ struct GgufWords {
 };
 [[nodiscard]] const std::vector<GgufWords>& known_gguf_words();
 
+// Whether white space behind `token` belongs to it in a file whose general.name is `model_name`.
+[[nodiscard]] bool gguf_takes_space_behind(std::string_view model_name, std::string_view token);
+
 // `tokenizer.ggml.model` llama (SentencePiece) and gpt2 (byte-level BPE) are read; without one, or
 // with "no_vocab", tokens are bytes. Throws Error (file, key, value, expected, remedy) for another,
 // for a `tokenizer.ggml.pre` that is not known (none is assumed), for lists whose lengths differ,

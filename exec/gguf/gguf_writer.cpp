@@ -39,6 +39,10 @@ struct Put {
     put(*out, kU32);
     put(*out, value);
   }
+  void operator()(std::int32_t value) const {
+    put(*out, kI32);
+    put(*out, value);
+  }
   void operator()(float value) const {
     put(*out, kF32);
     put(*out, value);

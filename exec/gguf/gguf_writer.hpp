@@ -14,8 +14,9 @@
 
 namespace tandem::exec {
 
-using GgufEntry = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>,
-                               std::vector<float>, std::vector<std::int32_t>>;
+using GgufEntry =
+    std::variant<std::uint32_t, std::int32_t, float, bool, std::string, std::vector<std::string>,
+                 std::vector<float>, std::vector<std::int32_t>>;
 using GgufEntries = std::vector<std::pair<std::string, GgufEntry>>;
 
 struct GgufTensorToWrite {

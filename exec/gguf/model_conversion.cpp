@@ -189,6 +189,24 @@ class Converter {
     return {{kRopeFactorsTensor, rope_factors(transformer_)}};
   }
 
+  // Of a file as it is there, with the name, which says how some tokenizers work.
+  void add_vocabulary(GgufEntries& entries) {
+    VocabularyEntries words;
+    if (is_gguf(conversion_.weights)) {
+      const GgufFile file(conversion_.weights);
+      words.entries = carried_vocabulary(file);
+      words.name = file.text("general.name").value_or("");
+    } else {
+      words = vocabulary_entries(vocabulary_, transformer_, chat_template_);
+    }
+    lost_ = words.lost;
+    std::erase_if(entries, [&](auto& entry) {
+      if (entry.first == "general.name") entry.second = words.name;
+      return entry.first == "general.name" && words.name.empty();
+    });
+    for (auto& entry : words.entries) entries.push_back(std::move(entry));
+  }
+
   void write_gguf() {
     if (is_gguf_part(conversion_.out))
       throw Error(conversion_.out.string() +
@@ -218,8 +236,7 @@ class Converter {
           {.name = std::string(name), .shape = {static_cast<std::int64_t>(values.size())}});
     GgufEntries entries = geometry_entries(
         transformer_, used.size() == 1 ? std::optional(*used.begin()) : std::nullopt);
-    for (auto& entry : vocabulary_entries(vocabulary_, transformer_, chat_template_))
-      entries.push_back(std::move(entry));
+    add_vocabulary(entries);
 
     const fs::path parent = conversion_.out.has_parent_path() ? conversion_.out.parent_path() : ".";
     GgufWriter writer(parent, entries, std::move(tensors));
@@ -347,7 +364,8 @@ class Converter {
   [[nodiscard]] std::string remark() const {
     std::string text;
     for (const std::string& change : changed_) text += (text.empty() ? "" : ", ") + change;
-    return text.empty() ? "" : "weights are rounded, which changes results: " + text;
+    if (!text.empty()) text = "weights are rounded, which changes results: " + text;
+    return text + (text.empty() || lost_.empty() ? "" : "; ") + lost_;
   }
 
   const Conversion& conversion_;
@@ -359,6 +377,7 @@ class Converter {
   bool to_folder_ = false;
   std::vector<float> values_;
   std::set<std::string> changed_;
+  std::string lost_;  // of the tokenizer
 };
 
 }  // namespace

@@ -3,6 +3,10 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "exec/tokenizer/utf8.hpp"
@@ -43,10 +47,33 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   return !is_word(character_before(text, begin).code) && !is_word(character_at(text, end).code);
 }
 
+// isspace of C's own locale, none of which is part of another character of UTF-8.
+bool is_ascii_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
+
+// Where a token was found, with the white space that it takes along.
+struct Found {
+  std::size_t turn = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  const AddedToken* token = nullptr;
+};
+
 }  // namespace
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, TokenSearch search)
+    : search_(search), tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const AddedToken& token) { return token.text.empty(); });
+  std::vector<std::int64_t> by_length;
+  if (search == TokenSearch::longest) {
+    // Whose turn comes first among equally long ones is std::sort's choice, as in llama.cpp.
+    std::ranges::sort(tokens_, {}, &AddedToken::id);
+    std::vector<std::size_t> order(tokens_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      return tokens_[a].text.size() > tokens_[b].text.size();
+    });
+    for (const std::size_t index : order) by_length.push_back(tokens_[index].id);
+  }
   std::ranges::stable_sort(tokens_, [](const AddedToken& a, const AddedToken& b) {
     const unsigned char x = first_byte(a.text);
     const unsigned char y = first_byte(b.text);
@@ -54,6 +81,11 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   });
   for (const AddedToken& token : tokens_) ++begin_.at(first_byte(token.text) + 1U);
   for (std::size_t i = 1; i < begin_.size(); ++i) begin_.at(i) += begin_.at(i - 1);
+  std::unordered_map<std::int64_t, std::size_t> turns;
+  for (const std::int64_t id : by_length) turns.emplace(id, turns.size());
+  if (search == TokenSearch::longest) {
+    for (const AddedToken& token : tokens_) turn_.push_back(turns.at(token.id));
+  }
 }
 
 const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at, bool special) const {
@@ -65,7 +97,45 @@ const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t at, b
   return nullptr;
 }
 
+// All places where tokens stand, each token in its turn from left to right: one is found unless
+// what was found before, or took along, covers a part of it.
+std::vector<Fragment> AddedTokens::split_by_length(std::string_view text, bool special) const {
+  std::vector<Found> places;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t byte = first_byte(text.substr(at));
+    for (std::uint32_t i = begin_[byte]; i < begin_[byte + 1]; ++i) {
+      const AddedToken& token = tokens_[i];
+      if ((token.special && !special) || !text.substr(at).starts_with(token.text)) continue;
+      places.push_back(
+          {.turn = turn_[i], .begin = at, .end = at + token.text.size(), .token = &token});
+    }
+  }
+  std::ranges::sort(places, {},
+                    [](const Found& found) { return std::pair(found.turn, found.begin); });
+  std::map<std::size_t, Found> found;  // by where it begins
+  for (Found place : places) {
+    const auto behind = found.lower_bound(place.begin);
+    const std::size_t most = behind == found.end() ? text.size() : behind->first;
+    const std::size_t least = behind == found.begin() ? 0 : std::prev(behind)->second.end;
+    if (place.begin < least || place.end > most) continue;
+    while (place.token->lstrip && place.begin > least && is_ascii_space(text[place.begin - 1]))
+      --place.begin;
+    while (place.token->rstrip && place.end < most && is_ascii_space(text[place.end])) ++place.end;
+    found.emplace(place.begin, place);
+  }
+  std::vector<Fragment> fragments;
+  std::size_t done = 0;
+  for (const auto& [begin, place] : found) {
+    if (begin > done) fragments.push_back({.text = text.substr(done, begin - done)});
+    fragments.push_back({.text = text.substr(begin, place.end - begin), .id = place.token->id});
+    done = place.end;
+  }
+  if (done < text.size()) fragments.push_back({.text = text.substr(done)});
+  return fragments;
+}
+
 std::vector<Fragment> AddedTokens::split(std::string_view text, bool special) const {
+  if (search_ == TokenSearch::longest) return split_by_length(text, special);
   std::vector<Fragment> fragments;
   std::size_t done = 0;
   const auto add_text = [&](std::size_t end) {

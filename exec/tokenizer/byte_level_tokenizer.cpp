@@ -118,8 +118,8 @@ class ByteLevelTokenizer final : public Tokenizer {
       for (const UnicodeForm form : forms_) token.text = normalized(token.text, form);
       in_form.push_back(std::move(token));
     }
-    tokens_ = AddedTokens(std::move(raw));
-    normalized_tokens_ = AddedTokens(std::move(in_form));
+    tokens_ = AddedTokens(std::move(raw), json.search);
+    normalized_tokens_ = AddedTokens(std::move(in_form), json.search);
   }
 
   void choose_ends(const TokenizerJson& json, const TokenSettings& settings,

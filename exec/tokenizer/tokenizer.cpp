@@ -140,6 +140,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
   if (const auto* pieces = std::get_if<SentencePieceModel>(&vocabulary.kind))
     return sentencepiece_tokenizer(*pieces, vocabulary.source, vocabulary.settings,
                                    transformer.vocab);
+  if (auto* pieces = std::get_if<ScoredPieces>(&vocabulary.kind))
+    return scored_pieces_tokenizer(std::move(*pieces), vocabulary.source, vocabulary.settings,
+                                   transformer.vocab);
   if (auto* pairs = std::get_if<TokenizerJson>(&vocabulary.kind))
     return byte_level_tokenizer(std::move(*pairs), vocabulary.source, vocabulary.settings,
                                 transformer.vocab);

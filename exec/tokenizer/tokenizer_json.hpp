@@ -32,7 +32,8 @@ struct TokenizerJson {
   bool ignore_merges = false;  // words that are in the vocabulary are not put together
   std::int32_t unknown = -1;   // for bytes without a token; -1: every byte of UTF-8 has one
   std::vector<AddedToken> added;
-  std::vector<UnicodeForm> forms;  // applied one after the other
+  TokenSearch search = TokenSearch::leftmost;  // for those
+  std::vector<UnicodeForm> forms;              // applied one after the other
   std::vector<Step> steps;
   std::vector<std::int32_t> front;  // tokens around every text
   std::vector<std::int32_t> back;

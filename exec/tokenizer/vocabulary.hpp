@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "exec/tokenizer/scored_pieces.hpp"
 #include "exec/tokenizer/sentencepiece_model.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
@@ -15,7 +16,8 @@
 namespace tandem::exec {
 
 struct Vocabulary {
-  std::variant<std::monostate, SentencePieceModel, TokenizerJson> kind{};  // monostate: bytes
+  // Bytes, a folder's tokenizer.model, a GGUF file's, and byte-level BPE.
+  std::variant<std::monostate, SentencePieceModel, ScoredPieces, TokenizerJson> kind{};
   TokenSettings settings{};
   std::string source{};  // the file, for messages
 };

@@ -1,0 +1,249 @@
+#include "exec/tokenizer/scored_pieces.hpp"
+
+#include <algorithm>
+#include <array>
+#include <queue>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "exec/tokenizer/token_table.hpp"
+#include "exec/tokenizer/utf8.hpp"
+#include "model/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using Kind = SentencePieceModel::Kind;
+using Ids = std::vector<std::int32_t>;
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, a space within pieces
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (;;) {
+    const std::size_t at = text.find(from);
+    out += text.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    out += to;
+    text.remove_prefix(at + from.size());
+  }
+}
+
+// Part of a text; empty: it became part of the one before.
+struct Symbol {
+  std::string_view text;
+  std::size_t before = kNone;
+  std::size_t behind = kNone;
+};
+
+// The symbol at `left` with that at `right`, which have `bytes` together.
+struct Pair {
+  float score = 0.0F;
+  std::size_t left = 0;
+  std::size_t right = 0;
+  std::size_t bytes = 0;
+
+  bool operator<(const Pair& other) const {
+    return score != other.score ? score < other.score : left > other.left;
+  }
+};
+
+class ScoredPiecesTokenizer final : public Tokenizer {
+ public:
+  ScoredPiecesTokenizer(ScoredPieces pieces, const std::string& source,
+                        const TokenSettings& settings, std::int64_t vocab)
+      : table_(vocab, source),
+        pieces_(std::move(pieces.pieces)),
+        tokens_(std::move(pieces.tokens), TokenSearch::longest),
+        space_prefix_(pieces.space_prefix) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const auto id = static_cast<std::int32_t>(i);
+      table_.set(id, text_of(pieces_[i]), pieces_[i].text);
+      ids_.emplace(pieces_[i].text, id);
+      if (pieces_[i].kind == Kind::unknown) unknown_ = id;
+    }
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::string text{'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
+      bytes_.at(byte) = id_of(text);
+    }
+    choose_ends(settings, source);
+  }
+
+  [[nodiscard]] Ids encode(std::string_view text, WrittenTokens written) const override {
+    const std::string valid = valid_utf8(text);
+    Ids ids;
+    if (first_ >= 0) ids.push_back(first_);
+    bool begins = true;
+    for (const Fragment& fragment : tokens_.split(valid, written == WrittenTokens::tokens)) {
+      if (fragment.id >= 0) {
+        ids.push_back(static_cast<std::int32_t>(fragment.id));
+      } else {
+        const std::string prefix(begins && space_prefix_ ? kSpace : "");
+        append(prefix + replace_all(fragment.text, " ", kSpace), ids);
+      }
+      begins = fragment.id >= 0;
+    }
+    if (last_ >= 0) ids.push_back(last_);
+    return ids;
+  }
+
+  [[nodiscard]] std::string piece(std::int32_t id) const override { return table_.bytes(id); }
+
+  // The space that was put in front of the text is not in it.
+  [[nodiscard]] std::string first_piece(std::int32_t id, bool& at_start) const override {
+    std::string text = table_.bytes(id);
+    const auto index = static_cast<std::size_t>(id);
+    const bool is_text = index < pieces_.size() && (pieces_[index].kind == Kind::normal ||
+                                                    pieces_[index].kind == Kind::user_defined ||
+                                                    pieces_[index].kind == Kind::unused);
+    if (space_prefix_ && is_text && pieces_[index].text.starts_with(kSpace)) {
+      text.erase(0, 1);
+      at_start = false;
+    }
+    if (!text.empty()) at_start = false;
+    return text;
+  }
+
+  [[nodiscard]] std::int64_t vocab() const override { return table_.vocab(); }
+  [[nodiscard]] std::int64_t bos_token() const override { return first_; }
+  [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
+  [[nodiscard]] std::string description() const override {
+    return "SentencePiece BPE, " + std::to_string(table_.count()) + " tokens";
+  }
+
+ private:
+  static std::string text_of(const SentencePieceModel::Piece& piece) {
+    switch (piece.kind) {
+      case Kind::control:
+        return "";
+      case Kind::unknown:
+        return SentencePieceModel().unk_surface;
+      case Kind::byte:
+        return {static_cast<char>(byte_of(piece.text))};
+      case Kind::normal:
+      case Kind::user_defined:
+      case Kind::unused:
+        return replace_all(piece.text, kSpace, " ");
+    }
+    return "";
+  }
+
+  [[nodiscard]] std::int32_t id_of(std::string_view text) const {
+    const auto found = ids_.find(text);
+    return found == ids_.end() ? -1 : found->second;
+  }
+
+  void choose_ends(const TokenSettings& settings, const std::string& source) {
+    const auto end = [&](bool wanted, const std::string& text, const char* key) {
+      const std::int32_t id = id_of(text);
+      if (wanted && id < 0)
+        throw Error(source + ": has no " + key +
+                    ", expected one as that token is put around texts; convert the model anew");
+      return wanted ? id : -1;
+    };
+    first_ = end(settings.add_bos.value_or(true), settings.bos, "tokenizer.ggml.bos_token_id");
+    last_ = end(settings.add_eos.value_or(false), settings.eos, "tokenizer.ggml.eos_token_id");
+    eos_ = settings.end_tokens(id_of(settings.eos));
+  }
+
+  void append(std::string_view text, Ids& ids) const {
+    std::vector<Symbol> symbols;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t bytes = character_at(text, at).bytes;
+      symbols.push_back({.text = text.substr(at, bytes),
+                         .before = symbols.empty() ? kNone : symbols.size() - 1,
+                         .behind = at + bytes < text.size() ? symbols.size() + 1 : kNone});
+      at += bytes;
+    }
+    std::priority_queue<Pair> queue;
+    const auto consider = [&](std::size_t left, std::size_t right) {
+      if (left == kNone || right == kNone) return;
+      const std::size_t bytes = symbols[left].text.size() + symbols[right].text.size();
+      const std::int32_t id = id_of(std::string_view(symbols[left].text.data(), bytes));
+      if (id < 0) return;
+      queue.push({.score = pieces_[static_cast<std::size_t>(id)].score,
+                  .left = left,
+                  .right = right,
+                  .bytes = bytes});
+    };
+    for (std::size_t i = 1; i < symbols.size(); ++i) consider(i - 1, i);
+    while (!queue.empty()) {
+      const Pair pair = queue.top();
+      queue.pop();
+      Symbol& left = symbols[pair.left];
+      Symbol& right = symbols[pair.right];
+      // One of them is no more what it was.
+      if (left.text.empty() || right.text.empty() ||
+          left.text.size() + right.text.size() != pair.bytes)
+        continue;
+      left.text = std::string_view(left.text.data(), pair.bytes);
+      right.text = {};
+      left.behind = right.behind;
+      if (left.behind != kNone) symbols[left.behind].before = pair.left;
+      consider(left.before, pair.left);
+      consider(pair.left, left.behind);
+    }
+    for (const Symbol& symbol : symbols) {
+      if (!symbol.text.empty()) append_symbol(symbol.text, ids);
+    }
+  }
+
+  void append_symbol(std::string_view text, Ids& ids) const {
+    if (const std::int32_t id = id_of(text); id >= 0) {
+      ids.push_back(id);
+      return;
+    }
+    const auto byte_id = [&](char byte) {
+      return bytes_.at(static_cast<std::size_t>(static_cast<unsigned char>(byte)));
+    };
+    if (std::ranges::any_of(text, [&](char byte) { return byte_id(byte) < 0; })) {
+      ids.push_back(unknown_);
+      return;
+    }
+    for (const char byte : text) ids.push_back(byte_id(byte));
+  }
+
+  TokenTable table_;
+  std::vector<SentencePieceModel::Piece> pieces_;  // by id
+  AddedTokens tokens_;
+  bool space_prefix_;
+  std::unordered_map<std::string_view, std::int32_t> ids_;  // of pieces_
+  std::array<std::int32_t, 256> bytes_{};                   // -1: none
+  std::int32_t unknown_ = -1;
+  std::int32_t first_ = -1;  // in front of every text; -1: nothing
+  std::int32_t last_ = -1;   // behind it
+  std::vector<std::int64_t> eos_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> scored_pieces_tokenizer(ScoredPieces pieces, const std::string& source,
+                                                   const TokenSettings& settings,
+                                                   std::int64_t vocab) {
+  return std::make_unique<ScoredPiecesTokenizer>(std::move(pieces), source, settings, vocab);
+}
+
+std::vector<bool> mergeable(const std::vector<SentencePieceModel::Piece>& pieces) {
+  std::unordered_set<std::string_view> texts;
+  for (const SentencePieceModel::Piece& piece : pieces) texts.insert(piece.text);
+  const auto is_part = [&](std::string_view text) {
+    return texts.contains(text) || character_at(text, 0).bytes == text.size();
+  };
+  std::vector<bool> result;
+  result.reserve(pieces.size());
+  for (const SentencePieceModel::Piece& piece : pieces) {
+    const std::string_view text = piece.text;
+    bool found = false;
+    std::size_t at = character_at(text, 0).bytes;
+    for (; at < text.size() && !found; at += character_at(text, at).bytes)
+      found = is_part(text.substr(0, at)) && is_part(text.substr(at));
+    result.push_back(found);
+  }
+  return result;
+}
+
+}  // namespace tandem::exec

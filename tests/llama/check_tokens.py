@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Does llama.cpp make the tokens that tandem makes, by tokenizers in GGUF files?
+
+    check_tokens.py GGUF_TOKENS LIBRARIES [--vocabularies N] [--seed S] [--goldens FILE]
+
+GGUF_TOKENS is the program tandem_gguf_tokens, LIBRARIES a folder with llama.cpp's shared libraries (check_llama.py). Random
+vocabularies of SentencePiece pieces, of all types, with equal and absurd scores, pieces with spaces and with U+2581, tokens that llama.cpp
+knows by their texts, and random settings are written as GGUF files; random texts are tokenized by both programs, with and without special
+tokens. Prints what differs; exit code 1 if anything does. --goldens: writes some vocabularies, texts and llama.cpp's ids as JSON, which
+tests/exec_gguf_tokenizer_test.cpp reads.
+"""
+
+import ctypes
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import check_llama  # noqa: E402
+
+SPACE = "\u2581"
+LETTERS = ["a", "b", "c", SPACE, "\n", "\u00e9", "\u65e5", "<", ">"]
+KNOWN = ["<|im_end|>", "</s>", "<end_of_turn>", "<|endoftext|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|fim_prefix|>", "<fim_suffix>", "<PAD>",
+         "<|file_sep|>", "<|channel|>", "<|tool_response>", "[EOS]", "_<EOT>", SPACE + "<MID>", "<REPO>"]
+BYTES = 3 + 256  # <unk>, <s>, </s> and bytes come first in each vocabulary
+GOLDENS = 12
+NAMES = ["m", "m", "Phi-3 m", "phi3"]
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def entry(key, value):
+    head = text(key)
+    if isinstance(value, bool):
+        return head + struct.pack("<IB", 7, value)
+    if isinstance(value, int):
+        return head + struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return head + struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return head + struct.pack("<I", 8) + text(value)
+    head += struct.pack("<I", 9)
+    if isinstance(value[0], str):
+        return head + struct.pack("<IQ", 8, len(value)) + b"".join(map(text, value))
+    kind, form = (6, "f") if isinstance(value[0], float) else (5, "i")
+    return head + struct.pack(f"<IQ{len(value)}{form}", kind, len(value), *value)
+
+
+GEOMETRY = {"general.architecture": "llama", "llama.block_count": 1, "llama.context_length": 64, "llama.embedding_length": 32,
+            "llama.feed_forward_length": 32, "llama.attention.head_count": 1, "llama.attention.layer_norm_rms_epsilon": 1e-5}
+
+
+def write(path, vocabulary):
+    entries = {**GEOMETRY, **vocabulary}
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + b"".join(entry(*one) for one in entries.items()))
+
+
+def word(draw, longest):
+    return "".join(draw.choice(LETTERS) for _ in range(draw.randint(1, longest)))
+
+
+def random_vocabulary(draw):
+    tokens, types = ["<unk>", "<s>", "</s>"], [2, 3, draw.choice([3, 3, 3, 1])]
+    tokens += [f"<0x{byte:02X}>" for byte in range(256)]
+    types += [6] * 256
+    pieces = set()
+    for letter in LETTERS:
+        if draw.random() < 0.8:
+            pieces.add(letter)
+    kinds = draw.choice([[1] * 12 + [4, 5], [1, 1, 4, 5, 3], [1], [1, 1, 1, 4]])
+    for _ in range(draw.randint(5, 90)):
+        known = sorted(pieces)
+        one = draw.choice(known) + draw.choice(known) if len(known) > 1 and draw.random() < 0.7 else word(draw, 4)
+        if draw.random() < 0.1:
+            one = one.replace(SPACE, " ")
+        pieces.add(one)
+    pieces |= set(draw.sample(KNOWN, draw.choice([0, 0, 2, 5])))
+    name = draw.choice(NAMES)
+    if name != "m":  # Without it llama.cpp refuses files of that name.
+        pieces.add("<|endoftext|>")
+    for one in sorted(pieces - set(tokens)):
+        tokens.append(one)
+        types.append(draw.choice(kinds))
+    scores = [draw.choice([0.0, -1.0, -2.0, -3.0, -3.0, -1000.0, -draw.random() * 9]) for _ in tokens]
+    scores[:BYTES] = [0.0] * BYTES
+    vocabulary = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.scores": [float(struct.unpack("f", struct.pack("f", s))[0]) for s in scores],
+                  "tokenizer.ggml.token_type": types, "general.name": name}
+    for key, values in {"add_space_prefix": [None, True, False], "add_bos_token": [None, True, False], "add_eos_token": [None, True, False],
+                        "remove_extra_whitespaces": [None, True, False], "bos_token_id": [None, 1, 260], "eos_token_id": [None, 2],
+                        "pre": [None, "default"], "fim_pre_token_id": [None, None, 259]}.items():
+        value = draw.choice(values)
+        if value is not None:
+            vocabulary["tokenizer.ggml." + key] = value
+    return vocabulary
+
+
+def random_text(draw, tokens):
+    parts = []
+    for _ in range(draw.randint(0, 14)):
+        kind = draw.random()
+        if kind < 0.35:
+            parts.append(draw.choice(tokens[BYTES:] + tokens[:3]))
+        elif kind < 0.5:
+            parts.append(draw.choice([" ", "  ", "   ", "\n\n", "\t", "\u00a0", "\u3000", "\v", "\r\n"]))
+        elif kind < 0.55:
+            parts.append(draw.choice(tokens))
+        else:
+            parts.append(word(draw, 6).replace(SPACE, SPACE if draw.random() < 0.1 else " "))
+    return "".join(parts)
+
+
+class Words:
+    """llama.cpp's tokenizer of a file."""
+
+    def __init__(self, llama, path):
+        self.llama = llama
+        params = llama.lib.llama_model_default_params()
+        # The flags stand behind the last of the pointers, the first of them is vocab_only.
+        first = next(i for i in range(64, 128) if params.bytes[i])
+        params.bytes[first // 8 * 8] = 1
+        llama.messages.clear()
+        self.model = llama.lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.model:
+            raise RuntimeError("llama.cpp refuses it: " + "".join(llama.messages)[-400:].strip())
+        self.vocab = llama.lib.llama_model_get_vocab(ctypes.c_void_p(self.model))
+
+    def ids(self, value, special):
+        return self.llama.tokenize(self.vocab, value, special)
+
+    def close(self):
+        self.llama.lib.llama_model_free(ctypes.c_void_p(self.model))
+
+
+def tandem_ids(program, path, count, cases):
+    given = b"".join((b"+" if special else b"-") + value.encode() + b"\0" for value, special in cases)
+    done = subprocess.run([program, path, str(count)], input=given, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.decode().strip())
+    return [[int(one) for one in line.split()] for line in done.stdout.decode().splitlines()]
+
+
+def golden(vocabulary, cases, expected):
+    lists = {key: vocabulary.pop("tokenizer.ggml." + key) for key in ("tokens", "scores", "token_type")}
+    return {"settings": vocabulary, "end_type": lists["token_type"][2], **{key: one[BYTES:] for key, one in lists.items()},
+            "cases": [{"text": case[0], "special": case[1], "ids": ids} for case, ids in zip(cases, expected)]}
+
+
+def main():
+    words = sys.argv[1:]
+    options = {"--vocabularies": "200", "--seed": "1", "--goldens": ""}
+    for name in options:
+        if name in words:
+            at = words.index(name)
+            options[name] = words[at + 1]
+            del words[at:at + 2]
+    if len(words) != 2:
+        sys.exit(__doc__)
+    llama = check_llama.Llama(pathlib.Path(words[1]).resolve())
+    draw = random.Random(int(options["--seed"]))
+    wrong = count = 0
+    goldens = []
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name) / "words.gguf"
+        for number in range(int(options["--vocabularies"])):
+            vocabulary = random_vocabulary(draw)
+            tokens = vocabulary["tokenizer.ggml.tokens"]
+            write(path, vocabulary)
+            cases = [(random_text(draw, tokens), draw.random() < 0.7) for _ in range(40)]
+            theirs = Words(llama, path)
+            expected = [theirs.ids(*case) for case in cases]
+            theirs.close()
+            try:
+                ours = tandem_ids(words[0], path, len(tokens), cases)
+            except RuntimeError as error:
+                print(f"vocabulary {number}: {error}")
+                wrong += 1
+                continue
+            count += len(cases)
+            for case, ids, got in zip(cases, expected, ours):
+                if ids != got:
+                    wrong += 1
+                    if wrong <= 10:
+                        print(f"vocabulary {number}, {case}: {ids}, tandem {got}", {i: (tokens[i], vocabulary["tokenizer.ggml.token_type"][i], vocabulary["tokenizer.ggml.scores"][i]) for i in set(ids + got)},
+                              {key: value for key, value in vocabulary.items() if not isinstance(value, list)})
+            if len(goldens) < GOLDENS:
+                goldens.append(golden(vocabulary, cases, expected))
+    if options["--goldens"]:
+        pathlib.Path(options["--goldens"]).write_text(json.dumps(goldens, ensure_ascii=True, indent=None, separators=(",", ":")) + "\n")
+    print(f"{'ok ' if not wrong else 'BAD'} tokens of {count} texts, {wrong} differ", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
