@@ -30,11 +30,14 @@ std::string tokenizer_json(const TokenizerJson& json) {
       texts.resize(static_cast<std::size_t>(id) + 1);
     texts[static_cast<std::size_t>(id)] = text;
   };
-  for (const auto& [text, id] : json.vocab) name(id, text);
+  for (const auto* list : {&json.vocab, &json.silent}) {
+    for (const auto& [text, id] : *list) name(id, text);
+  }
   for (const AddedToken& token : json.added) name(static_cast<std::int32_t>(token.id), token.text);
   Json vocab = Json::object();
   for (std::size_t id = 0; id < texts.size(); ++id) {
-    if (json.vocab.contains(std::string(texts[id]))) vocab[std::string(texts[id])] = id;
+    const std::string text(texts[id]);
+    if (json.vocab.contains(text) || json.silent.contains(text)) vocab[text] = id;
   }
   Json merges = Json::array();
   for (const TokenizerJson::Merge& merge : json.merges)

@@ -276,9 +276,9 @@ class Writer {
       merges.push_back(tokens_[static_cast<std::size_t>(merge.left)] + " " +
                        tokens_[static_cast<std::size_t>(merge.right)]);
     add("tokenizer.ggml.merges", merges);
-    const bool prefix = std::ranges::any_of(json.steps, &TokenizerJson::Step::add_prefix_space);
-    if (prefix && !json.steps.front().add_prefix_space) fail("puts spaces within texts");
-    add("tokenizer.ggml.add_space_prefix", prefix);
+    if (std::ranges::any_of(json.steps, &TokenizerJson::Step::add_prefix_space))
+      fail("puts a space in front of texts");
+    add("tokenizer.ggml.add_space_prefix", false);
     bos_ = id_of(settings.bos);
     eos_ = id_of(settings.eos);
     const auto edge = [&](const std::vector<std::int32_t>& side, std::int64_t& role,

@@ -249,16 +249,15 @@ class Reader {
       json.steps.back().pattern.emplace(std::string(pattern), false, SplitPattern::Gaps::keep,
                                         file_.path().string());
     }
-    if (file_.boolean("tokenizer.ggml.add_space_prefix").value_or(false)) {
-      if (json.steps.empty()) json.steps.emplace_back();
-      json.steps.front().add_prefix_space = true;
-    }
+    // llama.cpp puts none in front of a text, whatever the file says.
+    static_cast<void>(file_.find("tokenizer.ggml.add_space_prefix"));
     static_cast<void>(file_.find("tokenizer.ggml.scores"));
     for (std::size_t i = 0; i < tokens_->size(); ++i) {
       const std::string& text = (*tokens_)[i];
       const auto id = static_cast<std::int32_t>(i);
       const auto kind = static_cast<Kind>(types_[i]);
-      if (kind == Kind::normal || kind == Kind::byte) json.vocab.emplace(text, id);
+      const bool is_text = kind == Kind::normal || kind == Kind::byte;
+      (is_text ? json.vocab : json.silent).emplace(text, id);
     }
     json.added = special_tokens();
     json.search = TokenSearch::longest;

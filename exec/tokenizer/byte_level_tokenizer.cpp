@@ -85,9 +85,23 @@ class ByteLevelTokenizer final : public Tokenizer {
     for (const auto& [token, id] : json.vocab) {
       const auto bytes = bytes_of_letters(token);
       table_.set(id, bytes.value_or(token), token);
-      if (!bytes) continue;
-      if (bytes->size() == 1) merges_.set_byte(static_cast<unsigned char>(bytes->front()), id);
-      if (json.ignore_merges) whole_words_.emplace(*bytes, id);
+      if (bytes && bytes->size() == 1)
+        merges_.set_byte(static_cast<unsigned char>(bytes->front()), id);
+    }
+    if (json.ignore_merges) add_whole_words(json);
+  }
+
+  // Special tokens are none: where they were not found before, they are text.
+  void add_whole_words(const TokenizerJson& json) {
+    std::unordered_set<std::int64_t> special;
+    for (const AddedToken& token : json.added) {
+      if (token.special) special.insert(token.id);
+    }
+    for (const auto* list : {&json.vocab, &json.silent}) {
+      for (const auto& [token, id] : *list) {
+        if (special.contains(id)) continue;
+        if (auto bytes = bytes_of_letters(token)) whole_words_.emplace(std::move(*bytes), id);
+      }
     }
   }
 

@@ -51,6 +51,9 @@ struct Pair {
   }
 };
 
+// By a merged symbol's text, how many bytes of it were the left one.
+using Halves = std::unordered_map<std::string_view, std::size_t>;
+
 class ScoredPiecesTokenizer final : public Tokenizer {
  public:
   ScoredPiecesTokenizer(ScoredPieces pieces, const std::string& source,
@@ -83,7 +86,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
         ids.push_back(static_cast<std::int32_t>(fragment.id));
       } else {
         const std::string prefix(begins && space_prefix_ ? kSpace : "");
-        append(prefix + replace_all(fragment.text, " ", kSpace), ids);
+        append(prefix + replace_all(fragment.text, " ", kSpace), written, ids);
       }
       begins = fragment.id >= 0;
     }
@@ -150,7 +153,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
     eos_ = settings.end_tokens(id_of(settings.eos));
   }
 
-  void append(std::string_view text, Ids& ids) const {
+  void append(std::string_view text, WrittenTokens written, Ids& ids) const {
     std::vector<Symbol> symbols;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t bytes = character_at(text, at).bytes;
@@ -160,6 +163,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
       at += bytes;
     }
     std::priority_queue<Pair> queue;
+    Halves halves;
     const auto consider = [&](std::size_t left, std::size_t right) {
       if (left == kNone || right == kNone) return;
       const std::size_t bytes = symbols[left].text.size() + symbols[right].text.size();
@@ -180,6 +184,7 @@ class ScoredPiecesTokenizer final : public Tokenizer {
       if (left.text.empty() || right.text.empty() ||
           left.text.size() + right.text.size() != pair.bytes)
         continue;
+      halves.insert_or_assign(std::string_view(left.text.data(), pair.bytes), left.text.size());
       left.text = std::string_view(left.text.data(), pair.bytes);
       right.text = {};
       left.behind = right.behind;
@@ -188,13 +193,27 @@ class ScoredPiecesTokenizer final : public Tokenizer {
       consider(pair.left, left.behind);
     }
     for (const Symbol& symbol : symbols) {
-      if (!symbol.text.empty()) append_symbol(symbol.text, ids);
+      if (!symbol.text.empty()) append_symbol(symbol.text, written, halves, ids);
     }
   }
 
-  void append_symbol(std::string_view text, Ids& ids) const {
-    if (const std::int32_t id = id_of(text); id >= 0) {
+  [[nodiscard]] bool commands(std::int32_t id) const {
+    const Kind kind = pieces_[static_cast<std::size_t>(id)].kind;
+    return kind == Kind::control || kind == Kind::unknown;
+  }
+
+  // Special tokens that are to be text are what they were merged from.
+  void append_symbol(std::string_view text, WrittenTokens written, const Halves& halves,
+                     Ids& ids) const {
+    const std::int32_t id = id_of(text);
+    const bool is_text = written == WrittenTokens::text && id >= 0 && commands(id);
+    if (id >= 0 && !is_text) {
       ids.push_back(id);
+      return;
+    }
+    if (const auto half = halves.find(text); is_text && half != halves.end()) {
+      append_symbol(text.substr(0, half->second), written, halves, ids);
+      append_symbol(text.substr(half->second), written, halves, ids);
       return;
     }
     const auto byte_id = [&](char byte) {

@@ -29,6 +29,8 @@ struct TokenizerJson {
 
   std::unordered_map<std::string, std::int32_t> vocab;  // in letters of the byte alphabet
   std::vector<Merge> merges;                            // by rank
+  // Tokens that no letters stand for alone, but merges and whole words may.
+  std::unordered_map<std::string, std::int32_t> silent;
   bool ignore_merges = false;  // words that are in the vocabulary are not put together
   std::int32_t unknown = -1;   // for bytes without a token; -1: every byte of UTF-8 has one
   std::vector<AddedToken> added;
