@@ -376,7 +376,7 @@ class Reader {
       throw Error(subject +
                   ": is missing, expected beside the other list of factors; convert the "
                   "model anew");
-    const std::vector<float> stored = numbers_of(name, found->second);
+    std::vector<float> stored = numbers_of(name, found->second);
     for (std::size_t i = 0; i < stored.size(); ++i) {
       if (std::isfinite(stored[i]) && stored[i] > 0.0F) continue;
       throw Error(subject + ": number " + std::to_string(i) + " is " + std::to_string(stored[i]) +
