@@ -27,7 +27,8 @@ constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"neon", HW
                            Named{"sdot", HWY_NEON, "sdot"}};
 #else
 constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"sse4", HWY_SSE4, "plain"},
-                           Named{"avx2", HWY_AVX2, "avx2"}, Named{"avx512", HWY_AVX3, "avx512-vnni"},
+                           Named{"avx2", HWY_AVX2, "avx2"},
+                           Named{"avx512", HWY_AVX3, "avx512-vnni"},
                            Named{"amx", HWY_AVX3, "amx-int8"}};
 #endif
 
@@ -40,10 +41,13 @@ void choose_instruction_sets() {
   for (const Named& set : kSets) {
     names += (names.empty() ? "" : ", ") + std::string(set.name);
     if (set.name != wanted) continue;
-    // Better targets have lower bits.
-    hwy::DisableTargets(set.target - 1);
+    // Better targets have lower bits. Highway's own DisableTargets is undone by whoever asks for
+    // the supported ones.
+    const std::int64_t targets = hwy::SupportedTargets() & ~(set.target - 1);
+    const bool vectors = set.target == HWY_SCALAR || (targets & set.target) != 0;
+    hwy::SetSupportedTargetsForTest(targets | HWY_SCALAR);
+    hwy::GetChosenTarget().Update(targets | HWY_SCALAR);
     limit_integer_kernels(set.integers);
-    const bool vectors = set.target == HWY_SCALAR || (hwy::SupportedTargets() & set.target) != 0;
     if (!vectors || integer_kernels().front().name != set.integers)
       throw Error("TANDEM_INSTRUCTIONS: '" + std::string(wanted) +
                   "' is not to be had here, expected what this processor and build have; unset it "
