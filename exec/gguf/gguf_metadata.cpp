@@ -170,7 +170,7 @@ class Writer {
     const std::string& own = transformer_.name;
     const std::string other = stripped_otherwise(own);
     if (other.empty()) return own;
-    const std::string called = "Phi-3 " + own;
+    std::string called = "Phi-3 " + own;
     constexpr const char* kNeeded[] = {"<unk>", "<s>", "</s>", "<|endoftext|>"};
     if (stripped_otherwise(called).empty() &&
         std::ranges::all_of(kNeeded, [this](const char* text) { return ids_.contains(text); }))
