@@ -30,10 +30,10 @@ struct Served {
 // The flags --workload, --samples, --policy, --chunk and --in-flight.
 [[nodiscard]] std::vector<Flag> workload_flags();
 
-// What --workload says, its prompts counted by the tokenizer of `folder`, or GGUF file (empty: prompts that are
-// texts are refused, `remedy` says what to do); or as many requests as --samples says, each like
-// what `sample` returns, which is called then only; nothing without either flag, which the others
-// then lack. Throws Error for a workload that `model` can't serve.
+// What --workload says, its prompts counted by the tokenizer of `folder`, or GGUF file (empty:
+// prompts that are texts are refused, `remedy` says what to do); or as many requests as --samples
+// says, each like what `sample` returns, which is called then only; nothing without either flag,
+// which the others then lack. Throws Error for a workload that `model` can't serve.
 [[nodiscard]] std::optional<Served> served_workload(
     const Options& options, const model::Transformer& model, const std::filesystem::path& folder,
     const std::string& remedy, const std::function<planner::InferenceRequest()>& sample);
