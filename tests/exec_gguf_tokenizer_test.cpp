@@ -131,8 +131,8 @@ TEST_CASE("exec/gguf: Qwen's normalisation (NFC) is lost in a GGUF file, which i
   const auto folder = load_tokenizer(home.path() / "a", t);
   const auto gguf = load_tokenizer(file, t);
   CHECK(gguf->encode("e\u0301") != folder->encode("e\u0301"));
-  for (const json& one :
-       json::parse(testing::read_all(kFolder / "bpe-qwen2" / "vectors.json"))["encode"]) {
+  const json vectors = json::parse(testing::read_all(kFolder / "bpe-qwen2" / "vectors.json"));
+  for (const json& one : vectors["encode"]) {
     if (!one.contains("text")) continue;
     const std::string text = one["text"].get<std::string>();
     CAPTURE(text);
@@ -209,8 +209,8 @@ TEST_CASE("exec/gguf: user-defined spaces are spaces in a file of a model withou
   CHECK(convert_model({.weights = home.path() / "c", .out = home.path() / "d.gguf"}).empty());
   const auto folder = load_tokenizer(home.path() / "a", t);
   std::vector<std::string> texts{"a  b", "   a", " a    b ", "<usr>  a", "a<ctl> b"};
-  for (const json& one :
-       json::parse(testing::read_all(kFolder / "sp-bpe-legacy" / "vectors.json"))["encode"]) {
+  const json vectors = json::parse(testing::read_all(kFolder / "sp-bpe-legacy" / "vectors.json"));
+  for (const json& one : vectors["encode"]) {
     if (one.contains("text")) texts.push_back(one["text"].get<std::string>());
   }
   for (const fs::path& again : {file, home.path() / "c", home.path() / "d.gguf"}) {
