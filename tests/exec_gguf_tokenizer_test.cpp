@@ -211,7 +211,11 @@ TEST_CASE("exec/gguf: user-defined spaces are spaces in a file of a model withou
   std::vector<std::string> texts{"a  b", "   a", " a    b ", "<usr>  a", "a<ctl> b"};
   const json vectors = json::parse(testing::read_all(kFolder / "sp-bpe-legacy" / "vectors.json"));
   for (const json& one : vectors["encode"]) {
-    if (one.contains("text")) texts.push_back(one["text"].get<std::string>());
+    if (!one.contains("text")) continue;
+    // Written U+2581 beside spaces is of such a piece for SentencePiece, which looks behind the
+    // replacement; llama.cpp looks for the piece in the text as it is.
+    const std::string text = one["text"].get<std::string>();
+    if (text.find("\u2581") == std::string::npos) texts.push_back(text);
   }
   for (const fs::path& again : {file, home.path() / "c", home.path() / "d.gguf"}) {
     const auto gguf = load_tokenizer(again, t);
