@@ -1,0 +1,135 @@
+// Sums of rows of a cache, each times a number: what scores and the mix of values both are.
+// Included once for each target, by Highway's convention, after partial-inl.hpp and attention.hpp.
+
+#if defined(TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP
+#undef TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP
+#else
+#define TANDEM_EXEC_KERNELS_ROW_SUMS_INL_HPP
+#endif
+
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::exec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+// At most kPanel lanes: a vector never straddles two panels.
+using Floats = hn::CappedTag<float, kPanel>;
+using V = hn::Vec<Floats>;
+
+// Of an F16 cache: the bits of a number.
+using Half = std::uint16_t;
+
+HWY_INLINE V numbers(const float* from) { return hn::LoadU(Floats(), from); }
+HWY_INLINE V numbers(const Half* from) {
+  const hn::Rebind<hwy::float16_t, Floats> half;
+  return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+HWY_INLINE V numbers(const float* from, Whole) { return numbers(from); }
+HWY_INLINE V numbers(const Half* from, Whole) { return numbers(from); }
+HWY_INLINE V numbers(const float* from, First part) { return load(Floats(), from, part); }
+HWY_INLINE V numbers(const Half* from, First part) {
+  HWY_ALIGN Half lanes[hn::MaxLanes(Floats())] = {};
+  for (std::int64_t i = 0; i < part.n; ++i) lanes[i] = from[i];
+  return numbers(lanes);
+}
+
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+
+// For each of Q queries a sum of rows, each row times a number of the query's:
+//   out_j = factor (rescale_j out_j + sum over i of weights_j[i] row_i)
+template <int Q>
+struct Sums {
+  const float* weights[Q];
+  float* out[Q];
+  const float* rescale;  // null: sums begin at 0
+  float factor;
+};
+
+// C vectors of `count` rows, and of the sums those from `column` on.
+template <int C, class Number>
+struct Rows {
+  const Number* vectors[C];  // of the first row
+  std::int64_t step;         // numbers from row to row
+  std::int64_t count;
+  std::int64_t column;
+  const Number* ahead;  // what to prefetch meanwhile: as much as is read, from here on; or null
+};
+
+// kAhead: whether there is anything to prefetch.
+template <bool kAhead, int Q, int C, class Number, class Part>
+HWY_INLINE void add_rows_inline(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t kLine = 64 / sizeof(Number);
+  V acc[Q][C];
+  if (sums.rescale == nullptr) {
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) acc[j][c] = hn::Zero(d);
+    }
+  } else {
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      const V rescale = hn::Set(d, sums.rescale[j]);
+      HWY_UNROLL(8) for (int c = 0; c < C; ++c) {
+        acc[j][c] = hn::Mul(rescale, load(d, sums.out[j] + rows.column + c * lanes, part));
+      }
+    }
+  }
+  const float* weights[Q];
+  HWY_UNROLL(8) for (int j = 0; j < Q; ++j) weights[j] = sums.weights[j];
+  const Number* at[C];
+  HWY_UNROLL(8) for (int c = 0; c < C; ++c) at[c] = rows.vectors[c];
+  const std::int64_t step = rows.step;
+  const std::int64_t count = rows.count;
+  const Number* ahead = rows.ahead;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (kAhead) {
+      for (std::int64_t line = 0; line < C * lanes; line += kLine) __builtin_prefetch(ahead + line);
+      ahead += C * lanes;
+    }
+    V number[C];
+    HWY_UNROLL(8) for (int c = 0; c < C; ++c) number[c] = numbers(at[c] + i * step, part);
+    HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+      const V weight = hn::Set(d, weights[j][i]);
+      HWY_UNROLL(8)
+      for (int c = 0; c < C; ++c) acc[j][c] = hn::MulAdd(weight, number[c], acc[j][c]);
+    }
+  }
+  const V factor = hn::Set(d, sums.factor);
+  HWY_UNROLL(8) for (int j = 0; j < Q; ++j) {
+    HWY_UNROLL(8) for (int c = 0; c < C; ++c) {
+      store(hn::Mul(acc[j][c], factor), d, sums.out[j] + rows.column + c * lanes, part);
+    }
+  }
+}
+
+// One loop for keys and values, as it is not inlined: what prefetches in a processor follows the
+// addresses of each instruction, and runs ahead best where one asks for all of a cache in its
+// order.
+template <int Q, int C, class Number, class Part>
+HWY_NOINLINE void add_rows_ahead(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  add_rows_inline<true>(sums, rows, part);
+}
+
+// So many queries of an F16 cache keep arithmetic busy longer than memory: calls would cost more
+// than they gain.
+template <int Q, class Number>
+constexpr bool kArithmeticBound = (Q >= (kManyRegisters ? 7 : 3)) && std::is_same_v<Number, Half>;
+
+template <int Q, int C, class Number, class Part>
+HWY_INLINE void add_rows(const Sums<Q>& sums, const Rows<C, Number>& rows, Part part) {
+  if (rows.ahead == nullptr) return add_rows_inline<false>(sums, rows, part);
+  if constexpr (kArithmeticBound<Q, Number>) {
+    add_rows_inline<true>(sums, rows, part);
+  } else {
+    add_rows_ahead(sums, rows, part);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
