@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
+#include "bench/kernel_benchmarks.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
-#include "exec/kernels/instruction_sets.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "model/error.hpp"
 #include "model/memory.hpp"
@@ -205,11 +205,4 @@ BENCHMARK(prompt)->Apply(prompts)->Iterations(5)->UseManualTime()->Unit(benchmar
 }  // namespace
 }  // namespace tandem::bench
 
-int main(int argc, char** argv) {
-  tandem::exec::choose_instruction_sets();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return tandem::bench::run_benchmarks(argc, argv); }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
-#include "exec/kernels/instruction_sets.hpp"
+#include "bench/kernel_benchmarks.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -210,11 +210,6 @@ void add_all() {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
-  tandem::exec::choose_instruction_sets();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   tandem::bench::add_all();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return tandem::bench::run_benchmarks(argc, argv);
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
-#include "exec/kernels/instruction_sets.hpp"
+#include "bench/kernel_benchmarks.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -192,11 +192,4 @@ BENCHMARK_CAPTURE(prompt, demo, demo())
 }  // namespace
 }  // namespace tandem::bench
 
-int main(int argc, char** argv) {
-  tandem::exec::choose_instruction_sets();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return tandem::bench::run_benchmarks(argc, argv); }
