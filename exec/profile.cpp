@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "exec/kernels/instruction_sets.hpp"
 #include "exec/profile_fit.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/transport/measure.hpp"
@@ -66,7 +67,7 @@ std::string describe(const model::Transformer& transformer, int threads) {
   if (machine.empty()) machine = "unknown processor";
   return machine + ", " + std::to_string(threads) +
          (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
-         transformer.name + ", " + date.data();
+         transformer.name + ", " + instruction_sets() + ", " + date.data();
 }
 
 // Code that a run executes and a profile does not (plans, workers, reports): what a worker's

@@ -23,11 +23,10 @@ struct Named {
 };
 
 #if defined(__aarch64__)
-constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"neon", HWY_NEON, "plain"},
-                           Named{"sdot", HWY_NEON, "sdot"}};
+constexpr std::array kSets{Named{"neon", HWY_NEON, "plain"}, Named{"sdot", HWY_NEON, "sdot"}};
 #else
-constexpr std::array kSets{Named{"plain", HWY_SCALAR, "plain"}, Named{"sse4", HWY_SSE4, "plain"},
-                           Named{"avx2", HWY_AVX2, "avx2"},
+constexpr std::array kSets{Named{"plain", HWY_STATIC_TARGET, "plain"},
+                           Named{"sse4", HWY_SSE4, "plain"}, Named{"avx2", HWY_AVX2, "avx2"},
                            Named{"avx512", HWY_AVX3, "avx512-vnni"},
                            Named{"amx", HWY_AVX3, "amx-int8"}};
 #endif
@@ -44,9 +43,9 @@ void choose_instruction_sets() {
     // Better targets have lower bits. Highway's own DisableTargets is undone by whoever asks for
     // the supported ones.
     const std::int64_t targets = hwy::SupportedTargets() & ~(set.target - 1);
-    const bool vectors = set.target == HWY_SCALAR || (targets & set.target) != 0;
-    hwy::SetSupportedTargetsForTest(targets | HWY_SCALAR);
-    hwy::GetChosenTarget().Update(targets | HWY_SCALAR);
+    const bool vectors = set.target == HWY_STATIC_TARGET || (targets & set.target) != 0;
+    hwy::SetSupportedTargetsForTest(targets | HWY_STATIC_TARGET);
+    hwy::GetChosenTarget().Update(targets | HWY_STATIC_TARGET);
     limit_integer_kernels(set.integers);
     if (!vectors || integer_kernels().front().name != set.integers)
       throw Error("TANDEM_INSTRUCTIONS: '" + std::string(wanted) +

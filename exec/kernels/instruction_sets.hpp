@@ -8,9 +8,9 @@
 
 namespace tandem::exec {
 
-// Obeys TANDEM_INSTRUCTIONS, if it is set: plain, sse4, avx2, avx512 or amx; on Arm plain, neon or
-// sdot. To be called before any kernel. Throws Error for another value, and for a set that this
-// processor or build lacks.
+// Obeys TANDEM_INSTRUCTIONS, if it is set: plain, sse4, avx2, avx512 or amx; on Arm neon or sdot.
+// To be called before any kernel. Throws Error for another value, and for a set that this processor
+// or build lacks.
 void choose_instruction_sets();
 
 // What kernels use, for the reader of a result: "AVX3 for floats, avx512-vnni for 8 bits".
