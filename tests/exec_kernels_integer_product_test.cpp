@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "exec/kernels/integer_product.hpp"
@@ -21,9 +22,10 @@ struct Case {
   std::int64_t tokens, outputs, blocks;
 };
 
-constexpr Case kCases[] = {{1, 1, 1},   {1, 37, 3},  {2, 9, 2},   {3, 7, 5},    {4, 16, 8},
-                           {5, 13, 3},  {6, 5, 6},   {7, 33, 64}, {8, 12, 7},   {9, 31, 4},
-                           {16, 48, 9}, {21, 13, 3}, {33, 50, 2}, {70, 17, 12}, {5, 3, 1030}};
+constexpr Case kCases[] = {{1, 1, 1},    {1, 37, 3},   {2, 9, 2},   {3, 7, 5},    {4, 16, 8},
+                           {5, 13, 3},   {6, 5, 6},    {7, 33, 64}, {8, 12, 7},   {9, 31, 4},
+                           {16, 48, 9},  {21, 13, 3},  {33, 50, 2}, {70, 17, 12}, {5, 3, 1030},
+                           {9, 2, 1500}, {35, 7, 410}, {200, 8, 33}};
 
 std::vector<WeightFormat> integer_formats() {
   std::vector<WeightFormat> formats;
@@ -155,6 +157,48 @@ TEST_CASE("kernels/integer product: a token's results are the same bits beside a
       }
     }
   });
+}
+
+// Blocks of any bytes, all of one value among them, whose scales are 1.
+std::vector<std::byte> extreme_weights(WeightFormat format, const Case& c, int bytes) {
+  const model::FormatBlock size = model::block_of(format);
+  std::vector<std::byte> stored(
+      static_cast<std::size_t>(model::row_bytes(format, c.outputs * c.blocks * kInputBlock)));
+  std::mt19937 random(4);
+  for (std::byte& one : stored) one = static_cast<std::byte>(bytes < 0 ? random() : bytes);
+  const auto set_one = [](std::byte* half) {
+    half[0] = std::byte{0x00};
+    half[1] = std::byte{0x3c};
+  };
+  for (std::size_t at = 0; at < stored.size(); at += static_cast<std::size_t>(size.bytes)) {
+    set_one(stored.data() + at + (format == WeightFormat::q6_k ? 208 : 0));
+    if (has_leasts(format)) set_one(stored.data() + at + 2);
+  }
+  return stored;
+}
+
+TEST_CASE("kernels/integer product: sums of the largest integers do not overflow") {
+  for (const WeightFormat format : integer_formats()) {
+    CAPTURE(to_string(format));
+    for (const std::int64_t tokens : {1, 3, 6, 16, 24}) {
+      const Case c{tokens, 7, 16};
+      for (const int bytes : {0xff, 0x80, 0x7f, 0x00, 0xf0, -1}) {
+        CAPTURE(bytes);
+        const std::vector<std::byte> w = extreme_weights(format, c, bytes);
+        for (const int signs : {0, 1, 2}) {
+          std::vector<float> x(static_cast<std::size_t>(c.tokens * c.blocks * kInputBlock));
+          for (std::size_t i = 0; i < x.size(); ++i)
+            x[i] = signs == 0 || (signs == 2 && i % 3 == 0) ? 1.0F : -1.0F;
+          const Quantised plain(plain_kernels(), c, x);
+          const std::vector<float> wanted = multiplied(plain_kernels(), format, c, plain.at, w);
+          for (const IntegerKernels& kernels : integer_kernels()) {
+            CAPTURE(kernels.name);
+            CHECK(same_bits(multiplied(kernels, format, c, plain.at, w), wanted));
+          }
+        }
+      }
+    }
+  }
 }
 
 // .ci/arm64 names the processor that it has QEMU emulate.
