@@ -140,8 +140,8 @@ struct Rows {
 // Formats of 16 bits: how kGroup weights are decoded, and where number k of them is then: at
 // odd() * (k % 2) + kEven * (k / 2). `vector`: a vector of them in order.
 struct Halves {
-  static constexpr std::int64_t kGroup = 16;
-  static constexpr std::int64_t kEven = 2;
+  [[maybe_unused]] static constexpr std::int64_t kGroup = 16;
+  [[maybe_unused]] static constexpr std::int64_t kEven = 2;
   static HWY_INLINE std::int64_t odd() { return 1; }
   static HWY_INLINE V vector(const std::byte* from) {
     const hn::Rebind<hwy::float16_t, Floats> half;
@@ -157,8 +157,8 @@ struct Halves {
 // Of each two the first go into one vector, the second into another: an instruction a vector, where
 // their order takes two.
 struct Brains {
-  static constexpr std::int64_t kGroup = 2 * hn::MaxLanes(Floats());
-  static constexpr std::int64_t kEven = 1;
+  [[maybe_unused]] static constexpr std::int64_t kGroup = 2 * hn::MaxLanes(Floats());
+  [[maybe_unused]] static constexpr std::int64_t kEven = 1;
   static HWY_INLINE std::int64_t odd() { return lanes(); }
   static HWY_INLINE V vector(const std::byte* from) {
     const hn::Rebind<hwy::bfloat16_t, Floats> half;
