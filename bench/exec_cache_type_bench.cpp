@@ -188,14 +188,15 @@ void prompt(benchmark::State& state) {
 
 void shapes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"head_dim", "group", "length"});
-  for (const auto& [head_dim, group] : {std::pair{64, 8}, {64, 4}, {64, 1}, {128, 4}, {128, 1}}) {
+  for (const auto& [head_dim, group] :
+       {std::pair{64, 8}, {64, 4}, {64, 1}, {128, 8}, {128, 4}, {128, 1}}) {
     for (const int length : {4096, 16384}) bench->Args({head_dim, group, length});
   }
 }
 
 void prompts(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"head_dim", "group", "length"});
-  for (const auto& [head_dim, group] : {std::pair{64, 8}, {64, 1}, {128, 4}, {128, 1}})
+  for (const auto& [head_dim, group] : {std::pair{64, 8}, {64, 1}, {128, 8}, {128, 4}, {128, 1}})
     bench->Args({head_dim, group, 4096});
 }
 

@@ -201,7 +201,7 @@ void add_all() {
     if (format == WeightFormat::f32) continue;
     add("prompt", prompt)
         ->ArgNames({"threads", "tokens"})
-        ->ArgsProduct({{2}, {32, 128, 512}})
+        ->ArgsProduct({{1, 2}, {32, 128, 512}})
         ->Iterations(smoke() ? 1 : 5);
   }
 }

@@ -209,6 +209,40 @@ TEST_CASE("kernels/weight product: many tokens are sums in order, by pieces, of 
   });
 }
 
+// They are decoded beside the products: all of a piece of the depth, where several vectors of
+// tokens use it, or a moment ahead; 16 at a time, and what is left of it.
+TEST_CASE("kernels/weight product: many tokens of any f16 or bf16 have the bits of f32's product") {
+  for (const WeightFormat format : {WeightFormat::f16, WeightFormat::bf16}) {
+    CAPTURE(to_string(format));
+    for (const std::int64_t depth : {31, 64, 1072, 2003}) {
+      CAPTURE(depth);
+      const std::int64_t outputs = (65536 + depth - 1) / depth;
+      Operands o({.tokens = 40, .outputs = outputs, .depth = depth}, format);
+      Operands whole({.tokens = 40, .outputs = outputs, .depth = depth}, WeightFormat::f32);
+      for (std::int64_t i = 0; i < outputs * depth; ++i) {
+        auto bits = static_cast<std::uint16_t>(i);  // each of them; but weights are finite
+        const std::uint16_t exponent = format == WeightFormat::f16 ? 0x7c00U : 0x7f80U;
+        if ((bits & exponent) == exponent) bits ^= 0x4000U;
+        std::memcpy(o.weights.begin() + 2 * i, &bits, sizeof bits);
+      }
+      const auto bytes = static_cast<std::size_t>(2 * outputs * depth);
+      std::vector<float> values(static_cast<std::size_t>(outputs * depth));
+      decode(format, {o.weights.begin(), bytes}, values);
+      std::memcpy(whole.weights.begin(), values.data(), 4 * values.size());
+      testing::for_every_target([&] {
+        for (const std::int64_t tokens : {9, 17, 40}) {
+          CAPTURE(tokens);
+          o.product.tokens = whole.product.tokens = tokens;
+          product(o.product);
+          product(whole.product);
+          const auto results = static_cast<std::size_t>(4 * tokens * outputs);
+          CHECK(std::memcmp(o.y.data(), whole.y.data(), results) == 0);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("kernels/weight product: rows of any bytes are unpacked as the codec has them") {
   std::mt19937 random(4);
   for (const WeightFormat format : model::kWeightFormats) {

@@ -24,9 +24,12 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 constexpr int kQueries = kManyRegisters ? 8 : 6;  // query vectors that share a pass over the keys
-// Vectors of positions (or of the head's dimension) in registers for each of Q queries.
+// Vectors of positions (or of the head's dimension) in registers for each of Q queries: with AVX2
+// eight sums where there are few, as each product waits four cycles for the one before.
 template <int Q>
-constexpr int kVectors = !kManyRegisters || Q > 6 ? 2 : 4;
+constexpr int kVectors = (kAvx2 && Q <= 2)            ? 8 / Q
+                         : (!kManyRegisters || Q > 6) ? 2
+                                                      : 4;
 
 // A query vector: one row and one head.
 struct Query {
@@ -59,19 +62,26 @@ struct Granule {
   const Number* values = nullptr;
 };
 
-// What to prefetch while a granule is in use: its values while scores are taken, and while these
-// are used the keys of the granule after it. So memory is asked for in its order, half a granule
-// ahead. Null: nothing.
+// What to prefetch while scores are taken of a granule, and while its values are used. Null:
+// nothing.
 template <class Number>
-struct Ahead {
-  const Number* values = nullptr;
-  const Number* keys = nullptr;
+struct Next {
+  const Number* meanwhile[2] = {};  // as much as is read of keys, and of values, from there on,
+  const Number* beside[2] = {};     // or half of it, and half from there
+
+  // Tells it to rows before which `done` numbers were read.
+  template <int C>
+  HWY_INLINE void prefetch(int part, std::int64_t done, Rows<C, Number>& rows) const {
+    if (meanwhile[part] == nullptr) return;
+    rows.ahead = meanwhile[part] + (beside[part] == nullptr ? done : done / 2);
+    rows.beside = beside[part] == nullptr ? nullptr : beside[part] + done / 2;
+  }
 };
 
 // scores[j][p] = cap(q_j . k_p * scale) for `positions`, whose panels begin at `keys`.
 template <int Q, class Number>
 HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std::int64_t positions,
-                      std::int64_t head_dim, Scores made, const Number* ahead,
+                      std::int64_t head_dim, Scores made, const Next<Number>& next,
                       float (*HWY_RESTRICT scores)[kBlockGranule]) {
   const Floats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -84,7 +94,8 @@ HWY_INLINE void score(const Query* queries, const Number* HWY_RESTRICT keys, std
   sums.rescale = nullptr;
   sums.factor = made.cap > 0.0F ? made.scale / made.cap : made.scale;
   for (std::int64_t p = 0; p < positions; p += kWide * lanes) {
-    Rows<kWide, Number> rows{{}, kPanel, head_dim, p, ahead ? ahead + p * head_dim : nullptr};
+    Rows<kWide, Number> rows{{}, kPanel, head_dim, p, nullptr};
+    next.prefetch(0, p * head_dim, rows);
     for (int v = 0; v < kWide; ++v) {
       // Beyond the last panel there may be no memory: read the last one again, its scores go unused
       const std::int64_t wanted = p + v * lanes;
@@ -146,7 +157,7 @@ HWY_INLINE float weigh(Query& query, float* HWY_RESTRICT scores, std::int64_t fr
 template <int Q, class Number>
 HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Positions positions,
                     std::int64_t head_dim, const float (*HWY_RESTRICT scores)[kBlockGranule],
-                    const float* rescale, const Number* ahead) {
+                    const float* rescale, const Next<Number>& next) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   Sums<Q> sums;
   for (int j = 0; j < Q; ++j) {
@@ -157,11 +168,8 @@ HWY_INLINE void mix(const Query* queries, const Number* HWY_RESTRICT values, Pos
   sums.factor = 1.0F;
   const Number* const first = values + positions.begin * head_dim;
   const auto add = [&]<int C>(std::int64_t column, auto part) {
-    Rows<C, Number> rows{{},
-                         head_dim,
-                         positions.end - positions.begin,
-                         column,
-                         ahead ? ahead + column * kBlockGranule : nullptr};
+    Rows<C, Number> rows{{}, head_dim, positions.end - positions.begin, column, nullptr};
+    next.prefetch(1, column * kBlockGranule, rows);
     for (int c = 0; c < C; ++c) rows.vectors[c] = first + column + c * lanes;
     add_rows(sums, rows, part);
     return column + C * lanes;
@@ -220,14 +228,14 @@ Granule<float> widened(const Granule<Half>& granule, std::int64_t positions,
 
 // The positions from `first` on, which `granule` has, for the queries of a pass.
 template <int Q, class Number>
-void attend_block(const Attention& a, const Granule<Number>& granule, const Ahead<Number>& ahead,
+void attend_block(const Attention& a, const Granule<Number>& granule, const Next<Number>& next,
                   Query* queries, std::int64_t first, std::int64_t end) {
   const Scores made{a.scale > 0.0F ? a.scale : 1.0F / std::sqrt(static_cast<float>(a.head_dim)),
                     a.cap};
   alignas(64) float scores[Q][kBlockGranule];
   float rescale[Q];
   const std::int64_t positions = HWY_MIN(kBlockGranule, end - first);
-  score<Q>(queries, granule.keys, positions, a.head_dim, made, ahead.values, scores);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, next, scores);
   std::int64_t from = kBlockGranule;
   for (int j = 0; j < Q; ++j) {
     const std::int64_t seen = HWY_MAX(std::int64_t{0}, queries[j].first - first);
@@ -235,7 +243,7 @@ void attend_block(const Attention& a, const Granule<Number>& granule, const Ahea
         weigh(queries[j], scores[j], seen, HWY_MIN(kBlockGranule, queries[j].limit - first));
     from = HWY_MIN(from, seen);
   }
-  mix<Q>(queries, granule.values, {from, positions}, a.head_dim, scores, rescale, ahead.keys);
+  mix<Q>(queries, granule.values, {from, positions}, a.head_dim, scores, rescale, next);
 }
 
 // body(std::integral_constant<int, count>), count in [1, Q].
@@ -246,10 +254,10 @@ HWY_INLINE void with_count(int count, const Body& body) {
 }
 
 template <class Number>
-void attend_pass(const Attention& a, const Granule<Number>& granule, const Ahead<Number>& ahead,
+void attend_pass(const Attention& a, const Granule<Number>& granule, const Next<Number>& next,
                  Pass& pass, std::int64_t first) {
   with_count(pass.count, [&](auto count) {
-    attend_block<count>(a, granule, ahead, pass.queries, first, pass.end);
+    attend_block<count>(a, granule, next, pass.queries, first, pass.end);
   });
 }
 
@@ -287,6 +295,37 @@ constexpr std::int64_t kTogether = sizeof(Number) < sizeof(float) ? 24 : 8;
 // So many convert what they read, each for itself.
 constexpr std::int64_t kFewPasses = 2;
 
+// What few queries, which wait for memory, prefetch of all of what comes next, a line or two at a
+// time, while they use the granule from `first`. In the order of memory, half a granule ahead: its
+// values while scores are taken, and while these are used the keys of the granule after it. Or in
+// two places at once, as one stream does not get all that memory gives: during each pair of
+// granules the next pair, keys first.
+template <class Number>
+HWY_INLINE Next<Number> next_of(const Attention& a, const Granule<Number>& granule,
+                                std::int64_t first, std::int64_t end, int queries) {
+  constexpr std::int64_t kPairBytes = std::int64_t{128} * 1024;  // two are in a cache at a time
+  const std::int64_t numbers = kBlockGranule * a.head_dim;       // keys of a granule
+  Next<Number> next;
+  if (queries <= kTwoPlaces<Number> &&
+      4 * numbers * static_cast<std::int64_t>(sizeof(Number)) <= kPairBytes) {
+    const std::int64_t pair = (first / kBlockGranule / 2 + 1) * 2 * kBlockGranule;
+    if (pair >= end) return next;
+    const std::int64_t other = pair + kBlockGranule < end ? pair + kBlockGranule : pair;
+    const bool odd = pair - first == kBlockGranule;
+    const Granule<Number> one = granule_at<Number>(a, pair);
+    const Granule<Number> two = granule_at<Number>(a, other);
+    for (int part = 0; part < 2; ++part) {
+      next.meanwhile[part] = (odd ? one.values : one.keys) + part * numbers / 2;
+      next.beside[part] = (odd ? two.values : two.keys) + part * numbers / 2;
+    }
+    return next;
+  }
+  const std::int64_t after = first + kBlockGranule;
+  next.meanwhile[0] = granule.values;
+  if (after < end) next.meanwhile[1] = granule_at<Number>(a, after).keys;
+  return next;
+}
+
 // The positions from `first` of one block, for the passes that see any of them; `end`: of all.
 template <class Number>
 void attend_together(const Attention& a, Pass* together, std::int64_t count, std::int64_t first,
@@ -299,6 +338,7 @@ void attend_together(const Attention& a, Pass* together, std::int64_t count, std
     seeing[passes++] = &together[i];
     seen = HWY_MAX(seen, together[i].end);
   }
+  if (passes == 0) return;
   const Granule<Number> granule = granule_at<Number>(a, first);
   const std::int64_t after = first + kBlockGranule;
   const bool more = after < end;
@@ -311,10 +351,9 @@ void attend_together(const Attention& a, Pass* together, std::int64_t count, std
       return;
     }
   }
-  // Few queries, which wait for memory: all of what comes next, a line or two at a time.
-  const Ahead<Number> next{granule.values, more ? granule_at<Number>(a, after).keys : nullptr};
+  const Next<Number> next = next_of(a, granule, first, end, seeing[0]->count);
   for (std::int64_t i = 0; i < passes; ++i)
-    attend_pass(a, granule, i == 0 ? next : Ahead<Number>(), *seeing[i], first);
+    attend_pass(a, granule, i == 0 ? next : Next<Number>(), *seeing[i], first);
 }
 
 template <class Number>
@@ -372,8 +411,7 @@ void weigh_granule(const Attention& a, const Granule<Number>& granule, const Que
                     a.cap};
   alignas(64) float scores[Q][kBlockGranule];
   const std::int64_t positions = HWY_MIN(kBlockGranule, a.end_key - first);
-  score<Q>(queries, granule.keys, positions, a.head_dim, made, static_cast<const Number*>(nullptr),
-           scores);
+  score<Q>(queries, granule.keys, positions, a.head_dim, made, Next<Number>(), scores);
   for (int j = 0; j < Q; ++j) {
     if (denominators[j] == 0.0F) continue;
     const std::int64_t from = HWY_MAX(std::int64_t{0}, queries[j].first - first);

@@ -37,9 +37,12 @@ constexpr int kVectors = 2;
 constexpr std::int64_t kPieceDepth = 1024;
 constexpr std::int64_t kLine = 64;        // bytes
 constexpr std::int64_t kPrefetched = 16;  // floats of the depth between prefetches
-constexpr std::int64_t kPadding = 16;     // floats between decoded rows: lines of different sets
-static_assert(kRows * (kPieceDepth + kPadding) <=
-              static_cast<std::int64_t>(KernelScratch::kTileFloats));
+// Floats from a decoded row to the next: lines of different sets.
+constexpr std::int64_t kTileStride = kPieceDepth + 16;
+static_assert(kRows * kTileStride <= static_cast<std::int64_t>(KernelScratch::kTileFloats));
+// Whether weights of 16 bits are decoded beside products: SSE4 has neither registers for it nor an
+// instruction, and nobody measured NEON.
+constexpr bool kDecodesBeside = HWY_TARGET <= HWY_AVX2;
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Floats())); }
 
@@ -115,41 +118,143 @@ struct Rows {
   const std::byte* next;  // null: nothing
   std::int64_t next_stride;
   std::int64_t bytes;
+
+  // Calls step(number k of the first row, stride) for each k of the depth.
+  template <int R, class Step>
+  HWY_INLINE void walk(const Step& step) const {
+    const float* HWY_RESTRICT at = w;
+    const std::byte* ahead = next;
+    std::int64_t k = 0;
+    for (; k + kPrefetched <= depth; k += kPrefetched) {
+      if (ahead != nullptr) {  // into the second-level cache: the first would lose what is in use
+        for (int r = 0; r < R; ++r) __builtin_prefetch(ahead + r * next_stride, 0, 2);
+        ahead += bytes;
+      }
+      HWY_UNROLL(4)
+      for (int i = 0; i < kPrefetched; ++i) step(at++, stride);
+    }
+    for (; k < depth; ++k) step(at++, stride);
+  }
+};
+
+// Formats of 16 bits: how kGroup weights are decoded, and where number k of them is then: at
+// odd() * (k % 2) + kEven * (k / 2). `vector`: a vector of them in order.
+struct Halves {
+  [[maybe_unused]] static constexpr std::int64_t kGroup = 16;
+  [[maybe_unused]] static constexpr std::int64_t kEven = 2;
+  static HWY_INLINE std::int64_t odd() { return 1; }
+  static HWY_INLINE V vector(const std::byte* from) {
+    const hn::Rebind<hwy::float16_t, Floats> half;
+    return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+  }
+  static HWY_INLINE void decode(const std::byte* HWY_RESTRICT from, float* HWY_RESTRICT to) {
+    HWY_UNROLL(4)
+    for (std::int64_t i = 0; i < kGroup; i += lanes())
+      hn::Store(vector(from + 2 * i), Floats(), to + i);
+  }
+};
+
+// Of each two the first go into one vector, the second into another: an instruction a vector, where
+// their order takes two.
+struct Brains {
+  [[maybe_unused]] static constexpr std::int64_t kGroup = 2 * hn::MaxLanes(Floats());
+  [[maybe_unused]] static constexpr std::int64_t kEven = 1;
+  static HWY_INLINE std::int64_t odd() { return lanes(); }
+  static HWY_INLINE V vector(const std::byte* from) {
+    const hn::Rebind<hwy::bfloat16_t, Floats> half;
+    return hn::PromoteTo(Floats(), hn::LoadU(half, reinterpret_cast<const hwy::bfloat16_t*>(from)));
+  }
+  static HWY_INLINE void decode(const std::byte* HWY_RESTRICT from, float* HWY_RESTRICT to) {
+    const Floats d;
+    const hn::Repartition<std::uint32_t, Floats> words;
+    const auto two = hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(from));
+    hn::Store(hn::BitCast(d, hn::ShiftLeft<16>(two)), d, to);
+    hn::Store(hn::BitCast(d, hn::And(two, hn::Set(words, 0xffff0000U))), d, to + lanes());
+  }
+};
+
+// As Rows, of weights of 16 bits: a group is decoded before the one ahead of it is multiplied, so
+// that products wait neither for memory nor for the tile.
+template <class Format, bool kDecode>
+struct Groups {
+  static constexpr std::int64_t kGroup = Format::kGroup;
+  const std::byte* stored;
+  std::int64_t stored_stride;
+  float* tile;         // rows kTileStride apart
+  std::int64_t slots;  // groups that a row of it has before the first is overwritten; a power of 2
+  std::int64_t depth;
+
+  // Where weights that are no whole group lie in the tile, in order.
+  [[nodiscard]] std::int64_t rest() const { return std::min(depth / kGroup, slots) * kGroup; }
+
+  template <int R, class Step>
+  HWY_INLINE void walk(const Step& step) const {
+    const std::int64_t groups = depth / kGroup;
+    const std::int64_t stride = stored_stride;
+    const std::int64_t mask = slots - 1;
+    float* const rows = tile;
+    const std::byte* from = stored;
+    const auto decode = [&](std::int64_t g) HWY_ATTR {
+      float* const to = rows + (g & mask) * kGroup;
+      const std::byte* at = from;
+      HWY_UNROLL(12)
+      for (int r = 0; r < R; ++r, at += stride) {
+        Format::decode(at, to + r * kTileStride);
+        __builtin_prefetch(at + R * stride, 0, 2);
+      }
+      from += kGroup * 2;
+    };
+    if (kDecode && groups > 0) decode(0);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      if (kDecode && g + 1 < groups) decode(g + 1);
+      const float* const group = rows + (g & mask) * kGroup;
+      HWY_UNROLL(2)
+      for (std::int64_t i = 0; i < kGroup / 2; ++i) {
+        const float* const at = group + i * Format::kEven;
+        step(at, kTileStride);
+        step(at + Format::odd(), kTileStride);
+      }
+    }
+    const float* at = rows + rest();
+    for (std::int64_t k = groups * kGroup; k < depth; ++k) step(at++, kTileStride);
+  }
+
+  // Before walk: what is no whole group.
+  HWY_INLINE void decode_rest(model::WeightFormat format, int row_count) const {
+    const std::int64_t whole = depth / kGroup * kGroup;
+    const std::int64_t vectors = whole + (depth - whole) / lanes() * lanes();
+    for (int r = 0; r < row_count; ++r) {
+      const std::byte* const from = stored + r * stored_stride;
+      float* const to = tile + r * kTileStride + rest() - whole;
+      for (std::int64_t k = whole; k < vectors; k += lanes())
+        hn::Store(Format::vector(from + 2 * k), Floats(), to + k);
+      if (vectors < depth) unpack(format, from + 2 * vectors, depth - vectors, to + vectors);
+    }
+  }
 };
 
 // sums[r, t] = sum over k, in this order, of w[r, k] x[k, t], of R rows and C vectors of tokens.
-template <int R, int C>
-HWY_INLINE void multiply(const Rows& p, const float* HWY_RESTRICT x, float* HWY_RESTRICT sums) {
+template <int R, int C, class Weights>
+HWY_INLINE void multiply(const Weights& w, const float* HWY_RESTRICT x, float* HWY_RESTRICT sums) {
   const Floats d;
   const std::int64_t n = lanes();
   V acc[R * C];
   HWY_UNROLL(32)
   for (int i = 0; i < R * C; ++i) acc[i] = hn::Zero(d);
-  const float* HWY_RESTRICT w = p.w;
-  const auto step = [&]() HWY_ATTR {
+  const auto step = [&](const float* HWY_RESTRICT at, std::int64_t stride) HWY_ATTR
+      __attribute__((always_inline)) {
     V in[C];
     HWY_UNROLL(2)
     for (int c = 0; c < C; ++c) in[c] = hn::Load(d, x + c * n);
     HWY_UNROLL(12)
     for (int r = 0; r < R; ++r) {
-      const V weight = hn::Set(d, w[r * p.stride]);
+      const V weight = hn::Set(d, at[r * stride]);
       HWY_UNROLL(2)
       for (int c = 0; c < C; ++c) acc[r * C + c] = hn::MulAdd(weight, in[c], acc[r * C + c]);
     }
     x += C * n;
-    ++w;
   };
-  const std::byte* next = p.next;
-  std::int64_t k = 0;
-  for (; k + kPrefetched <= p.depth; k += kPrefetched) {
-    if (next != nullptr) {  // into the second-level cache: the first would lose what is in use
-      for (int r = 0; r < R; ++r) __builtin_prefetch(next + r * p.next_stride, 0, 2);
-      next += p.bytes;
-    }
-    HWY_UNROLL(4)
-    for (int i = 0; i < kPrefetched; ++i) step();
-  }
-  for (; k < p.depth; ++k) step();
+  w.template walk<R>(step);
   HWY_UNROLL(32)
   for (int i = 0; i < R * C; ++i) hn::Store(acc[i], d, sums + i * n);
 }
@@ -187,7 +292,46 @@ void pack(const Piece& piece, float* packed) {
   }
 }
 
-// R weight rows from `o` on with all tokens of a piece.
+// All tokens of a piece with the R weight rows from `o` on: the first panel's with `first`, which
+// may decode what the others read.
+template <int R, class First, class Others>
+HWY_INLINE void panels_of(const Piece& piece, std::int64_t o, const First& first,
+                          const Others& others) {
+  const WeightProduct& p = piece.p;
+  HWY_ALIGN float sums[static_cast<std::size_t>(R * kVectors) * hn::MaxLanes(Floats())];
+  for (std::int64_t t = 0; t < piece.tokens; t += kVectors * lanes()) {
+    const float* const panel = piece.packed + t * piece.depth;
+    const std::int64_t vectors = piece.vectors(t);
+    const auto with = [&](const auto& weights) HWY_ATTR {
+      if (vectors == kVectors) {
+        multiply<R, kVectors>(weights, panel, sums);
+      } else {
+        multiply<R, 1>(weights, panel, sums);
+      }
+    };
+    if (t == 0) {
+      with(first);
+    } else {
+      with(others);
+    }
+    transpose(sums, vectors * lanes(), R, std::min(vectors * lanes(), piece.tokens - t),
+              p.y + (piece.first_token + t) * p.y_stride + o, p.y_stride, piece.begin > 0);
+  }
+}
+
+// R weight rows of 16 bits.
+template <class Format, int R>
+HWY_INLINE void halves_of(const Piece& piece, std::int64_t o, const std::byte* stored) {
+  const WeightProduct& p = piece.p;
+  // All of a row for tokens that come later, or what a moment needs.
+  const std::int64_t slots = piece.tokens > kVectors * lanes() ? kPieceDepth / Format::kGroup : 2;
+  const Groups<Format, true> first{stored, p.w_stride, kernel_scratch().tile, slots, piece.depth};
+  const Groups<Format, false> others{stored, p.w_stride, first.tile, slots, piece.depth};
+  first.decode_rest(p.format, R);
+  panels_of<R>(piece, o, first, others);
+}
+
+// R weight rows from `o` on.
 template <int R>
 HWY_INLINE void rows_of(const Piece& piece, std::int64_t o) {
   const WeightProduct& p = piece.p;
@@ -196,6 +340,10 @@ HWY_INLINE void rows_of(const Piece& piece, std::int64_t o) {
     return weights * block.bytes / block.elements;
   };
   const std::byte* const stored = p.w + o * p.w_stride + bytes(piece.begin);
+  if constexpr (kDecodesBeside && R == kRows) {
+    if (p.format == model::WeightFormat::f16) return halves_of<Halves, R>(piece, o, stored);
+    if (p.format == model::WeightFormat::bf16) return halves_of<Brains, R>(piece, o, stored);
+  }
   Rows rows{.w = reinterpret_cast<const float*>(stored),
             .stride = p.w_stride / static_cast<std::int64_t>(sizeof(float)),
             .depth = piece.depth,
@@ -205,23 +353,13 @@ HWY_INLINE void rows_of(const Piece& piece, std::int64_t o) {
   if (p.format != model::WeightFormat::f32) {
     float* const tile = kernel_scratch().tile;
     rows.w = tile;
-    rows.stride = kPieceDepth + kPadding;
+    rows.stride = kTileStride;
     for (int r = 0; r < R; ++r)
       unpack(p.format, stored + r * p.w_stride, piece.depth, tile + r * rows.stride);
   }
-  HWY_ALIGN float sums[static_cast<std::size_t>(R * kVectors) * hn::MaxLanes(Floats())];
-  for (std::int64_t t = 0; t < piece.tokens; t += kVectors * lanes()) {
-    const float* const panel = piece.packed + t * piece.depth;
-    const std::int64_t vectors = piece.vectors(t);
-    if (vectors == kVectors) {
-      multiply<R, kVectors>(rows, panel, sums);
-    } else {
-      multiply<R, 1>(rows, panel, sums);
-    }
-    transpose(sums, vectors * lanes(), R, std::min(vectors * lanes(), piece.tokens - t),
-              p.y + (piece.first_token + t) * p.y_stride + o, p.y_stride, piece.begin > 0);
-    rows.next = nullptr;
-  }
+  Rows others = rows;
+  others.next = nullptr;
+  panels_of<R>(piece, o, rows, others);
 }
 
 void many_row_product(const WeightProduct& p) {
