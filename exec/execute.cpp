@@ -9,9 +9,11 @@
 
 #include "exec/emulation/emulated_devices.hpp"
 #include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/text_table.hpp"
+#include "planner/outdated_profiles.hpp"
 #include "planner/serving/serving_plan.hpp"
 
 namespace tandem::exec {
@@ -125,6 +127,14 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   return run;
 }
 
+// Of the profiles of devices that are this machine: emulated ones, or the master. Remote workers
+// remark on theirs.
+std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& options) {
+  std::optional<model::DeviceIndex> only = plan.master;
+  if (std::holds_alternative<EmulatedOn>(options.devices)) only.reset();
+  return planner::outdated_remark(plan, kernels_here(), only);
+}
+
 // How the run was done, beside what the session knows.
 void describe(const planner::Plan& plan, const ExecuteOptions& options, const GenerateOptions& run,
               const EmulatedDevices* emulated, Execution& done) {
@@ -168,6 +178,8 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   GenerateOptions run = generate_options(plan, options, tokenizer);
   check_candidates(plan, run);
   check_requests(plan, run);
+  const std::string outdated = outdated_remark(plan, options);
+  if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);
@@ -196,6 +208,10 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (emulated) emulated->finish();
   done.result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   describe(plan, options, run, emulated ? &*emulated : nullptr, done);
+  if (!outdated.empty()) {
+    std::string& told = done.result.environment["outdated_profiles"];
+    told = outdated + (told.empty() ? "" : "; " + told);
+  }
   return done;
 }
 

@@ -7,6 +7,7 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
@@ -14,6 +15,7 @@
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
+#include "planner/outdated_profiles.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -110,7 +112,11 @@ class WorkerSession {
                      PlanAnswer{.verdict = PlanVerdict::refused, .reason = error.what()});
       throw;
     }
-    control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
+    // Of devices that a master emulates it speaks itself, once for all.
+    std::string outdated;
+    if (options_.ledger_fd < 0) outdated = planner::outdated_remark(*plan_, kernels_here(), self_);
+    if (!outdated.empty()) remark(outdated);
+    control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = outdated});
   }
 
   void check(const PlanOffer& offer) {
