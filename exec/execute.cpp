@@ -9,6 +9,7 @@
 
 #include "exec/emulation/emulated_devices.hpp"
 #include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
@@ -141,6 +142,8 @@ void describe(const planner::Plan& plan, const ExecuteOptions& options, const Ge
   auto& environment = done.result.environment;
   environment["machine"] = machine();
   environment["instruction_sets"] = instruction_sets();
+  if (std::string chosen = kernel_choice(); !chosen.empty())
+    environment["integer_kernels"] = std::move(chosen);
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
     if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
@@ -180,6 +183,8 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   check_requests(plan, run);
   const std::string outdated = outdated_remark(plan, options);
   if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
+  // Before the processes of emulated devices begin, which then find it.
+  choose_integer_kernels(run.cache_dir);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/profile_fit.hpp"
 #include "exec/profile_rig.hpp"
@@ -64,11 +65,13 @@ std::string describe(const model::Transformer& transformer, int threads) {
   std::array<char, 16> date{};
   std::strftime(date.data(), date.size(), "%Y-%m-%d", &utc);
   const model::MeasuredKernels kernels = kernels_here();
+  const std::string chosen = kernel_choice();
   std::string machine = kernels.processor;
   if (machine.empty()) machine = "unknown processor";
   return machine + ", " + std::to_string(threads) +
          (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
-         transformer.name + ", " + kernels.instruction_sets + ", " + date.data();
+         transformer.name + ", " + kernels.instruction_sets +
+         (chosen.empty() ? "" : " (chosen: " + chosen + ")") + ", " + date.data();
 }
 
 // Code that a run executes and a profile does not (plans, workers, reports): what a worker's

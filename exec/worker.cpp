@@ -7,6 +7,7 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
@@ -292,6 +293,7 @@ void say(const WorkerOptions& options, const std::string& line) {
 }  // namespace
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
+  choose_integer_kernels(options.cache_dir);
   RejectionLog rejections([&](const std::string& line) { say(options, line); });
   KeptWeights weights(options);
   Reception reception(Listener(
