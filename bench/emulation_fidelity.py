@@ -124,8 +124,9 @@ class Fidelity:
                   "--prompt-tokens", prompt, "--new-tokens", new, *more, "--out", plan, "--quiet")
         self.call("simulate", plan, "--out", out, "--quiet")
         predicted = json.loads(out.read_text())
-        if "extrapolated" in predicted["environment"]:
-            sys.exit(f"{name}: {predicted['environment']['extrapolated']}")
+        for fault in ("extrapolated", "outdated_profiles"):
+            if fault in predicted["environment"]:
+                sys.exit(f"{name}: {predicted['environment'][fault]}")
         return predicted
 
     def measure(self, name, pace, more):

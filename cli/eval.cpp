@@ -22,6 +22,7 @@
 #include "exec/emulation/local_cluster.hpp"
 #include "exec/evaluation/examination.hpp"
 #include "exec/hosts.hpp"
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/master.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
@@ -239,6 +240,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   exec::Interrupt interrupt;
   const Interruption interruption([&](const std::string& reason) { interrupt.trip(reason); });
   GenerationView view(out, !show.table());
+  exec::choose_integer_kernels(run.cache_dir);
   std::unique_ptr<exec::LocalCluster> cluster;
   if (emulate) {
     view.stage("starting the emulated devices");

@@ -27,6 +27,7 @@
 #include "cli/terminal/ring_view.hpp"
 #include "cli/terminal/ways_view.hpp"
 #include "exec/gguf/gguf_file.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "model/error.hpp"
 #include "model/measured_disks.hpp"
@@ -38,6 +39,7 @@
 #include "planner/extrapolation.hpp"
 #include "planner/lowering.hpp"
 #include "planner/moves_choice.hpp"
+#include "planner/outdated_profiles.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/chunk_search.hpp"
@@ -446,6 +448,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
+  const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
+  if (!outdated.empty() && !show.quiet) std::cerr << "tandem plan: " << outdated << '\n';
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';
   }

@@ -15,6 +15,7 @@
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/shown.hpp"
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
@@ -55,6 +56,15 @@ std::optional<exec::DiskProfileOptions> disk_options(const Options& options,
       .folder = cache ? std::filesystem::path(*cache) : exec::default_cache_dir(),
       .file_bytes = static_cast<std::uint64_t>(bytes),
       .read_bytes = block_bytes(transformer)};
+}
+
+// Of kernels' times, where no disk is measured; empty: they are not kept.
+std::filesystem::path cache_if_any() {
+  try {
+    return exec::default_cache_dir();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::string disk_text(const exec::DiskRate& disk, const exec::DiskProfileOptions& asked) {
@@ -185,6 +195,8 @@ int profile_command(const Arguments& arguments, std::ostream& out) {
   const std::optional<exec::DiskProfileOptions> disk = disk_options(options, transformer);
   options.settle();
 
+  // As a run does.
+  exec::choose_integer_kernels(disk ? disk->folder : cache_if_any());
   // First, as a disk may be full; its weights are not in memory yet.
   const auto start = std::chrono::steady_clock::now();
   std::optional<exec::DiskRate> rate;

@@ -18,11 +18,13 @@
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/result_tables.hpp"
 #include "cli/version.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "model/bottleneck.hpp"
 #include "model/error.hpp"
 #include "model/result.hpp"
 #include "model/variation.hpp"
 #include "planner/extrapolation.hpp"
+#include "planner/outdated_profiles.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "study/prediction.hpp"
@@ -208,12 +210,15 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   study::check_memory(plan, served ? &*served : nullptr, how.timeline);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem simulate: " << guess << '\n';
+  const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
+  if (!outdated.empty() && !show.quiet) std::cerr << "tandem simulate: " << outdated << '\n';
   if (!show.quiet && ::isatty(STDERR_FILENO) == 1) how.on_step = StepLine();
 
   study::Prediction prediction =
       served ? study::predict_served(plan, *served, how) : study::predict(plan, how);
   Result& result = prediction.result;
   result.environment["tandem"] = version();
+  if (!outdated.empty()) result.environment["outdated_profiles"] = outdated;
   if (trace_path) {
     result.trace = trace_reference(*trace_path, show.file);
     model::set_communication(result, prediction.trace);

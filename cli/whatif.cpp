@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -15,8 +16,10 @@
 #include "cli/flags/outcome.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
+#include "planner/outdated_profiles.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::cli {
@@ -116,6 +119,8 @@ int whatif_command(const Arguments& arguments, std::ostream& out) {
   const bool quiet = options.has("quiet");
   const bool json = options.has("json");
   options.settle();
+  const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
+  if (!outdated.empty() && !quiet) std::cerr << "tandem whatif: " << outdated << '\n';
   ProgressLine progress("changes", !quiet && ::isatty(STDERR_FILENO) == 1);
   const WhatIf answer = study::what_if(plan, evaluator, progress);
   if (json) {

@@ -9,9 +9,12 @@
 
 #include "exec/emulation/emulated_devices.hpp"
 #include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/integer_choice.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/text_table.hpp"
+#include "planner/outdated_profiles.hpp"
 #include "planner/serving/serving_plan.hpp"
 
 namespace tandem::exec {
@@ -125,12 +128,22 @@ GenerateOptions generate_options(const planner::Plan& plan, const ExecuteOptions
   return run;
 }
 
+// Of the profiles of devices that are this machine: emulated ones, or the master. Remote workers
+// remark on theirs.
+std::string outdated_remark(const planner::Plan& plan, const ExecuteOptions& options) {
+  std::optional<model::DeviceIndex> only = plan.master;
+  if (std::holds_alternative<EmulatedOn>(options.devices)) only.reset();
+  return planner::outdated_remark(plan, kernels_here(), only);
+}
+
 // How the run was done, beside what the session knows.
 void describe(const planner::Plan& plan, const ExecuteOptions& options, const GenerateOptions& run,
               const EmulatedDevices* emulated, Execution& done) {
   auto& environment = done.result.environment;
   environment["machine"] = machine();
   environment["instruction_sets"] = instruction_sets();
+  if (std::string chosen = kernel_choice(); !chosen.empty())
+    environment["integer_kernels"] = std::move(chosen);
   if (run.serve) {
     environment["policy"] = run.serve->policy->name;
     if (run.serve->chunk > 0) environment["chunk"] = std::to_string(run.serve->chunk);
@@ -168,6 +181,10 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   GenerateOptions run = generate_options(plan, options, tokenizer);
   check_candidates(plan, run);
   check_requests(plan, run);
+  const std::string outdated = outdated_remark(plan, options);
+  if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
+  // Before the processes of emulated devices begin, which then find it.
+  choose_integer_kernels(run.cache_dir);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);
@@ -196,6 +213,10 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (emulated) emulated->finish();
   done.result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   describe(plan, options, run, emulated ? &*emulated : nullptr, done);
+  if (!outdated.empty()) {
+    std::string& told = done.result.environment["outdated_profiles"];
+    told = outdated + (told.empty() ? "" : "; " + told);
+  }
   return done;
 }
 

@@ -179,6 +179,10 @@ class GenerationRun {
     result.environment["announcement_bytes"] = std::to_string(announced.bytes);
     result.environment["announcement_cpu_s"] = std::to_string(announced.cpu_s);
     result.environment["weights_sent_bytes"] = std::to_string(session_.shipped().sent_bytes);
+    for (const std::string& remark : session_.shipped().remarks) {
+      std::string& told = result.environment["outdated_profiles"];
+      told += (told.empty() ? "" : "; ") + remark;
+    }
     if (!options_.serve) result.environment["seed"] = std::to_string(options_.sampling.seed);
     result.environment["threads"] = std::to_string(options_.threads);
   }

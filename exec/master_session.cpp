@@ -70,6 +70,7 @@ void MasterSession::offer() {
 void MasterSession::prepare() {
   DeviceWeights weights = weights_->load(*graphs_);
   weights_->finish();
+  for (const std::string& remark : weights_->shipped().remarks) voice_.warn(remark);
   std::vector<std::string> addresses(plan_->cluster.devices().size());
   for (const model::DeviceIndex d : peers_) {
     addresses[static_cast<std::size_t>(d)] =

@@ -10,7 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/integer_choice.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/profile_fit.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/transport/measure.hpp"
@@ -63,11 +64,14 @@ std::string describe(const model::Transformer& transformer, int threads) {
   gmtime_r(&now, &utc);
   std::array<char, 16> date{};
   std::strftime(date.data(), date.size(), "%Y-%m-%d", &utc);
-  std::string machine = field_of("/proc/cpuinfo", "model name");
+  const model::MeasuredKernels kernels = kernels_here();
+  const std::string chosen = kernel_choice();
+  std::string machine = kernels.processor;
   if (machine.empty()) machine = "unknown processor";
   return machine + ", " + std::to_string(threads) +
          (threads == 1 ? " thread, CPU time" : " threads, wall time") + ", matrices of " +
-         transformer.name + ", " + instruction_sets() + ", " + date.data();
+         transformer.name + ", " + kernels.instruction_sets +
+         (chosen.empty() ? "" : " (chosen: " + chosen + ")") + ", " + date.data();
 }
 
 // Code that a run executes and a profile does not (plans, workers, reports): what a worker's
@@ -209,6 +213,7 @@ model::DeviceProfile measure_profile(const model::Transformer& transformer,
   model::DeviceProfile profile;
   const double idle_heap = resident_bytes("RssAnon");
   profile.source = describe(transformer, options.threads);
+  profile.kernels = kernels_here();
   model::Transformer measured = transformer;
   measured.formats = model::WeightFormats();
   measured.cache = model::CacheFormat::f32;

@@ -71,6 +71,10 @@ void Shipment::serve(const PlanOffer& offer_of_plan, Way& way) {
   if (answer.verdict == PlanVerdict::refused) {
     throw Error(way.name + ": " + answer.reason);
   }
+  {
+    const std::lock_guard lock(mutex_);
+    way.remark = answer.reason;
+  }
   for (auto parcels = next(way); !parcels.empty(); parcels = next(way)) offer(parcels, way);
 }
 
@@ -168,6 +172,7 @@ void Shipment::finish(const std::function<void(const std::string& text)>& show) 
     }
     shipped_.offered_bytes += way->offered;
     shipped_.sent_bytes += way->sent;
+    if (!way->remark.empty()) shipped_.remarks.push_back(std::move(way->remark));
   }
   ways_.clear();
   session_->check();

@@ -27,8 +27,9 @@ struct Parcel {
 
 // What a shipment did.
 struct ShippedWeights {
-  std::uint64_t offered_bytes = 0;  // of all blocks
-  std::uint64_t sent_bytes = 0;     // of the pieces that a worker lacked
+  std::uint64_t offered_bytes = 0;     // of all blocks
+  std::uint64_t sent_bytes = 0;        // of the pieces that a worker lacked
+  std::vector<std::string> remarks{};  // of workers on the plan that they accepted
 };
 
 // A worker that is offered blocks checks what it has, which takes as long as its disk takes, and is
@@ -61,6 +62,7 @@ class Shipment {
     std::string name;
     std::deque<Parcel> waiting;  // under the mutex
     bool closed = false;         // under the mutex
+    std::string remark{};        // under the mutex
     std::atomic<bool> done = false;
     std::atomic<std::uint64_t> offered = 0;
     std::atomic<std::uint64_t> wanted = 0;

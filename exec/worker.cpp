@@ -7,6 +7,8 @@
 
 #include "exec/emulation/dilation.hpp"
 #include "exec/emulation/turn.hpp"
+#include "exec/kernels/integer_choice.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/rejection_log.hpp"
 #include "exec/runtime/process_facts.hpp"
 #include "exec/runtime/wait_notice.hpp"
@@ -14,6 +16,7 @@
 #include "model/error.hpp"
 #include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
+#include "planner/outdated_profiles.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -110,7 +113,11 @@ class WorkerSession {
                      PlanAnswer{.verdict = PlanVerdict::refused, .reason = error.what()});
       throw;
     }
-    control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = {}});
+    // Of devices that a master emulates it speaks itself, once for all.
+    std::string outdated;
+    if (options_.ledger_fd < 0) outdated = planner::outdated_remark(*plan_, kernels_here(), self_);
+    if (!outdated.empty()) remark(outdated);
+    control().send(hello_.device, PlanAnswer{.verdict = PlanVerdict::accepted, .reason = outdated});
   }
 
   void check(const PlanOffer& offer) {
@@ -286,6 +293,7 @@ void say(const WorkerOptions& options, const std::string& line) {
 }  // namespace
 
 void serve(ListenSocket socket, const WorkerOptions& options, const Cancellation& cancellation) {
+  choose_integer_kernels(options.cache_dir);
   RejectionLog rejections([&](const std::string& line) { say(options, line); });
   KeptWeights weights(options);
   Reception reception(Listener(

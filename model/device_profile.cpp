@@ -109,6 +109,15 @@ std::vector<FormatRates> read_formats(const JsonValue& json) {
   return formats;
 }
 
+MeasuredKernels read_kernels(const JsonValue& json) {
+  constexpr std::int64_t kMostGenerations = 1'000'000;
+  constexpr std::size_t kMostText = 256;
+  json.expect_keys({"generation", "instruction_sets", "processor"});
+  return {.generation = json.at("generation").integer(1, kMostGenerations),
+          .instruction_sets = json.at("instruction_sets").line(kMostText),
+          .processor = json.at("processor").line(kMostText)};
+}
+
 }  // namespace
 
 TaskKind rate_kind(TaskKind kind) {
@@ -300,6 +309,11 @@ std::string to_json(const DeviceProfile& profile) {
   nlohmann::ordered_json json;
   json["schema"] = kSchema;
   json["source"] = profile.source;
+  if (profile.kernels) {
+    json["kernels"] = {{"generation", profile.kernels->generation},
+                       {"instruction_sets", profile.kernels->instruction_sets},
+                       {"processor", profile.kernels->processor}};
+  }
   json["program_bytes"] = profile.program_bytes;
   json["disk_bandwidth_Bps"] = profile.disk_bandwidth.value();
   nlohmann::ordered_json& rates = json["rates"];
@@ -333,10 +347,11 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
                               {.bytes = std::size_t{4} << 20U, .depth = 16});
   const JsonValue root = document.root();
   expect_schema(root, kSchema);
-  root.expect_keys({"schema", "source", "program_bytes", "disk_bandwidth_Bps", "rates", "formats",
-                    "caches", "inline_messages"});
+  root.expect_keys({"schema", "source", "kernels", "program_bytes", "disk_bandwidth_Bps", "rates",
+                    "formats", "caches", "inline_messages"});
   DeviceProfile profile;
   profile.source = root.at("source").line();
+  if (const auto kernels = root.find("kernels")) profile.kernels = read_kernels(*kernels);
   profile.program_bytes = root.at("program_bytes").number(0.0, limits::kMostBytes);
   profile.disk_bandwidth =
       BytesPerSecond{root.at("disk_bandwidth_Bps").number(0.0, limits::kMostRate)};

@@ -4,6 +4,7 @@
 // memory bandwidth of the scenario).
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,8 +59,18 @@ struct FormatRates {
 // have that spread positions or drop rows. Such a plan is refused then (CostModel).
 [[nodiscard]] bool may_lack_rate(TaskKind kind);
 
+// What a profile was measured with, or what a program has (exec/kernels/kernels_here.hpp).
+struct MeasuredKernels {
+  std::int64_t generation = 1;     // of the kernels' speed, from 1 on
+  std::string instruction_sets{};  // as results tell them: "AVX2 for floats, avx2 for 8 bits"
+  std::string processor{};         // its make; empty: not known
+  bool operator==(const MeasuredKernels&) const = default;
+};
+
 struct DeviceProfile {
   std::string source{};  // "nominal", or the file and machine it was measured on
+  // None: nominal, or measured by a program that did not tell.
+  std::optional<MeasuredKernels> kernels{};
   // By TaskKind. transfer: what sending and receiving one message costs beyond the link's latency
   // and bandwidth (system calls, encryption, wake-ups), by threads that do not compute; streamed
   // bytes are the payload, intensity 1. capture, deliver: the copies; streamed bytes are twice the
@@ -78,6 +89,8 @@ struct DeviceProfile {
   // The rate of `kind` with weights in `format`, or (attend, score) with a cache in what rated_as
   // calls so; null if the profile does not know it.
   [[nodiscard]] const KindRate* rate_of(TaskKind kind, WeightFormat format) const;
+  // Whether rates are those of kernels, not what somebody states.
+  [[nodiscard]] bool measured() const { return source != "nominal"; }
   bool operator==(const DeviceProfile&) const = default;
 };
 
@@ -104,7 +117,7 @@ struct DeviceProfile {
 [[nodiscard]] BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile,
                                             bool emulated);
 
-// JSON, schema "tandem.profile/3"; formats, and the cache in F16, are in it only
+// JSON, schema "tandem.profile/3"; formats, the cache in F16, and the kernels, are in it only
 // if it knows them. parse throws Error
 // naming `source`, field, value and remedy.
 [[nodiscard]] std::string to_json(const DeviceProfile& profile);

@@ -68,6 +68,18 @@ WeightFormats mix(const Transformer& t, WeightFormat most) {
   return formats;
 }
 
+// Whether all matrices have the same formats, whichever of two that are in as many layers is told
+// as the exception.
+bool alike(const WeightFormats& a, const WeightFormats& b, std::int64_t layers) {
+  if (a == b) return true;
+  for (const WeightMatrix matrix : kWeightMatrices) {
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      if (a.of(matrix, layer) != b.of(matrix, layer)) return false;
+    }
+  }
+  return layers > 0;
+}
+
 }  // namespace
 
 std::vector<std::string_view> format_choices() {
@@ -103,7 +115,9 @@ std::optional<WeightFormats> chosen_formats(std::string_view name, const Transfo
 
 std::string format_name(const Transformer& transformer) {
   for (const std::string_view name : format_choices()) {
-    if (chosen_formats(name, transformer) == transformer.formats) return std::string(name);
+    const auto formats = chosen_formats(name, transformer);
+    if (formats && alike(*formats, transformer.formats, transformer.layers))
+      return std::string(name);
   }
   return transformer.formats.text();
 }

@@ -37,7 +37,7 @@ std::string extrapolation_remark(const Plan& plan) {
   std::string names;
   double least = kComputeBound;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
-    if (plan.profiles[d].source == "nominal") continue;
+    if (!plan.profiles[d].measured()) continue;
     const double rows = measured_rows(plan.profiles[d], plan.model);
     if (rows >= std::min(most, kComputeBound)) continue;
     names += (names.empty() ? "device '" : ", '") + plan.cluster.devices()[d].name + "'";

@@ -118,9 +118,13 @@ void check_disk(const Plan& plan, std::size_t d, Window window) {
 std::string idle_devices(const Plan& plan, const Strategy& strategy,
                          const std::vector<model::Share>& shares) {
   if (strategy.parts_cache && !parts_positions(plan)) return {};  // nobody else has a part
+  const std::int64_t block = plan.model.column_block();
+  const std::string columns =
+      block == 1 ? "FFN column" : "block of " + std::to_string(block) + " FFN columns";
+  const bool has_columns = !strategy.splits_layers && !strategy.parts_cache;
   const std::string least = strategy.splits_layers ? "one layer"
                             : strategy.parts_cache ? "one position"
-                                                   : "one head and one FFN column";
+                                                   : "one head and one " + columns;
   std::string lines;
   for (std::size_t d = 0; d < shares.size(); ++d) {
     const model::Part& part = shares[d].part;
@@ -133,10 +137,20 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
     lines += "device '" + plan.cluster.devices()[d].name + "': its share is less than " + least +
              " by partition '" + plan.partition + "'\n";
   }
-  if (!lines.empty()) {
-    lines += "remedy: leave it out of the platform, free memory on it, or use --partition equal";
-  }
-  return lines;
+  if (lines.empty()) return lines;
+  // Where blocks are long, no memory makes more of them.
+  const std::int64_t blocks = (plan.model.intermediate + block - 1) / block;
+  const bool long_blocks =
+      has_columns && block > model::block_of(model::WeightFormat::q8_0).elements;
+  if (long_blocks && blocks < plan.cluster.size())
+    return lines +
+           "remedy: leave it out of the platform, or keep weights in a format of shorter "
+           "blocks (--dtype q8_0), as the model has " +
+           std::to_string(blocks) + " such blocks for " + std::to_string(plan.cluster.size()) +
+           " devices";
+  return lines + "remedy: leave it out of the platform, free memory on it, " +
+         (long_blocks ? "keep weights in a format of shorter blocks (--dtype q8_0), " : "") +
+         "or use --partition equal";
 }
 
 std::optional<Infeasible> too_many_devices(const Plan& plan, const Strategy& strategy,

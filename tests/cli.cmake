@@ -20,6 +20,7 @@ tandem_tests(
     cli_max_loss_test.cpp
     cli_manners_test.cpp
     cli_memory_test.cpp
+    cli_outdated_profiles_test.cpp
     cli_propositions_test.cpp
     cli_rows_test.cpp
     cli_sparse_test.cpp

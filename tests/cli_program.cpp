@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "exec/kernels/kernels_here.hpp"
+
 namespace tandem::test {
 namespace fs = std::filesystem;
 namespace {
@@ -134,7 +136,12 @@ std::vector<std::string> Workbench::listing() const {
 Kitchen::Kitchen() {
   write("tiny.json", source_file("tests/data/good/tiny.json"));
   write("pair.xml", source_file("tests/data/good/pair.xml"));
-  write("profile.json", source_file("tests/data/good/profile.json"));
+  // Of this program's kernels, as a profile of others is remarked on.
+  write("profile.json",
+        replaced(source_file("tests/data/good/profile.json"), "\"program_bytes\"",
+                 "\"kernels\": {\"generation\": " + std::to_string(exec::kKernelGeneration) +
+                     ", \"instruction_sets\": \"some\", \"processor\": \"a machine's\"}, "
+                     "\"program_bytes\""));
 }
 
 std::string Kitchen::good(const std::vector<std::string>& words) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/kernels/instruction_sets.hpp"
+#include "exec/kernels/kernels_here.hpp"
 #include "exec/profile.hpp"
 #include "exec/profile_disk.hpp"
 #include "exec/profile_fit.hpp"
@@ -72,6 +73,7 @@ TEST_CASE("profile: every kind gets positive rates in order, and JSON keeps them
     CAPTURE(threads);
     const model::DeviceProfile profile = measure_profile(
         t, {.threads = threads, .seconds = 8.0, .stream_bytes = 1e5, .rows = {1, 3, 16}});
+    CHECK(profile.kernels == kernels_here());
     CHECK(profile.source.find(instruction_sets()) != std::string::npos);
     CHECK(profile.source.find(threads == 1 ? "1 thread, CPU time" : "2 threads, wall time") !=
           std::string::npos);

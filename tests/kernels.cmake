@@ -7,6 +7,7 @@ tandem_tests(
     exec_compute_test.cpp
     exec_compute_touches_test.cpp
     exec_kernels_attention_test.cpp
+    exec_kernels_integer_choice_test.cpp
     exec_kernels_integer_product_test.cpp
     exec_kernels_merge_test.cpp
     exec_kernels_product_test.cpp

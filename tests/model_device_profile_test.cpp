@@ -15,6 +15,8 @@ namespace {
 DeviceProfile measured() {
   DeviceProfile profile = nominal_profile(test::device("d"));
   profile.source = "profile of \"home\"";
+  profile.kernels = MeasuredKernels{
+      .generation = 3, .instruction_sets = "SSE4 for floats", .processor = "a \"processor\""};
   profile.program_bytes = 12345678.0;
   profile.disk_bandwidth = BytesPerSecond{1e9 / 7.0};
   profile.inlined = InlineRates{.send = {3e-6, {{1, 1e-10}}},
@@ -41,6 +43,18 @@ TEST_CASE("model/device_profile: JSON reads back equal, to the last bit") {
   CHECK(parse_profile_json(to_json(measured()), "p") == measured());
   const DeviceProfile nominal = nominal_profile(test::device("d"));
   CHECK(parse_profile_json(to_json(nominal), "p") == nominal);
+}
+
+TEST_CASE("model/device_profile: kernels that nobody told of are none") {
+  DeviceProfile untold = measured();
+  untold.kernels.reset();
+  CHECK(!contains(to_json(untold), "kernels"));
+  CHECK(parse_profile_json(to_json(untold), "p") == untold);
+  CHECK(untold.measured());
+  const DeviceProfile nominal = nominal_profile(test::device("d"));
+  CHECK(!nominal.measured());
+  CHECK(!nominal.kernels);
+  CHECK(slowed(measured(), 2.0).kernels == measured().kernels);
 }
 
 TEST_CASE("model/device_profile: a slowed machine computes slower and sends as before") {
@@ -100,6 +114,16 @@ TEST_CASE("model/device_profile: every wrong field costs one line that names it"
                  "'disk_bandwidth_Bps' is -1"));
   CHECK(contains(message([](json& j) { j.erase("disk_bandwidth_Bps"); }),
                  "'disk_bandwidth_Bps' is missing"));
+  CHECK(contains(message([](json& j) { j["kernels"] = 1; }), "'kernels' is 1, expected an object"));
+  CHECK(contains(message([](json& j) { j["kernels"]["generation"] = 0; }),
+                 "'kernels.generation' is 0"));
+  CHECK(contains(message([](json& j) { j["kernels"]["generation"] = 1.5; }),
+                 "'kernels.generation' is 1.5"));
+  CHECK(contains(message([](json& j) { j["kernels"]["processor"] = "a\nb"; }),
+                 "'kernels.processor'"));
+  CHECK(contains(message([](json& j) { j["kernels"].erase("instruction_sets"); }),
+                 "'kernels.instruction_sets' is missing"));
+  CHECK(contains(message([](json& j) { j["kernels"]["speed"] = 1; }), "unknown field \"speed\""));
   CHECK(contains(message([](json& j) { j["extra"] = 1; }), "unknown field \"extra\""));
   CHECK(contains(message([](json& j) { j["rates"] = 3; }), "'rates' is 3, expected an object"));
   CHECK(

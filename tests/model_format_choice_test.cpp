@@ -145,6 +145,23 @@ TEST_CASE("model/format choice: what was chosen has its name, anything else is t
   CHECK(format_name(t) == t.formats.text());
 }
 
+TEST_CASE("model/format choice: a mix has its name whichever of two formats layers except") {
+  Transformer t = test::named_model("tinyllama-1.1b");
+  t.layers = 24;  // 3 + 6 + 3 of which keep more bits
+  const WeightFormats mix = chosen("q4_k_m", t);
+  t.formats = mix;
+  for (const WeightMatrix matrix : {WeightMatrix::value, WeightMatrix::down}) {
+    CHECK(layers_in(mix, matrix, WeightFormat::q6_k, 24).size() == 12);
+    t.formats.set(matrix, WeightFormat::q6_k);
+    for (std::int32_t layer = 0; layer < 24; ++layer)
+      t.formats.set(matrix, layer, mix.of(matrix, layer));
+  }
+  CHECK(t.formats != mix);
+  CHECK(format_name(t) == "q4_k_m");
+  t.formats.set(WeightMatrix::down, 5, WeightFormat::q8_0);
+  CHECK(format_name(t) == t.formats.text());
+}
+
 TEST_CASE("model/formats: a share of Wo is stored and multiplied in whole blocks") {
   Transformer t = test::named_model("tinyllama-1.1b");  // 32 heads of 64
   CHECK(t.head_unit() == 1);

@@ -16,6 +16,7 @@ tandem_tests(
     planner_division_test.cpp
     planner_collective_test.cpp
     planner_extrapolation_test.cpp
+    planner_outdated_profiles_test.cpp
     planner_formats_test.cpp
     planner_conflicts_test.cpp
     planner_fixture.cpp

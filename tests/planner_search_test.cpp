@@ -174,6 +174,25 @@ TEST_CASE("planner/search: a device whose share rounds to nothing is refused wit
   CHECK(reason(request).find("device 'd1': its share is less than one head") == 0);
   request.partition = "1000:1";
   CHECK(reason(request).find("device 'd1'") == 0);
+  CHECK(reason(request).find("remedy: leave it out of the platform, free memory on it, or use "
+                             "--partition equal") != std::string::npos);
+}
+
+TEST_CASE("planner/search: blocks of columns that are too long are not blamed on memory") {
+  Request request = request_for({{1e9}, {1e9}, {1e6}});
+  request.model.hidden = 512;
+  request.model.heads = request.model.kv_heads = 2;
+  request.model.head_dim = 256;
+  request.model.intermediate = 512;  // two blocks of 256
+  request.model.formats = model::WeightFormats(model::WeightFormat::q4_k);
+  request.partition = "1000:1000:1";
+  CHECK(reason(request) ==
+        "device 'd2': its share is less than one head and one block of 256 FFN columns by "
+        "partition '1000:1000:1'\nremedy: leave it out of the platform, or keep weights in a "
+        "format of shorter blocks (--dtype q8_0), as the model has 2 such blocks for 3 devices");
+  request.model.intermediate = 1024;
+  CHECK(reason(request).find("free memory on it, keep weights in a format of shorter blocks "
+                             "(--dtype q8_0), or use --partition equal") != std::string::npos);
 }
 
 TEST_CASE("planner/search: devices beyond the heads get FFN columns alone") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/integer_product.hpp"
 #include "exec/kernels/product.hpp"
 #include "exec/kernels/scratch.hpp"
@@ -75,7 +76,7 @@ void integer_product(const WeightProduct& p) {
     far.resize(static_cast<std::size_t>(at_once * of_token) + kLine);
     memory = far.data() + (kLine - reinterpret_cast<std::uintptr_t>(far.data()) % kLine);
   }
-  const IntegerKernels& kernels = integer_kernels().front();
+  const IntegerKernels& kernels = chosen_kernels(p.format, p.tokens);
   for (std::int64_t first = 0; first < p.tokens; first += at_once) {
     IntegerProduct some{p, {}, blocks};
     some.y += first * p.y_stride;

@@ -68,7 +68,7 @@ struct PlanOffer {
 enum class PlanVerdict : std::uint8_t { accepted = 1, refused = 2 };
 struct PlanAnswer {
   PlanVerdict verdict = PlanVerdict::accepted;
-  std::string reason{};  // refused only
+  std::string reason{};  // accepted: a remark on the plan, or none
   bool operator==(const PlanAnswer&) const = default;
 };
 // The next weight blocks of the receiver's share, in the order of its layout, which both sides

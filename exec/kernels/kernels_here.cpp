@@ -1,0 +1,42 @@
+#include "exec/kernels/kernels_here.hpp"
+
+#include <fstream>
+#include <string_view>
+
+#include "exec/kernels/instruction_sets.hpp"
+#include "model/plain_text.hpp"
+
+namespace tandem::exec {
+
+std::string processor_here() {
+  constexpr std::size_t kMost = 128;
+  // Of the first processor, before its name; on Arm it has none. Virtual machines call several
+  // makes by one name.
+  std::string family;
+  std::string number;
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t at = line.find_first_not_of(" \t", colon + 1);
+    if (at == std::string::npos) continue;
+    const std::string value = model::printable(line.substr(at), kMost);
+    if (line.starts_with("cpu family")) family = value;
+    if (line.starts_with("model\t")) number = value;
+    if (line.starts_with("CPU implementer")) family = value;
+    std::string name;
+    if (line.starts_with("model name"))
+      name.append(value).append(", family ").append(family).append(", model ").append(number);
+    if (line.starts_with("CPU part")) name.append("Arm ").append(family).append(" ").append(value);
+    if (!name.empty()) return name;
+  }
+  return "";
+}
+
+model::MeasuredKernels kernels_here() {
+  return {.generation = kKernelGeneration,
+          .instruction_sets = instruction_sets(),
+          .processor = processor_here()};
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/plan.hpp"
+
+namespace tandem::planner {
+
+// Returns a sentence on the devices of the plan (or on `only`) whose measured profiles tell the
+// times of other kernels than this program's, whose are `here` (exec::kernels_here()); empty if
+// there is none:
+//   no word of kernels, or another generation than here: whatever machine was measured, as devices
+//     run one version of the program
+//   other instruction sets than here: on this machine's processor only, as others have their own
+// Nominal profiles are of no kernels.
+[[nodiscard]] std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here,
+                                          std::optional<model::DeviceIndex> only = std::nullopt);
+
+}  // namespace tandem::planner
