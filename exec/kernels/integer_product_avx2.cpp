@@ -72,14 +72,6 @@ TANDEM_AVX2_INLINE __m256i added_neighbours(__m256i a, __m256i b) {
   return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
 }
 
-// The sum of each, of integers of at most five bits: four products are in each of `dots`, and eight
-// fit 16 bits, 31 * 127 * 8 = 31496.
-TANDEM_AVX2_INLINE __m128i small_sums_of(const __m256i (&dots)[4]) {
-  const __m256i two = added_neighbours(dots[0], dots[1]);
-  const __m256i four = added_neighbours(two, added_neighbours(dots[2], dots[3]));
-  return _mm_add_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
-}
-
 TANDEM_AVX2_INLINE __m128i load_16(const void* p) {
   return _mm_loadu_si128(static_cast<const __m128i*>(p));
 }
@@ -134,109 +126,39 @@ struct FourBlocks<WeightFormat::q8_0> {
   }
 };
 
-// Blocks 0 and 1, and 2 and 3, are halves of a vector each.
+// Four parts of a block of 256 of q6_k.
 template <>
-struct FourBlocks<WeightFormat::q4_0> {
-  __m256i low[2], high[2];
-  __m128 scales;
-
-  TANDEM_AVX2_INLINE void load(const std::byte* block, int count) {
-    constexpr std::int64_t kBytes = 18;
-    const __m256i mask = _mm256_set1_epi8(15);
-    scales = scales_of<WeightFormat::q4_0>(block, count);
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      const std::byte* const first = block + 2 + 2 * i * kBytes;
-      __m256i both = _mm256_setzero_si256();
-      if (2 * i + 1 < count) {
-        both = two_of(first, first + kBytes);
-      } else if (2 * i < count) {
-        both = _mm256_zextsi128_si256(load_16(first));
-      }
-      low[i] = _mm256_and_si256(both, mask);
-      high[i] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
-    }
-  }
-  [[nodiscard]] TANDEM_AVX2_INLINE __m128 added(const IntegerInputs& x, std::int64_t b,
-                                                __m128 chains) const {
-    __m256i dots[2];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      const std::int8_t* const q = x.q + (b + 2 * i) * kInputBlock;
-      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(low[i], two_of(q, q + 32)),
-                                             _mm256_maddubs_epi16(high[i], two_of(q + 16, q + 48)));
-      dots[i] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    }
-    // Of |w| <= 15 sums of 16 fit 16 bits: 15 * 127 * 16 = 30480.
-    const __m256i both = added_neighbours(dots[0], dots[1]);  // blocks 0 and 2, and 1 and 3
-    const __m256i four = added_neighbours(both, both);
-    const __m128i sums =
-        _mm_unpacklo_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
-    const __m128i taken = _mm_madd_epi16(load_16(x.sums + 2 * b), _mm_set1_epi16(8));
-    return _mm_fmadd_ps(_mm_cvtepi32_ps(_mm_sub_epi32(sums, taken)),
-                        _mm_mul_ps(scales, _mm_loadu_ps(x.scales + b)), chains);
-  }
-};
-
-// Of formats of 256 weights a block: parts of it.
-template <WeightFormat kFormat>
-struct FourBlocks {
+struct FourBlocks<WeightFormat::q6_k> {
   __m256i w[4];
-  __m256i factors[4];  // of q6_k: integer scales of a part's two halves
+  __m256i factors[4];  // integer scales of a part's two halves
   __m128i pairs;       // the same, two a part
   __m128 scales;
-  __m128 leasts;
 
-  // Parts [4 n, 4 n + 4) of a block of 256.
+  // Parts [4 n, 4 n + 4).
   TANDEM_AVX2_INLINE void load_parts(const std::byte* block, int n) {
+    scales = _mm_cvtph_ps(_mm_set1_epi16(static_cast<short>(half_at(block + 208))));
+    pairs = _mm_cvtepi8_epi16(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(block + 192 + std::int64_t{8} * n)));
+    const __m256i both = _mm256_broadcastsi128_si256(pairs);
+    const __m256i first = _mm256_set_m128i(_mm_set1_epi16(0x0302), _mm_set1_epi16(0x0100));
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) w[j] = stored_part<kFormat>(block, n, j);
-    if constexpr (kFormat == WeightFormat::q6_k) {
-      scales = _mm_cvtph_ps(_mm_set1_epi16(static_cast<short>(half_at(block + 208))));
-      pairs = _mm_cvtepi8_epi16(
-          _mm_loadl_epi64(reinterpret_cast<const __m128i*>(block + 192 + std::int64_t{8} * n)));
-      const __m256i both = _mm256_broadcastsi128_si256(pairs);
-      const __m256i first = _mm256_set_m128i(_mm_set1_epi16(0x0302), _mm_set1_epi16(0x0100));
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const auto at = static_cast<char>(4 * j);
-        factors[j] = _mm256_shuffle_epi8(both, _mm256_add_epi8(first, _mm256_set1_epi8(at)));
-      }
-    } else {
-      const PartScales of = part_scales(block);
-      const int shift = 32 * n;
-      scales = times(of.scales >> shift, half_at(block));
-      leasts = times(of.leasts >> shift, half_at(block + 2));
+    for (int j = 0; j < 4; ++j) {
+      w[j] = stored_part<WeightFormat::q6_k>(block, n, j);
+      const auto at = static_cast<char>(4 * j);
+      factors[j] = _mm256_shuffle_epi8(both, _mm256_add_epi8(first, _mm256_set1_epi8(at)));
     }
   }
-
   [[nodiscard]] TANDEM_AVX2_INLINE __m128 added(const IntegerInputs& x, std::int64_t b,
                                                 __m128 chains) const {
     __m256i dots[4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      dots[j] =
-          _mm256_madd_epi16(_mm256_maddubs_epi16(w[j], load_32(x.q + (b + j) * kInputBlock)),
-                            kFormat == WeightFormat::q6_k ? factors[j] : _mm256_set1_epi16(1));
+      dots[j] = _mm256_madd_epi16(_mm256_maddubs_epi16(w[j], load_32(x.q + (b + j) * kInputBlock)),
+                                  factors[j]);
     }
-    const __m128i in_sums = load_16(x.sums + 2 * b);
-    const __m128 in = _mm_loadu_ps(x.scales + b);
-    if constexpr (kFormat == WeightFormat::q6_k) {
-      const __m128i taken = _mm_slli_epi32(_mm_madd_epi16(in_sums, pairs), 5);
-      return _mm_fmadd_ps(_mm_cvtepi32_ps(_mm_sub_epi32(sums_of(dots), taken)),
-                          _mm_mul_ps(scales, in), chains);
-    }
-    chains = _mm_fmadd_ps(_mm_cvtepi32_ps(small_sums_of(dots)), _mm_mul_ps(scales, in), chains);
-    const __m128i inputs = _mm_madd_epi16(in_sums, _mm_set1_epi16(1));
-    return _mm_fnmadd_ps(_mm_cvtepi32_ps(inputs), _mm_mul_ps(leasts, in), chains);
-  }
-
- private:
-  // The first four bytes, times the half.
-  static TANDEM_AVX2_INLINE __m128 times(std::uint64_t integers, int half) {
-    const __m128i wide = _mm_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(integers)));
-    return _mm_mul_ps(_mm_cvtepi32_ps(wide),
-                      _mm_cvtph_ps(_mm_set1_epi16(static_cast<short>(half))));
+    const __m128i taken = _mm_slli_epi32(_mm_madd_epi16(load_16(x.sums + 2 * b), pairs), 5);
+    return _mm_fmadd_ps(_mm_cvtepi32_ps(_mm_sub_epi32(sums_of(dots), taken)),
+                        _mm_mul_ps(scales, _mm_loadu_ps(x.scales + b)), chains);
   }
 };
 
@@ -287,19 +209,223 @@ TANDEM_AVX2 void few_of(const IntegerProduct& p) {
   }
 }
 
+// Four blocks of each of two rows.
+template <WeightFormat kFormat>
+struct TwoRows;
+
+// Sums, scales and chains lie as [0 and 2 of one row, of the other; 1 and 3 of the one, of the
+// other].
+template <>
+struct TwoRows<WeightFormat::q4_0> {
+  static constexpr std::int64_t kBytes = 18;
+  __m256i low[2][2], high[2][2];  // of a row blocks 0 and 1, and 2 and 3
+  __m256 scales;
+
+  // Of a vector of four.
+  static TANDEM_AVX2_INLINE __m256i spread(__m128i four) {
+    return _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(four),
+                                       _mm256_setr_epi32(0, 2, 0, 2, 1, 3, 1, 3));
+  }
+  TANDEM_AVX2_INLINE void load(const std::byte* const (&rows)[2]) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    std::uint64_t halves[2] = {};
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        const std::byte* const first = rows[r] + 2 * i * kBytes;
+        const __m256i both = two_of(first + 2, first + kBytes + 2);
+        low[r][i] = _mm256_and_si256(both, mask);
+        high[r][i] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
+        const int place = 32 * r + 16 * i;
+        halves[0] |= static_cast<std::uint64_t>(half_at(first)) << place;
+        halves[1] |= static_cast<std::uint64_t>(half_at(first + kBytes)) << place;
+      }
+    }
+    scales = _mm256_cvtph_ps(
+        _mm_set_epi64x(static_cast<long long>(halves[1]), static_cast<long long>(halves[0])));
+  }
+  // The chains after these blocks and inputs from block b on.
+  [[nodiscard]] TANDEM_AVX2_INLINE __m256 added(const IntegerInputs& x, std::int64_t b,
+                                                __m256 chains) const {
+    const std::int8_t* const q = x.q + b * kInputBlock;
+    __m256i both[2];
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+      __m256i dots[2];
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        const std::int8_t* const at = q + std::int64_t{64} * i;
+        const __m256i pairs =
+            _mm256_add_epi16(_mm256_maddubs_epi16(low[r][i], two_of(at, at + 32)),
+                             _mm256_maddubs_epi16(high[r][i], two_of(at + 16, at + 48)));
+        dots[i] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+      }
+      both[r] = added_neighbours(dots[0], dots[1]);
+    }
+    // Of |w| <= 15 sums of 16 fit 16 bits: 15 * 127 * 16 = 30480.
+    const __m256i sums = added_neighbours(both[0], both[1]);
+    const __m256i taken = spread(_mm_madd_epi16(load_16(x.sums + 2 * b), _mm_set1_epi16(8)));
+    const __m256 in = _mm256_castsi256_ps(spread(load_16(x.scales + b)));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(sums, taken)),
+                           _mm256_mul_ps(scales, in), chains);
+  }
+  // Of each row the sum of its chains.
+  static TANDEM_AVX2_INLINE __m128 totals(__m256 chains) {
+    const __m256 pairs = _mm256_hadd_ps(chains, chains);
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+  }
+};
+
+// Formats of 256 weights a block with least numbers: sums, scales and chains lie as [0 to 3 of one
+// row; of the other].
+template <WeightFormat kFormat>
+struct TwoRows {
+  static_assert(has_leasts(kFormat));
+  __m256i w[2][4];
+  __m256 scales;
+  __m256 leasts;
+
+  // Parts [4 n, 4 n + 4) of a block of each row.
+  TANDEM_AVX2_INLINE void load(const std::byte* const (&rows)[2], int n) {
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) w[r][j] = stored_part<kFormat>(rows[r], n, j);
+    }
+    const PartScales one = part_scales(rows[0]);
+    const PartScales other = part_scales(rows[1]);
+    const auto of_both = [n](std::uint64_t a, std::uint64_t b) {
+      return (a >> (32 * n) & 0xffffffffU) | b >> (32 * n) << 32;
+    };
+    scales = times(of_both(one.scales, other.scales), rows[0], rows[1]);
+    leasts = times(of_both(one.leasts, other.leasts), rows[0] + 2, rows[1] + 2);
+  }
+  [[nodiscard]] TANDEM_AVX2_INLINE __m256 added(const IntegerInputs& x, std::int64_t b,
+                                                __m256 chains) const {
+    __m256i halves[2];
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+      __m256i dots[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        dots[j] =
+            _mm256_madd_epi16(_mm256_maddubs_epi16(w[r][j], load_32(x.q + (b + j) * kInputBlock)),
+                              _mm256_set1_epi16(1));
+      }
+      // Of |w| <= 31 sums of eight fit 16 bits: 31 * 127 * 8 = 31496.
+      halves[r] =
+          added_neighbours(added_neighbours(dots[0], dots[1]), added_neighbours(dots[2], dots[3]));
+    }
+    const __m256i sums = _mm256_add_epi32(_mm256_permute2x128_si256(halves[0], halves[1], 0x20),
+                                          _mm256_permute2x128_si256(halves[0], halves[1], 0x31));
+    const __m256 in = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(x.scales + b));
+    const __m256i in_sums = _mm256_broadcastsi128_si256(load_16(x.sums + 2 * b));
+    const __m256i inputs = _mm256_madd_epi16(in_sums, _mm256_set1_epi16(1));
+    chains = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(scales, in), chains);
+    return _mm256_fnmadd_ps(_mm256_cvtepi32_ps(inputs), _mm256_mul_ps(leasts, in), chains);
+  }
+  static TANDEM_AVX2_INLINE __m128 totals(__m256 chains) {
+    const __m256 pairs = _mm256_add_ps(chains, _mm256_permute_ps(chains, 0x4e));
+    const __m256 all = _mm256_add_ps(pairs, _mm256_movehdup_ps(pairs));
+    return _mm_unpacklo_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+  }
+
+ private:
+  // Four bytes each, times their halves.
+  static TANDEM_AVX2_INLINE __m256 times(std::uint64_t integers, const std::byte* half,
+                                         const std::byte* other) {
+    const auto four = [](const std::byte* at)
+                          TANDEM_AVX2 { return _mm_set1_epi16(static_cast<short>(half_at(at))); };
+    const __m256 halves = _mm256_cvtph_ps(_mm_unpacklo_epi64(four(half), four(other)));
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(integers)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), halves);
+  }
+};
+
+// Each of two rows goes through a half of the outputs: long streams in the order of memory.
+template <WeightFormat kFormat, int T>
+TANDEM_AVX2 void few_of_two_rows(const IntegerProduct& p) {
+  using Two = TwoRows<kFormat>;
+  constexpr std::int64_t kBytes = model::block_of(kFormat).bytes;
+  constexpr bool kLong = model::block_of(kFormat).elements > kInputBlock;
+  constexpr std::int64_t kStep = kLong ? kBytes : 4 * kBytes;  // in bytes, and
+  constexpr std::int64_t kStepBlocks = kLong ? 8 : 4;          // in blocks of 32
+  constexpr std::int64_t kAhead = 2048;
+  const std::int64_t half = (p.outputs + 1) / 2;
+  for (std::int64_t o = 0; o < half; ++o) {
+    const std::int64_t other = std::min(o + half, p.outputs - 1);
+    const std::byte* rows[2] = {p.w + o * p.w_stride, p.w + other * p.w_stride};
+    __m256 chains[T];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) chains[t] = _mm256_setzero_ps();
+    const auto add = [&](const Two& two, std::int64_t b) TANDEM_AVX2 {
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) chains[t] = two.added(p.in.token(t), b, chains[t]);
+    };
+    std::int64_t b = 0;
+    for (; b + kStepBlocks <= p.blocks; b += kStepBlocks) {
+#pragma GCC unroll 2
+      for (int r = 0; r < 2; ++r) {
+#pragma GCC unroll 4
+        for (std::int64_t line = 0; line < kStep; line += 64)
+          _mm_prefetch(rows[r] + kAhead + line, _MM_HINT_T1);
+      }
+      Two two;
+      if constexpr (kLong) {
+#pragma GCC unroll 2
+        for (int n = 0; n < 2; ++n) {
+          two.load(rows, n);
+          add(two, b + 4 * n);
+        }
+      } else {
+        two.load(rows);
+        add(two, b);
+      }
+      rows[0] += kStep;
+      rows[1] += kStep;
+    }
+    if constexpr (!kLong) {
+      if (b < p.blocks) {
+        // What is left of each row, and zeros: nothing is read beyond the last block.
+        std::byte rest[2][kStep] = {};
+        const auto left = static_cast<std::size_t>((p.blocks - b) * kBytes);
+        for (int r = 0; r < 2; ++r) std::memcpy(rest[r], rows[r], left);
+        Two two;
+        two.load({rest[0], rest[1]});
+        add(two, b);
+      }
+    }
+    for (int t = 0; t < T; ++t) {
+      const __m128 each = Two::totals(chains[t]);
+      float* const y = p.y + t * p.y_stride;
+      y[o] = _mm_cvtss_f32(each);
+      y[other] = _mm_cvtss_f32(_mm_movehdup_ps(each));
+    }
+  }
+}
+
+template <WeightFormat kFormat, int T>
+void few(const IntegerProduct& p) {
+  if constexpr (kFormat == WeightFormat::q8_0 || kFormat == WeightFormat::q6_k) {
+    few_of<kFormat, T>(p);
+  } else {
+    few_of_two_rows<kFormat, T>(p);
+  }
+}
+
 template <WeightFormat kFormat>
 void few_at_a_time(const IntegerProduct& p) {
   for (std::int64_t t = 0; t < p.tokens; t += kFewTokens) {
-    const std::int64_t end = std::min(t + kFewTokens, p.tokens);
-    const IntegerProduct some = p.some(t, end);
+    const IntegerProduct some = p.some(t, std::min(t + kFewTokens, p.tokens));
     if (some.tokens == 1) {
-      few_of<kFormat, 1>(some);
+      few<kFormat, 1>(some);
     } else if (some.tokens == 2) {
-      few_of<kFormat, 2>(some);
+      few<kFormat, 2>(some);
     } else if (some.tokens == 3) {
-      few_of<kFormat, 3>(some);
+      few<kFormat, 3>(some);
     } else {
-      few_of<kFormat, 4>(some);
+      few<kFormat, 4>(some);
     }
   }
 }
