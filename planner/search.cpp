@@ -138,16 +138,19 @@ std::string idle_devices(const Plan& plan, const Strategy& strategy,
              " by partition '" + plan.partition + "'\n";
   }
   if (lines.empty()) return lines;
-  // Where blocks are long, no memory makes more of them.
+  // Where blocks are long, no memory makes more of them, and who has neither one nor a head gets
+  // nothing by any partition.
   const std::int64_t blocks = (plan.model.intermediate + block - 1) / block;
+  const std::int64_t devices = plan.cluster.size();
+  const bool heads_do = !strategy.divides_work && !plan.gather_weights;
   const bool long_blocks =
       has_columns && block > model::block_of(model::WeightFormat::q8_0).elements;
-  if (long_blocks && blocks < plan.cluster.size())
+  if (long_blocks && blocks < devices && !(heads_do && plan.model.heads >= devices))
     return lines +
            "remedy: leave it out of the platform, or keep weights in a format of shorter "
            "blocks (--dtype q8_0), as the model has " +
-           std::to_string(blocks) + " such blocks for " + std::to_string(plan.cluster.size()) +
-           " devices";
+           std::to_string(blocks) + (blocks == 1 ? " such block for " : " such blocks for ") +
+           std::to_string(devices) + " devices";
   return lines + "remedy: leave it out of the platform, free memory on it, " +
          (long_blocks ? "keep weights in a format of shorter blocks (--dtype q8_0), " : "") +
          "or use --partition equal";

@@ -190,9 +190,17 @@ TEST_CASE("planner/search: blocks of columns that are too long are not blamed on
         "device 'd2': its share is less than one head and one block of 256 FFN columns by "
         "partition '1000:1000:1'\nremedy: leave it out of the platform, or keep weights in a "
         "format of shorter blocks (--dtype q8_0), as the model has 2 such blocks for 3 devices");
+  const std::string several =
+      "free memory on it, keep weights in a format of shorter blocks (--dtype q8_0), or use "
+      "--partition equal";
   request.model.intermediate = 1024;
-  CHECK(reason(request).find("free memory on it, keep weights in a format of shorter blocks "
-                             "(--dtype q8_0), or use --partition equal") != std::string::npos);
+  CHECK(reason(request).find(several) != std::string::npos);
+  // Two blocks again, but a head for each of the three.
+  request.model.intermediate = 512;
+  request.model.heads = request.model.kv_heads = 3;
+  CHECK(reason(request).find(several) != std::string::npos);
+  request.partition = "equal";
+  CHECK(std::holds_alternative<Plan>(make_plan(request)));
 }
 
 TEST_CASE("planner/search: devices beyond the heads get FFN columns alone") {
