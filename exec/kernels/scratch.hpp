@@ -13,9 +13,9 @@ struct KernelScratch {
   static constexpr std::size_t kInputBytes = std::size_t{512} * 1024;
   static constexpr std::size_t kPanelBytes = std::size_t{768} * 1024;
   static constexpr std::size_t kTileFloats = std::size_t{64} * 1024;
-  std::byte* inputs = nullptr;  // of products in 8 bits
-  std::byte* panel = nullptr;   // weights that many tokens read
-  float* tile = nullptr;        // rows that were decoded
+  std::byte* inputs = nullptr;  // of products in 8 bits; of many tokens' products of floats
+  std::byte* panel = nullptr;   // weights that many tokens read; with AVX2 their inputs in 8 bits
+  float* tile = nullptr;        // rows that were decoded; with AVX2 sums of many tokens, too
 };
 
 // The calling thread's, each part at a multiple of 64 bytes, with whatever was written last.
