@@ -1,4 +1,4 @@
-// Integer products with AVX2: of few tokens a row after the other.
+// Integer products with AVX2: of few tokens one or two rows after the other.
 
 #include "exec/kernels/integer_product_avx2.hpp"
 
