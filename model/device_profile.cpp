@@ -113,8 +113,11 @@ MeasuredKernels read_kernels(const JsonValue& json) {
   constexpr std::int64_t kMostGenerations = 1'000'000;
   constexpr std::size_t kMostText = 256;
   json.expect_keys({"generation", "instruction_sets", "processor"});
+  const JsonValue sets = json.at("instruction_sets");
+  std::string names = sets.line(kMostText);
+  if (names.empty()) sets.fail("names of instruction sets, as avx2");
   return {.generation = json.at("generation").integer(1, kMostGenerations),
-          .instruction_sets = json.at("instruction_sets").line(kMostText),
+          .instruction_sets = std::move(names),
           .processor = json.at("processor").line(kMostText)};
 }
 

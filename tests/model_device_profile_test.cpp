@@ -123,6 +123,8 @@ TEST_CASE("model/device_profile: every wrong field costs one line that names it"
                  "'kernels.processor'"));
   CHECK(contains(message([](json& j) { j["kernels"].erase("instruction_sets"); }),
                  "'kernels.instruction_sets' is missing"));
+  CHECK(contains(message([](json& j) { j["kernels"]["instruction_sets"] = ""; }),
+                 "names of instruction sets"));
   CHECK(contains(message([](json& j) { j["kernels"]["speed"] = 1; }), "unknown field \"speed\""));
   CHECK(contains(message([](json& j) { j["extra"] = 1; }), "unknown field \"extra\""));
   CHECK(contains(message([](json& j) { j["rates"] = 3; }), "'rates' is 3, expected an object"));

@@ -22,8 +22,7 @@ constexpr std::int64_t kLanes = 8;  // tokens of a vector
 constexpr std::int64_t kGroup = kVectors * kLanes;
 constexpr std::int64_t kPieceBlocks = 32;  // of the depth at a time: weights in the first cache
 constexpr std::int64_t kMostTokens = 192;  // at once: 18 KiB of sums beside those weights
-// Bytes of packed inputs: a second-level cache, and what a session's memory counts anyway for
-// products of floats.
+// Bytes of packed inputs: as much as a second-level cache holds.
 constexpr std::int64_t kMostPacked = std::int64_t{512} * 1024;
 static_assert(kMostPacked <= static_cast<std::int64_t>(KernelScratch::kPanelBytes));
 constexpr std::int64_t kVector = 32;  // bytes
