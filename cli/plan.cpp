@@ -448,7 +448,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
-  const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
+  const std::string outdated =
+      planner::outdated_remark(request.cluster, request.profiles, exec::kernels_here());
   if (!outdated.empty() && !show.quiet) std::cerr << "tandem plan: " << outdated << '\n';
   if (drop && !show.quiet) {
     for (const std::string& remark : drop->remarks) std::cerr << "tandem plan: " << remark << '\n';

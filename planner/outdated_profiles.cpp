@@ -24,19 +24,18 @@ std::string fault_of(const model::DeviceProfile& profile, const model::MeasuredK
          here.instruction_sets;
 }
 
-}  // namespace
-
-std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here,
-                            std::optional<model::DeviceIndex> only) {
+std::string remark_on(const model::Cluster& cluster,
+                      const std::vector<model::DeviceProfile>& profiles,
+                      const model::MeasuredKernels& here, std::optional<model::DeviceIndex> only) {
   constexpr std::size_t kNamed = 4;
   std::vector<std::pair<std::string, std::vector<std::string>>> faults;  // of which devices
-  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+  for (std::size_t d = 0; d < profiles.size(); ++d) {
     if (only && static_cast<std::size_t>(*only) != d) continue;
-    const std::string fault = fault_of(plan.profiles[d], here);
+    const std::string fault = fault_of(profiles[d], here);
     if (fault.empty()) continue;
     auto found = std::ranges::find(faults, fault, &decltype(faults)::value_type::first);
     if (found == faults.end()) found = faults.insert(found, {fault, {}});
-    found->second.push_back(plan.cluster.devices()[d].name);
+    found->second.push_back(cluster.devices()[d].name);
   }
   std::string text;
   for (const auto& [fault, names] : faults) {
@@ -50,6 +49,19 @@ std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here
   return text +
          ": predicted times, and shares that were chosen by them, are of those kernels; measure "
          "again with `tandem profile`, and plan again";
+}
+
+}  // namespace
+
+std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here,
+                            std::optional<model::DeviceIndex> only) {
+  return remark_on(plan.cluster, plan.profiles, here, only);
+}
+
+std::string outdated_remark(const model::Cluster& cluster,
+                            const std::vector<model::DeviceProfile>& profiles,
+                            const model::MeasuredKernels& here) {
+  return remark_on(cluster, profiles, here, std::nullopt);
 }
 
 }  // namespace tandem::planner

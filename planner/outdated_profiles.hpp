@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/plan.hpp"
 
@@ -14,7 +15,11 @@ namespace tandem::planner {
 //     run one version of the program
 //   other instruction sets than here: on this machine's processor only, as others have their own
 // Nominal profiles are of no kernels.
+// The second is for devices that a search considers: those that it leaves out counted, too.
 [[nodiscard]] std::string outdated_remark(const Plan& plan, const model::MeasuredKernels& here,
                                           std::optional<model::DeviceIndex> only = std::nullopt);
+[[nodiscard]] std::string outdated_remark(const model::Cluster& cluster,
+                                          const std::vector<model::DeviceProfile>& profiles,
+                                          const model::MeasuredKernels& here);
 
 }  // namespace tandem::planner

@@ -73,6 +73,18 @@ TEST_CASE("cli/outdated profiles: plan, simulate and whatif say so in one line, 
   CHECK(has(environment(bench, "predicted.json"), kFaults));
 }
 
+TEST_CASE("cli/outdated profiles: of a device that is left out, too, as it was compared by it") {
+  const Kitchen bench;
+  write_profiles(bench);
+  const Outcome told = bench.run({"plan", "--platform", "pair.xml", "--model", "tiny.json",
+                                  "--profile", "desk=profile.json", "--profile", "sofa=older.json",
+                                  "--devices", "fewest", "--out", "plan.json"});
+  CAPTURE(told.err);
+  CHECK(told.code == 0);
+  CHECK(Json::parse(bench.read("plan.json"))["devices"].size() == 1);
+  CHECK(has(told.err, "device 'sofa': measured by a tandem that did not say"));
+}
+
 TEST_CASE("cli/outdated profiles: nothing is said of this program's kernels, nor of nominal ones") {
   const Kitchen bench;
   bench.must({"plan", "--platform", "pair.xml", "--model", "tiny.json", "--profile", "profile.json",
