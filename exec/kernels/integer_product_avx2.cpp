@@ -195,7 +195,7 @@ TANDEM_AVX2 void few_of(const IntegerProduct& p) {
         } else {
           four.load(at + n * (kBytes / 2), 4);
         }
-        add(four, b + 4 * n);
+        add(four, b + std::int64_t{4} * n);
       }
     }
     if constexpr (!kLong) {
@@ -233,7 +233,7 @@ struct TwoRows<WeightFormat::q4_0> {
     for (int r = 0; r < 2; ++r) {
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        const std::byte* const first = rows[r] + 2 * i * kBytes;
+        const std::byte* const first = rows[r] + kBytes * 2 * i;
         const __m256i both = two_of(first + 2, first + kBytes + 2);
         low[r][i] = _mm256_and_si256(both, mask);
         high[r][i] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
@@ -376,7 +376,7 @@ TANDEM_AVX2 void few_of_two_rows(const IntegerProduct& p) {
 #pragma GCC unroll 2
         for (int n = 0; n < 2; ++n) {
           two.load(rows, n);
-          add(two, b + 4 * n);
+          add(two, b + std::int64_t{4} * n);
         }
       } else {
         two.load(rows);

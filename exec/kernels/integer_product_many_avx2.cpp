@@ -16,9 +16,9 @@ namespace {
 
 using model::WeightFormat;
 
-constexpr int kRows = 6;            // of weights at once, and
-constexpr int kVectors = 2;         // vectors of tokens: 12 sums of 16 registers
-constexpr std::int64_t kLanes = 8;  // tokens of a vector
+constexpr std::int64_t kRows = 6;     // of weights at once, and
+constexpr std::int64_t kVectors = 2;  // vectors of tokens: 12 sums of 16 registers
+constexpr std::int64_t kLanes = 8;    // tokens of a vector
 constexpr std::int64_t kGroup = kVectors * kLanes;
 constexpr std::int64_t kPieceBlocks = 32;  // of the depth at a time: weights in the first cache
 constexpr std::int64_t kMostTokens = 192;  // at once: 18 KiB of sums beside those weights
@@ -28,10 +28,12 @@ static_assert(kMostPacked <= static_cast<std::int64_t>(KernelScratch::kPanelByte
 constexpr std::int64_t kVector = 32;  // bytes
 
 // Neighbouring integers that are broadcast at a time, of a block's 32, take four bytes.
-constexpr int steps(WeightFormat format) { return multiplies_words(format) ? 16 : 8; }
+constexpr std::int64_t steps(WeightFormat format) { return multiplies_words(format) ? 16 : 8; }
 // Steps whose sums of two products fit 16 bits: of |w| <= 15 (31), |q| <= 127
 //   2 * 15 * 127 * 8 = 30480,  2 * 31 * 127 * 4 = 31496  < 2^15
-constexpr int steps_in_16_bits(WeightFormat format) { return format == WeightFormat::q5_k ? 4 : 8; }
+constexpr std::int64_t steps_in_16_bits(WeightFormat format) {
+  return format == WeightFormat::q5_k ? 4 : 8;
+}
 // What is taken from each stored integer and is not yet when they are multiplied.
 constexpr std::int32_t taken_later(WeightFormat format) {
   return format == WeightFormat::q4_0 ? 8 : 0;
@@ -46,8 +48,8 @@ constexpr std::int64_t input_bytes_of_vector(WeightFormat format) {
 }
 // Inputs of up to 16 tokens: for each block the steps' vectors, tokens side by side, then scales,
 // then sums: as integers times what is taken later, or as floats for least numbers.
-template <WeightFormat kFormat, int V>
-constexpr std::int64_t kInputBlockBytes = std::int64_t{V} * input_bytes_of_vector(kFormat);
+template <WeightFormat kFormat, std::int64_t V>
+constexpr std::int64_t kInputBlockBytes = V* input_bytes_of_vector(kFormat);
 
 // A piece of six rows: for each block their integers, 32 of a row after the other; scales (and
 // least numbers) of a row's blocks after each other.
@@ -75,32 +77,32 @@ TANDEM_AVX2_INLINE __m256i aligned_32(const void* from) {
 TANDEM_AVX2_INLINE void transpose(__m256i (&v)[8]) {
   __m256i pairs[8];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
+  for (std::int64_t i = 0; i < 4; ++i) {
     pairs[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
     pairs[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
   }
   __m256i fours[8];  // columns 0 and 4, 1 and 5, ... of rows 0 to 3, then of rows 4 to 7
 #pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
+  for (std::int64_t i = 0; i < 2; ++i) {
     fours[4 * i] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[4 * i + 1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[4 * i + 2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
     fours[4 * i + 3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
+  for (std::int64_t i = 0; i < 4; ++i) {
     v[i] = _mm256_permute2x128_si256(fours[i], fours[4 + i], 0x20);
     v[i + 4] = _mm256_permute2x128_si256(fours[i], fours[4 + i], 0x31);
   }
 }
 
 // Packs tokens [0, count) of `in`, at most 8 V; lanes that there are not repeat the last.
-template <WeightFormat kFormat, int V>
+template <WeightFormat kFormat, std::int64_t V>
 TANDEM_AVX2 void pack_inputs(const IntegerInputs& in, std::int64_t count, std::int64_t blocks,
                              std::byte* to) {
   const __m256i first = _mm256_set1_epi32(static_cast<int>(0x01800080U));
   const __m256i second = _mm256_set1_epi32(static_cast<int>(0x03800280U));
-  for (int v = 0; v < V; ++v) {
+  for (std::int64_t v = 0; v < V; ++v) {
     IntegerInputs tokens[kLanes];
     for (std::int64_t i = 0; i < kLanes; ++i)
       tokens[i] = in.token(std::min(v * kLanes + i, count - 1));
@@ -108,11 +110,11 @@ TANDEM_AVX2 void pack_inputs(const IntegerInputs& in, std::int64_t count, std::i
     for (std::int64_t b = 0; b < blocks; ++b, block += kInputBlockBytes<kFormat, V>) {
       __m256i q[8];
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) q[i] = load_32(tokens[i].q + b * kInputBlock);
+      for (std::int64_t i = 0; i < 8; ++i) q[i] = load_32(tokens[i].q + b * kInputBlock);
       transpose(q);
       std::byte* at = block;
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
+      for (std::int64_t i = 0; i < 8; ++i) {
         if constexpr (multiplies_words(kFormat)) {
           // Bytes go into the upper halves of words, from where they are shifted with their sign.
           const __m256i begin = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0,
@@ -128,14 +130,14 @@ TANDEM_AVX2 void pack_inputs(const IntegerInputs& in, std::int64_t count, std::i
         }
       }
       auto* const scales = reinterpret_cast<float*>(at);
-      for (int i = 0; i < 8; ++i) scales[i] = tokens[i].scales[b];
+      for (std::int64_t i = 0; i < 8; ++i) scales[i] = tokens[i].scales[b];
       at += V * kVector;
       if constexpr (has_leasts(kFormat)) {
         auto* const sums = reinterpret_cast<float*>(at);
-        for (int i = 0; i < 8; ++i) sums[i] = static_cast<float>(tokens[i].sum(b));
+        for (std::int64_t i = 0; i < 8; ++i) sums[i] = static_cast<float>(tokens[i].sum(b));
       } else if constexpr (needs_sums(kFormat)) {
         auto* const sums = reinterpret_cast<std::int32_t*>(at);
-        for (int i = 0; i < 8; ++i) sums[i] = taken_later(kFormat) * tokens[i].sum(b);
+        for (std::int64_t i = 0; i < 8; ++i) sums[i] = taken_later(kFormat) * tokens[i].sum(b);
       }
     }
   }
@@ -151,20 +153,20 @@ TANDEM_AVX2_INLINE void add_16_bits(__m256i& sum, __m256i products) {
 }
 
 // Products of a step of a block with those of V vectors of tokens begin sums, or are added to them.
-template <WeightFormat kFormat, int V, bool kBegin>
+template <WeightFormat kFormat, std::int64_t V, bool kBegin>
 TANDEM_AVX2_INLINE void multiply_step(const std::byte* integers, const std::byte* x,
                                       __m256i (&sums)[kRows][V]) {
   constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
   __m256i in[V];
 #pragma GCC unroll 2
-  for (int v = 0; v < V; ++v) in[v] = aligned_32(x + v * kVector);
+  for (std::int64_t v = 0; v < V; ++v) in[v] = aligned_32(x + v * kVector);
 #pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
     std::int32_t bytes = 0;
     std::memcpy(&bytes, integers + r * kRowBytes, sizeof bytes);
     const __m256i w = _mm256_set1_epi32(bytes);
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) {
+    for (std::int64_t v = 0; v < V; ++v) {
       const __m256i products =
           multiplies_words(kFormat) ? _mm256_madd_epi16(w, in[v]) : _mm256_maddubs_epi16(w, in[v]);
       if constexpr (kBegin) {
@@ -179,18 +181,19 @@ TANDEM_AVX2_INLINE void multiply_step(const std::byte* integers, const std::byte
 }
 
 // Steps [begin, end) of a block.
-template <WeightFormat kFormat, int V>
-TANDEM_AVX2_INLINE void multiply_steps(const std::byte* integers, const std::byte* x, int begin,
-                                       int end, __m256i (&sums)[kRows][V]) {
+template <WeightFormat kFormat, std::int64_t V>
+TANDEM_AVX2_INLINE void multiply_steps(const std::byte* integers, const std::byte* x,
+                                       std::int64_t begin, std::int64_t end,
+                                       __m256i (&sums)[kRows][V]) {
   multiply_step<kFormat, V, true>(integers + 4 * begin, x + begin * V * kVector, sums);
 #pragma GCC unroll 1
-  for (int i = begin + 1; i < end; ++i)
+  for (std::int64_t i = begin + 1; i < end; ++i)
     multiply_step<kFormat, V, false>(integers + 4 * i, x + i * V * kVector, sums);
 }
 
 // The sums of 12 rows-and-vectors, over `count` blocks from block `first` of the rows on, are added
 // to `chains`, [kChains][kRows][V] vectors.
-template <WeightFormat kFormat, int V>
+template <WeightFormat kFormat, std::int64_t V>
 TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, const std::byte* x,
                                                           std::int64_t first, std::int64_t count,
                                                           float* chains) {
@@ -204,15 +207,15 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
     if constexpr (multiplies_words(kFormat)) {
       multiply_steps<kFormat, V>(integers, x, 0, 16, sums);
     } else {
-      constexpr int kTogether = steps_in_16_bits(kFormat);
+      constexpr std::int64_t kTogether = steps_in_16_bits(kFormat);
 #pragma GCC unroll 2
-      for (int begin = 0; begin < 8; begin += kTogether) {
+      for (std::int64_t begin = 0; begin < 8; begin += kTogether) {
         __m256i shorts[kRows][V];
         multiply_steps<kFormat, V>(integers, x, begin, begin + kTogether, shorts);
 #pragma GCC unroll 6
-        for (int r = 0; r < kRows; ++r) {
+        for (std::int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-          for (int v = 0; v < V; ++v) {
+          for (std::int64_t v = 0; v < V; ++v) {
             const __m256i part = _mm256_madd_epi16(shorts[r][v], ones);
             sums[r][v] = begin == 0 ? part : _mm256_add_epi32(sums[r][v], part);
           }
@@ -222,10 +225,10 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
     float* const chain = chains + (first + b) % kChains * (kRows * V * kLanes);
     const auto* const more = reinterpret_cast<const float*>(x + steps(kFormat) * V * kVector);
 #pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
       const __m256 scale = _mm256_broadcast_ss(scales + r * kPieceBlocks + b);
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
+      for (std::int64_t v = 0; v < V; ++v) {
         float* const at = chain + (r * V + v) * kLanes;
         const __m256 in = _mm256_load_ps(more + v * kLanes);
         __m256i exact = sums[r][v];
@@ -251,7 +254,7 @@ TANDEM_AVX2_INLINE void store_words(std::byte* to, __m256i bytes) {
 
 // Block `b` of a row's piece, which is one block of the format.
 template <WeightFormat kFormat>
-TANDEM_AVX2_INLINE void unpack_short(const std::byte* block, int row, std::int64_t b,
+TANDEM_AVX2_INLINE void unpack_short(const std::byte* block, std::int64_t row, std::int64_t b,
                                      const RowPiece& to) {
   constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
   std::byte* const integers = to.integers + (b * kRows + row) * kRowBytes;
@@ -277,7 +280,7 @@ TANDEM_AVX2_INLINE __m256 times(std::uint64_t integers, const std::byte* half) {
 
 // Blocks [b, b + 8) of a row's piece, which are one block of the format.
 template <WeightFormat kFormat>
-TANDEM_AVX2_INLINE void unpack_long(const std::byte* block, int row, std::int64_t b,
+TANDEM_AVX2_INLINE void unpack_long(const std::byte* block, std::int64_t row, std::int64_t b,
                                     const RowPiece& to) {
   constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
   float* const scales = to.scales + row * kPieceBlocks + b;
@@ -315,7 +318,7 @@ TANDEM_AVX2 void unpack_rows(const IntegerProduct& p, std::int64_t o, std::int64
                              std::int64_t count, const RowPiece& to) {
   constexpr std::int64_t kBytes = model::block_of(kFormat).bytes;
   constexpr std::int64_t kWhole = model::block_of(kFormat).elements / kInputBlock;
-  for (int r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
     const std::byte* row =
         p.w + std::min(o + r, p.outputs - 1) * p.w_stride + first / kWhole * kBytes;
     const std::byte* const next = row + kRows * p.w_stride;
@@ -332,7 +335,7 @@ TANDEM_AVX2 void unpack_rows(const IntegerProduct& p, std::int64_t o, std::int64
 }
 
 // Adds up chains in the order that is the format's, and stores them.
-template <int V>
+template <std::int64_t V>
 TANDEM_AVX2 void store_sums(const float* chains, std::int64_t rows, std::int64_t tokens, float* y,
                             std::int64_t y_stride) {
   alignas(32) float sums[kRows][V * kLanes];
@@ -374,7 +377,7 @@ static_assert(RowPiece::kBytes % kVector == 0 &&
 template <WeightFormat kFormat>
 TANDEM_AVX2 void product_of(const IntegerProduct& p, std::byte* packed, std::byte* memory) {
   const std::int64_t group_bytes = p.blocks * kInputBlockBytes<kFormat, kVectors>;
-  for_groups(p.tokens, [&]<int V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
+  for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
     pack_inputs<kFormat, V>(p.in.token(t), count, p.blocks, packed + t / kGroup * group_bytes);
   });
   const RowPiece piece = RowPiece::at(memory);
@@ -385,14 +388,14 @@ TANDEM_AVX2 void product_of(const IntegerProduct& p, std::byte* packed, std::byt
     for (std::int64_t b = 0; b < p.blocks; b += kPieceBlocks) {
       const std::int64_t count = std::min(kPieceBlocks, p.blocks - b);
       unpack_rows<kFormat>(p, o, b, count, piece);
-      for_groups(p.tokens, [&]<int V>(std::int64_t t, std::int64_t /*count*/) TANDEM_AVX2 {
+      for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t /*count*/) TANDEM_AVX2 {
         multiply_piece<kFormat, V>(
             piece, packed + t / kGroup * group_bytes + b * kInputBlockBytes<kFormat, V>, b, count,
             chains + t / kGroup * kChainFloats);
       });
     }
     const std::int64_t rows = std::min<std::int64_t>(kRows, p.outputs - o);
-    for_groups(p.tokens, [&]<int V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
+    for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
       store_sums<V>(chains + t / kGroup * kChainFloats, rows, count, p.y + t * p.y_stride + o,
                     p.y_stride);
     });
