@@ -165,7 +165,8 @@ std::vector<std::byte> extreme_weights(WeightFormat format, const Case& c, int b
   std::vector<std::byte> stored(
       static_cast<std::size_t>(model::row_bytes(format, c.outputs * c.blocks * kInputBlock)));
   std::mt19937 random(4);
-  for (std::byte& one : stored) one = static_cast<std::byte>(bytes < 0 ? random() : bytes);
+  for (std::byte& one : stored)
+    one = static_cast<std::byte>(bytes < 0 ? static_cast<int>(random() & 255U) : bytes);
   const auto set_one = [](std::byte* half) {
     half[0] = std::byte{0x00};
     half[1] = std::byte{0x3c};
