@@ -52,7 +52,7 @@ demo: build
 	@scenarios/demo.sh
 
 demo-short: build
-	@NEW_TOKENS=8 PROFILE_SECONDS=8 scenarios/demo.sh
+	@NEW_TOKENS=8 scenarios/demo.sh
 
 test:
 	@$(call install,$(TEST_PACKAGES))
