@@ -23,16 +23,6 @@ TANDEM_AVX2_INLINE int half_at(const std::byte* p) {
   return std::to_integer<int>(p[0]) | (std::to_integer<int>(p[1]) << 8);
 }
 
-// The 32 integers of a block of q8_0 or q4_0; of q4_0 without the 8 that is taken from each.
-template <model::WeightFormat kFormat>
-TANDEM_AVX2_INLINE __m256i stored_integers(const std::byte* block) {
-  if constexpr (kFormat == model::WeightFormat::q8_0) return load_32(block + 2);
-  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
-  const __m256i wide =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
-  return _mm256_and_si256(wide, _mm256_set1_epi8(15));
-}
-
 // The 32 integers of part 4 n + j of a block of 256; of q6_k without the 32 that is taken from
 // each.
 template <model::WeightFormat kFormat>

@@ -198,6 +198,7 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
                                                           std::int64_t first, std::int64_t count,
                                                           float* chains) {
   constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
+  constexpr std::int64_t kSteps = steps(kFormat);
   const __m256i ones = _mm256_set1_epi16(1);
   const float* const scales = w.scales;
   const float* const leasts = w.leasts;
@@ -205,11 +206,11 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
     const std::byte* const integers = w.integers + b * kRows * kRowBytes;
     __m256i sums[kRows][V];
     if constexpr (multiplies_words(kFormat)) {
-      multiply_steps<kFormat, V>(integers, x, 0, 16, sums);
+      multiply_steps<kFormat, V>(integers, x, 0, kSteps, sums);
     } else {
       constexpr std::int64_t kTogether = steps_in_16_bits(kFormat);
 #pragma GCC unroll 2
-      for (std::int64_t begin = 0; begin < 8; begin += kTogether) {
+      for (std::int64_t begin = 0; begin < kSteps; begin += kTogether) {
         __m256i shorts[kRows][V];
         multiply_steps<kFormat, V>(integers, x, begin, begin + kTogether, shorts);
 #pragma GCC unroll 6
@@ -223,7 +224,7 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
       }
     }
     float* const chain = chains + (first + b) % kChains * (kRows * V * kLanes);
-    const auto* const more = reinterpret_cast<const float*>(x + steps(kFormat) * V * kVector);
+    const auto* const more = reinterpret_cast<const float*>(x + kSteps * V * kVector);
 #pragma GCC unroll 6
     for (std::int64_t r = 0; r < kRows; ++r) {
       const __m256 scale = _mm256_broadcast_ss(scales + r * kPieceBlocks + b);
@@ -250,6 +251,16 @@ TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, con
 TANDEM_AVX2_INLINE void store_words(std::byte* to, __m256i bytes) {
   store_32(to, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)));
   store_32(to + kVector, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1)));
+}
+
+// The 32 integers of a block of q8_0 or q4_0; of q4_0 without the 8 that is taken from each.
+template <WeightFormat kFormat>
+TANDEM_AVX2_INLINE __m256i stored_integers(const std::byte* block) {
+  if constexpr (kFormat == WeightFormat::q8_0) return load_32(block + 2);
+  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
+  const __m256i wide =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
+  return _mm256_and_si256(wide, _mm256_set1_epi8(15));
 }
 
 // Block `b` of a row's piece, which is one block of the format.
