@@ -71,6 +71,7 @@ class Geometries:
         done = subprocess.run([self.tandem, *map(str, words)], text=True, capture_output=True)
         if done.returncode != 0:
             sys.exit(f"tandem {words[0]}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
+        sys.stderr.write(done.stderr)  # remarks: a profile of an earlier call may be of other kernels
 
     def weights(self, model):
         folder = self.folder / model

@@ -9,6 +9,7 @@
 #include "exec/weights/layout.hpp"
 #include "model/memory.hpp"
 #include "planner/search.hpp"
+#include "sampled.hpp"
 #include "sparse_runs.hpp"
 
 namespace tandem::testing {
@@ -73,14 +74,15 @@ TEST_CASE("exec/gathered weights: biases are added once, and norms of heads and 
 }
 
 TEST_CASE("exec/gathered weights: travel in the format that they are stored in") {
+  testing::Sampled taken(5);
   for (const WeightFormat format : {WeightFormat::f16, WeightFormat::bf16, WeightFormat::q8_0,
                                     WeightFormat::q4_0, WeightFormat::q4_k, WeightFormat::q6_k}) {
     const model::Transformer t = in_blocks(eight_heads(), format);
     CAPTURE(t.formats.text());
     // As of tensor: heads that cut a long block of `out` have their inputs rounded in two parts.
     const double tolerance = model::block_of(format).elements > 32 ? 2e-2 : 1e-4;
-    check_run(t, gathered(t, 2, "3:5", 17), tolerance);
-    check_run(t, gathered(t, 4, "equal", 9), tolerance);
+    if (taken()) check_run(t, gathered(t, 2, "3:5", 17), tolerance);
+    if (taken()) check_run(t, gathered(t, 4, "equal", 9), tolerance);
   }
 }
 

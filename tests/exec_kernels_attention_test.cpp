@@ -10,6 +10,7 @@
 #include "exec/kernels/cached_row.hpp"
 #include "exec/weights/convert.hpp"
 #include "kernel_test_support.hpp"
+#include "sampled.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -130,11 +131,12 @@ void check(const Case& c) {
 }  // namespace
 
 TEST_CASE("kernels/attention: equals softmax of the whole score row") {
+  testing::Sampled taken(11);
   for (const std::int64_t rows : {1, 2, 7, 33}) {
     for (const std::int64_t group : {1, 3, 5, 8, 13}) {
       for (const std::int64_t head_dim : {2, 6, 16, 64, 80, 100}) {
         for (const std::int64_t past : {0, 1, 15, 16, 63, 64, 131}) {
-          check({rows, group, head_dim, past});
+          if (taken()) check({rows, group, head_dim, past});
         }
       }
     }

@@ -15,6 +15,7 @@
 #include "exec/weights/random.hpp"
 #include "memory_transport.hpp"
 #include "run_accounts.hpp"
+#include "sampled.hpp"
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
@@ -146,6 +147,7 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
   };
   const TemporaryFolder folder;
   std::uint64_t seed = 0;
+  testing::Sampled taken(4);
   for (const Split& split : {Split{1, "equal", model::WeightFormat::bf16},
                              {3, "equal", model::WeightFormat::q8_0},
                              {4, "4:2:1:1", model::WeightFormat::q4_0},
@@ -160,6 +162,7 @@ TEST_CASE("exec/runtime: tokens and logits are those of the serial execution, bi
                              {4, "4:2:1:1"},
                              {5, "equal"},
                              {7, "1:2:1:1:1:1:1"}}) {
+    if (!taken()) continue;
     CAPTURE(split.devices);
     CAPTURE(split.partition);
     CAPTURE(to_string(split.format));

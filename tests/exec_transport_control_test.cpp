@@ -9,6 +9,7 @@
 
 #include "exec/transport/control.hpp"
 #include "exec_transport_pair.hpp"
+#include "sampled.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -209,7 +210,7 @@ TEST_CASE("transport/control: what nobody takes fills a bounded queue, whatever 
   StepBegin step;
   step.batch.segments = {{.sequence = 0, .past = 0, .rows = kMaxTokens}};
   step.tokens.assign(kMaxTokens, 1);  // 4 MiB a message, and 8 MiB wait at either end
-  constexpr int kSteps = 24;
+  constexpr int kSteps = 12;
   std::atomic<int> sent = 0;
   auto sending = std::async(std::launch::async, [&] {
     for (; sent < kSteps; ++sent) home.master->send(1, step);

@@ -16,6 +16,7 @@
 #include "exec/weights/slicing.hpp"
 #include "exec/weights/tensors.hpp"
 #include "model/digest.hpp"
+#include "sampled.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -292,7 +293,9 @@ TEST_CASE("exec/shard: columns within a block and numbers beyond a format are re
   };
   const Huge huge(t);
   const Huge long_rows(testing::in_blocks(t, model::WeightFormat::q4_k));
+  testing::Sampled taken(4);
   for (const model::WeightFormat format : model::kWeightFormats) {
+    if (!taken()) continue;
     CAPTURE(to_string(format));
     Transformer in = testing::in_blocks(t, format);
     const auto slice = [&] {
