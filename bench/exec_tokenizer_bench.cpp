@@ -8,6 +8,7 @@
 #include <string>
 
 #include "exec/tokenizer/tokenizer.hpp"
+#include "tests/source_tree.hpp"
 
 namespace {
 
@@ -22,8 +23,7 @@ std::unique_ptr<Tokenizer> load(benchmark::State& state) {
   state.SetLabel(name);
   tandem::model::Transformer transformer;
   transformer.vocab = 1024;
-  return load_tokenizer(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/tokenizers" / name,
-                        transformer);
+  return load_tokenizer(tandem::testing::in_sources("tests/tokenizers") / name, transformer);
 }
 
 // Words of many lengths that seldom come twice, with numbers, accents and lines.

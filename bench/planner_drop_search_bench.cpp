@@ -14,6 +14,7 @@
 #include "model/transformer.hpp"
 #include "planner/drop_search.hpp"
 #include "sim/platform.hpp"
+#include "tests/source_tree.hpp"
 
 namespace {
 
@@ -21,7 +22,7 @@ using namespace tandem;
 
 constexpr std::array<const char*, 2> kModels{"tandem-tiny", "tandem-deep"};
 
-std::filesystem::path scenarios() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "scenarios"; }
+std::filesystem::path scenarios() { return testing::in_sources("scenarios"); }
 
 std::string contents(const std::filesystem::path& path) {
   std::ostringstream text;

@@ -7,6 +7,7 @@
 #include "models.hpp"
 #include "planner/plan.hpp"
 #include "sim/platform.hpp"
+#include "tests/source_tree.hpp"
 
 namespace tandem::bench {
 
@@ -14,7 +15,7 @@ namespace tandem::bench {
 // whether or not they fit: what is measured is the evaluators.
 inline planner::Plan llama2_70b_on_klonet8(std::int64_t new_tokens) {
   const model::Cluster cluster =
-      sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml").cluster;
+      sim::read_platform(testing::in_sources("scenarios/platforms/klonet8.xml").string()).cluster;
   planner::Plan plan{.strategy = "tensor",
                      .partition = "equal",
                      .allreduce = {"star", "star"},

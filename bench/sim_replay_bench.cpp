@@ -10,6 +10,7 @@
 #include "replayed_plan.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
+#include "tests/source_tree.hpp"
 
 namespace {
 
@@ -24,7 +25,7 @@ void analytic(benchmark::State& state) {
 void platform(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(
-        sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml"));
+        sim::read_platform(testing::in_sources("scenarios/platforms/klonet8.xml").string()));
   }
 }
 

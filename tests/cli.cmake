@@ -35,6 +35,5 @@ tandem_tests(
     cli_tokenizer_test.cpp
     cli_variation_test.cpp
   LIBRARIES tandem::model nlohmann_json::nlohmann_json)
-target_compile_definitions(tandem_cli_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")
 target_include_directories(tandem_cli_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_cli_tests tandem)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli_program.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::test {
 namespace {
@@ -327,8 +328,8 @@ TEST_CASE("cli/experiment: clusters that others measured, calibrated on two rows
 TEST_CASE("cli/experiment: a number that is far off and has no note is an answer of no") {
   const Workbench bench;
   const Outcome outcome = bench.shell(
-      "cp -r " TANDEM_SOURCE_DIR
-      "/scenarios own && chmod -R u+w own && export TANDEM_SCENARIOS=$PWD/own && "
+      "cp -r " + testing::in_sources("scenarios").string() +
+      " own && chmod -R u+w own && export TANDEM_SCENARIOS=$PWD/own && "
       "grep -v '^measured-clusters,pi-4/llama-2-7b/8' own/experiments/notes.csv > notes && "
       "cp notes own/experiments/notes.csv && \"$TANDEM\" experiment measured-clusters");
   CHECK(outcome.code == 3);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "exec/kernels/kernels_here.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::test {
 namespace fs = std::filesystem;
@@ -75,14 +76,15 @@ Outcome Workbench::run(const std::vector<std::string>& arguments) const {
 
 Outcome Workbench::run_into(const std::string& path, const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment) const {
-  std::vector<std::string> words{TANDEM_PROGRAM};
+  std::vector<std::string> words{testing::program().string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return spawn(path, std::move(words), environment);
 }
 
 Outcome Workbench::shell(const std::string& script) const {
   const std::string out = (outputs_ / "out").string();
-  Outcome outcome = spawn(out, {"/bin/sh", "-c", script}, {"TANDEM=" TANDEM_PROGRAM});
+  Outcome outcome =
+      spawn(out, {"/bin/sh", "-c", script}, {"TANDEM=" + testing::program().string()});
   outcome.out = contents(out);
   return outcome;
 }
@@ -175,9 +177,7 @@ void check_refused(const Workbench& bench, const std::vector<std::string>& words
   CHECK(bench.listing() == before);
 }
 
-std::string source_file(const std::string& path) {
-  return contents(fs::path(TANDEM_SOURCE_DIR) / path);
-}
+std::string source_file(const std::string& path) { return contents(testing::in_sources(path)); }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);

@@ -10,6 +10,7 @@
 
 #include "exec/tokenizer/chat/chat_template.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
+#include "source_tree.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/weights_support.hpp"
 
@@ -36,7 +37,7 @@ std::string repeated(const std::string& text, int times) {
 }  // namespace
 
 TEST_CASE("exec/chat: templates make the texts that Jinja makes of them") {
-  const Json vectors = Json::parse(std::ifstream(TANDEM_SOURCE_DIR "/tests/chat/vectors.json"));
+  const Json vectors = Json::parse(std::ifstream(testing::in_sources("tests/chat/vectors.json")));
   int refused = 0;
   for (const Json& vector : vectors) {
     const auto chat_template = vector["template"].get<std::string>();

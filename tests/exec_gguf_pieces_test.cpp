@@ -13,6 +13,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/random.hpp"
 #include "gguf_support.hpp"
+#include "source_tree.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -233,7 +234,7 @@ TEST_CASE("exec/gguf: llama.cpp knows tokens by their texts, and Phi 3's by the 
 
 // Random pieces of all types, and llama.cpp's tokens: tests/llama/check_tokens.py --goldens.
 TEST_CASE("exec/gguf: pieces of any type and score make the tokens that llama.cpp makes of them") {
-  const fs::path path = fs::path(TANDEM_SOURCE_DIR) / "tests/data/gguf_pieces.json";
+  const fs::path path = testing::in_sources("tests/data/gguf_pieces.json");
   std::size_t count = 0;
   for (const json& one : json::parse(testing::read_all(path))) {
     Pieces pieces;

@@ -16,6 +16,7 @@
 #include "exec/tokenizer/unicode_form.hpp"
 #include "exec/weights/random.hpp"
 #include "gguf_support.hpp"
+#include "source_tree.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -29,7 +30,7 @@ using testing::gguf_text;
 using testing::has;
 using testing::raw;
 
-const fs::path kFolder = fs::path(TANDEM_SOURCE_DIR) / "tests/tokenizers";
+const fs::path kFolder = testing::in_sources("tests/tokenizers");
 
 // A small model with the tokenizer `name`, and as many tokens `more` in its vocabulary.
 model::Transformer make_model(const std::string& name, const fs::path& folder,

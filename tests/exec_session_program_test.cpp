@@ -15,6 +15,7 @@
 #include "exec/transport/key.hpp"
 #include "exec/transport/listener.hpp"
 #include "exec_session_processes.hpp"
+#include "source_tree.hpp"
 #include "tests/cli_program.hpp"
 
 namespace tandem::exec {
@@ -33,7 +34,7 @@ class Background {
   Background(const Kitchen& kitchen, std::vector<std::string> words, const std::string& log,
              int errors = -1)
       : log_(kitchen.folder() / log) {
-    words.insert(words.begin(), TANDEM_PROGRAM);
+    words.insert(words.begin(), testing::program().string());
     pid_ = testing::fork_child([&] {
       std::filesystem::current_path(kitchen.folder());
       for (const auto& [stream, path] :
@@ -232,7 +233,7 @@ TEST_CASE("exec/program: a worker whose log nobody reads serves on, strangers or
 bool awaits_interrupt(pid_t pid) {
   std::error_code gone;
   const auto program = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
-  if (gone || program != std::filesystem::canonical(TANDEM_PROGRAM)) return false;
+  if (gone || program != std::filesystem::canonical(testing::program())) return false;
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("SigCgt:") && !line.starts_with("SigBlk:")) continue;

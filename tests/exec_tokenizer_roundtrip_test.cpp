@@ -16,6 +16,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/tokenizer/unicode_form.hpp"
 #include "exec/tokenizer/utf8.hpp"
+#include "source_tree.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -24,7 +25,7 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 
 std::unique_ptr<Tokenizer> load(const std::string& name) {
-  const auto folder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/tokenizers" / name;
+  const auto folder = testing::in_sources("tests/tokenizers") / name;
   auto transformer = testing::small_llama();
   transformer.vocab = 4096;
   return load_tokenizer(folder, transformer);

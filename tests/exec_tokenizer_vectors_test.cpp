@@ -9,6 +9,7 @@
 
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/tokenizer/utf8.hpp"
+#include "source_tree.hpp"
 #include "weights_support.hpp"
 
 namespace tandem::exec {
@@ -16,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::filesystem::path kFolder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/tokenizers";
+const std::filesystem::path kFolder = testing::in_sources("tests/tokenizers");
 
 constexpr const char* kNames[] = {
     "sp-bpe",        "sp-bpe-legacy", "sp-unigram",       "sp-unigram-bytes",  "bpe-gpt2",

@@ -11,6 +11,7 @@
 #include "exec/transport/wire.hpp"
 #include "exec_transport_pair.hpp"
 #include "model/announcement.hpp"
+#include "source_tree.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -304,8 +305,7 @@ TEST_CASE("transport/wire: a stream is cut into its messages wherever the pieces
 }
 
 TEST_CASE("transport/wire: the fuzzer's seeds are messages of this version") {
-  const std::filesystem::path folder =
-      std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/fuzz/corpus/wire";
+  const std::filesystem::path folder = testing::in_sources("tests/fuzz/corpus/wire");
   std::set<std::string> seen;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     CAPTURE(file.path().string());

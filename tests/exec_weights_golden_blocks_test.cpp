@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/weights/block_codec.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -20,8 +21,7 @@ namespace {
 using model::WeightFormat;
 
 std::vector<std::byte> golden(const std::string& name) {
-  const std::filesystem::path path =
-      std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/golden/blocks" / name;
+  const std::filesystem::path path = testing::in_sources("tests/data/golden/blocks") / name;
   std::ifstream file(path, std::ios::binary);
   REQUIRE_MESSAGE(file, path.string());
   std::vector<std::byte> bytes(std::filesystem::file_size(path));

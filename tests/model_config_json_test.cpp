@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "source_tree.hpp"
 #include "tests/model_fixtures.hpp"
 
 using namespace tandem::model;
@@ -37,9 +38,8 @@ std::string raw(const std::string& extra) {
 }
 
 std::string published(const std::string& name) {
-  const std::string source = TANDEM_SOURCE_DIR;
-  std::ifstream file(source + "/tests/data/configs/" + name + ".json");
-  if (!file) file.open(source + "/scenarios/models/" + name + ".json");
+  std::ifstream file(tandem::testing::in_sources("tests/data/configs/" + name + ".json"));
+  if (!file) file.open(tandem::testing::in_sources("scenarios/models/" + name + ".json"));
   REQUIRE(file);
   return {std::istreambuf_iterator<char>(file), {}};
 }

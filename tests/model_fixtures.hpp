@@ -10,6 +10,7 @@
 #include "model/cluster.hpp"
 #include "model/error.hpp"
 #include "model/transformer.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::model::test {
 
@@ -29,7 +30,7 @@ inline bool contains(const std::string& text, const std::string& part) {
 }
 
 inline Transformer named_model(const std::string& name) {
-  const std::string path = std::string(TANDEM_SOURCE_DIR) + "/scenarios/models/" + name + ".json";
+  const std::string path = testing::in_sources("scenarios/models/" + name + ".json").string();
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();

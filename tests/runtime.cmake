@@ -30,7 +30,6 @@ tandem_tests(
     exec_wire_type_test.cpp
     cli_program.cpp
   LIBRARIES tandem::exec Threads::Threads)
-target_compile_definitions(tandem_runtime_tests PRIVATE TANDEM_PROGRAM="$<TARGET_FILE:tandem>")
 target_include_directories(tandem_runtime_tests PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(tandem_runtime_tests tandem)
 

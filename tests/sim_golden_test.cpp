@@ -22,6 +22,7 @@
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::sim::testing {
 namespace {
@@ -30,7 +31,8 @@ using planner::Plan;
 
 constexpr double kTolerance = 1e-9;  // of a value, beside
 constexpr double kRounding = 1e-14;  // seconds: of differences between times of some seconds
-constexpr const char* kFile = TANDEM_SOURCE_DIR "/tests/data/golden/predictions.csv";
+const std::filesystem::path kFile =
+    tandem::testing::in_sources("tests/data/golden/predictions.csv");
 constexpr const char* kRecord = "TANDEM_RECORD_PREDICTIONS";  // a commit: writes the file instead
 
 // Seconds or bytes by what they are: "case,evaluator,quantity,index".

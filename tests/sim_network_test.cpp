@@ -16,6 +16,7 @@
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::sim::testing {
 namespace {
@@ -28,7 +29,8 @@ constexpr double kBandwidth = 37.5e6;  // bytes a second: 300 Mbps
 
 const model::Cluster& klonet8() {
   static const model::Cluster cluster =
-      read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/klonet8.xml").cluster;
+      read_platform(tandem::testing::in_sources("scenarios/platforms/klonet8.xml").string())
+          .cluster;
   return cluster;
 }
 

@@ -8,11 +8,12 @@
 
 #include "model/error.hpp"
 #include "sim/platform.hpp"
+#include "source_tree.hpp"
 
 namespace tandem::sim {
 namespace {
 
-const std::string scenarios_folder = TANDEM_SOURCE_DIR "/scenarios/platforms/";
+const std::string scenarios_folder = tandem::testing::in_sources("scenarios/platforms/").string();
 
 class TemporaryFile {
  public:

@@ -17,6 +17,7 @@
 #include "random_clusters.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
+#include "source_tree.hpp"
 #include "study/choice.hpp"
 #include "study/settings.hpp"
 #include "tests/model_fixtures.hpp"
@@ -29,7 +30,7 @@ using planner::Plan;
 using planner::Request;
 
 model::Cluster home4() {
-  return sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/home4.xml").cluster;
+  return sim::read_platform(testing::in_sources("scenarios/platforms/home4.xml").string()).cluster;
 }
 
 Request request_for(const model::Cluster& cluster, const std::string& model) {

@@ -8,6 +8,7 @@
 #include "model/cluster_edit.hpp"
 #include "planner/collective/proximity.hpp"
 #include "sim/platform.hpp"
+#include "source_tree.hpp"
 #include "study/experiment/csps.hpp"
 #include "tests/model_fixtures.hpp"
 
@@ -19,7 +20,8 @@ constexpr std::int64_t kLayers = 10;
 CspsTestbed testbed() {
   CspsTestbed all{
       .servers = model::with_devices(
-          sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/a100-8x8.xml").cluster,
+          sim::read_platform(testing::in_sources("scenarios/platforms/a100-8x8.xml").string())
+              .cluster,
           [](model::Device& device) { device.memory = model::Bytes{1e15}; })};
   all.efficiency = 0.5;
   return all;

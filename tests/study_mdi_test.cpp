@@ -9,6 +9,7 @@
 #include "model/work.hpp"
 #include "sim/platform.hpp"
 #include "sim/replay.hpp"
+#include "source_tree.hpp"
 #include "study/experiment/mdi.hpp"
 #include "tests/model_fixtures.hpp"
 
@@ -22,7 +23,8 @@ constexpr MdiBoard kBoard{.flop_rate = 350e9,
                           .message_s_per_byte = 30e-9};
 
 model::Cluster boards() {
-  return sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/jetson-tx2x3.xml").cluster;
+  return sim::read_platform(testing::in_sources("scenarios/platforms/jetson-tx2x3.xml").string())
+      .cluster;
 }
 
 MdiRun nanogpt(std::int64_t samples) {

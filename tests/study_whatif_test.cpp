@@ -13,6 +13,7 @@
 #include "planner/search.hpp"
 #include "planner/strategy/stages.hpp"
 #include "sim/platform.hpp"
+#include "source_tree.hpp"
 #include "study/prediction.hpp"
 #include "study/whatif.hpp"
 #include "tests/collective_fixture.hpp"
@@ -33,7 +34,7 @@ class NoProgress : public Progress {
 };
 
 model::Cluster home4() {
-  return sim::read_platform(TANDEM_SOURCE_DIR "/scenarios/platforms/home4.xml").cluster;
+  return sim::read_platform(testing::in_sources("scenarios/platforms/home4.xml").string()).cluster;
 }
 
 planner::Request request_for(model::Cluster cluster, const std::string& strategy) {
