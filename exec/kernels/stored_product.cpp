@@ -24,6 +24,7 @@ using Floats = hn::CappedTag<float, 16>;
 using V = hn::Vec<Floats>;
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr bool kFewInStreams = HWY_TARGET == HWY_AVX2;
 constexpr std::int64_t kLine = 64;  // bytes
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Floats())); }
@@ -184,7 +185,11 @@ void products(const WeightProduct& p) {
   constexpr int kStreams = Format::kStreams;
   if (p.tokens == 1)
     return groups_of<Format, kStreams>(p, p.outputs / kStreams, p.outputs / kStreams, kAhead);
-  // Several: the same place of the rows that come next.
+  // So do several with AVX2: of as many rows as their sums leave registers for.
+  if (kFewInStreams && p.tokens < 4)
+    return groups_of<Format, 4>(p, p.outputs / 4, p.outputs / 4, kAhead);
+  if (kFewInStreams) return groups_of<Format, 3>(p, p.outputs / 3, p.outputs / 3, kAhead);
+  // Elsewhere the same place of the rows that come next.
   groups_of<Format, kRows>(p, p.outputs / kRows, 1, kRows * p.w_stride);
 }
 
