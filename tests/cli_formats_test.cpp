@@ -113,8 +113,8 @@ TEST_CASE("cli/formats: a run keeps the plan's formats on all devices, and says 
   CHECK(texts[0] == texts[1]);
 }
 
-TEST_CASE(
-    "cli/formats: mixes and K formats are planned, written and run, the same on any devices") {
+TEST_CASE("cli/formats: mixes and K formats are planned, written and run, the same on any devices" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   bench.write("long.json", R"({"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 256,
       "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32, "intermediate_size": 768,

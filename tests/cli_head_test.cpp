@@ -56,7 +56,8 @@ TEST_CASE("cli/head: split, a text stays, and prediction and run send the same b
   }
 }
 
-TEST_CASE("cli/head: several sequences, samples of a temperature, a scored text and logits") {
+TEST_CASE("cli/head: several sequences, samples of a temperature, a scored text and logits" *
+          doctest::test_suite("long")) {
   const Kitchen bench;
   std::string expected;
   std::string scores;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdlib>
+
 // Where sanitizers watch, a case takes some 20 times as long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // GCC's
 #define TANDEM_IS_SANITIZED
@@ -17,13 +19,20 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Whether a loop over many cases takes this one: all of them, with sanitizers the first of every
-// `n`. Nested loops want an `n` that shares no factor with their lengths, so that each value of
-// each comes. One object a test.
+// Whether cases take that long: with sanitizers, and on a processor that is emulated, which the
+// environment says.
+inline bool cases_are_slow() {
+  static const bool slow = kSanitized || std::getenv("TANDEM_SLOW_CASES") != nullptr;
+  return slow;
+}
+
+// Whether a loop over many cases takes this one: all of them, where they are slow the first of
+// every `n`. Nested loops want an `n` that shares no factor with their lengths, so that each value
+// of each comes. One object a test.
 class Sampled {
  public:
   explicit Sampled(int n) : n_(n) {}
-  [[nodiscard]] bool operator()() { return !kSanitized || case_++ % n_ == 0; }
+  [[nodiscard]] bool operator()() { return !cases_are_slow() || case_++ % n_ == 0; }
 
  private:
   int n_;
