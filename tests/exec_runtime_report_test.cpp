@@ -61,6 +61,7 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
            {R"("most_steps": 0)", {"-1", "1e30"}},
+           {R"("long_sequences": [])", {"[-1]", "[1.5]", "null", "{}"}},
            {R"("overhead": null)",
             {"0", "{}",
              R"({"threads": [1], "computing_thread": [0, 0], "send": [0, 0], "receive": [0, 0]})",
@@ -81,7 +82,7 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
         R"("sequences": 0, "steps": 0, "most_steps": 0, "keep_records": false, "overhead": null, )"
-        R"("pace": ")" +
+        R"("long_sequences": [], "pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };
