@@ -21,6 +21,7 @@ if(TANDEM_SIM)
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${depends}, libpugixml1v5, libsimgrid3.32")
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-matplotlib")
+  set(documents ${CMAKE_INSTALL_DATADIR}/doc/tandem)
 else()
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tandem-worker)
   # A folder of its own, so that `tandem` can be there, too.
@@ -36,5 +37,8 @@ else()
   install(FILES ${scripts}/tandem-worker DESTINATION /etc/default COMPONENT program)
   install(PROGRAMS ${scripts}/tandem-worker.sh DESTINATION /usr/bin RENAME tandem-worker
           COMPONENT program)
+  set(documents /usr/share/doc/tandem-worker)  # the service's unit says so
 endif()
+install(FILES README.md docs/cli.md DESTINATION ${documents} COMPONENT program)
+install(FILES LICENSE DESTINATION ${documents} COMPONENT program RENAME copyright)
 include(CPack)

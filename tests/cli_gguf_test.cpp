@@ -162,6 +162,12 @@ TEST_CASE("cli/gguf: a model that is converted and back is the same") {
   convert(bench, "one.gguf", "folder");
   convert(bench, "folder", "two.gguf");
   CHECK(bench.read("one.gguf") == bench.read("two.gguf"));
+  // Of a model without a tokenizer, too.
+  bench.must({"model", "random", "--config", "tiny.json", "--out", "plain", "--quiet"});
+  bench.write("plain/chat_template.jinja", "{{ messages[0].content }}");
+  convert(bench, "plain", "plain.gguf");
+  convert(bench, "plain.gguf", "again");
+  CHECK(bench.read("again/chat_template.jinja") == bench.read("plain/chat_template.jinja"));
 }
 
 TEST_CASE("cli/gguf: what cannot be read, or must not be written, is refused before it is") {

@@ -115,6 +115,26 @@ TEST_CASE("exec/gguf families: a folder, its GGUF file and the folder of that ar
   }
 }
 
+model::RopeScaling yarn(float attention_factor) {
+  return {.kind = model::RopeScaling::Kind::yarn,
+          .factor = 4.0,
+          .original_context = 16,
+          .attention_factor = attention_factor};
+}
+
+TEST_CASE("exec/gguf families: YaRN's growth is the folder's to the last bit") {
+  const TemporaryFolder home;
+  for (const float growth : {0.9F, 0.3F, 1.1F, 1.3333333F, 2.7182817F}) {
+    CAPTURE(growth);
+    Transformer t = model_of(Family::qwen2);
+    t.rope_scaling = yarn(growth);
+    write_random_weights(t, 3, model::DType::f32, home.path() / "a");
+    const fs::path file = home.path() / "b.gguf";
+    CHECK(convert_model({.weights = home.path() / "a", .out = file}).empty());
+    CHECK(read_geometry(file) == read_geometry(home.path() / "a"));
+  }
+}
+
 TEST_CASE("exec/gguf families: what GGUF cannot say of a family is refused, and nothing written") {
   const struct {
     Family family;
@@ -126,6 +146,17 @@ TEST_CASE("exec/gguf families: what GGUF cannot say of a family is refused, and 
       {Family::gemma2, [](Transformer& t) { t.score_cap = 0.0; }, "without a cap"},
       {Family::gemma3, [](Transformer& t) { t.logit_cap = 30.0; }, "caps of scores or logits"},
       {Family::smollm3, [](Transformer& t) { t.unrotated[0] = true; }, "not every fourth"},
+      {Family::gemma3, [](Transformer& t) { t.rope_scaling = yarn(0.9F); }, "growth of its own"},
+      {Family::phi3, [](Transformer& t) { t.rope_scaling = model::RopeScaling{.factor = 2.0}; },
+       "rotation scaled as rope_scaling says"},
+      {Family::qwen2,
+       [](Transformer& t) {
+         t.rope_scaling = model_of(Family::phi3).rope_scaling;
+         const auto pairs = static_cast<std::size_t>(t.rotated() / 2);
+         t.rope_scaling->short_factors.resize(pairs, 1.0F);
+         t.rope_scaling->long_factors.resize(pairs, 2.0F);
+       },
+       "rotation scaled as rope_scaling says"},
       {Family::qwen3,
        [](Transformer& t) {
          t.window = 4;
@@ -253,6 +284,17 @@ TEST_CASE("exec/gguf families: what is wrong is told of the file and its key") {
   const std::vector<std::string> turns{entry("mistral3.rope.scaling.type", "yarn"),
                                        real_entry("mistral3.rope.scaling.factor", 16.0F),
                                        real_entry("mistral3.rope.scaling.yarn_beta_slow", 99.0F)};
+  const auto grown = [](const std::string& arch) {
+    return std::vector{entry(arch + ".rope.scaling.type", "yarn"),
+                       entry(arch + ".attention.sliding_window", 4U),
+                       real_entry(arch + ".rope.scaling.factor", 4.0F),
+                       real_entry(arch + ".rope.scaling.attn_factor", 0.5F)};
+  };
+  CHECK(has(wrong("gemma3", grown("gemma3")),
+            "gemma3.rope.scaling.attn_factor is 0.5, expected 1: layers of the window do not"));
+  std::vector<std::string> other = grown("llama");
+  other.push_back(real_entry("tandem.rope.attention_factor", 0.6F));
+  CHECK(has(wrong("llama", other), "tandem.rope.attention_factor is 0.6, expected 0.569315"));
   const std::string text = wrong("mistral3", turns);
   CHECK(has(text, "small.gguf: model 'small': rope_scaling.beta_slow is 99"));
   CHECK(has(text, "; convert the model anew"));

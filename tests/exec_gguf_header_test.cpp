@@ -210,13 +210,14 @@ TEST_CASE("exec/gguf: a sound file that is cut anywhere is refused") {
 
 // The parts of a split: number, count and tensors as they say.
 std::string part(std::uint32_t number, std::uint32_t count, const char* tensor,
-                 std::uint32_t tensors) {
-  return GgufParts{.entries = {entry("split.no", 2, raw(static_cast<std::uint16_t>(number))),
-                               entry("split.count", 2, raw(static_cast<std::uint16_t>(count))),
-                               entry("split.tensors.count", tensors)},
-                   .tensors = {tensor_entry(tensor, {4}, 0, 0)},
-                   .data = 16}
-      .text();
+                 std::uint32_t tensors, const std::vector<std::string>& more = {}) {
+  GgufParts parts{.entries = {entry("split.no", 2, raw(static_cast<std::uint16_t>(number))),
+                              entry("split.count", 2, raw(static_cast<std::uint16_t>(count))),
+                              entry("split.tensors.count", tensors)},
+                  .tensors = {tensor_entry(tensor, {4}, 0, 0)},
+                  .data = 16};
+  parts.entries.insert(parts.entries.end(), more.begin(), more.end());
+  return parts.text();
 }
 
 TEST_CASE("exec/gguf: a split model is all of its files, each as its name says") {
@@ -245,6 +246,18 @@ TEST_CASE("exec/gguf: a split model is all of its files, each as its name says")
   write("m-00002-of-00002.gguf", part(1, 2, "u", 2));
   write("m-00001-of-00002.gguf", part(0, 2, "t", 5));
   CHECK(has(open("m-00001-of-00002.gguf"), "split.tensors.count is 5, expected 2"));
+  const std::vector<std::string> model{entry("general.architecture", "llama"),
+                                       entry("llama.block_count", 2U)};
+  write("m-00001-of-00002.gguf", part(0, 2, "t", 2, model));
+  write("m-00002-of-00002.gguf",
+        part(1, 2, "u", 2, {entry("general.url", "x"), model[0], model[1]}));
+  CHECK(GgufFile(path("m-00001-of-00002.gguf")).tensors().size() == 2);
+  write("m-00002-of-00002.gguf", part(1, 2, "u", 2, {entry("llama.block_count", 3U)}));
+  CHECK(has(open("m-00001-of-00002.gguf"), "llama.block_count is said by a later part"));
+  write("m-00002-of-00002.gguf", part(1, 2, "u", 2, {entry("llama.rope.scale_linear", 3U)}));
+  CHECK(has(open("m-00001-of-00002.gguf"), "llama.rope.scale_linear is said by a later part"));
+  write("m-00002-of-00002.gguf", part(1, 2, "u", 2, {entry("general.architecture", "qwen2")}));
+  CHECK(has(open("m-00001-of-00002.gguf"), "general.architecture is said by a later part"));
   // One of several under another name.
   write("one.gguf", part(0, 2, "t", 2));
   CHECK(has(open("one.gguf"), "split.count is 2, expected 1"));

@@ -18,7 +18,7 @@ if(TANDEM_LLAMA)
                    $<TARGET_FILE:tandem> $<TARGET_FILE:tandem_gguf_logits> ${TANDEM_LLAMA}
                    --tokenizers ${CMAKE_CURRENT_SOURCE_DIR}/tokenizers)
   set_tests_properties("exec/gguf: llama.cpp computes the same of converted files"
-                       PROPERTIES LABELS llama TIMEOUT 600)
+                       PROPERTIES LABELS llama TIMEOUT 1800)
   add_test(NAME "exec/block codec: golden files are what llama.cpp decodes"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/llama/make_goldens.py ${TANDEM_LLAMA})
   set_tests_properties("exec/block codec: golden files are what llama.cpp decodes"

@@ -123,7 +123,10 @@ Vocabulary as_folder(const ScoredPieces& scored, const Vocabulary& from) {
 
 std::vector<std::pair<std::string, std::string>> tokenizer_files(const Vocabulary& vocabulary,
                                                                  const std::string& chat_template) {
-  if (std::holds_alternative<std::monostate>(vocabulary.kind)) return {};
+  if (std::holds_alternative<std::monostate>(vocabulary.kind)) {
+    if (chat_template.empty()) return {};
+    return {{"chat_template.jinja", chat_template}};
+  }
   if (const auto* scored = std::get_if<ScoredPieces>(&vocabulary.kind))
     return tokenizer_files(as_folder(*scored, vocabulary), chat_template);
   std::vector<std::pair<std::string, std::string>> files;

@@ -130,7 +130,20 @@ void GgufFile::add(const fs::path& path, std::size_t number, std::size_t count) 
                 files_[there->second.file]->path().filename().string() +
                 " as well, expected every tensor in one file; copy or download all of them again");
   }
-  if (number == 0) values_ = std::move(header.values);
+  if (number == 0) {
+    values_ = std::move(header.values);
+    return;
+  }
+  // Beside names, a later part says of the model what the first says, or nothing.
+  for (const auto& [key, value] : header.values) {
+    const bool is_name = key.starts_with("general.") && key != "general.architecture";
+    if (is_name || key.starts_with("split.")) continue;
+    const auto first = values_.find(key);
+    if (first != values_.end() && first->second.value == value.value) continue;
+    throw Error(source + ": " + model::one_line(key, 80) +
+                " is said by a later part, expected what is said of the model in the first alone, "
+                "or the same in both; copy or download all of them again");
+  }
 }
 
 const GgufValue* GgufFile::find(const std::string& key) const {

@@ -341,9 +341,24 @@ class Reader {
     }
     expect("rope.scaling.yarn_beta_fast", scaling.fast_turns, "32: other bounds are not supported");
     expect("rope.scaling.yarn_beta_slow", scaling.slow_turns, "1: other bounds are not supported");
+    if (t_.family == Family::gemma3)
+      expect("rope.scaling.attn_factor", 1, "1: layers of the window do not grow");
     scaling.attention_factor = static_cast<float>(positive_or("rope.scaling.attn_factor", 1.0) *
                                                   gguf_yarn_growth(scaling.factor));
+    read_own_growth(scaling.attention_factor);
     t_.rope_scaling = std::move(scaling);
+  }
+
+  // The growth itself, of which the file's other key is a rounded part.
+  void read_own_growth(float& attention_factor) const {
+    const std::string own(kRopeAttentionFactor);
+    const auto value = file_.real(own);
+    if (!value) return;
+    constexpr float kRounding = 1e-6F;
+    if (!(std::abs(static_cast<float>(*value) - attention_factor) <= kRounding * attention_factor))
+      file_.fail(own, std::to_string(attention_factor) + ", as " + key("rope.scaling.attn_factor") +
+                          " has it; convert the model anew");
+    attention_factor = static_cast<float>(*value);
   }
 
   // LongRoPE's two lists, which files of Phi 3 have both or none of.

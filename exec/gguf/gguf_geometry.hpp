@@ -17,6 +17,9 @@ inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 inline constexpr std::string_view kLongFactorsTensor = "rope_factors_long.weight";
 inline constexpr std::string_view kShortFactorsTensor = "rope_factors_short.weight";
 
+// tandem's own: by what YaRN multiplies cosines and sines in all.
+inline constexpr std::string_view kRopeAttentionFactor = "tandem.rope.attention_factor";
+
 // What files of a family do not say, as llama.cpp knows it. Whether the rows of each head of Q and
 // K are in pairs, for rotations of neighbours; the scale of Gemma's scores (0: 1 / sqrt(head_dim));
 // every which of Gemma's layers has no window, where no key says it; SmolLM3's layers without

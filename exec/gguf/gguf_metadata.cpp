@@ -207,6 +207,10 @@ class Writer {
       }
       scores[id] = model.pieces[id].score;
     }
+    if (prefix && !settings.legacy)
+      lost_ =
+          "text behind special tokens begins a new word in a GGUF file, where the folder's "
+          "(legacy is false) does not, which may change its tokens";
     add_settings(settings.tokens);
     add("tokenizer.ggml.model", std::string("llama"));
     add("tokenizer.ggml.pre", std::string("default"));
@@ -429,6 +433,8 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
   add(arch + ".rope.freq_base", static_cast<float>(t.rope_theta));
   if (!t.rope_scaling) return entries;
   const model::RopeScaling& scaling = *t.rope_scaling;
+  if ((scaling.kind == model::RopeScaling::Kind::longrope) != (t.family == model::Family::phi3))
+    cannot_say(t, "rotation scaled as rope_scaling says");
   if (scaling.kind == model::RopeScaling::Kind::linear) {
     add(arch + ".rope.scaling.type", std::string("linear"));
     add(arch + ".rope.scaling.factor", static_cast<float>(scaling.factor));
@@ -452,9 +458,12 @@ GgufEntries geometry_entries(const Transformer& t, std::optional<model::WeightFo
         !scaling.whole_pairs)
       cannot_say(t, "YaRN with bounds of its own");
     const double growth = gguf_yarn_growth(scaling.factor);
-    if (scaling.attention_factor != static_cast<float>(growth))
-      add(arch + ".rope.scaling.attn_factor",
-          static_cast<float>(static_cast<double>(scaling.attention_factor) / growth));
+    if (scaling.attention_factor == static_cast<float>(growth)) return entries;
+    // llama.cpp has it in the layers of the window, too.
+    if (t.family == model::Family::gemma3) cannot_say(t, "YaRN with growth of its own");
+    add(arch + ".rope.scaling.attn_factor",
+        static_cast<float>(static_cast<double>(scaling.attention_factor) / growth));
+    add(std::string(kRopeAttentionFactor), scaling.attention_factor);  // that was rounded
     return entries;
   }
   if (scaling.kind == model::RopeScaling::Kind::longrope) {  // its lists are tensors
