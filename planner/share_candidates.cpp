@@ -71,7 +71,6 @@ std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& b
 }
 
 ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const Request& request) {
-  const Objective objective = request.objective;
   const std::int32_t rounds = request.rounds.value_or(1);
   ShareCandidates candidates;
   const auto add = [&](const std::vector<std::int64_t>& layers) {
@@ -83,13 +82,18 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   const bool halda = plan.partition == kHaldaPartition;
   const bool balances = chooses || exact || halda || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
+  const bool rate = by_rate(plan, request.objective);
+  // Where it matters which layers a device has.
+  std::optional<std::vector<std::int64_t>> runs;
+  if ((chooses || exact) && rounds == 1 && !plan.model.layers_alike())
+    runs = fastest_runs(budget, stage_order(plan), rate ? samples_in_flight(plan) : 1);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
   if (exact) {
-    const bool rate = by_rate(plan, objective);
     if (auto shares = rate ? shares_by_rate(budget) : std::nullopt)
       return {.shares = {std::move(*shares)}};
-    if (const auto fastest = fastest_layers(budget, weights); fastest && !rate) first = *fastest;
+    const auto fastest = runs ? runs : fastest_layers(budget, weights);
+    if (fastest && (runs || !rate)) first = *fastest;
   }
   if (halda) {
     if (plan.model.layers % rounds != 0) {
@@ -106,7 +110,8 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
   add(first);
-  if (chooses && by_rate(plan, objective)) {
+  if (chooses && runs) add(*runs);
+  if (chooses && rate) {
     if (auto shares = shares_by_rate(budget)) candidates.shares.push_back(std::move(*shares));
   }
   if (chooses) {
