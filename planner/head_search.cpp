@@ -102,8 +102,8 @@ bool fits_all(const Plan& plan) {
 }
 
 // `plan` with so many units of rows on each device; the last with any has what is left. Where that
-// leaves a device no more blocks than its window has room for, all its weights stay in memory or,
-// without the room, the window has one block less.
+// leaves a device no more blocks than its window has room for, all its weights stay in memory.
+// Where there is no room for these or for messages, the window has fewer blocks.
 Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit) {
   const auto vocab = static_cast<std::int32_t>(plan.model.vocab);
   std::vector<Window> given;
@@ -123,11 +123,22 @@ Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t 
   bool narrower = false;
   for (std::size_t d = 0; d < units.size(); ++d) {
     DevicePlan& device = plan.devices[d];
-    if (!given[d].streams() || device.window.streams() || lacks(plan, d) <= 0.0) continue;
-    const auto blocks = std::ssize(streamed_blocks(plan.model, device.share, given[d]));
-    if (blocks < 2) continue;
-    device.window = given[d];
-    device.window.blocks = static_cast<std::int32_t>(blocks - 1);
+    if (!given[d].streams() || lacks(plan, d) <= 0.0) continue;
+    const bool streams = device.window.streams();
+    Window window = given[d];
+    const auto bytes = [&] {
+      const bool pages = plan.profiles[d].program_bytes > 0.0;
+      return weight_bytes(plan.model, device.share, window) +
+             (pages ? page_padding(plan.model, device.share, window) : 0.0);
+    };
+    if (!streams)
+      window.blocks =
+          static_cast<std::int32_t>(std::ssize(streamed_blocks(plan.model, device.share, window)));
+    do {
+      --window.blocks;
+    } while (window.streams() && lacks(plan, d) > device.memory.weights - bytes());
+    if (!window.streams()) continue;
+    device.window = window;
     narrower = true;
   }
   return narrower ? with_predicted_memory(std::move(plan)) : plan;

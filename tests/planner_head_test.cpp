@@ -250,7 +250,7 @@ void check_rooms(planner::Request request, const std::string& given) {
     return planner::make_plan(request);
   };
   int found = 0;
-  for (double memory = most; memory > 0.2 * most; memory -= 0.01 * most) {
+  for (double memory = most; memory > 0.1 * most; memory -= 0.01 * most) {
     request.cluster = model::with_devices(request.cluster, [&](model::Device& device) {
       if (device.name == request.cluster.devices()[0].name) device.memory = model::Bytes{memory};
     });
@@ -269,6 +269,16 @@ TEST_CASE("planner/head: rows that fit only once others have fewer are found") {
   check_rooms(request_of("tensor", 4096, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 0.0}),
                          HeadPlacement::split),
               "1:3");
+}
+
+TEST_CASE("planner/head: where logits come to a device that streams, its window makes room") {
+  for (const char* const given : {"1:1", "1:4"}) {
+    planner::Request request =
+        request_of("tensor", 4096, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 1e8}),
+                   HeadPlacement::split);
+    request.window.blocks.reset();
+    check_rooms(request, given);
+  }
 }
 
 TEST_CASE("planner/head: with few rows left to stream, a window goes on with less") {
