@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 // logits, and products of whole groups of rows.
 constexpr std::int64_t kUnit = 64;
 constexpr std::int64_t kMany = 32;
+constexpr int kDeals = 4;  // of rows, where memory has no room for them as they were dealt
 
 // By device: its speed with the logits of a token.
 std::vector<double> head_speeds(const Plan& plan) {
@@ -65,15 +67,46 @@ void give_master(std::vector<std::int64_t>& units, model::DeviceIndex master) {
   ++units[static_cast<std::size_t>(master)];
 }
 
-std::vector<std::int64_t> units_by_speed(const Plan& plan, std::int64_t unit) {
-  std::vector<std::int64_t> units = proportional_shares(weights_of(plan), plan.model.vocab / unit);
+// By device: its memory beside the program and, at the master, the embedding.
+std::vector<double> rooms(const Plan& plan) {
+  std::vector<double> bytes;
+  for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
+    const bool master = d == static_cast<std::size_t>(plan.master);
+    const auto embedding = static_cast<double>(plan.model.embedding_bytes());
+    bytes.push_back(std::max(1.0, plan.cluster.devices()[d].memory.value() -
+                                      plan.profiles[d].program_bytes - (master ? embedding : 0.0)));
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> units_by(std::span<const double> weights, const Plan& plan,
+                                   std::int64_t unit) {
+  std::vector<std::int64_t> units = proportional_shares(weights, plan.model.vocab / unit);
   give_master(units, plan.master);
   return units;
 }
 
-// `plan` with so many units of rows on each device; the last with any has what is left.
+std::vector<std::int64_t> units_by_speed(const Plan& plan, std::int64_t unit) {
+  return units_by(weights_of(plan), plan, unit);
+}
+
+double lacks(const Plan& plan, std::size_t d) {
+  return plan.devices[d].memory.total() - plan.cluster.devices()[d].memory.value();
+}
+
+bool fits_all(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (lacks(plan, d) > 0.0) return false;
+  }
+  return true;
+}
+
+// `plan` with so many units of rows on each device; the last with any has what is left. Where that
+// leaves a device no more blocks than its window has room for, all its weights stay in memory.
+// Where there is no room for these or for messages, the window has fewer blocks.
 Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit) {
   const auto vocab = static_cast<std::int32_t>(plan.model.vocab);
+  std::vector<Window> given;
   std::size_t last = 0;
   for (std::size_t d = 0; d < units.size(); ++d) last = units[d] > 0 ? d : last;
   std::int32_t next = 0;
@@ -82,14 +115,33 @@ Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t 
     const std::int32_t end = d == last ? vocab : next + static_cast<std::int32_t>(units[d] * unit);
     device.share.vocabulary = units[d] > 0 ? Range{next, end} : Range{};
     device.share.head = units[d] > 0;
+    given.push_back(device.window);
     device.window = normalized(plan.model, device.share, device.window);
     next = units[d] > 0 ? end : next;
   }
-  return with_predicted_memory(std::move(plan));
-}
-
-double lacks(const Plan& plan, std::size_t d) {
-  return plan.devices[d].memory.total() - plan.cluster.devices()[d].memory.value();
+  plan = with_predicted_memory(std::move(plan));
+  bool narrower = false;
+  for (std::size_t d = 0; d < units.size(); ++d) {
+    DevicePlan& device = plan.devices[d];
+    if (!given[d].streams() || lacks(plan, d) <= 0.0) continue;
+    const bool streams = device.window.streams();
+    Window window = given[d];
+    const auto bytes = [&] {
+      const bool pages = plan.profiles[d].program_bytes > 0.0;
+      return weight_bytes(plan.model, device.share, window) +
+             (pages ? page_padding(plan.model, device.share, window) : 0.0);
+    };
+    if (!streams)
+      window.blocks =
+          static_cast<std::int32_t>(std::ssize(streamed_blocks(plan.model, device.share, window)));
+    do {
+      --window.blocks;
+    } while (window.streams() && lacks(plan, d) > device.memory.weights - bytes());
+    if (!window.streams()) continue;
+    device.window = window;
+    narrower = true;
+  }
+  return narrower ? with_predicted_memory(std::move(plan)) : plan;
 }
 
 // The most units on each device that its memory has room for, as `plan` has `units` of them.
@@ -120,13 +172,8 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates) {
   const std::int64_t total = plan.model.vocab / unit;
   std::vector<std::int64_t> units = units_by_speed(plan, unit);
   Plan made = with_units(plan, units, unit);
-  const auto fits = [&] {
-    for (std::size_t d = 0; d < units.size(); ++d) {
-      if (lacks(made, d) > 0.0) return false;
-    }
-    return true;
-  };
-  if (!fits()) {
+  // Room for messages, too, depends on who has which rows.
+  for (int deal = 0; deal < kDeals && !fits_all(made); ++deal) {
     units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
     give_master(units, plan.master);
     if (units[static_cast<std::size_t>(plan.master)] == total) {
@@ -182,20 +229,22 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
   };
   const std::optional<Plan> first = planned();
   if (!first) return std::nullopt;
-  Plan parted = *first;
-  parted.model = request.model;
-  parted.candidates = candidates;
-  const std::int64_t unit = unit_of(parted);
-  parted = with_units(parted, units_by_speed(parted, unit), unit);
-  bool fits = true;
-  bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
-    const auto d = static_cast<std::size_t>(cluster.find(device.name));
-    const double all = parted.devices[d].memory.total();
-    const double vocabulary = all - first->devices[d].memory.total();
-    fits = fits && all <= device.memory.value();
-    device.memory = model::Bytes{std::max(1.0, device.memory.value() - vocabulary)};
-  });
-  if (!fits) {
+  Plan whole = *first;
+  whole.model = request.model;
+  whole.candidates = candidates;
+  const std::int64_t unit = unit_of(whole);
+  // Where rows by speed leave no room for heads and columns, by memory.
+  for (const std::vector<double>& weights : {weights_of(whole), rooms(whole)}) {
+    const Plan parted = with_units(whole, units_by(weights, whole, unit), unit);
+    bool fits = true;
+    bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
+      const auto d = static_cast<std::size_t>(cluster.find(device.name));
+      const double all = parted.devices[d].memory.total();
+      const double vocabulary = all - first->devices[d].memory.total();
+      fits = fits && all <= device.memory.value();
+      device.memory = model::Bytes{std::max(1.0, device.memory.value() - vocabulary)};
+    });
+    if (fits) break;
     if (const std::optional<Plan> second = planned()) {
       if (auto made = split(*second)) return made;
     }

@@ -2,6 +2,7 @@
 
 // Layers and order of a pipeline's devices by the rate of what goes round them.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -24,9 +25,18 @@ namespace tandem::planner {
 [[nodiscard]] ChainProblem chain_problem(const Budget& budget);
 
 // The shares with the least request_period within the budget; nothing if the layers do not fit. Of
-// `budget.plan()` shares are not read. Exact as fastest_chain is, where nothing shares a link and
-// no stage is told of a step late.
+// `budget.plan()` shares are not read. Exact as fastest_chain is, where layers are alike, nothing
+// shares a link and no stage is told of a step late; of other layers the runs are fastest_runs' in
+// the order that is best for layers of the mean time.
 [[nodiscard]] std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget);
+
+// Of layers that are not alike (Transformer::layers_alike), what a run takes, and the memory that
+// it needs, depends on where it begins. By device, how many layers, one at least, each has in the
+// runs that follow one another in `order`: those with which a typical request takes least within
+// the budget or, with several samples that go round, their period. Exact for that order, as
+// shares_by_rate. Nothing if no runs fit.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(
+    const Budget& budget, const std::vector<model::DeviceIndex>& order, std::int64_t samples);
 
 // What no split of the layers, whole or in parts, over all devices of `plan`, a stage each, and no
 // order of them can be faster than.
@@ -35,7 +45,7 @@ struct RateBound {
   double lower_bound_s = 0.0;  // at most that
   bool exact = false;          // whether orders were searched exactly
 };
-// Nothing where a stage is of several devices, which may be faster.
+// Nothing where a stage is of several devices, which may be faster, and where layers are not alike.
 [[nodiscard]] std::optional<RateBound> rate_bound(const Plan& plan);
 
 }  // namespace tandem::planner

@@ -29,6 +29,11 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
       if (std::optional<Split> exact = exact_split(budget))
         found.splits.push_back(*std::move(exact));
     }
+    // The search may end where heads and columns have no device in common.
+    const auto fits = [&](const Split& split) { return budget.fits(split); };
+    if (std::ranges::none_of(found.splits, fits)) {
+      if (std::optional<Split> exact = exact_split(budget)) found.splits = {*std::move(exact)};
+    }
   }
   // What does not fit is split as well, so that the shortage can be told.
   if (plan.partition == "galaxy" || (plan.partition == kAutoPartition && found.splits.empty())) {
@@ -71,7 +76,6 @@ std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& b
 }
 
 ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const Request& request) {
-  const Objective objective = request.objective;
   const std::int32_t rounds = request.rounds.value_or(1);
   ShareCandidates candidates;
   const auto add = [&](const std::vector<std::int64_t>& layers) {
@@ -83,13 +87,18 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   const bool halda = plan.partition == kHaldaPartition;
   const bool balances = chooses || exact || halda || plan.partition == "galaxy";
   const std::vector<double> weights = balances ? capacities(plan) : given_proportions(plan);
+  const bool rate = by_rate(plan, request.objective);
+  // Where it matters which layers a device has.
+  std::optional<std::vector<std::int64_t>> runs;
+  if ((chooses || exact) && rounds == 1 && !plan.model.layers_alike())
+    runs = fastest_runs(budget, stage_order(plan), rate ? samples_in_flight(plan) : 1);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
   if (exact) {
-    const bool rate = by_rate(plan, objective);
     if (auto shares = rate ? shares_by_rate(budget) : std::nullopt)
       return {.shares = {std::move(*shares)}};
-    if (const auto fastest = fastest_layers(budget, weights); fastest && !rate) first = *fastest;
+    const auto fastest = runs ? runs : fastest_layers(budget, weights);
+    if (fastest && (runs || !rate)) first = *fastest;
   }
   if (halda) {
     if (plan.model.layers % rounds != 0) {
@@ -106,7 +115,8 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   if (std::accumulate(first.begin(), first.end(), std::int64_t{0}) < plan.model.layers)
     first = proportional_shares(weights, plan.model.layers);
   add(first);
-  if (chooses && by_rate(plan, objective)) {
+  if (chooses && runs) add(*runs);
+  if (chooses && rate) {
     if (auto shares = shares_by_rate(budget)) candidates.shares.push_back(std::move(*shares));
   }
   if (chooses) {

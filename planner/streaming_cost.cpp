@@ -19,19 +19,20 @@ bool streams(const Plan& plan) {
                              [](const DevicePlan& device) { return device.window.streams(); });
 }
 
-// Mean time of a new token once the prompt is done; of an encoder's pass.
+// Mean time of a new token once the prompt is done; of an encoder's pass. Of a single new token,
+// that of the one after it or, at the end of the context, after a prompt of one token less.
 double token_time(Plan plan) {
-  constexpr std::int64_t kTokens = 9;
   plan.cluster = model::without_variation(plan.cluster);
   Workload workload = plan.workload;
-  const std::int64_t room = plan.model.max_context - workload.prompt_tokens + 1;
-  if (workload.new_tokens > 0) {
-    workload.new_tokens = std::clamp<std::int64_t>(
-        workload.new_tokens, 2, std::max<std::int64_t>(1, std::min(kTokens, room)));
+  if (workload.new_tokens == 1) {
+    if (workload.prompt_tokens + 1 == plan.model.max_context && workload.prompt_tokens > 1)
+      --workload.prompt_tokens;
+    workload.new_tokens =
+        std::min<std::int64_t>(2, plan.model.max_context - workload.prompt_tokens);
   }
   GenerationSteps steps(plan, workload);
   model::RunRecorder recorder(plan.cluster, plan.master, false);
-  model::evaluate_analytic(plan.cluster, plan.cost_model(), steps, recorder);
+  model::extend_analytic(plan.cluster, plan.cost_model(), steps, recorder);
   const std::vector<double> gaps = recorder.metrics().token_latencies_s();
   if (gaps.empty()) return recorder.metrics().ttft_s;
   return model::mean(gaps);

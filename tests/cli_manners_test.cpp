@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/quantity_text.hpp"
 #include "tests/cli_program.hpp"
 
 namespace {
@@ -199,6 +200,21 @@ TEST_CASE("cli/plan: a fall back to streaming is said, with its cost and what wo
   CHECK(contains(table, "a new token takes "));
   CHECK(contains(table, ", with enough memory "));
   CHECK(contains(table, "'desk' lacks "));
+  // Of one new token, too, after a prompt that leaves the context no room for another; of several
+  // it is the mean that an analytic prediction has.
+  const auto planned = [&](int prompt_tokens, int new_tokens) {
+    Words more = words;
+    more.insert(more.end(), {"--prompt-tokens", std::to_string(prompt_tokens), "--new-tokens",
+                             std::to_string(new_tokens), "--out", "slow.json"});
+    return bench.good(more);
+  };
+  const auto context = Json::parse(bench.read("big.json")).at("max_position_embeddings").get<int>();
+  CHECK(contains(planned(context - 1, 1), "a new token takes "));
+  const std::string cost = planned(8, 40);
+  (void)bench.good({"simulate", "slow.json", "--evaluator", "analytic", "--out", "slow.result"});
+  const double mean = Json::parse(bench.read("slow.result"))["metrics"]["token_latency_s"]["mean"];
+  CHECK(
+      contains(cost, "a new token takes " + tandem::model::to_text(tandem::model::Seconds{mean})));
   // A window that was asked for is no surprise; nor is one that is not needed.
   Words asked = words;
   asked.insert(asked.end(), {"--window", "2"});

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "model/cluster_edit.hpp"
 #include "planner/partition/chain.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/search.hpp"
@@ -195,6 +197,83 @@ TEST_CASE("planner/rate: many samples ask for even stages, a lone one for the fa
   CHECK(bound.lower_bound_s <= period);
   CHECK(bound.lower_bound_s > 0.8 * period);
   CHECK(bound.exact);
+}
+
+namespace {
+
+// Three devices alike, as fast as their memory, and a model whose first layers are larger.
+planner::Request unlike_layers() {
+  planner::Request request{.model = small_model({.layers = 14,
+                                                 .heads = 4,
+                                                 .kv_heads = 4,
+                                                 .head_dim = 16,
+                                                 .intermediate = 256,
+                                                 .vocab = 11}),
+                           .cluster = star_cluster({{1e13}, {1e13}, {1e13}}),
+                           .strategy = "pipeline",
+                           .workload = {.prompt_tokens = 2, .new_tokens = 30}};
+  for (std::int32_t layer = 5; layer < 14; ++layer) {
+    for (const model::WeightMatrix matrix :
+         {model::WeightMatrix::gate, model::WeightMatrix::up, model::WeightMatrix::down})
+      request.model.formats.set(matrix, layer, model::WeightFormat::q8_0);
+  }
+  return request;
+}
+
+std::vector<std::string> all_splits(int layers) {
+  std::vector<std::string> splits;
+  for (int a = 1; a < layers - 1; ++a) {
+    for (int b = 1; a + b < layers; ++b)
+      splits.push_back(std::to_string(a) + ":" + std::to_string(b) + ":" +
+                       std::to_string(layers - a - b));
+  }
+  return splits;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "planner/rate: of layers that are not alike no split has a higher rate, and none a bound") {
+  planner::Request request = unlike_layers();
+  request.objective = planner::Objective::throughput;
+  for (const std::int64_t samples : {2, 3, 9}) {
+    for (const char* const partition : {"auto", "exact"}) {
+      CAPTURE(samples);
+      CAPTURE(partition);
+      request.partition = partition;
+      const planner::Plan plan = planned(request, samples);
+      CHECK(!planner::rate_bound(plan));
+      const double period = planner::request_period(plan);
+      planner::Request by_hand = request;
+      for (const std::string& split : all_splits(14)) {
+        by_hand.partition = split;
+        CHECK(planner::request_period(planned(by_hand, samples)) >= period * (1.0 - 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("planner/rate: layers that are not alike fit wherever some split of them does") {
+  for (const std::string& split : all_splits(14)) {
+    planner::Request request = unlike_layers();
+    request.partition = split;
+    const auto given = planner::make_plan(request);
+    const auto& plan = std::get<planner::Plan>(given);
+    request.cluster = model::with_devices(request.cluster, [&](model::Device& device) {
+      const auto d = static_cast<std::size_t>(plan.cluster.find(device.name));
+      device.memory = model::Bytes{plan.devices[d].memory.total()};
+      device.disk_bandwidth = model::BytesPerSecond{0.0};
+    });
+    for (const char* const partition : {"auto", "exact"}) {
+      CAPTURE(split);
+      CAPTURE(partition);
+      request.partition = partition;
+      CHECK(std::holds_alternative<planner::Plan>(planner::make_plan(request)));
+      planner::Request many = request;
+      many.objective = planner::Objective::throughput;
+      CHECK(std::holds_alternative<planner::Plan>(planner::make_plan(many)));
+    }
+  }
 }
 
 TEST_CASE("planner/rate: devices follow one another as links ask, whatever their names") {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/cluster_edit.hpp"
 #include "model/conflicts.hpp"
 #include "model/error.hpp"
 #include "planner/bound.hpp"
@@ -236,6 +237,59 @@ TEST_CASE("planner/head: a model whose head the master alone has no room for is 
   devices[0].memory_bytes = half;
   request = request_of("tensor", 4096, devices, HeadPlacement::split);
   CHECK(std::holds_alternative<planner::Infeasible>(planner::make_plan(request)));
+}
+
+// Whether `auto` has a plan wherever the proportions `given` have one, for many sizes of the
+// master's memory.
+void check_rooms(planner::Request request, const std::string& given) {
+  request.head = HeadPlacement::master;
+  const double most = 1.5 * planned(request).devices[0].memory.total();
+  request.head = HeadPlacement::split;
+  const auto answer = [&](const std::string& partition) {
+    request.partition = partition;
+    return planner::make_plan(request);
+  };
+  int found = 0;
+  for (double memory = most; memory > 0.1 * most; memory -= 0.01 * most) {
+    request.cluster = model::with_devices(request.cluster, [&](model::Device& device) {
+      if (device.name == request.cluster.devices()[0].name) device.memory = model::Bytes{memory};
+    });
+    CAPTURE(memory);
+    if (!std::holds_alternative<Plan>(answer(given))) continue;
+    ++found;
+    const auto made = answer("auto");
+    REQUIRE(std::holds_alternative<Plan>(made));
+    CHECK(planner::fits(std::get<Plan>(made)));
+  }
+  CHECK(found > 20);
+}
+
+TEST_CASE("planner/head: rows that fit only once others have fewer are found") {
+  // Room for arriving logits grows as the master has fewer of its own.
+  check_rooms(request_of("tensor", 4096, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 0.0}),
+                         HeadPlacement::split),
+              "1:3");
+}
+
+TEST_CASE("planner/head: where logits come to a device that streams, its window makes room") {
+  for (const char* const given : {"1:1", "1:4"}) {
+    planner::Request request =
+        request_of("tensor", 4096, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 1e8}),
+                   HeadPlacement::split);
+    request.window.blocks.reset();
+    check_rooms(request, given);
+  }
+}
+
+TEST_CASE("planner/head: with few rows left to stream, a window goes on with less") {
+  planner::Request request =
+      request_of("pipeline", 4000, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 1e8}),
+                 HeadPlacement::split);
+  // Of the size of 8 FFNs is the embedding, which stays in memory unless something streams.
+  request.model = small_model(
+      {.layers = 2, .heads = 8, .kv_heads = 4, .head_dim = 8, .intermediate = 172, .vocab = 4000});
+  request.window.blocks.reset();
+  check_rooms(request, "7:3");
 }
 
 TEST_CASE("planner/head: candidates of a head at the master, and too many, are refused") {

@@ -409,4 +409,33 @@ TEST_CASE("planner/search: windows are as fast as the best of all, or within 5%,
 }
 
 }  // namespace
+TEST_CASE("planner/search: where rows need an owner, auto has a plan wherever exact has one") {
+  int found = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    std::mt19937 random(static_cast<unsigned>(trial));
+    const auto among = [&](double least, double most) {
+      return std::exp(
+          std::uniform_real_distribution<double>(std::log(least), std::log(most))(random));
+    };
+    std::vector<DeviceSpec> devices;
+    for (int d = 0; d < 3; ++d)
+      devices.push_back({.flops_per_s = among(1e7, 1e11),
+                         .memory_bytes = among(1e4, 2e5),
+                         .disk_bytes_per_s = 0.0});
+    planner::Request request{
+        .model = small_model(
+            {.layers = 5, .heads = 4, .kv_heads = 4, .head_dim = 8, .intermediate = 64}),
+        .cluster = star_cluster(devices),
+        .strategy = "galaxy",
+        .partition = "exact",
+        .workload = {.prompt_tokens = 1, .new_tokens = 2}};
+    if (!std::holds_alternative<planner::Plan>(planner::make_plan(request))) continue;
+    ++found;
+    CAPTURE(trial);
+    request.partition = "auto";
+    CHECK(std::holds_alternative<planner::Plan>(planner::make_plan(request)));
+  }
+  CHECK(found > 20);
+}
+
 }  // namespace tandem::test

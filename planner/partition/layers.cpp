@@ -8,7 +8,6 @@
 #include "planner/partition/largest_remainder.hpp"
 
 namespace tandem::planner {
-namespace {
 
 model::Share whole_layers(const model::Transformer& t, bool master, model::LayerRuns layers) {
   model::Share share{.layers = std::move(layers), .embedding = master, .head = master};
@@ -18,8 +17,6 @@ model::Share whole_layers(const model::Transformer& t, bool master, model::Layer
   }
   return share;
 }
-
-}  // namespace
 
 std::int64_t most_layers(const Budget& budget, std::size_t device) {
   return most_layers(budget, device, budget.window(device));

@@ -10,6 +10,10 @@
 
 namespace tandem::planner {
 
+// All heads and columns of `layers`, and of the master embedding and head.
+[[nodiscard]] model::Share whole_layers(const model::Transformer& transformer, bool master,
+                                        model::LayerRuns layers);
+
 // The most layers that fit on the device beside what it holds anyway; 0 if not even that fits.
 [[nodiscard]] std::int64_t most_layers(const Budget& budget, std::size_t device);
 // With that window instead of the budget's.
