@@ -141,7 +141,7 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
     return 0;
   }
   const model::Cluster& cluster = platform.cluster;
-  const auto counted = [](std::size_t count, const std::string& noun) {
+  const auto counted = [](auto count, const std::string& noun) {
     return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
   };
   out << cluster.name() << ": " << counted(cluster.size(), "device") << ", "
