@@ -124,11 +124,10 @@ Compute::State::State(const model::Transformer& geometry, Shard weights, const C
           "the buffers that are declared are those of the shard's share");
   if (const Buffer angles = named(BufferKind::angles); angles.width > 0) {
     require(angles.width == transformer.angle_floats(), "angles of every rotation");
-    rope.emplace(transformer, RopeLayers::all, limits.cache_positions, limits.max_rows,
-                 angles.data);
+    rope.emplace(transformer, RopeLayers::all, limits.max_rows, angles.data);
     if (transformer.window_rope_theta > 0.0)
-      window_rope.emplace(transformer, RopeLayers::windowed, limits.cache_positions,
-                          limits.max_rows, angles.data + limits.max_rows * transformer.rotated());
+      window_rope.emplace(transformer, RopeLayers::windowed, limits.max_rows,
+                          angles.data + limits.max_rows * transformer.rotated());
   }
 }
 
@@ -199,6 +198,11 @@ void Compute::set_tokens(std::span<const std::int32_t> ids) {
   }
   std::ranges::copy(ids, state_->tokens.begin());
   state_->token_count = static_cast<std::int64_t>(ids.size());
+}
+
+void Compute::rotate_long(std::vector<std::int32_t> sequences) {
+  std::ranges::sort(sequences);
+  state_->long_sequences = std::move(sequences);
 }
 
 void Compute::expect(std::int64_t steps) { state_->steps_left = steps; }

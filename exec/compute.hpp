@@ -61,6 +61,10 @@ class Compute {
   // vocabulary.
   void set_tokens(std::span<const std::int32_t> ids);
 
+  // The sequences whose texts, with what is still to come of them, are so long that longrope's long
+  // factors rotate them (Transformer::rotates_long); of no effect on other models. None at first.
+  void rotate_long(std::vector<std::int32_t> sequences);
+
   // At most so many steps are still made, as far as anyone knows: what copies of mapped weights may
   // gain (MoveChoice). Until it is said nobody knows of any, and nothing is copied.
   void expect(std::int64_t steps);

@@ -161,9 +161,10 @@ void Compute::State::store_keys(const model::Batch& batch, const Task& task, std
   const auto epsilon = static_cast<float>(transformer.norm_epsilon);
   for_segments(batch, task.rows, [&](const TaskSegment& segment) {
     const std::span<const std::int32_t> blocks = cache.table().blocks(segment.sequence);
+    const bool is_long = std::ranges::binary_search(long_sequences, segment.sequence);
     for (std::int32_t row = segment.rows.begin; row < segment.rows.end; ++row) {
       const std::int32_t position = segment.past + (row - segment.rows.begin);
-      if (turns != nullptr) turns->set(row, position);
+      if (turns != nullptr) turns->set(row, position, is_long);
       if (bias != nullptr) exec::add(bias, kv_heads.size() * d, attention.at(row, column));
       for (std::int32_t head = kv_heads.begin; head < kv_heads.end; ++head) {
         float* key = attention.at(row, column + (head - kv_heads.begin) * d);

@@ -211,7 +211,8 @@ struct Compute::State {
   std::vector<Visitor> visitors;
   Buffer query, attention, activation, gated, logit_rows;  // of these, those that kernels name
   std::optional<RopeTable> rope;                           // if positions are rotary
-  std::optional<RopeTable> window_rope;  // of windowed layers, if their base is another
+  std::optional<RopeTable> window_rope;      // of windowed layers, if their base is another
+  std::vector<std::int32_t> long_sequences;  // sorted
   std::span<std::int32_t> tokens;
   std::int64_t token_count = 0;
   std::int64_t last_logits = -1;  // row of `logit_rows`

@@ -277,6 +277,17 @@ void check_candidates(const planner::Plan& plan, const GenerateOptions& options)
 
 namespace {
 
+// By the requests' numbers, as a scheduler's batches name them.
+std::vector<std::int32_t> long_sequences_of(const model::Transformer& transformer,
+                                            std::span<const planner::InferenceRequest> requests) {
+  std::vector<std::int32_t> sequences;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    if (transformer.rotates_long(requests[r].positions()))
+      sequences.push_back(static_cast<std::int32_t>(r));
+  }
+  return sequences;
+}
+
 planner::Workload workload_of(const GenerateOptions& options) {
   return {.prompt_tokens = static_cast<std::int64_t>(options.prompt.size()),
           .new_tokens = options.new_tokens};
@@ -311,7 +322,8 @@ Generation generate(const planner::Plan& plan, const GenerateOptions& options,
         .dilation = options.dilation,
         .keep_records = options.keep_spans,
         .capacity = capacity,
-        .most_steps = planner::most_steps(options.serve->requests, options.serve->chunk, capacity)};
+        .most_steps = planner::most_steps(options.serve->requests, options.serve->chunk, capacity),
+        .long_sequences = long_sequences_of(plan.model, options.serve->requests)};
     return GenerationRun(plan, options, run, interrupt).generate();
   }
   const RunOptions run{.workload = workload_of(options),

@@ -111,7 +111,7 @@ struct Transformer {
   [[nodiscard]] bool layers_alike() const;
   // The dimensions of a head that are rotated.
   [[nodiscard]] std::int64_t rotated() const { return rotary_dims > 0 ? rotary_dims : head_dim; }
-  // Whether a run that reserves `positions` in all rotates by long_factors.
+  // Whether a text of `positions`, those to come included, is rotated by long_factors.
   [[nodiscard]] bool rotates_long(std::int64_t positions) const {
     return rope_scaling && rope_scaling->kind == RopeScaling::Kind::longrope &&
            positions > rope_scaling->original_context;

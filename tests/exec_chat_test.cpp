@@ -6,10 +6,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "exec/tokenizer/byte_alphabet.hpp"
+#include "exec/tokenizer/byte_level_tokenizer.hpp"
 #include "exec/tokenizer/chat/chat_template.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
+#include "exec/tokenizer/utf8.hpp"
 #include "source_tree.hpp"
 #include "tests/model_fixtures.hpp"
 #include "tests/weights_support.hpp"
@@ -147,6 +151,17 @@ TEST_CASE("exec/chat: a template adds what it says and nothing else") {
   ModelChat chat{.chat_template = "{{ messages[0].content }}!", .settings = {}};
   CHECK(encode_chat(chat, *tokenizer, {{"user", "ab"}}) ==
         std::vector<std::int32_t>{'a', 'b', '!'});
+  // Several tokens in front of every text, and one behind it.
+  TokenizerJson around;
+  around.front = {256, 257};
+  around.back = {258};
+  for (unsigned byte = 0; byte < 256; ++byte)
+    around.vocab.emplace(to_utf8(letter_of(static_cast<unsigned char>(byte))),
+                         static_cast<std::int32_t>(byte));
+  around.steps.emplace_back();
+  const auto two = byte_level_tokenizer(std::move(around), "tokenizer.json", {}, 300);
+  REQUIRE(two->encode("a") == std::vector<std::int32_t>{256, 257, 'a', 258});
+  CHECK(encode_chat(chat, *two, {{"user", "ab"}}) == std::vector<std::int32_t>{'a', 'b', '!'});
   chat.chat_template.clear();
   CHECK(contains(error_of([&] {
                    return encode_chat(chat, *tokenizer, {{"user", "a"}});

@@ -185,7 +185,7 @@ TEST_CASE("kernels/rope: angles are position times frequency, with every scaling
       t.rope_scaling = scaling;
       CAPTURE(head_dim);
       std::vector<float> table(static_cast<std::size_t>(3 * head_dim));
-      RopeTable rope(t, RopeLayers::all, 1, 3, table.data());
+      RopeTable rope(t, RopeLayers::all, 3, table.data());
       const std::int32_t positions[] = {0, 1, 4095};
       for (std::int32_t row = 0; row < 3; ++row) rope.set(row, positions[row]);
       for (std::int32_t row = 0; row < 3; ++row) {
@@ -202,6 +202,28 @@ TEST_CASE("kernels/rope: angles are position times frequency, with every scaling
   }
 }
 
+TEST_CASE("kernels/rope: longrope turns short texts by one list of factors, long ones by another") {
+  model::Transformer t;
+  t.head_dim = 4;
+  t.rope_theta = 100.0;
+  t.rope_scaling = model::RopeScaling{.kind = model::RopeScaling::Kind::longrope,
+                                      .original_context = 8,
+                                      .short_factors = {1.0F, 2.0F},
+                                      .long_factors = {4.0F, 8.0F}};
+  std::vector<float> table(4);
+  RopeTable rope(t, RopeLayers::all, 1, table.data());
+  const auto turned = [&](double first, double second) {
+    CHECK(rope.sine(0)[0] == doctest::Approx(std::sin(3.0 * first)));
+    CHECK(rope.sine(0)[1] == doctest::Approx(std::sin(3.0 * second)));
+  };
+  rope.set(0, 3);
+  turned(1.0, 0.1 / 2.0);
+  rope.set(0, 3, true);  // of the same position, but of another text
+  turned(1.0 / 4.0, 0.1 / 8.0);
+  rope.set(0, 3);
+  turned(1.0, 0.1 / 2.0);
+}
+
 TEST_CASE("kernels/rope: llama3 keeps high frequencies and divides low ones by 8") {
   model::Transformer t;
   t.head_dim = 128;
@@ -210,7 +232,7 @@ TEST_CASE("kernels/rope: llama3 keeps high frequencies and divides low ones by 8
   t.rope_scaling->kind = model::RopeScaling::Kind::llama3;
   t.rope_scaling->factor = 8.0;
   std::vector<float> table(128);
-  const RopeTable rope(t, RopeLayers::all, 1, 1, table.data());
+  const RopeTable rope(t, RopeLayers::all, 1, table.data());
   CHECK(rope.frequencies().front() == doctest::Approx(1.0));
   CHECK(rope.frequencies().back() == doctest::Approx(std::pow(500000.0, -126.0 / 128.0) / 8.0));
 }

@@ -26,7 +26,9 @@ TEST_CASE("exec/report: options of a run survive the wire") {
                        .dilation = pace == Pace::real ? 1.0 : 2.5,
                        .scored_rows = pace == Pace::measured ? 3 : 0,
                        .keep_records = pace == Pace::nominal,
-                       .capacity = {.rows = 9, .positions = 64, .sequences = 2}};
+                       .capacity = {.rows = 9, .positions = 64, .sequences = 2},
+                       .long_sequences = pace == Pace::real ? std::vector<std::int32_t>{1, 7}
+                                                            : std::vector<std::int32_t>{}};
     if (pace == Pace::measured) {
       options.overhead = {.threads = {.message_s = 1e-5 / 3.0, .byte_s = 2e-10},
                           .computing_thread = {.message_s = 7e-6, .byte_s = 0.0},
@@ -41,7 +43,7 @@ TEST_CASE("exec/report: bad options are one clear error") {
   const std::string good =
       R"({"prompt_tokens": 1, "new_tokens": 1, "pace": "real", "dilation": 1, "scored_rows": 0, )"
       R"("rows": 0, "positions": 0, "sequences": 0, "steps": 0, "most_steps": 0, "keep_records": false, )"
-      R"("overhead": null})";
+      R"("long_sequences": [], "overhead": null})";
   CHECK(parse_run_options(good, "offered run").workload.new_tokens == 1);
   const auto check_refused = [](const std::string& text) {
     CAPTURE(text);
@@ -59,6 +61,7 @@ TEST_CASE("exec/report: bad options are one clear error") {
            {R"("positions": 0)", {"-1", "\"1\""}},
            {R"("sequences": 0)", {"-1", "[]"}},
            {R"("most_steps": 0)", {"-1", "1e30"}},
+           {R"("long_sequences": [])", {"[-1]", "[1.5]", "null", "{}"}},
            {R"("overhead": null)",
             {"0", "{}",
              R"({"threads": [1], "computing_thread": [0, 0], "send": [0, 0], "receive": [0, 0]})",
@@ -79,7 +82,7 @@ TEST_CASE("exec/report: only emulated time is dilated, and never to pass faster"
     return parse_run_options(
         R"({"prompt_tokens": 1, "new_tokens": 1, "scored_rows": 0, "rows": 0, "positions": 0, )"
         R"("sequences": 0, "steps": 0, "most_steps": 0, "keep_records": false, "overhead": null, )"
-        R"("pace": ")" +
+        R"("long_sequences": [], "pace": ")" +
             pace + R"(", "dilation": )" + dilation + "}",
         "offered run");
   };

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "exec/candidates.hpp"
@@ -33,7 +34,9 @@ constexpr std::int64_t kMostPrompt = 14;
 constexpr std::int64_t kMostTokens = 9;
 
 struct Home {
-  explicit Home(int workers, std::int64_t layers = 3) : key(random_key()) {
+  explicit Home(int workers, std::int64_t layers = 3,
+                const model::Transformer& geometry = testing::eight_heads())
+      : model(geometry), key(random_key()) {
     model.layers = layers;
     write_random_weights(model, 17, model::DType::f32, weights());
     processes = std::make_unique<Workers>(folder.path(), workers, key);
@@ -72,7 +75,7 @@ struct Home {
   }
 
   TemporaryFolder folder;
-  model::Transformer model = testing::eight_heads();
+  model::Transformer model;
   Key key;
   std::unique_ptr<Workers> processes;
 };
@@ -139,6 +142,32 @@ TEST_CASE("exec/session: every policy gives each request the tokens that it gets
             served.run.result.schedule.size());
       }
     }
+  }
+}
+
+TEST_CASE("exec/session: longrope rotates each request by its own length") {
+  model::Transformer t = testing::eight_heads();
+  // Some of the requests are longer, some shorter; what is reserved for all is more.
+  t.rope_scaling = model::RopeScaling{.kind = model::RopeScaling::Kind::longrope,
+                                      .original_context = 12,
+                                      .short_factors = {1.0F, 1.1F, 1.2F},
+                                      .long_factors = {2.0F, 5.0F, 9.0F}};
+  const Home home(1, 3, t);
+  std::mt19937 random(9);
+  const std::vector<InferenceRequest> requests = random_requests(random, 6);
+  const auto is_long = [&](const InferenceRequest& one) { return t.rotates_long(one.positions()); };
+  REQUIRE(std::ranges::any_of(requests, is_long));
+  REQUIRE(!std::ranges::all_of(requests, is_long));
+  for (const auto& [strategy, devices, chunk, steps] :
+       std::vector<std::tuple<std::string, int, std::int64_t, std::int64_t>>{
+           {"local", 1, 0, 1}, {"tensor", 2, 4, 1}, {"pipeline", 2, 4, 2}}) {
+    CAPTURE(strategy);
+    const Generation served =
+        home.serve(home.plan(strategy, devices), requests, planner::find_policy("continuous"),
+                   chunk, {}, Pace::real, steps);
+    REQUIRE(served.run.result.requests.size() == requests.size());
+    for (std::size_t r = 0; r < requests.size(); ++r)
+      CHECK(served.run.result.requests[r].tokens == home.alone(requests[r]));
   }
 }
 

@@ -174,6 +174,17 @@ TEST_CASE("exec/tokenizer.json: contradictions and wrong types are found") {
   file["model"]["vocab"].erase("a");
   file["model"]["merges"] = json::array();
   CHECK(has(error_of([&] { const auto t = load(file); }), "no token for byte 97"));
+  // One token for each byte without a token, or for all that follow each other.
+  file["model"]["unk_token"] = "b";
+  CHECK(load(file)->encode("aa") == std::vector<std::int32_t>{98, 98});
+  file["model"]["fuse_unk"] = true;
+  CHECK(has(error_of([&] { const auto t = load(file); }), "BPE with \"fuse_unk\""));
+  CHECK_NOTHROW((void)[&] {
+    json whole = small_bpe();
+    whole["model"]["unk_token"] = "b";
+    whole["model"]["fuse_unk"] = true;
+    return load(whole);
+  }());
   CHECK(has(error_of([&] { const auto t = load(small_bpe(), 258); }),
             "expected less than the vocabulary of the model, 258"));
 }

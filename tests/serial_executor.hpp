@@ -114,6 +114,7 @@ class SerialExecutor {
                                        .buffers = storage[static_cast<std::size_t>(d)].buffers,
                                        .threads = 1};
       devices_.emplace_back(plan.model, std::move(shards.at(static_cast<std::size_t>(d))), limits);
+      if (plan.model.rotates_long(plan.workload.positions())) devices_.back().rotate_long({0});
     }
   }
 

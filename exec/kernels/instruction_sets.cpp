@@ -26,7 +26,9 @@ struct Named {
 constexpr std::array kSets{Named{"neon", HWY_NEON, "plain"}, Named{"sdot", HWY_NEON, "sdot"}};
 #else
 constexpr std::array kSets{Named{"plain", HWY_STATIC_TARGET, "plain"},
-                           Named{"sse4", HWY_SSE4, "plain"}, Named{"avx2", HWY_AVX2, "avx2"},
+                           Named{"sse4", HWY_SSE4, "plain"},
+                           Named{"avx2", HWY_AVX2, "avx2"},
+                           Named{"avx-vnni", HWY_AVX2, "avx-vnni"},
                            Named{"avx512", HWY_AVX3, "avx512-vnni"},
                            Named{"amx", HWY_AVX3, "amx-int8"}};
 #endif

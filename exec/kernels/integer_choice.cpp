@@ -21,14 +21,15 @@ namespace {
 
 constexpr std::string_view kSchema = "tandem.kernels/1";
 
-// Both sizes, whose weights a second-level cache holds.
+// Both sizes, whose weights a second-level cache holds. Of many tokens as many outputs that what is
+// made of inputs once a product counts for as little as it does in a layer.
 struct Size {
   std::int64_t tokens = 1;
   std::int64_t outputs = 256;
 };
 constexpr std::int64_t kDepth = 1024;
 constexpr Size size_of(TokenCount count) {
-  return count == TokenCount::few ? Size{1, 256} : Size{64, 64};
+  return count == TokenCount::few ? Size{1, 256} : Size{64, 256};
 }
 
 std::string_view name_of(TokenCount count) { return count == TokenCount::few ? "few" : "many"; }

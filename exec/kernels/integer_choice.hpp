@@ -43,7 +43,7 @@ struct KernelTimes {
 using Stopwatch = std::function<double(const std::function<void()>& work)>;
 
 // The least times of all formats' products of `kernels`, of 1 and of 64 tokens, some rounds in
-// turns: 22 ms of three equally fast ones on an AMD Zen 3.
+// turns: some 30 ms of three equally fast ones on an AMD Zen 3.
 [[nodiscard]] std::vector<KernelTimes> measure_kernels(std::span<const IntegerKernels> kernels,
                                                        const Stopwatch& stopwatch);
 

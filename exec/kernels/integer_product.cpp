@@ -134,8 +134,8 @@ void multiply(const IntegerProduct& p) {
 std::vector<IntegerKernels>& runnable() {
   static std::vector<IntegerKernels> kernels = [] {
     std::vector<IntegerKernels> all;
-    for (const IntegerKernels* one :
-         {amx_kernels(), vnni_kernels(), avx2_kernels(), sdot_kernels()}) {
+    for (const IntegerKernels* one : {amx_kernels(), vnni_kernels(), vnni_lanes_kernels(),
+                                      avx_vnni_kernels(), avx2_kernels(), sdot_kernels()}) {
       if (one != nullptr) all.push_back(*one);
     }
     all.push_back(plain_kernels());

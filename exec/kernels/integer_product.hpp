@@ -104,6 +104,8 @@ void limit_integer_kernels(std::string_view best);
 // the processor lacks the instructions.
 [[nodiscard]] const IntegerKernels* amx_kernels();
 [[nodiscard]] const IntegerKernels* vnni_kernels();
+[[nodiscard]] const IntegerKernels* vnni_lanes_kernels();
+[[nodiscard]] const IntegerKernels* avx_vnni_kernels();
 [[nodiscard]] const IntegerKernels* avx2_kernels();
 [[nodiscard]] const IntegerKernels* sdot_kernels();
 [[nodiscard]] const IntegerKernels& plain_kernels();

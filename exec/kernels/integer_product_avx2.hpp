@@ -62,15 +62,9 @@ inline PartScales part_scales(const std::byte* block) {
   return {(words[0] & kSix) | high_scales << 32, (words[1] & kSix) | high_leasts << 32};
 }
 
-// Formats whose integers `many_tokens` multiplies as 16 bits: sums of their products do not fit
-// there.
-constexpr bool multiplies_words(model::WeightFormat format) {
-  return format == model::WeightFormat::q8_0 || format == model::WeightFormat::q6_k;
-}
-
 // From how many tokens on `many_tokens` is the faster way (docs/decisions/0035-block-formats.md).
 constexpr std::int64_t least_tokens_of_many(model::WeightFormat format) {
-  return multiplies_words(format) ? 7 : 5;
+  return format == model::WeightFormat::q8_0 || format == model::WeightFormat::q6_k ? 7 : 5;
 }
 
 // The longest rows that `many_tokens` takes, in blocks.

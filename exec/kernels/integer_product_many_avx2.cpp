@@ -1,7 +1,5 @@
-// Integer products of many tokens with AVX2. Lanes are tokens, whose inputs are packed once: of
-// each weight row two or four neighbouring integers are broadcast and multiplied with those of
-// eight tokens. Integers of at most five bits are multiplied as bytes and summed in 16 bits for as
-// long as they cannot overflow; others as words of 16 bits, q6_k's with their part's scale in them.
+// Integer products of many tokens with AVX2. Integers of at most five bits are multiplied as bytes
+// and summed in 16 bits for as long as they cannot overflow; others as words of 16 bits.
 
 #include <algorithm>
 #include <cstring>
@@ -11,432 +9,66 @@
 
 #if defined(__x86_64__)
 
+#define TANDEM_LANES TANDEM_AVX2
+#define TANDEM_LANES_INLINE TANDEM_AVX2_INLINE
+
 namespace tandem::exec {
 namespace {
 
-using model::WeightFormat;
+struct Lanes {
+  static constexpr std::int64_t kTokens = 8;
+  static constexpr std::int64_t kRows = 6;  // 12 sums of 16 registers
+  static constexpr bool kDots = false;
+  using Integers = __m256i;
+  using Floats = __m256;
 
-constexpr std::int64_t kRows = 6;     // of weights at once, and
-constexpr std::int64_t kVectors = 2;  // vectors of tokens: 12 sums of 16 registers
-constexpr std::int64_t kLanes = 8;    // tokens of a vector
-constexpr std::int64_t kGroup = kVectors * kLanes;
-constexpr std::int64_t kPieceBlocks = 32;  // of the depth at a time: weights in the first cache
-constexpr std::int64_t kMostTokens = 192;  // at once: 18 KiB of sums beside those weights
-// Bytes of packed inputs: as much as a second-level cache holds.
-constexpr std::int64_t kMostPacked = std::int64_t{512} * 1024;
-static_assert(kMostPacked <= static_cast<std::int64_t>(KernelScratch::kPanelBytes));
-constexpr std::int64_t kVector = 32;  // bytes
+  static TANDEM_AVX2_INLINE Integers integers(const void* from) {
+    return _mm256_load_si256(static_cast<const __m256i*>(from));
+  }
+  static TANDEM_AVX2_INLINE Integers set(std::int32_t all) { return _mm256_set1_epi32(all); }
+  static TANDEM_AVX2_INLINE Integers two_of_bytes(Integers w, Integers x) {
+    return _mm256_maddubs_epi16(w, x);
+  }
+  static TANDEM_AVX2_INLINE Integers two_of_words(Integers w, Integers x) {
+    return _mm256_madd_epi16(w, x);
+  }
+  // Here and now: GCC would first make all products of a step, or of several, and for want of
+  // registers keep sums in memory.
+  static TANDEM_AVX2_INLINE void add_16_bits(Integers& sum, Integers products) {
+    asm volatile("vpaddw %1, %0, %0" : "+x"(sum) : "x"(products));
+  }
+  static TANDEM_AVX2_INLINE void add_32_bits(Integers& sum, Integers products) {
+    asm volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(products));
+  }
+  static TANDEM_AVX2_INLINE Integers sum(Integers a, Integers b) { return _mm256_add_epi32(a, b); }
+  // Of 16 bits the sums of two neighbours in 32.
+  static TANDEM_AVX2_INLINE Integers widened(Integers shorts) {
+    return _mm256_madd_epi16(shorts, _mm256_set1_epi16(1));
+  }
 
-// Neighbouring integers that are broadcast at a time, of a block's 32, take four bytes.
-constexpr std::int64_t steps(WeightFormat format) { return multiplies_words(format) ? 16 : 8; }
-// Steps whose sums of two products fit 16 bits: of |w| <= 15 (31), |q| <= 127
-//   2 * 15 * 127 * 8 = 30480,  2 * 31 * 127 * 4 = 31496  < 2^15
-constexpr std::int64_t steps_in_16_bits(WeightFormat format) {
-  return format == WeightFormat::q5_k ? 4 : 8;
-}
-// What is taken from each stored integer and is not yet when they are multiplied.
-constexpr std::int32_t taken_later(WeightFormat format) {
-  return format == WeightFormat::q4_0 ? 8 : 0;
-}
-constexpr bool needs_sums(WeightFormat format) {
-  return has_leasts(format) || taken_later(format) != 0;
-}
-
-// Of a block's inputs of eight tokens: steps, scales, sums.
-constexpr std::int64_t input_bytes_of_vector(WeightFormat format) {
-  return kVector * (steps(format) + 1 + (needs_sums(format) ? 1 : 0));
-}
-// Inputs of up to 16 tokens: for each block the steps' vectors, tokens side by side, then scales,
-// then sums: as integers times what is taken later, or as floats for least numbers.
-template <WeightFormat kFormat, std::int64_t V>
-constexpr std::int64_t kInputBlockBytes = V* input_bytes_of_vector(kFormat);
-
-// A piece of six rows: for each block their integers, 32 of a row after the other; scales (and
-// least numbers) of a row's blocks after each other.
-struct RowPiece {
-  static constexpr std::int64_t kBytes = kRows * kPieceBlocks * (64 + 2 * 4);
-  std::byte* integers;
-  float* scales;
-  float* leasts;
-
-  // At the start of `memory`, at a multiple of 32.
-  [[nodiscard]] static RowPiece at(std::byte* memory) {
-    auto* const scales = reinterpret_cast<float*>(memory + kRows * kPieceBlocks * 64);
-    return {memory, scales, scales + kRows * kPieceBlocks};
+  static TANDEM_AVX2_INLINE Floats load(const float* from) { return _mm256_load_ps(from); }
+  static TANDEM_AVX2_INLINE void store(float* to, Floats v) { _mm256_store_ps(to, v); }
+  static TANDEM_AVX2_INLINE Floats set(float all) { return _mm256_set1_ps(all); }
+  static TANDEM_AVX2_INLINE Floats floats(Integers v) { return _mm256_cvtepi32_ps(v); }
+  static TANDEM_AVX2_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static TANDEM_AVX2_INLINE Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static TANDEM_AVX2_INLINE Floats fmadd(Floats a, Floats b, Floats c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+  static TANDEM_AVX2_INLINE Floats fnmadd(Floats a, Floats b, Floats c) {
+    return _mm256_fnmadd_ps(a, b, c);
   }
 };
 
-TANDEM_AVX2_INLINE void store_32(void* to, __m256i v) {
-  _mm256_store_si256(static_cast<__m256i*>(to), v);
-}
-TANDEM_AVX2_INLINE __m256i aligned_32(const void* from) {
-  return _mm256_load_si256(static_cast<const __m256i*>(from));
-}
-
-// Eight vectors of eight: v[i][j] becomes v[j][i].
-TANDEM_AVX2_INLINE void transpose(__m256i (&v)[8]) {
-  __m256i pairs[8];
-#pragma GCC unroll 4
-  for (std::int64_t i = 0; i < 4; ++i) {
-    pairs[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
-    pairs[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
-  }
-  __m256i fours[8];  // columns 0 and 4, 1 and 5, ... of rows 0 to 3, then of rows 4 to 7
-#pragma GCC unroll 2
-  for (std::int64_t i = 0; i < 2; ++i) {
-    fours[4 * i] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    fours[4 * i + 1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    fours[4 * i + 2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-    fours[4 * i + 3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-  }
-#pragma GCC unroll 4
-  for (std::int64_t i = 0; i < 4; ++i) {
-    v[i] = _mm256_permute2x128_si256(fours[i], fours[4 + i], 0x20);
-    v[i + 4] = _mm256_permute2x128_si256(fours[i], fours[4 + i], 0x31);
-  }
-}
-
-// Packs tokens [0, count) of `in`, at most 8 V; lanes that there are not repeat the last.
-template <WeightFormat kFormat, std::int64_t V>
-TANDEM_AVX2 void pack_inputs(const IntegerInputs& in, std::int64_t count, std::int64_t blocks,
-                             std::byte* to) {
-  const __m256i first = _mm256_set1_epi32(static_cast<int>(0x01800080U));
-  const __m256i second = _mm256_set1_epi32(static_cast<int>(0x03800280U));
-  for (std::int64_t v = 0; v < V; ++v) {
-    IntegerInputs tokens[kLanes];
-    for (std::int64_t i = 0; i < kLanes; ++i)
-      tokens[i] = in.token(std::min(v * kLanes + i, count - 1));
-    std::byte* block = to + v * kVector;
-    for (std::int64_t b = 0; b < blocks; ++b, block += kInputBlockBytes<kFormat, V>) {
-      __m256i q[8];
-#pragma GCC unroll 8
-      for (std::int64_t i = 0; i < 8; ++i) q[i] = load_32(tokens[i].q + b * kInputBlock);
-      transpose(q);
-      std::byte* at = block;
-#pragma GCC unroll 8
-      for (std::int64_t i = 0; i < 8; ++i) {
-        if constexpr (multiplies_words(kFormat)) {
-          // Bytes go into the upper halves of words, from where they are shifted with their sign.
-          const __m256i begin = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0,
-                                                  0x04040404, 0x08080808, 0x0c0c0c0c);
-          const __m256i low = _mm256_shuffle_epi8(q[i], _mm256_or_si256(first, begin));
-          const __m256i high = _mm256_shuffle_epi8(q[i], _mm256_or_si256(second, begin));
-          store_32(at, _mm256_srai_epi16(low, 8));
-          store_32(at + V * kVector, _mm256_srai_epi16(high, 8));
-          at += 2 * V * kVector;
-        } else {
-          store_32(at, q[i]);
-          at += V * kVector;
-        }
-      }
-      auto* const scales = reinterpret_cast<float*>(at);
-      for (std::int64_t i = 0; i < 8; ++i) scales[i] = tokens[i].scales[b];
-      at += V * kVector;
-      if constexpr (has_leasts(kFormat)) {
-        auto* const sums = reinterpret_cast<float*>(at);
-        for (std::int64_t i = 0; i < 8; ++i) sums[i] = static_cast<float>(tokens[i].sum(b));
-      } else if constexpr (needs_sums(kFormat)) {
-        auto* const sums = reinterpret_cast<std::int32_t*>(at);
-        for (std::int64_t i = 0; i < 8; ++i) sums[i] = taken_later(kFormat) * tokens[i].sum(b);
-      }
-    }
-  }
-}
-
-// Adds products to a sum, here and now: GCC would first make all products of a step, or of several,
-// and for want of registers keep sums in memory.
-TANDEM_AVX2_INLINE void add_32_bits(__m256i& sum, __m256i products) {
-  asm volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(products));
-}
-TANDEM_AVX2_INLINE void add_16_bits(__m256i& sum, __m256i products) {
-  asm volatile("vpaddw %1, %0, %0" : "+x"(sum) : "x"(products));
-}
-
-// Products of a step of a block with those of V vectors of tokens begin sums, or are added to them.
-template <WeightFormat kFormat, std::int64_t V, bool kBegin>
-TANDEM_AVX2_INLINE void multiply_step(const std::byte* integers, const std::byte* x,
-                                      __m256i (&sums)[kRows][V]) {
-  constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
-  __m256i in[V];
-#pragma GCC unroll 2
-  for (std::int64_t v = 0; v < V; ++v) in[v] = aligned_32(x + v * kVector);
-#pragma GCC unroll 6
-  for (std::int64_t r = 0; r < kRows; ++r) {
-    std::int32_t bytes = 0;
-    std::memcpy(&bytes, integers + r * kRowBytes, sizeof bytes);
-    const __m256i w = _mm256_set1_epi32(bytes);
-#pragma GCC unroll 2
-    for (std::int64_t v = 0; v < V; ++v) {
-      const __m256i products =
-          multiplies_words(kFormat) ? _mm256_madd_epi16(w, in[v]) : _mm256_maddubs_epi16(w, in[v]);
-      if constexpr (kBegin) {
-        sums[r][v] = products;
-      } else if constexpr (multiplies_words(kFormat)) {
-        add_32_bits(sums[r][v], products);
-      } else {
-        add_16_bits(sums[r][v], products);
-      }
-    }
-  }
-}
-
-// Steps [begin, end) of a block.
-template <WeightFormat kFormat, std::int64_t V>
-TANDEM_AVX2_INLINE void multiply_steps(const std::byte* integers, const std::byte* x,
-                                       std::int64_t begin, std::int64_t end,
-                                       __m256i (&sums)[kRows][V]) {
-  multiply_step<kFormat, V, true>(integers + 4 * begin, x + begin * V * kVector, sums);
-#pragma GCC unroll 1
-  for (std::int64_t i = begin + 1; i < end; ++i)
-    multiply_step<kFormat, V, false>(integers + 4 * i, x + i * V * kVector, sums);
-}
-
-// The sums of 12 rows-and-vectors, over `count` blocks from block `first` of the rows on, are added
-// to `chains`, [kChains][kRows][V] vectors.
-template <WeightFormat kFormat, std::int64_t V>
-TANDEM_AVX2 __attribute__((noinline)) void multiply_piece(const RowPiece& w, const std::byte* x,
-                                                          std::int64_t first, std::int64_t count,
-                                                          float* chains) {
-  constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
-  constexpr std::int64_t kSteps = steps(kFormat);
-  const __m256i ones = _mm256_set1_epi16(1);
-  const float* const scales = w.scales;
-  const float* const leasts = w.leasts;
-  for (std::int64_t b = 0; b < count; ++b, x += kInputBlockBytes<kFormat, V>) {
-    const std::byte* const integers = w.integers + b * kRows * kRowBytes;
-    __m256i sums[kRows][V];
-    if constexpr (multiplies_words(kFormat)) {
-      multiply_steps<kFormat, V>(integers, x, 0, kSteps, sums);
-    } else {
-      constexpr std::int64_t kTogether = steps_in_16_bits(kFormat);
-#pragma GCC unroll 2
-      for (std::int64_t begin = 0; begin < kSteps; begin += kTogether) {
-        __m256i shorts[kRows][V];
-        multiply_steps<kFormat, V>(integers, x, begin, begin + kTogether, shorts);
-#pragma GCC unroll 6
-        for (std::int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-          for (std::int64_t v = 0; v < V; ++v) {
-            const __m256i part = _mm256_madd_epi16(shorts[r][v], ones);
-            sums[r][v] = begin == 0 ? part : _mm256_add_epi32(sums[r][v], part);
-          }
-        }
-      }
-    }
-    float* const chain = chains + (first + b) % kChains * (kRows * V * kLanes);
-    const auto* const more = reinterpret_cast<const float*>(x + kSteps * V * kVector);
-#pragma GCC unroll 6
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      const __m256 scale = _mm256_broadcast_ss(scales + r * kPieceBlocks + b);
-#pragma GCC unroll 2
-      for (std::int64_t v = 0; v < V; ++v) {
-        float* const at = chain + (r * V + v) * kLanes;
-        const __m256 in = _mm256_load_ps(more + v * kLanes);
-        __m256i exact = sums[r][v];
-        if constexpr (taken_later(kFormat) != 0)
-          exact = _mm256_sub_epi32(exact, aligned_32(more + (V + v) * kLanes));
-        __m256 sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), _mm256_mul_ps(scale, in),
-                                     _mm256_load_ps(at));
-        if constexpr (has_leasts(kFormat)) {
-          const __m256 least = _mm256_broadcast_ss(leasts + r * kPieceBlocks + b);
-          sum = _mm256_fnmadd_ps(_mm256_load_ps(more + (V + v) * kLanes), _mm256_mul_ps(least, in),
-                                 sum);
-        }
-        _mm256_store_ps(at, sum);
-      }
-    }
-  }
-}
-
-TANDEM_AVX2_INLINE void store_words(std::byte* to, __m256i bytes) {
-  store_32(to, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)));
-  store_32(to + kVector, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1)));
-}
-
-// The 32 integers of a block of q8_0 or q4_0; of q4_0 without the 8 that is taken from each.
-template <WeightFormat kFormat>
-TANDEM_AVX2_INLINE __m256i stored_integers(const std::byte* block) {
-  if constexpr (kFormat == WeightFormat::q8_0) return load_32(block + 2);
-  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
-  const __m256i wide =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
-  return _mm256_and_si256(wide, _mm256_set1_epi8(15));
-}
-
-// Block `b` of a row's piece, which is one block of the format.
-template <WeightFormat kFormat>
-TANDEM_AVX2_INLINE void unpack_short(const std::byte* block, std::int64_t row, std::int64_t b,
-                                     const RowPiece& to) {
-  constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
-  std::byte* const integers = to.integers + (b * kRows + row) * kRowBytes;
-  const __m256i stored = stored_integers<kFormat>(block);
-  if constexpr (multiplies_words(kFormat)) {
-    store_words(integers, stored);
-  } else {
-    store_32(integers, stored);
-  }
-  to.scales[row * kPieceBlocks + b] =
-      _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(half_at(block))));
-}
-
-TANDEM_AVX2_INLINE __m256 half_everywhere(const std::byte* half) {
-  return _mm256_cvtph_ps(_mm_set1_epi16(static_cast<short>(half_at(half))));
-}
-
-// Eight numbers of six bits each (of the scales of q4_k and q5_k), times the half.
-TANDEM_AVX2_INLINE __m256 times(std::uint64_t integers, const std::byte* half) {
-  const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(integers)));
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), half_everywhere(half));
-}
-
-// Blocks [b, b + 8) of a row's piece, which are one block of the format.
-template <WeightFormat kFormat>
-TANDEM_AVX2_INLINE void unpack_long(const std::byte* block, std::int64_t row, std::int64_t b,
-                                    const RowPiece& to) {
-  constexpr std::int64_t kRowBytes = multiplies_words(kFormat) ? 64 : 32;
-  float* const scales = to.scales + row * kPieceBlocks + b;
-#pragma GCC unroll 8
-  for (int part = 0; part < 8; ++part) {
-    std::byte* const integers = to.integers + ((b + part) * kRows + row) * kRowBytes;
-    const __m256i stored = stored_part<kFormat>(block, part / 4, part % 4);
-    if constexpr (kFormat == WeightFormat::q6_k) {
-      const __m256i centred = _mm256_sub_epi8(stored, _mm256_set1_epi8(32));
-      const std::byte* const factors = block + 192 + std::int64_t{2} * part;
-      const auto factor = [&](int i) TANDEM_AVX2 {
-        return _mm256_set1_epi16(static_cast<std::int8_t>(factors[i]));
-      };
-      store_32(integers, _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(centred)),
-                                            factor(0)));
-      store_32(integers + kVector,
-               _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(centred, 1)),
-                                  factor(1)));
-    } else {
-      store_32(integers, stored);
-    }
-  }
-  if constexpr (kFormat == WeightFormat::q6_k) {
-    _mm256_storeu_ps(scales, half_everywhere(block + 208));
-  } else {
-    const PartScales of = part_scales(block);
-    _mm256_storeu_ps(scales, times(of.scales, block));
-    _mm256_storeu_ps(to.leasts + row * kPieceBlocks + b, times(of.leasts, block + 2));
-  }
-}
-
-// Blocks [first, first + count) of six rows; those that there are not repeat the last.
-template <WeightFormat kFormat>
-TANDEM_AVX2 void unpack_rows(const IntegerProduct& p, std::int64_t o, std::int64_t first,
-                             std::int64_t count, const RowPiece& to) {
-  constexpr std::int64_t kBytes = model::block_of(kFormat).bytes;
-  constexpr std::int64_t kWhole = model::block_of(kFormat).elements / kInputBlock;
-  for (std::int64_t r = 0; r < kRows; ++r) {
-    const std::byte* row =
-        p.w + std::min(o + r, p.outputs - 1) * p.w_stride + first / kWhole * kBytes;
-    const std::byte* const next = row + kRows * p.w_stride;
-    for (std::int64_t line = 0; line < count / kWhole * kBytes; line += 64)
-      _mm_prefetch(next + line, _MM_HINT_T1);
-    for (std::int64_t b = 0; b < count; b += kWhole, row += kBytes) {
-      if constexpr (kWhole > 1) {
-        unpack_long<kFormat>(row, r, b, to);
-      } else {
-        unpack_short<kFormat>(row, r, b, to);
-      }
-    }
-  }
-}
-
-// Adds up chains in the order that is the format's, and stores them.
-template <std::int64_t V>
-TANDEM_AVX2 void store_sums(const float* chains, std::int64_t rows, std::int64_t tokens, float* y,
-                            std::int64_t y_stride) {
-  alignas(32) float sums[kRows][V * kLanes];
-  constexpr std::int64_t kChain = kRows * V * kLanes;
-  for (std::int64_t r = 0; r < kRows; ++r) {
-    for (std::int64_t v = 0; v < V; ++v) {
-      const float* const at = chains + (r * V + v) * kLanes;
-      const auto chain = [at](std::int64_t i)
-                             TANDEM_AVX2 { return _mm256_load_ps(at + i * kChain); };
-      _mm256_store_ps(sums[r] + v * kLanes, _mm256_add_ps(_mm256_add_ps(chain(0), chain(2)),
-                                                          _mm256_add_ps(chain(1), chain(3))));
-    }
-  }
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    for (std::int64_t r = 0; r < rows; ++r) y[t * y_stride + r] = sums[r][t];
-  }
-}
-
-// Calls body<V>(first, count) with groups of 16 tokens, the last of 8 if that is enough.
-template <class Body>
-inline void for_groups(std::int64_t tokens, const Body& body) {
-  for (std::int64_t t = 0; t < tokens; t += kGroup) {
-    const std::int64_t count = std::min(kGroup, tokens - t);
-    if (count > kLanes) {
-      body.template operator()<2>(t, count);
-    } else {
-      body.template operator()<1>(t, count);
-    }
-  }
-}
-
-// Sums of a group: four chains of six rows.
-constexpr std::int64_t kChainFloats = kChains * kRows * kGroup;
-static_assert(RowPiece::kBytes % kVector == 0 &&
-              RowPiece::kBytes / 4 + kMostTokens / kGroup * kChainFloats <=
-                  static_cast<std::int64_t>(KernelScratch::kTileFloats));
-
-// At most kMostTokens tokens, whose inputs `packed` has room for.
-template <WeightFormat kFormat>
-TANDEM_AVX2 void product_of(const IntegerProduct& p, std::byte* packed, std::byte* memory) {
-  const std::int64_t group_bytes = p.blocks * kInputBlockBytes<kFormat, kVectors>;
-  for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
-    pack_inputs<kFormat, V>(p.in.token(t), count, p.blocks, packed + t / kGroup * group_bytes);
-  });
-  const RowPiece piece = RowPiece::at(memory);
-  auto* const chains = reinterpret_cast<float*>(memory + RowPiece::kBytes);
-  const std::int64_t groups = (p.tokens + kGroup - 1) / kGroup;
-  for (std::int64_t o = 0; o < p.outputs; o += kRows) {
-    std::fill_n(chains, groups * kChainFloats, 0.0F);
-    for (std::int64_t b = 0; b < p.blocks; b += kPieceBlocks) {
-      const std::int64_t count = std::min(kPieceBlocks, p.blocks - b);
-      unpack_rows<kFormat>(p, o, b, count, piece);
-      for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t /*count*/) TANDEM_AVX2 {
-        multiply_piece<kFormat, V>(
-            piece, packed + t / kGroup * group_bytes + b * kInputBlockBytes<kFormat, V>, b, count,
-            chains + t / kGroup * kChainFloats);
-      });
-    }
-    const std::int64_t rows = std::min<std::int64_t>(kRows, p.outputs - o);
-    for_groups(p.tokens, [&]<std::int64_t V>(std::int64_t t, std::int64_t count) TANDEM_AVX2 {
-      store_sums<V>(chains + t / kGroup * kChainFloats, rows, count, p.y + t * p.y_stride + o,
-                    p.y_stride);
-    });
-  }
-}
-
-template <WeightFormat kFormat>
-void some_at_a_time(const IntegerProduct& p) {
-  const KernelScratch scratch = kernel_scratch();
-  const std::int64_t groups = kMostPacked / (p.blocks * kInputBlockBytes<kFormat, kVectors>);
-  const std::int64_t fit = std::max(kLanes, std::min(kMostTokens, groups * kGroup));
-  for (std::int64_t t = 0; t < p.tokens; t += fit) {
-    product_of<kFormat>(p.some(t, std::min(t + fit, p.tokens)), scratch.panel,
-                        reinterpret_cast<std::byte*>(scratch.tile));
-  }
-}
+#include "exec/kernels/integer_product_many-inl.hpp"
 
 }  // namespace
 
-std::int64_t most_blocks_of_many_tokens(WeightFormat format) {
-  return kMostPacked / input_bytes_of_vector(format);
+std::int64_t most_blocks_of_many_tokens(model::WeightFormat format) {
+  return most_blocks_of_lanes(format);
 }
 
-void many_tokens(const IntegerProduct& p) {
-  if (p.format == WeightFormat::q8_0) return some_at_a_time<WeightFormat::q8_0>(p);
-  if (p.format == WeightFormat::q4_0) return some_at_a_time<WeightFormat::q4_0>(p);
-  if (p.format == WeightFormat::q4_k) return some_at_a_time<WeightFormat::q4_k>(p);
-  if (p.format == WeightFormat::q5_k) return some_at_a_time<WeightFormat::q5_k>(p);
-  some_at_a_time<WeightFormat::q6_k>(p);
-}
+void many_tokens(const IntegerProduct& p) { product_of_lanes(p); }
 
 }  // namespace tandem::exec
 

@@ -14,7 +14,7 @@ namespace tandem::exec {
 // format or instruction set, takes another time than before beyond noise (some 5%): profiles of
 // before would predict times that are not had any more. Not for changes of form, nor for new
 // formats. When sources of exec/kernels change, `.ci/kernels` asks for it.
-inline constexpr std::int64_t kKernelGeneration = 2;
+inline constexpr std::int64_t kKernelGeneration = 3;
 
 // The make of this machine's processor, as the kernel tells it: "AMD EPYC, family 25, model 1",
 // "Arm 0x41 0xd08"; empty if it does not.

@@ -71,26 +71,27 @@ double rope_frequency(const model::Transformer& transformer, std::int64_t pair, 
 }
 
 RopeTable::RopeTable(const model::Transformer& transformer, RopeLayers layers,
-                     std::int64_t positions, std::int32_t max_rows, float* table)
-    : frequency_(static_cast<std::size_t>(transformer.rotated() / 2)),
-      table_(table),
-      position_(static_cast<std::size_t>(max_rows), -1) {
-  for (std::size_t i = 0; i < frequency_.size(); ++i)
-    frequency_[i] = rope_frequency(transformer, static_cast<std::int64_t>(i), layers,
-                                   transformer.rotates_long(positions));
+                     std::int32_t max_rows, float* table)
+    : table_(table), angles_(static_cast<std::size_t>(max_rows)) {
+  for (std::int64_t pair = 0; pair < transformer.rotated() / 2; ++pair) {
+    frequency_.push_back(rope_frequency(transformer, pair, layers, /*long_context=*/false));
+    long_frequency_.push_back(rope_frequency(transformer, pair, layers, /*long_context=*/true));
+  }
   const bool plain = layers == RopeLayers::windowed && transformer.window_rope_theta > 0.0;
   if (transformer.rope_scaling && !plain)
     size_ = static_cast<double>(transformer.rope_scaling->attention_factor);
 }
 
-void RopeTable::set(std::int32_t row, std::int32_t position) {
-  std::int32_t& current = position_[static_cast<std::size_t>(row)];
-  if (current == position) return;
-  current = position;
-  const std::size_t n = frequency_.size();
+void RopeTable::set(std::int32_t row, std::int32_t position, bool long_context) {
+  Angles& current = angles_[static_cast<std::size_t>(row)];
+  const Angles wanted{position, long_context};
+  if (current == wanted) return;
+  current = wanted;
+  const std::vector<double>& frequency = long_context ? long_frequency_ : frequency_;
+  const std::size_t n = frequency.size();
   float* to = table_ + static_cast<std::size_t>(row) * 2 * n;
   for (std::size_t i = 0; i < n; ++i) {
-    const double angle = position * frequency_[i];
+    const double angle = position * frequency[i];
     to[i] = static_cast<float>(size_ * std::cos(angle));
     to[n + i] = static_cast<float>(size_ * std::sin(angle));
   }

@@ -21,13 +21,13 @@ enum class RopeLayers : std::uint8_t { all, windowed };
 // Su et al. 2021; f_i, and the size of cosines and sines, as model::RopeScaling says.
 class RopeTable {
  public:
-  // For a run that reserves `positions` in all. `table` has room for max_rows *
-  // transformer.rotated() floats and outlives this.
-  RopeTable(const model::Transformer& transformer, RopeLayers layers, std::int64_t positions,
-            std::int32_t max_rows, float* table);
+  // `table` has room for max_rows * transformer.rotated() floats and outlives this.
+  RopeTable(const model::Transformer& transformer, RopeLayers layers, std::int32_t max_rows,
+            float* table);
 
-  // Makes `row` the angles of `position`; free if it has them.
-  void set(std::int32_t row, std::int32_t position);
+  // Makes `row` the angles of `position`, of longrope by the long factors if `long_context`; free
+  // if it has them.
+  void set(std::int32_t row, std::int32_t position, bool long_context = false);
   [[nodiscard]] const float* cosine(std::int32_t row) const { return at(row); }
   [[nodiscard]] const float* sine(std::int32_t row) const { return at(row) + half(); }
   [[nodiscard]] std::int64_t half() const { return static_cast<std::int64_t>(frequency_.size()); }
@@ -36,10 +36,17 @@ class RopeTable {
  private:
   [[nodiscard]] const float* at(std::int32_t row) const { return table_ + 2 * half() * row; }
 
+  struct Angles {
+    std::int32_t position = -1;  // -1: none yet
+    bool long_context = false;
+    bool operator==(const Angles&) const = default;
+  };
+
   std::vector<double> frequency_;       // [d / 2], radians a position
+  std::vector<double> long_frequency_;  // by the long factors
   double size_ = 1.0;                   // by which cosines and sines are multiplied
   float* table_;                        // [max_rows, 2, d / 2]
-  std::vector<std::int32_t> position_;  // [max_rows], -1: none yet
+  std::vector<Angles> angles_;          // [max_rows]
 };
 
 }  // namespace tandem::exec

@@ -38,6 +38,13 @@ ComputeLimits limits_of(const DeviceRunOptions& options, const model::DeviceStor
           .may_spin = options.run.pace == Pace::real};
 }
 
+// Each text goes by its own length, whatever the others or the plan reserve.
+std::vector<std::int32_t> long_sequences_of(const planner::Plan& plan, const RunOptions& run) {
+  if (run.serves()) return run.long_sequences;
+  if (plan.model.rotates_long(run.workload.positions())) return {0};
+  return {};
+}
+
 // That may be in flight.
 std::int32_t steps_of(const RunOptions& run) {
   return static_cast<std::int32_t>(
@@ -268,6 +275,7 @@ DeviceRun::DeviceRun(const planner::Plan& plan, const DeviceRunOptions& options,
       served_graphs_(plan, [this](const model::TaskGraph& graph) { runtime_.forget(graph); }),
       tally_(options.self) {
   if (window_) compute_.set_embedding_rows(*window_);
+  compute_.rotate_long(long_sequences_of(plan, options.run));
   prepare(runtime_, graphs_.prompt());
   prepare(runtime_, graphs_.decode());
   const std::size_t of_prompt = runtime_.records(graphs_.prompt());
@@ -396,6 +404,8 @@ void DeviceRun::score(std::int32_t i, const model::Batch& batch,
   const model::TaskGraph graph = planner::find_strategy(plan_->strategy).lower(*plan_, batch);
   prepare(runtime_, graph);
   compute_.reset();  // the text before
+  compute_.rotate_long(
+      long_sequences_of(*plan_, {.workload = {.prompt_tokens = batch.rows(), .new_tokens = 1}}));
   if (!tokens.empty()) compute_.set_tokens(tokens);
   TimeLog forgotten;
   forgotten.reserve(runtime_.records(graph));

@@ -46,6 +46,8 @@ struct RunOptions {
   // it names. Zeros: a generation.
   planner::Capacity capacity{};
   std::int64_t most_steps = 0;
+  // Of these requests, those that are rotated as long texts (Compute::rotate_long).
+  std::vector<std::int32_t> long_sequences{};
   [[nodiscard]] bool serves() const { return capacity.sequences > 0; }
   // All that memory is needed for.
   [[nodiscard]] planner::Capacity needs() const {

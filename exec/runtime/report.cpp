@@ -18,6 +18,7 @@ constexpr double kMostDilation = 1e6;
 constexpr std::int64_t kLatest = std::int64_t{1} << 61;   // of any clock; differences fit, too
 constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // four years, in nanoseconds
 constexpr std::size_t kMostChannels = 8192;
+constexpr std::size_t kMostSequences = 10000;  // as many as a workload has requests
 
 constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
@@ -131,6 +132,7 @@ std::string to_json(const RunOptions& options) {
             {"sequences", options.capacity.sequences},
             {"steps", options.capacity.steps},
             {"most_steps", options.most_steps},
+            {"long_sequences", options.long_sequences},
             {"scored_rows", options.scored_rows},
             {"keep_records", options.keep_records},
             {"overhead", nullptr}};
@@ -158,6 +160,12 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
                       .sequences = root.at("sequences").integer(0, planner::kMostSequences),
                       .steps = root.at("steps").integer(0, planner::kMostSteps)};
   options.most_steps = root.at("most_steps").integer(0, kMost);
+  const model::JsonValue long_sequences = root.at("long_sequences");
+  const std::size_t count = long_sequences.size(kMostSequences);
+  for (std::size_t i = 0; i < count; ++i) {
+    options.long_sequences.push_back(
+        static_cast<std::int32_t>(long_sequences.at(i).integer(0, kMost)));
+  }
   if (const model::JsonValue overhead = root.at("overhead"); !overhead.is_null()) {
     options.overhead = {.threads = read_line(overhead.at("threads")),
                         .computing_thread = read_line(overhead.at("computing_thread")),

@@ -63,6 +63,7 @@ class ByteLevelTokenizer final : public Tokenizer {
   [[nodiscard]] std::int64_t bos_token() const override {
     return front_.empty() ? -1 : front_.front();
   }
+  [[nodiscard]] std::ptrdiff_t tokens_in_front() const override { return std::ssize(front_); }
   [[nodiscard]] std::span<const std::int64_t> eos_tokens() const override { return eos_; }
   [[nodiscard]] std::string description() const override {
     return "byte-level BPE, " + std::to_string(table_.count()) + " tokens";

@@ -3,6 +3,7 @@
 // Text to token ids and back, for the tokenizer files of Hugging Face model folders; what is read
 // and what is not: docs/decisions/0008-tokenizers.md.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -45,6 +46,8 @@ class Tokenizer {
   [[nodiscard]] virtual std::int64_t vocab() const = 0;
   // The beginning-of-sequence token that encode puts in front; -1: none.
   [[nodiscard]] virtual std::int64_t bos_token() const = 0;
+  // How many tokens encode puts in front.
+  [[nodiscard]] virtual std::ptrdiff_t tokens_in_front() const { return bos_token() >= 0 ? 1 : 0; }
   // Tokens that end a text according to the tokenizer's files, ascending; the model's config.json
   // may name more (model::Transformer::eos_tokens).
   [[nodiscard]] virtual std::span<const std::int64_t> eos_tokens() const = 0;

@@ -60,7 +60,7 @@ class Parser {
     read_merges(model.at("merges"));
     result_.ignore_merges = flag(model, "ignore_merges", false);
     read_added(root.find("added_tokens"));
-    check_bytes(model.find("unk_token"));
+    check_bytes(model.find("unk_token"), flag(model, "fuse_unk", false));
     for (const JsonValue& step : elements(root.find("post_processor"), "processors")) {
       read_post_processor(step);
     }
@@ -74,7 +74,7 @@ class Parser {
     const std::string text = json{{"merges", merges}}.dump();
     const JsonDocument list(text, merges_source, kRemedy, {.bytes = kMaxFileBytes});
     read_merges(list.root().at("merges"));
-    check_bytes({});
+    check_bytes({}, false);
     result_.steps.push_back({.add_prefix_space = prefix_space});
     result_.steps.back().pattern.emplace(kGpt2Pattern, false, SplitPattern::Gaps::keep, source_);
     return std::move(result_);
@@ -239,18 +239,20 @@ class Parser {
     }
   }
 
-  // Every byte that UTF-8 can have needs a token, or text would be lost.
-  void check_bytes(const std::optional<JsonValue>& unknown) {
+  // Every byte that UTF-8 can have needs a token, or text would be lost. `fuses`: one token of
+  // unknown bytes is for all that follow each other, where ours is for each.
+  void check_bytes(const std::optional<JsonValue>& unknown, bool fuses) {
     if (unknown) {
       const auto found = result_.vocab.find(unknown->text(kMaxTokenBytes));
       if (found == result_.vocab.end()) unknown->fail("a token of the vocabulary");
       result_.unknown = found->second;
-      return;
+      if (!fuses) return;
     }
     for (unsigned byte = 0; byte < 0xF5; ++byte) {
       if (byte == 0xC0 || byte == 0xC1) continue;
       const std::string letter = to_utf8(letter_of(static_cast<unsigned char>(byte)));
       if (result_.vocab.contains(letter)) continue;
+      if (unknown) unsupported("BPE with", "fuse_unk", "none where bytes have no token");
       fail("no token for byte " + std::to_string(byte) + " (" + shown_token(letter) +
            "), expected one for each byte of UTF-8");
     }

@@ -22,7 +22,7 @@
 
 namespace tandem::exec {
 
-inline constexpr std::uint32_t kWireVersion = 6;
+inline constexpr std::uint32_t kWireVersion = 7;
 
 inline constexpr std::size_t kMaxPlanBytes = model::limits::kPlanBytes;
 inline constexpr std::size_t kMaxOptionsBytes = std::size_t{64} << 10;

@@ -218,8 +218,7 @@ std::vector<Case> successor_cases() {
         t.logit_divisor = 16.0;
       }
       if (family == Family::phi3) {
-        // The prompt of 43 tokens and 33 more reserve 128 positions: of the odd one, more than it
-        // was made for.
+        // The prompt of 43 tokens and 33 more: of the odd one, more than it was made for.
         t.rotary_dims = odd ? 10 : 12;
         t.rope_scaling = {.kind = model::RopeScaling::Kind::longrope,
                           .original_context = odd ? 32 : 128,
