@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <system_error>
@@ -39,15 +40,20 @@ std::string value_text(const std::optional<double>& value, const std::string& un
     text.append(to_text(model::Seconds{size}));
   } else if (unit == "bytes") {
     text.append(to_text(model::Bytes{size}));
+  } else if (unit == "tokens/s") {
+    text.append(model::fixed(size, size < 10.0 ? 2 : size < 100.0 ? 1 : 0)).append("/s");
   } else {
-    text.append(model::fixed(size, 0));
+    text.append(model::fixed(100.0 * size, 1)).append("%");  // a fraction
   }
   return text;
 }
 
 std::string signed_text(const std::optional<double>& value, const std::string& unit) {
   std::string text = value && *value > 0.0 ? "+" : "";
-  return text.append(value_text(value, unit));
+  text.append(value_text(value, unit));
+  // Of fractions in percent the difference is in points, the deviation in percent is another.
+  if (value && unit == "1") text.replace(text.size() - 1, 1, " points");
+  return text;
 }
 
 std::string percent_text(const std::optional<double>& percent) {
@@ -177,6 +183,7 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   const Result predicted = read_result(predicted_path);
   const Result measured = read_result(measured_path);
   const Comparison comparison = compare(predicted, measured);
+  const std::string unlike = unlike_lengths(predicted, measured);
   std::optional<std::string> merged;
   if (predicted.trace && measured.trace)
     merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
@@ -194,8 +201,10 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   files.writes_in("flag '--out'", folder_name, names);
   files.check();
   const bool json = options.has("json");
-  const bool table = !json && !options.has("quiet");
+  const bool quiet = options.has("quiet");
+  const bool table = !json && !quiet;
   options.settle();
+  if (!unlike.empty() && !quiet) std::cerr << "tandem compare: " << unlike << '\n';
   const fs::path folder = make_folder(folder_name);
   write_file(folder / "compare.csv", to_csv(comparison));
   if (merged) write_file(folder / "trace.json", *merged);

@@ -213,7 +213,7 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   const Shown show = shown(options);
   if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
   const bool emulate = options.has("emulate");
-  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::filesystem::path weights = weights_of(options.required("weights"));
   const std::int64_t limit = options.integer_or("limit", 1 << 30, 1, 1 << 30);
   const planner::Plan plan = plan_of(options, weights);
   exec::check_config(weights, plan.model);

@@ -2,6 +2,7 @@
 
 #include "study/experiment/experiment.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -15,7 +16,6 @@
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
 #include "model/plain_text.hpp"
-#include "model/text_table.hpp"
 #include "study/experiment/report.hpp"
 
 namespace tandem::cli {
@@ -34,10 +34,12 @@ const study::Experiment& find_experiment(const std::string& name) {
 }
 
 void print_list(std::ostream& out) {
-  model::Table table({"experiment", ""});
+  std::size_t width = 0;
   for (const study::Experiment& experiment : study::experiments())
-    table.add({std::string(experiment.name), std::string(experiment.summary)});
-  table.print(out);
+    width = std::max(width, experiment.name.size());
+  for (const study::Experiment& experiment : study::experiments())
+    out << experiment.name << std::string(width + 2 - experiment.name.size(), ' ')
+        << experiment.summary << '\n';
 }
 
 }  // namespace

@@ -320,7 +320,7 @@ int convert_model(const Arguments& arguments, std::ostream& out) {
              "or a mix, q4_k_m or q5_k_m [as stored]"},
             {"quiet", "", "print nothing"}}},
       arguments);
-  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::filesystem::path weights = weights_of(options.required("weights"));
   const std::filesystem::path path = options.required("out");
   const auto formats =
       options.has("dtype") ? dtype_of(options, load_model(weights.string())) : std::nullopt;

@@ -141,8 +141,12 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
     return 0;
   }
   const model::Cluster& cluster = platform.cluster;
-  out << cluster.name() << ": " << cluster.size() << " devices, " << cluster.routers().size()
-      << " routers, " << cluster.links().size() << " links\n\n";
+  const auto counted = [](auto count, const std::string& noun) {
+    return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+  };
+  out << cluster.name() << ": " << counted(cluster.size(), "device") << ", "
+      << counted(cluster.routers().size(), "router") << ", "
+      << counted(cluster.links().size(), "link") << "\n\n";
   print_devices(cluster, out);
   if (!cluster.links().empty()) {
     out << '\n';

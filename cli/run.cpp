@@ -269,7 +269,7 @@ std::variant<Job, planner::Infeasible> local_job(const Options& options,
                 (std::filesystem::exists(weights, ignored) ? ": neither a folder nor a GGUF file"
                                                            : ": no such folder") +
                 ", expected one with config.json and weights (*.safetensors), or a GGUF file; "
-                "'tandem model random' makes one");
+                "check the path");
   model::Transformer transformer = load_model(weights.string());
   transformer.cache = cache_type_of(options);
   const auto formats = dtype_of(options, transformer);
@@ -420,7 +420,7 @@ int judge_drift(const Options& options, const Mode& mode, double drift, double m
 int run_command(const Arguments& arguments, std::ostream& out) {
   const auto start = exec::Clock::now();
   Options options(syntax(), arguments);
-  const std::filesystem::path weights = find_weights(options.required("weights"));
+  const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
   std::variant<Job, planner::Infeasible> found =
       options.positionals() > 0 ? planned_job(options, weights) : local_job(options, weights);

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <ostream>
+#include <system_error>
 #include <utility>
 
 #include "cli/commands.hpp"
@@ -18,6 +21,7 @@
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/result_tables.hpp"
 #include "cli/version.hpp"
+#include "exec/gguf/gguf_file.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/bottleneck.hpp"
 #include "model/error.hpp"
@@ -50,20 +54,40 @@ study::Repetitions read_repetitions(const Options& options, const Plan& plan,
           .count = options.integer_or("repetitions", 1, 1, 100000)};
 }
 
+// The model folder or GGUF file whose tokenizer --tokenizer asks for; empty without it. Throws
+// Error for what is none: of such a one every byte would count as a token.
+std::filesystem::path tokenizer_source(const Options& options) {
+  const std::optional<std::string> name = options.text("tokenizer");
+  if (!name) return {};
+  std::filesystem::path source = find_weights(*name);
+  const bool file = exec::is_gguf(source);
+  for (const char* const part :
+       {"config.json", "tokenizer.model", "tokenizer.json", "vocab.json", "vocab.txt"}) {
+    std::error_code ignored;
+    if (file || std::filesystem::exists(source / part, ignored)) return source;
+  }
+  throw Error(
+      "flag '--tokenizer': " + *name +
+      ": neither a model folder nor a GGUF file, expected one with the tokenizer that is to "
+      "count the prompts' tokens; check the path");
+}
+
 // What --workload or --schedule say; nothing without either. Throws Usage for both, Error for what
 // the plan cannot serve.
 std::optional<study::ServedWorkload> served_by(const Options& options, const Plan& plan) {
   const std::optional<std::string> path = options.text("schedule");
   if (!path) {
-    const std::optional<std::string> folder = options.text("tokenizer");
     std::optional<Served> served = served_workload(
-        options, plan.model, folder ? find_weights(*folder) : "",
+        options, plan.model, tokenizer_source(options),
         "give prompt_tokens, or '--tokenizer' a model folder or GGUF file", [&] {
           return planner::InferenceRequest{.id = {},
                                            .prompt_tokens = plan.workload.prompt_tokens,
                                            .new_tokens = plan.workload.new_tokens};
         });
     if (!served) return std::nullopt;
+    if (options.has("workload") &&
+        std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
+      options.refuse({"tokenizer", "raw-prompt"}, "where no prompt of the workload is a text");
     find_chunk(*served, plan);
     return study::ServedWorkload{.requests = std::move(served->requests),
                                  .policy = served->policy,

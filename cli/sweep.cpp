@@ -124,7 +124,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out) {
                  {"set", "FIELD=VALUE", "what else differs from the defaults; may be repeated",
                   true},
                  {"platform", "P", "platform file, or a name in scenarios/platforms"},
-                 {"model", "M", "model folder, config.json, or known name"},
+                 {"model", "M", "model folder, GGUF file, config.json, or known name"},
                  {"evaluator", "E", "simgrid or analytic (nothing contends) [simgrid]"},
                  {"jobs", "N", "processes at once [the machine's cores]"},
                  {"out", "FILE", "CSV to write or go on with (required)"},

@@ -157,7 +157,7 @@ std::string MasterSession::waited_for() {
   };
   const Heartbeat own = activity().read();
   model::DeviceIndex d = own.subject;
-  if (!connected_ || std::ranges::find(peers_, d) == peers_.end()) {
+  if (!connected_ || works_itself(own) || std::ranges::find(peers_, d) == peers_.end()) {
     return name(plan_->master) + " " + describe(own, names);
   }
   PeerState state = control().state_of(d);

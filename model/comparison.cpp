@@ -264,6 +264,27 @@ Comparison compare(const Result& predicted, const Result& measured) {
   return comparison;
 }
 
+std::string unlike_lengths(const Result& predicted, const Result& measured) {
+  const auto tokens = [](const Result& result) { return result.metrics.token_times_s.size(); };
+  if (predicted.requests.size() > 1 || measured.requests.size() > 1) return "";
+  const auto prompt = [](const Result& result) {
+    const auto found = result.environment.find("prompt_tokens");
+    return found == result.environment.end() ? "" : found->second;
+  };
+  const bool told = !prompt(predicted).empty() && !prompt(measured).empty();
+  std::string text;
+  if (told && prompt(predicted) != prompt(measured))
+    text = "a prompt of " + prompt(predicted) + " tokens was predicted, one of " +
+           prompt(measured) + " measured";
+  if (tokens(predicted) != tokens(measured))
+    text += (text.empty() ? "" : "; ") + std::to_string(tokens(predicted)) +
+            " new tokens were predicted, " + std::to_string(tokens(measured)) + " measured";
+  if (text.empty()) return "";
+  return text +
+         ": bytes, totals and what depends on lengths are not of the same work; run without "
+         "'--prompt' and with '--ignore-eos', or plan the lengths of the run";
+}
+
 std::string to_csv(const Comparison& comparison) {
   std::string text =
       csv_line({"scope", "name", "metric", "unit", "predicted", "measured", "absolute", "percent"});

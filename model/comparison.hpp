@@ -43,6 +43,11 @@ struct Comparison {
 // Error unless the first is a prediction and the second a measurement of the same plan.
 [[nodiscard]] Comparison compare(const Result& predicted, const Result& measured);
 
+// What to say of results of one request each whose prompts or numbers of new tokens differ, so that
+// bytes, totals and the time to first token are of different work; empty if they do not, or if a
+// result does not tell.
+[[nodiscard]] std::string unlike_lengths(const Result& predicted, const Result& measured);
+
 // CSV with a header: scope,name,metric,unit,predicted,measured,absolute,percent. Empty: absent.
 // Fields are quoted where RFC 4180 asks for it.
 [[nodiscard]] std::string to_csv(const Comparison& comparison);

@@ -137,6 +137,10 @@ std::size_t not_utf8(std::string_view text) {
 }
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+  constexpr std::size_t kTelling = 3;
+  const auto begins = [&](std::string_view candidate) { return candidate.starts_with(word); };
+  if (word.size() >= kTelling && std::ranges::count_if(known, begins) == 1)
+    return *std::ranges::find_if(known, begins);
   std::string_view best;
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string_view candidate : known) {

@@ -30,8 +30,8 @@ namespace tandem::model {
 // Where the first byte is that is no part of a UTF-8 character; npos: nowhere.
 [[nodiscard]] std::size_t not_utf8(std::string_view text);
 
-// The one of `known` that `word` most resembles (Levenshtein distance at most 2, or a third of the
-// word's length), or empty.
+// The only one of `known` that begins with `word`, of three characters or more; else the one that
+// it most resembles (Levenshtein distance at most 2, or a third of the word's length), or empty.
 [[nodiscard]] std::string_view nearest(std::string_view word,
                                        const std::vector<std::string_view>& known);
 

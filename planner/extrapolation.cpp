@@ -35,18 +35,20 @@ double measured_rows(const model::DeviceProfile& profile, const model::Transform
 std::string extrapolation_remark(const Plan& plan) {
   const auto most = static_cast<double>(plan.reserved().rows);
   std::string names;
+  bool several = false;
   double least = kComputeBound;
   for (std::size_t d = 0; d < plan.profiles.size(); ++d) {
     if (!plan.profiles[d].measured()) continue;
     const double rows = measured_rows(plan.profiles[d], plan.model);
     if (rows >= std::min(most, kComputeBound)) continue;
-    names += (names.empty() ? "device '" : ", '") + plan.cluster.devices()[d].name + "'";
+    several = several || !names.empty();
+    names += (names.empty() ? "'" : ", '") + plan.cluster.devices()[d].name + "'";
     least = std::min(least, rows);
   }
   if (names.empty()) return "";
-  return names + ": measured with prompts of at most " + std::to_string(std::lround(least)) +
-         (least < 2.0 ? " token" : " tokens") + ", but steps have up to " +
-         std::to_string(plan.reserved().rows) +
+  return (several ? "devices " : "device ") + names + ": measured with prompts of at most " +
+         std::to_string(std::lround(least)) + (least < 2.0 ? " token" : " tokens") +
+         ", but steps have up to " + std::to_string(plan.reserved().rows) +
          ": the predicted time to first token is a guess, probably far too long; measure the "
          "profile again with more --seconds";
 }

@@ -41,7 +41,7 @@ std::string streaming_remark(const Plan& plan) {
          to_text(Bytes{bytes_a_token(plan)}) +
          (plan.model.architecture().generates() ? " for every token; free " : "; free ") +
          to_text(Bytes{whole - budget.value()}) +
-         ", or take a smaller model or fewer tokens, to avoid it";
+         ", or take weights in fewer bits (--dtype), a smaller model or fewer tokens, to avoid it";
 }
 
 }  // namespace tandem::planner

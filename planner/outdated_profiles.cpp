@@ -39,7 +39,7 @@ std::string remark_on(const model::Cluster& cluster,
   }
   std::string text;
   for (const auto& [fault, names] : faults) {
-    text += text.empty() ? "device " : "; device ";
+    text += std::string(text.empty() ? "" : "; ") + (names.size() > 1 ? "devices " : "device ");
     for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
       text += (i == 0 ? "'" : ", '") + names[i] + "'";
     if (names.size() > kNamed) text += " and " + std::to_string(names.size() - kNamed) + " more";

@@ -35,7 +35,8 @@ namespace {
 constexpr double kEqualTimes = 1e-9;  // ratios that differ by less are rounding
 
 constexpr const char* kMoreMemory =
-    "remedy: fewer tokens, more devices or memory, or a smaller model";
+    "remedy: fewer tokens, more devices or memory, weights in fewer bits (--dtype), or a smaller "
+    "model";
 
 // Galaxy's Algorithm 1 may fail where it need not.
 constexpr const char* kOtherSplit =

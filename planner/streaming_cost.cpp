@@ -94,7 +94,7 @@ std::string streaming_cost(const Request& request, const Plan& plan) {
     text += ", with enough memory " + to_text(model::Seconds{token_time(*whole)});
   text += " (predicted, analytic evaluator)\n";
   return text + "what would avoid it: more memory (with these shares " + lacks(plan) +
-         "), more devices, fewer tokens or a smaller model\n";
+         "), more devices, weights in fewer bits (--dtype), fewer tokens or a smaller model\n";
 }
 
 }  // namespace tandem::planner

@@ -4,19 +4,28 @@
 usage: experiment_table.py report.csv STEM      writes STEM.png and STEM.svg
 """
 
+import math
+import re
+
 from chart import INK, main, plt
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 TANDEM, PAPER = "#3b75af", "#e0862d"
 COLUMNS = ["quantity", "paper", "tandem", "error_percent", "role", "note"]
+FORMAT = re.compile(r"q\d_\w+")  # of weights or messages
+TELLING_DECADES = 3  # an axis of more has room for powers of ten alone
 UNITS = {"s": "s", "gb": "GB", "percent": "%", "ms": "ms", "kib": "KiB"}
 
 plt.rcParams.update({"axes.spines.left": False, "axes.grid": True, "ytick.left": False})
 
 
 def shown(key, value):
-    return f"{key.replace('_', ' ')} {value}" if value.replace(".", "").isdigit() else value.replace("_", " ")
+    if value.replace(".", "").isdigit():
+        words = key.split("_")
+        unit = UNITS.get(words[-1])
+        return " ".join([*words[:-1], value, unit] if unit else [*words, value])
+    return value if FORMAT.fullmatch(value) else value.replace("_", " ")
 
 
 def parse(rows):
@@ -78,7 +87,8 @@ def panel(axes, rows, labels):
                 backgroundcolor="white",
             )
     axes.set_title(title(rows[0]["quantity"]))
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    subs = (1, 2, 5) if math.log10(high / low) < TELLING_DECADES else (1,)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", which="minor", bottom=False)

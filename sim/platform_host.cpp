@@ -36,7 +36,11 @@ void read_props(const XmlDocument& document, xml_node node, model::Device& devic
   std::map<std::string_view, xml_node> ours;
   for (const xml_node prop : node.children("prop")) {
     document.expect(prop, {"id", "value"}, {}, {});
-    if (!is_ours(prop)) continue;
+    if (!is_ours(prop)) {
+      refuse_unprefixed(document, prop, "host " + device.name,
+                        {"memory", "memory_bandwidth", "disk_bandwidth", "slowdown"});
+      continue;
+    }
     const std::string_view id = prop.attribute("id").value();
     if (!ours.emplace(id, prop).second) {
       document.fail(prop, "is given twice for host " + device.name + "; remove one");

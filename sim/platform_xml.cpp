@@ -34,7 +34,10 @@ void read_link_props(const XmlDocument& document, xml_node node, model::Link& li
   std::set<std::string_view> given;
   for (const xml_node prop : node.children("prop")) {
     document.expect(prop, {"id", "value"}, {}, {});
-    if (!is_ours(prop)) continue;
+    if (!is_ours(prop)) {
+      refuse_unprefixed(document, prop, "link " + link.name, {"jitter", "loss", "background"});
+      continue;
+    }
     const std::string_view id = prop.attribute("id").value();
     const std::string_view value = prop.attribute("value").value();
     const std::string subject = document.where(prop) + " of link " + link.name;

@@ -1,5 +1,6 @@
 #include "sim/xml_values.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -40,6 +41,14 @@ void refuse_our_props(const XmlDocument& document, xml_node node) {
 
 bool is_ours(xml_node prop) {
   return std::string_view(prop.attribute("id").value()).substr(0, 7) == "tandem:";
+}
+
+void refuse_unprefixed(const XmlDocument& document, xml_node prop, const std::string& owner,
+                       std::initializer_list<std::string_view> names) {
+  const std::string id = prop.attribute("id").value();
+  if (std::ranges::find(names, id) != names.end())
+    document.fail(prop, "of " + owner + " would be ignored, expected tandem:" + id +
+                            "; add the prefix, or rename what is for another program");
 }
 
 void require_positive(const XmlDocument& document, xml_node node, std::string_view what,

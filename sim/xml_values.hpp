@@ -3,6 +3,7 @@
 // Values of a platform file's attributes. Private to sim/. Each throws Error (source:line: subject,
 // value, expected, remedy) for a value that is none.
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,11 @@ void require_positive(const XmlDocument& document, pugi::xml_node node, std::str
 
 // Whether tandem gives this <prop> a meaning. Others belong to other programs.
 [[nodiscard]] bool is_ours(pugi::xml_node prop);
+
+// Throws Error if `prop` has one of `names` without the prefix "tandem:": what somebody wrote for
+// tandem would be ignored. `owner` is what it belongs to, as "host laptop".
+void refuse_unprefixed(const XmlDocument& document, pugi::xml_node prop, const std::string& owner,
+                       std::initializer_list<std::string_view> names);
 
 // Throws Error if an element other than <host> has a <prop> of ours.
 void refuse_our_props(const XmlDocument& document, pugi::xml_node node);

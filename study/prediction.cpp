@@ -289,6 +289,7 @@ Prediction predict(const Plan& plan, const PredictionOptions& options) {
   }
   Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
   model::set_only_request(prediction.result);
+  prediction.result.environment["prompt_tokens"] = std::to_string(plan.workload.prompt_tokens);
   Announcements announcements(plan, generation.graph(0));
   announcements.add(generation.graph(0).batch(), 1);
   if (generation.count() > 1)

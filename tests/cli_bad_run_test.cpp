@@ -72,6 +72,7 @@ TEST_CASE("cli/bad input: flag values of run and worker") {
   const Stove bench;
   bench.write("empty", "");
   bench.write("words", "1 two 3");
+  bench.write("binary", std::string("GGUF\3\0\0\0\xc9", 9));
   bench.write("strange", "1 300");
   bench.write("negative", "-1");
   const struct {
@@ -92,6 +93,7 @@ TEST_CASE("cli/bad input: flag values of run and worker") {
       {{"--prompt-ids", "absent"}, "absent"},
       {{"--prompt-ids", "empty"}, "no token ids"},
       {{"--prompt-ids", "words"}, "'two'"},
+      {{"--prompt-ids", "binary"}, "expected token ids"},
       {{"--prompt-ids", "strange"}, "300"},
       {{"--prompt-ids", "negative"}, "'-1'"},
       {{"--out", "no/such/result.json"}, "does not exist"},

@@ -336,6 +336,14 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
       bench.good({"compare", "predicted.json", "measured.json", "--out", "deep/down"});
   CHECK(contains(table, "ttft"));
   CHECK(contains(table, "largest deviation of TTFT, mean and median token latency: 0.0%"));
+  const auto line = [&](const std::string& name) {
+    const std::size_t begin = table.find('\n' + name);
+    REQUIRE(begin != std::string::npos);
+    return table.substr(begin + 1, table.find('\n', begin + 1) - begin - 1);
+  };
+  // Each number has its unit, and no fraction is rounded to 0.
+  CHECK(contains(line("throughput"), "0/s"));
+  CHECK(contains(line("communication hidden"), "%  0.0 points"));
   const std::string csv = bench.read("deep/down/compare.csv");
   CHECK(csv.rfind("scope,name,metric,unit,predicted,measured,absolute,percent\nrun,,ttft,s,", 0) ==
         0);
@@ -348,6 +356,13 @@ TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {
   const Json rows = Json::parse(
       bench.good({"compare", "predicted.json", "measured.json", "--out", "again", "--json"}));
   CHECK(rows["worst_percent"] == 0.0);
+
+  bench.write("measured.json", replaced(bench.read("measured.json"), "\"prompt_tokens\": \"5\"",
+                                        "\"prompt_tokens\": \"7\""));
+  const Outcome unlike =
+      bench.run({"compare", "predicted.json", "measured.json", "--out", "unlike"});
+  CHECK(unlike.code == 0);
+  CHECK(contains(unlike.err, "a prompt of 5 tokens was predicted, one of 7 measured: "));
 }
 
 TEST_CASE("cli/worker: makes a key for its owner only, and never over another file") {

@@ -117,3 +117,23 @@ TEST_CASE("model/comparison: CSV leaves absent values empty and quotes names wit
         "scope,name,metric,unit,predicted,measured,absolute,percent\n"
         "device,\"a,\"\"b\"\"\",sent,bytes,3,,,\n");
 }
+
+TEST_CASE("model/comparison: results of other lengths are told of") {
+  using tandem::model::unlike_lengths;
+  Result predicted = result("predicted", {1.0, 2.0, 3.0});
+  Result measured = result("measured", {1.0, 2.0, 3.0});
+  CHECK(unlike_lengths(predicted, measured).empty());
+  measured.environment["prompt_tokens"] = "19";
+  CHECK(unlike_lengths(predicted, measured).empty());  // of one it is not known
+  predicted.environment["prompt_tokens"] = "19";
+  CHECK(unlike_lengths(predicted, measured).empty());
+  predicted.environment["prompt_tokens"] = "64";
+  CHECK(unlike_lengths(predicted, measured)
+            .starts_with("a prompt of 64 tokens was predicted, one of 19 measured: bytes"));
+  measured.metrics.token_times_s.pop_back();
+  CHECK(unlike_lengths(predicted, measured)
+            .starts_with("a prompt of 64 tokens was predicted, one of 19 measured; 3 new tokens "
+                         "were predicted, 2 measured: "));
+  measured.requests.resize(2);
+  CHECK(unlike_lengths(predicted, measured).empty());
+}

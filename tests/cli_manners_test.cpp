@@ -103,7 +103,10 @@ TEST_CASE(
   CHECK(none.code == 3);
   CHECK(contains(none.out, "device 'this machine': lacks "));
   CHECK(limited("much").code == 1);
-  check_refused(bench, {"run", "--weights", "llama-2-7b", "--prompt", "a"}, 1, "no such folder");
+  check_refused(bench, {"run", "--weights", "llama-2-7b", "--prompt", "a"}, 1,
+                "llama-2-7b: a geometry without weights, expected");
+  check_refused(bench, {"run", "--weights", "absent", "--prompt", "a"}, 1,
+                "no such folder, expected one with config.json and weights");
 }
 
 TEST_CASE("cli/run: a reader that leaves ends the run soon, without a word") {

@@ -168,6 +168,14 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
     return words;
   };
   check_refused(bench, simulate(served), 1, "give prompt_tokens, or '--tokenizer'");
+  // Of what is no tokenizer every byte would count.
+  for (const char* const wrong : {"absent", "llama-2-7b", "pair.xml", "."})
+    check_refused(bench, simulate(with(served, {"--tokenizer", wrong})), 1,
+                  "'--tokenizer': " + std::string(wrong) + ": neither a model folder nor a GGUF");
+  bench.write("counted.jsonl",
+              R"({"id": "a", "arrival_s": 0, "prompt_tokens": 2, "new_tokens": 2})");
+  check_refused(bench, simulate({"--workload", "counted.jsonl", "--tokenizer", "tiny"}), 2,
+                "no prompt of the workload is a text");
   check_refused(bench, simulate({"--policy", "static"}), 2, "without '--workload'");
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
   check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/5");

@@ -361,6 +361,33 @@ TEST_CASE("transport/control: a peer that says it is behind is waited for") {
   CHECK_NOTHROW(sending.get());
 }
 
+TEST_CASE("transport/control: why a peer fails is told though it was sent more than it read") {
+  for (int round = 0; round < 10; ++round) {
+    CAPTURE(round);
+    Home home(1);
+    auto sending = std::async(std::launch::async, [&]() -> std::string {
+      try {
+        while (true)
+          home.master->send(1, WeightChunk{.bytes = std::vector<std::byte>(std::size_t{1} << 20)});
+      } catch (const Error& error) {
+        return error.what();
+      }
+    });
+    std::this_thread::sleep_for(milliseconds(100));  // until no more is taken
+    home.workers[0]->abort("the disk is full");
+    home.workers.clear();
+    const std::string said = sending.get();
+    CAPTURE(said);
+    CHECK(contains(said, "the disk is full"));
+  }
+}
+
+TEST_CASE("transport/control: who slices for a device is at work and does not wait for it") {
+  CHECK(works_itself({.phase = Phase::slicing, .subject = 1}));
+  CHECK_FALSE(works_itself({.phase = Phase::waiting, .subject = 1}));
+  CHECK_FALSE(works_itself({.phase = Phase::computing, .subject = 1}));
+}
+
 TEST_CASE("transport/control: heartbeats tell what a device does, and whether it gets on") {
   Activity activity;
   Connected pair = connect_pair(random_key());

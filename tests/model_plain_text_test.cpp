@@ -23,6 +23,13 @@ TEST_CASE("model/plain text: a long name ends in dots, a short one is as it is")
   CHECK(one_line(std::string(1000, 'x'), 60).size() == 63);
 }
 
+TEST_CASE("model/plain text: the nearest word is the only one that begins alike") {
+  const std::vector<std::string_view> known{"help", "temperature", "top-k", "top-p"};
+  CHECK(nearest("temp", known) == "temperature");
+  CHECK(nearest("top", known) == "top-k");  // two begin so: by letters
+  CHECK(nearest("te", known).empty());
+}
+
 TEST_CASE("model/plain text: the nearest word is at most two letters off, or a third of them") {
   const std::vector<std::string_view> known{"simulate", "plan", "platform"};
   CHECK(nearest("simulte", known) == "simulate");

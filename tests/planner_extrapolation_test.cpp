@@ -33,7 +33,7 @@ TEST_CASE("planner/extrapolation: a profile of shorter prompts than the plan's i
   planner::Plan both = measured_plan(2, 1.0);
   both.profiles[0] = both.profiles[1];
   CHECK(
-      extrapolation_remark(both).starts_with("device 'd0', 'd1': measured with prompts of at most "
+      extrapolation_remark(both).starts_with("devices 'd0', 'd1': measured with prompts of at most "
                                              "1 token, but steps have up to 2: "));
   CHECK(!extrapolation_remark(measured_plan(4000, 63.0)).empty());
 }

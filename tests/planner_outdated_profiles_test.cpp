@@ -47,7 +47,7 @@ TEST_CASE("planner/outdated profiles: other generations, and profiles that tell 
     planner::Plan plan =
         plan_of("tensor", {}, 0, {.heads = {1, 1, 1, 1, 0, 0}, .columns = {1, 1, 1, 1, 1, 1}});
     for (model::DeviceProfile& profile : plan.profiles) profile.source = "a desk";
-    CHECK(outdated_remark(plan, kHere).starts_with("device 'd0', 'd1', 'd2', 'd3' and 2 more: "));
+    CHECK(outdated_remark(plan, kHere).starts_with("devices 'd0', 'd1', 'd2', 'd3' and 2 more: "));
     CHECK(outdated_remark(plan, kHere, 5).starts_with("device 'd5': "));
   }
 }

@@ -191,6 +191,8 @@ std::vector<Bad> bad_files() {
        "speed_file"},
       {"unknown prop of ours", with_props("<prop id=\"tandem:memroy\" value=\"1GB\"/>"), 5,
        "tandem:memory"},
+      {"prop of ours without its prefix", with_props("<prop id=\"memory\" value=\"8GB\"/>"), 5,
+       "expected tandem:memory"},
       {"memory without unit", with_props("<prop id=\"tandem:memory\" value=\"8\"/>"), 5, "8"},
       {"memory 0", with_props("<prop id=\"tandem:memory\" value=\"0B\"/>"), 5, "positive"},
       {"memory in seconds", with_props("<prop id=\"tandem:memory\" value=\"8s\"/>"), 5, "8s"},

@@ -56,8 +56,20 @@ fs::path find_weights(const std::string& name) {
   return name;
 }
 
+fs::path weights_of(const std::string& name) {
+  std::error_code fault;
+  fs::path weights = find_weights(name);
+  if (!fs::exists(weights, fault) && known_model(name))
+    throw Error(name +
+                ": a geometry without weights, expected a Hugging Face folder, a GGUF file, or a "
+                "model that comes with weights (tandem-tiny, tandem-deep); give the path of its "
+                "weights, or make random ones with `tandem model random --config " +
+                name + "`");
+  return weights;
+}
+
 fs::path weights_for(const std::string& name, const model::Transformer& planned) {
-  fs::path folder = find_weights(name);
+  fs::path folder = weights_of(name);
   exec::check_config(folder, planned);
   return folder;
 }

@@ -53,13 +53,14 @@ Syntax plan_syntax() {
       .positionals = {},
       .flags = {
           {"platform", "P", "platform file, or a name in scenarios/platforms (required)"},
-          {"model", "M", "model folder, config.json, or known name (required)"},
+          {"model", "M", "model folder, GGUF file, config.json, or known name (required)"},
           {"dtype", "TYPE",
            "weights kept in f32, f16, bf16, q8_0, q4_0, q5_0, q5_1, q4_k, q5_k, q6_k, or a mix, "
            "q4_k_m "
            "or q5_k_m [f32; as a GGUF file has it]"},
           {"strategy", "S",
-           "tensor, galaxy (rows, too), sp, csps (rows only), pipeline (whole layers), local, auto "
+           "tensor, galaxy (rows, too), sp, csps, spread (rows only), pipeline (whole layers), "
+           "local, auto "
            "[tensor]"},
           {"partition", "HOW",
            "auto (by --objective), galaxy, exact, equal, or proportions A:B:C; of a pipeline also "

@@ -7,11 +7,13 @@
 #include "cli/files/files.hpp"
 #include "exec/tokenizer/chat/model_chat.hpp"
 #include "model/error.hpp"
+#include "model/plain_text.hpp"
 
 namespace tandem::cli {
 namespace {
 
 std::vector<std::int32_t> read_ids(const std::string& path) {
+  constexpr std::size_t kShown = 40;
   std::istringstream words(read_file(path));
   std::vector<std::int32_t> ids;
   for (std::string word; words >> word;) {
@@ -23,7 +25,7 @@ std::vector<std::int32_t> read_ids(const std::string& path) {
       used = 0;
     }
     if (used != word.size() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(path + ": '" + word.substr(0, 40) +
+      throw Error(path + ": '" + model::one_line(word, kShown) +
                   "', expected token ids, whole numbers from 0, separated by spaces or lines");
     }
     ids.push_back(static_cast<std::int32_t>(id));

@@ -1,8 +1,11 @@
 #include "cli/terminal/result_tables.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <ostream>
+#include <utility>
+#include <vector>
 
 #include "model/quantity_text.hpp"
 #include "model/statistics.hpp"
@@ -12,6 +15,19 @@ namespace tandem::cli {
 
 using model::Bytes;
 using model::Seconds;
+
+namespace {
+
+// What is told in words, with its name before it.
+void print_remarks(const std::vector<std::pair<std::string, std::string>>& remarks,
+                   std::ostream& out) {
+  std::size_t width = 0;
+  for (const auto& [name, text] : remarks) width = std::max(width, name.size());
+  for (const auto& [name, text] : remarks)
+    out << name << std::string(width + 2 - name.size(), ' ') << text << '\n';
+}
+
+}  // namespace
 
 std::string trace_reference(const std::string& trace, const std::optional<std::string>& result) {
   namespace fs = std::filesystem;
@@ -35,24 +51,28 @@ void print_times(const model::Result& result, std::ostream& out) {
     table.add({"number of tokens", std::to_string(result.metrics.token_times_s.size())});
   if (!result.metrics.token_times_s.empty())
     table.add({"time of all tokens", to_text(Seconds{result.metrics.token_times_s.back()})});
+  table.print(out);
+  std::vector<std::pair<std::string, std::string>> remarks;
   const auto add_communication = [&](const char* name,
                                      const std::optional<model::Communication>& sums) {
     if (!sums) return;
-    table.add({name, model::fixed(100.0 * sums->hidden_fraction(), 1) +
-                         "% hidden by computing, of " + to_text(Seconds{sums->total_s}) +
-                         ", summed over devices"});
+    remarks.emplace_back(name, model::fixed(100.0 * sums->hidden_fraction(), 1) +
+                                   "% hidden by computing, of " + to_text(Seconds{sums->total_s}) +
+                                   ", summed over devices");
   };
   add_communication("communication", result.communication);
   add_communication("communication, prompt", result.prompt_communication);
   add_communication("communication, new tokens", result.token_communication);
   if (result.steady) {
     const model::Steady& steady = *result.steady;
-    table.add({"memory scheduler",
-               steady.verdict + ", " + model::fixed(100.0 * steady.stall_fraction, 1) +
-                   "% of the time waiting for a disk, whose slack a token is " +
-                   (steady.slack_s < 0.0 ? "-" : "") + to_text(Seconds{std::abs(steady.slack_s)})});
+    remarks.emplace_back("memory scheduler",
+                         steady.verdict + ", " + model::fixed(100.0 * steady.stall_fraction, 1) +
+                             "% of the time waiting for a disk, whose slack a token is " +
+                             (steady.slack_s < 0.0 ? "-" : "") +
+                             to_text(Seconds{std::abs(steady.slack_s)}));
   }
-  table.print(out);
+  if (!remarks.empty()) out << '\n';
+  print_remarks(remarks, out);
 }
 
 void print_devices(const model::Result& result, std::ostream& out) {

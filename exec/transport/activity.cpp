@@ -14,6 +14,8 @@ std::string share(const Heartbeat& activity) {
 
 }  // namespace
 
+bool works_itself(const Heartbeat& activity) { return activity.phase == Phase::slicing; }
+
 std::string describe(const Heartbeat& activity,
                      const std::function<std::string(model::DeviceIndex)>& name) {
   const bool someone = activity.subject != Activity::kNobody;

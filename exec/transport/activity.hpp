@@ -53,6 +53,9 @@ class Activity {
   std::atomic<std::uint64_t> total_ = 0;
 };
 
+// Whether who does that is at work for its subject, and does not wait for it.
+[[nodiscard]] bool works_itself(const Heartbeat& activity);
+
 // `activity` in words: "slices the weights of phone, 34%", "computes, task 12 of 300". `name` gives
 // a device's.
 [[nodiscard]] std::string describe(const Heartbeat& activity,

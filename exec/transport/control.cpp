@@ -21,7 +21,7 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr std::chrono::milliseconds kLinger{200};  // to hand out Aborts
+constexpr std::chrono::milliseconds kLinger{200};  // to hand out Aborts, and have them read
 
 }  // namespace
 
@@ -178,6 +178,23 @@ struct Control::State {
     }
   }
 
+  // After a failure: what still comes goes nowhere. Left unread, it would have the kernel reset the
+  // connection when that is closed, and the peer might see this before it reads why.
+  static void discard(WatchedPeer& peer, std::span<std::byte> scratch) {
+    try {
+      for (int turn = 0; turn < 16 && !peer.dead; ++turn) {
+        if (peer.connection.read_some(scratch) == 0) return;
+      }
+    } catch (const Error&) {
+      peer.end();
+    }
+  }
+
+  // Whether nothing is left to be done for the peers: after a failure, when all have gone, too.
+  [[nodiscard]] bool parted() const {
+    return failure ? std::ranges::all_of(peers, &WatchedPeer::dead) : drained();
+  }
+
   [[nodiscard]] bool drained() const {
     return std::ranges::all_of(
         peers, [](const WatchedPeer& peer) { return peer.dead || peer.unsent() == 0; });
@@ -218,7 +235,7 @@ struct Control::State {
       if (!failure) judge(now);
       tell_failure(lock);
       if ((failure || stopping) && end == Clock::time_point::max()) end = now + kLinger;
-      if ((failure || stopping) && (drained() || now >= end)) {
+      if ((failure || stopping) && (parted() || now >= end)) {
         if (stopping) return;
         end = Clock::time_point::max();
       }
@@ -226,7 +243,7 @@ struct Control::State {
       set.assign(1, {.fd = wake, .events = POLLIN, .revents = 0});
       for (const WatchedPeer& peer : peers) {
         const int events =
-            (peer.full() || failure ? 0 : POLLIN) | (peer.unsent() > 0 ? POLLOUT : 0);
+            (peer.full() && !failure ? 0 : POLLIN) | (peer.unsent() > 0 ? POLLOUT : 0);
         set.push_back({.fd = peer.dead || events == 0 ? -1 : peer.connection.descriptor(),
                        .events = static_cast<short>(events),
                        .revents = 0});
@@ -248,7 +265,10 @@ struct Control::State {
         more |= read(peer, scratch);
       }
       if (failure) {
-        for (WatchedPeer& peer : peers) flush(peer);
+        for (WatchedPeer& peer : peers) {
+          flush(peer);
+          discard(peer, scratch);
+        }
       }
     }
   }

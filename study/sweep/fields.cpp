@@ -118,13 +118,13 @@ std::vector<Field> make_fields() {
                [](model::Link& l, double x) { l.bandwidth = model::BytesPerSecond{x}; }),
       of_links("link.latency", Unit::seconds, "latency",
                [](model::Link& l, double x) { l.latency = model::Seconds{x}; }),
-      of_run("model", Unit::text, "model folder, config.json, or known name",
+      of_run("model", Unit::text, "model folder, GGUF file, config.json, or known name",
              [](Setup& s, const Value& v) { s.model = v.text; }),
       of_run("workload.prompt_tokens", Unit::count, "tokens of the prompt",
              [](Setup& s, const Value& v) { s.prompt_tokens = count(v); }),
       of_run("workload.new_tokens", Unit::count, "tokens to generate",
              [](Setup& s, const Value& v) { s.new_tokens = count(v); }),
-      of_run("plan.strategy", Unit::text, "tensor, galaxy, sp, pipeline, local",
+      of_run("plan.strategy", Unit::text, "tensor, galaxy, sp, csps, spread, pipeline, local",
              [](Setup& s, const Value& v) {
                static_cast<void>(planner::find_strategy(v.text));
                s.strategy = v.text;
