@@ -58,7 +58,7 @@ struct Link {
   Sharing sharing = Sharing::split_duplex;
   Seconds jitter{};                   // mean extra delay of a message, exponentially distributed
   double loss = 0.0;                  // probability that a segment is lost; less than a half
-  BytesPerSecond background{};        // of a competing flow that takes no more, in each direction
+  BytesPerSecond background{};        // of a competing flow that takes no more; split duplex: of two
   std::vector<LinkChange> changes{};  // during a run, ascending in time
   bool operator==(const Link&) const = default;
 };
