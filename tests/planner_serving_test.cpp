@@ -429,7 +429,7 @@ TEST_CASE("planner/serving: a bad workload gets one error that names line and fi
       {"", "no requests"},
       {"\n\n", "no requests"},
       {"nonsense", "w.jsonl, line 1"},
-      {"nonsense", "expected a JSON object; see `tandem"},
+      {"nonsense", "expected a JSON object; correct it"},
       {good + "\n" + good, "line 2: field 'id' is \"a\", expected an id that no line before has"},
       {R"({"id": "", "arrival_s": 0, "prompt_tokens": 4, "new_tokens": 3})", "expected a name"},
       {R"({"id": "a", "arrival_s": -1, "prompt_tokens": 4, "new_tokens": 3})", "arrival_s"},
