@@ -103,8 +103,9 @@ bool fits_all(const Plan& plan) {
 
 // `plan` with so many units of rows on each device; the last with any has what is left. Where that
 // leaves a device no more blocks than its window has room for, all its weights stay in memory.
-// Where there is no room for these or for messages, the window has fewer blocks.
-Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit) {
+// Where there is no room for these or for messages, a window that `may_narrow` has fewer blocks.
+Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t unit,
+                bool may_narrow) {
   const auto vocab = static_cast<std::int32_t>(plan.model.vocab);
   std::vector<Window> given;
   std::size_t last = 0;
@@ -123,7 +124,7 @@ Plan with_units(Plan plan, const std::vector<std::int64_t>& units, std::int64_t 
   bool narrower = false;
   for (std::size_t d = 0; d < units.size(); ++d) {
     DevicePlan& device = plan.devices[d];
-    if (!given[d].streams() || lacks(plan, d) <= 0.0) continue;
+    if (!may_narrow || !given[d].streams() || lacks(plan, d) <= 0.0) continue;
     const bool streams = device.window.streams();
     Window window = given[d];
     const auto bytes = [&] {
@@ -166,12 +167,12 @@ std::vector<std::int64_t> caps_of(const Plan& plan, const std::vector<std::int64
   return caps;
 }
 
-std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates) {
+std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bool may_narrow) {
   plan.candidates = candidates;
   const std::int64_t unit = unit_of(plan);
   const std::int64_t total = plan.model.vocab / unit;
   std::vector<std::int64_t> units = units_by_speed(plan, unit);
-  Plan made = with_units(plan, units, unit);
+  Plan made = with_units(plan, units, unit, may_narrow);
   // Room for messages, too, depends on who has which rows.
   for (int deal = 0; deal < kDeals && !fits_all(made); ++deal) {
     units = shares_within(units, caps_of(made, units, unit), weights_of(plan), total);
@@ -181,7 +182,7 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates) {
           "no device beside the master has room for rows of the LM head\nremedy: '--head master', "
           "or more memory"};
     }
-    made = with_units(plan, units, unit);
+    made = with_units(plan, units, unit, may_narrow);
   }
   for (std::size_t d = 0; d < units.size(); ++d) {
     if (lacks(made, d) <= 0.0) continue;
@@ -199,6 +200,9 @@ bool streams(const Plan& plan) {
   return std::ranges::any_of(plan.devices,
                              [](const DevicePlan& device) { return device.window.streams(); });
 }
+
+// Whether windows are chosen, and not asked for.
+bool may_narrow(const Request& request) { return !request.window.blocks.has_value(); }
 
 // The plan of `request` with the LM head split, and heads and columns dealt where memory has room
 // beside its rows: those of the model without a vocabulary, on devices without the memory for their
@@ -222,7 +226,7 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
   const auto split = [&](Plan plan) -> std::optional<Plan> {
     plan.model = request.model;
     plan.cluster = cluster;
-    auto parted = split_head(std::move(plan), candidates);
+    auto parted = split_head(std::move(plan), candidates, may_narrow(request));
     Plan* const made = std::get_if<Plan>(&parted);
     if (made == nullptr) return std::nullopt;
     return std::move(*made);
@@ -235,7 +239,8 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
   const std::int64_t unit = unit_of(whole);
   // Where rows by speed leave no room for heads and columns, by memory.
   for (const std::vector<double>& weights : {weights_of(whole), rooms(whole)}) {
-    const Plan parted = with_units(whole, units_by(weights, whole, unit), unit);
+    const Plan parted =
+        with_units(whole, units_by(weights, whole, unit), unit, may_narrow(request));
     bool fits = true;
     bare.cluster = model::with_devices(cluster, [&](model::Device& device) {
       const auto d = static_cast<std::size_t>(cluster.find(device.name));
@@ -299,7 +304,7 @@ std::variant<Plan, Infeasible> make_head_plan(Request request) {
   };
   if (!split || !whole) weigh(std::move(answer));
   const auto weigh_split = [&](std::int32_t sent) {
-    if (whole) weigh(split_head(*whole, sent));
+    if (whole) weigh(split_head(*whole, sent, may_narrow(request)));
     if (whole && is_given(whole->partition)) return;  // the shares are what they are
     if (auto beside = plan_beside_head(request, sent)) weigh(std::move(*beside));
   };

@@ -151,7 +151,9 @@ std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
     layers[static_cast<std::size_t>(given[place])] = split->layers[place];
   }
   if (!plan.model.layers_alike()) {
-    if (auto runs = fastest_runs(budget, order, samples_in_flight(plan))) layers = *std::move(runs);
+    auto runs = fastest_runs(budget, order, samples_in_flight(plan));
+    if (!runs) return std::nullopt;
+    layers = *std::move(runs);
   }
   return layer_shares(plan.model, order, plan.master, layers);
 }

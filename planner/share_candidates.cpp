@@ -29,9 +29,11 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
       if (std::optional<Split> exact = exact_split(budget))
         found.splits.push_back(*std::move(exact));
     }
-    // The search may end where heads and columns have no device in common.
+    // Where rows are parted, too, the search may end where heads and columns have no device in
+    // common.
     const auto fits = [&](const Split& split) { return budget.fits(split); };
-    if (std::ranges::none_of(found.splits, fits)) {
+    if (head_unit(plan) == 1 && find_strategy(plan.strategy).parts_rows &&
+        std::ranges::none_of(found.splits, fits)) {
       if (std::optional<Split> exact = exact_split(budget)) found.splits = {*std::move(exact)};
     }
   }

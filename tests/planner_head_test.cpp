@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -279,6 +280,28 @@ TEST_CASE("planner/head: where logits come to a device that streams, its window 
     request.window.blocks.reset();
     check_rooms(request, given);
   }
+}
+
+TEST_CASE("planner/head: a window that was asked for is no narrower") {
+  planner::Request request = request_of(
+      "tensor", 4096, std::vector<DeviceSpec>(2, {.disk_bytes_per_s = 1e8}), HeadPlacement::split);
+  request.window.blocks = 5;
+  request.partition = "1:4";
+  const Plan roomy = planned(request);
+  const double most =
+      1.1 * std::max(roomy.devices[0].memory.total(), roomy.devices[1].memory.total());
+  int found = 0;
+  for (double memory = most; memory > 0.3 * most; memory -= 0.005 * most) {
+    request.cluster = model::with_devices(
+        request.cluster, [&](model::Device& device) { device.memory = model::Bytes{memory}; });
+    const auto made = planner::make_plan(request);
+    const auto* const plan = std::get_if<Plan>(&made);
+    if (plan == nullptr) continue;
+    ++found;
+    for (const planner::DevicePlan& device : plan->devices)
+      CHECK((!device.window.streams() || device.window.blocks == 5));
+  }
+  CHECK(found > 3);
 }
 
 TEST_CASE("planner/head: with few rows left to stream, a window goes on with less") {

@@ -208,9 +208,9 @@ class Writer {
       scores[id] = model.pieces[id].score;
     }
     if (prefix && !settings.legacy)
-      lost_ =
-          "text behind special tokens begins a new word in a GGUF file, where the folder's "
-          "(legacy is false) does not, which may change its tokens";
+      lost_ += std::string(lost_.empty() ? "" : "; ") +
+               "text behind special tokens begins a new word in a GGUF file, where the folder's "
+               "(legacy is false) does not, which may change its tokens";
     add_settings(settings.tokens);
     add("tokenizer.ggml.model", std::string("llama"));
     add("tokenizer.ggml.pre", std::string("default"));

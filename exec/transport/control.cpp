@@ -185,7 +185,7 @@ struct Control::State {
       for (int turn = 0; turn < 16 && !peer.dead; ++turn) {
         if (peer.connection.read_some(scratch) == 0) return;
       }
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       peer.end();
     }
   }
