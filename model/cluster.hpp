@@ -56,9 +56,9 @@ struct Link {
   Seconds latency{};
   BytesPerSecond bandwidth{};
   Sharing sharing = Sharing::split_duplex;
-  Seconds jitter{};                   // mean extra delay of a message, exponentially distributed
-  double loss = 0.0;                  // probability that a segment is lost; less than a half
-  BytesPerSecond background{};        // of a competing flow that takes no more; split duplex: of two
+  Seconds jitter{};             // mean extra delay of a message, exponentially distributed
+  double loss = 0.0;            // probability that a segment is lost; less than a half
+  BytesPerSecond background{};  // of a competing flow that takes no more; split duplex: of two
   std::vector<LinkChange> changes{};  // during a run, ascending in time
   bool operator==(const Link&) const = default;
 };
