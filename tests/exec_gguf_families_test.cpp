@@ -295,6 +295,8 @@ TEST_CASE("exec/gguf families: what is wrong is told of the file and its key") {
   std::vector<std::string> other = grown("llama");
   other.push_back(real_entry("tandem.rope.attention_factor", 0.6F));
   CHECK(has(wrong("llama", other), "tandem.rope.attention_factor is 0.6, expected 0.569315"));
+  CHECK(has(wrong("llama", {real_entry("tandem.rope.attention_factor", 0.6F)}),
+            "tandem.rope.attention_factor is 0.6, expected none"));
   const std::string text = wrong("mistral3", turns);
   CHECK(has(text, "small.gguf: model 'small': rope_scaling.beta_slow is 99"));
   CHECK(has(text, "; convert the model anew"));

@@ -300,6 +300,8 @@ class Reader {
     static_cast<void>(file_.find(key("rope.scaling.finetuned")));
     if (t_.family == Family::phi3) return read_long_factors();
     if (file_.text(key("rope.scaling.type")).value_or("") == "yarn") return read_yarn();
+    if (const std::string own(kRopeAttentionFactor); file_.find(own) != nullptr)
+      file_.fail(own, "none, as rope.scaling.type is not yarn");
     expect("rope.scaling.attn_factor", 1, "1: scaled scores are not supported");
     const std::string type = file_.text(key("rope.scaling.type")).value_or("");
     const bool older = file_.find(key("rope.scale_linear")) != nullptr;

@@ -19,12 +19,11 @@
 
 namespace tandem::exec {
 
-// Up to four tokens read weights as they lie, more of them share what is made of a row.
+// At most kFewTokens, or more.
 enum class TokenCount : std::uint8_t { few, many };
 inline constexpr std::array kTokenCounts{TokenCount::few, TokenCount::many};
 [[nodiscard]] constexpr TokenCount token_count(std::int64_t tokens) {
-  constexpr std::int64_t kFew = 4;
-  return tokens <= kFew ? TokenCount::few : TokenCount::many;
+  return tokens <= kFewTokens ? TokenCount::few : TokenCount::many;
 }
 
 // What a small product took with each of the kernels, in their order.

@@ -146,16 +146,6 @@ std::vector<IntegerKernels>& runnable() {
 
 }  // namespace
 
-IntegerInputs IntegerInputs::at(std::byte* memory, std::int64_t tokens, std::int64_t blocks) {
-  const std::int64_t stride = stride_of(blocks);
-  const auto line = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  std::byte* const scales = memory + tokens * stride * kInputBlock;  // a multiple of 128
-  return {.q = reinterpret_cast<std::int8_t*>(memory),
-          .scales = reinterpret_cast<float*>(scales),
-          .sums = reinterpret_cast<std::int16_t*>(scales + line(4 * tokens * stride)),
-          .stride = stride};
-}
-
 const IntegerKernels& plain_kernels() {
   static constexpr IntegerKernels kPlain{"plain", quantise, multiply};
   return kPlain;

@@ -30,6 +30,8 @@ namespace tandem::exec {
 
 inline constexpr std::int64_t kInputBlock = 32;  // numbers with a scale of their own
 inline constexpr std::int64_t kChains = 4;       // sums that are added at the end
+// So many tokens at most read weights as they lie; of more each row is unpacked or transposed once.
+inline constexpr std::int64_t kFewTokens = 4;
 // Inputs are padded to steps of this many blocks with zeros.
 inline constexpr std::int64_t padded_blocks(std::int64_t blocks) {
   return (blocks + kChains - 1) / kChains * kChains;
@@ -51,7 +53,15 @@ struct IntegerInputs {
     return tokens * stride_of(blocks) * (kInputBlock + 8) + 128;
   }
   [[nodiscard]] static IntegerInputs at(std::byte* memory, std::int64_t tokens,
-                                        std::int64_t blocks);
+                                        std::int64_t blocks) {
+    const std::int64_t stride = stride_of(blocks);
+    const auto line = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
+    std::byte* const scales = memory + tokens * stride * kInputBlock;  // a multiple of 128
+    return {.q = reinterpret_cast<std::int8_t*>(memory),
+            .scales = reinterpret_cast<float*>(scales),
+            .sums = reinterpret_cast<std::int16_t*>(scales + line(4 * tokens * stride)),
+            .stride = stride};
+  }
   [[nodiscard]] IntegerInputs token(std::int64_t t) const {
     return {q + t * stride * kInputBlock, scales + t * stride, sums + 2 * t * stride, stride};
   }

@@ -11,9 +11,6 @@ namespace {
 
 using model::WeightFormat;
 
-// Tokens that read weights as they are, at a time.
-constexpr std::int64_t kFewTokens = 4;
-
 TANDEM_AVX2_INLINE __m128i total(__m256i sum) {
   __m128i all = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
   all = _mm_add_epi32(all, _mm_shuffle_epi32(all, 0x4e));

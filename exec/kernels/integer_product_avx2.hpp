@@ -70,6 +70,31 @@ constexpr std::int64_t least_tokens_of_many(model::WeightFormat format) {
 // The longest rows that `many_tokens` takes, in blocks.
 [[nodiscard]] std::int64_t most_blocks_of_many_tokens(model::WeightFormat format);
 
+// Vectors of AVX2, and of AVX-VNNI, for integer_product_many-inl.hpp.
+struct Avx2Lanes {
+  static constexpr std::int64_t kTokens = 8;
+  static constexpr std::int64_t kRows = 6;  // 12 sums of 16 registers
+  using Integers = __m256i;
+  using Floats = __m256;
+
+  static TANDEM_AVX2_INLINE Integers integers(const void* from) {
+    return _mm256_load_si256(static_cast<const __m256i*>(from));
+  }
+  static TANDEM_AVX2_INLINE Integers set(std::int32_t all) { return _mm256_set1_epi32(all); }
+  static TANDEM_AVX2_INLINE Floats load(const float* from) { return _mm256_load_ps(from); }
+  static TANDEM_AVX2_INLINE void store(float* to, Floats v) { _mm256_store_ps(to, v); }
+  static TANDEM_AVX2_INLINE Floats set(float all) { return _mm256_set1_ps(all); }
+  static TANDEM_AVX2_INLINE Floats floats(Integers v) { return _mm256_cvtepi32_ps(v); }
+  static TANDEM_AVX2_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static TANDEM_AVX2_INLINE Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static TANDEM_AVX2_INLINE Floats fmadd(Floats a, Floats b, Floats c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+  static TANDEM_AVX2_INLINE Floats fnmadd(Floats a, Floats b, Floats c) {
+    return _mm256_fnmadd_ps(a, b, c);
+  }
+};
+
 // A product of at least a few tokens; to the bits of any other way.
 void many_tokens(const IntegerProduct& p);
 

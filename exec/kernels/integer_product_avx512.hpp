@@ -59,9 +59,6 @@ TANDEM_VNNI_INLINE void prefetch_ahead(const std::byte* at) {
     _mm_prefetch(at + kAhead + line, _MM_HINT_T0);
 }
 
-// The most tokens that read weights as they are.
-inline constexpr std::int64_t kFewTokens = 4;
-
 // Calls body<T>() with the product's number of tokens, at most kFewTokens.
 template <class Body>
 void for_few_tokens(const IntegerProduct& p, const Body& body) {

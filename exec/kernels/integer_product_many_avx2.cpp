@@ -15,17 +15,9 @@
 namespace tandem::exec {
 namespace {
 
-struct Lanes {
-  static constexpr std::int64_t kTokens = 8;
-  static constexpr std::int64_t kRows = 6;  // 12 sums of 16 registers
+struct Lanes : Avx2Lanes {
   static constexpr bool kDots = false;
-  using Integers = __m256i;
-  using Floats = __m256;
 
-  static TANDEM_AVX2_INLINE Integers integers(const void* from) {
-    return _mm256_load_si256(static_cast<const __m256i*>(from));
-  }
-  static TANDEM_AVX2_INLINE Integers set(std::int32_t all) { return _mm256_set1_epi32(all); }
   static TANDEM_AVX2_INLINE Integers two_of_bytes(Integers w, Integers x) {
     return _mm256_maddubs_epi16(w, x);
   }
@@ -44,19 +36,6 @@ struct Lanes {
   // Of 16 bits the sums of two neighbours in 32.
   static TANDEM_AVX2_INLINE Integers widened(Integers shorts) {
     return _mm256_madd_epi16(shorts, _mm256_set1_epi16(1));
-  }
-
-  static TANDEM_AVX2_INLINE Floats load(const float* from) { return _mm256_load_ps(from); }
-  static TANDEM_AVX2_INLINE void store(float* to, Floats v) { _mm256_store_ps(to, v); }
-  static TANDEM_AVX2_INLINE Floats set(float all) { return _mm256_set1_ps(all); }
-  static TANDEM_AVX2_INLINE Floats floats(Integers v) { return _mm256_cvtepi32_ps(v); }
-  static TANDEM_AVX2_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-  static TANDEM_AVX2_INLINE Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-  static TANDEM_AVX2_INLINE Floats fmadd(Floats a, Floats b, Floats c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-  static TANDEM_AVX2_INLINE Floats fnmadd(Floats a, Floats b, Floats c) {
-    return _mm256_fnmadd_ps(a, b, c);
   }
 };
 

@@ -27,6 +27,7 @@ struct Lanes {
 
   static TANDEM_LANES_INLINE Integers integers(const void* from) { return _mm512_load_si512(from); }
   static TANDEM_LANES_INLINE Integers set(std::int32_t all) { return _mm512_set1_epi32(all); }
+  // The empty line keeps a sum in its register: GCC would keep a copy in memory.
   static TANDEM_LANES_INLINE void dot_bytes(Integers& sum, Integers w, Integers x) {
     sum = _mm512_dpbusd_epi32(sum, w, x);
     asm volatile("" : "+v"(sum));
@@ -54,7 +55,6 @@ struct Lanes {
 
 // Few tokens read weights as they are, as do rows that are too long for this.
 void multiply(const IntegerProduct& p) {
-  constexpr std::int64_t kFewTokens = 4;
   if (p.tokens <= kFewTokens || p.blocks > most_blocks_of_lanes(p.format))
     return vnni_kernels()->multiply(p);
   product_of_lanes(p);

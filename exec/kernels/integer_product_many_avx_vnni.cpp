@@ -17,17 +17,10 @@
 namespace tandem::exec {
 namespace {
 
-struct Lanes {
-  static constexpr std::int64_t kTokens = 8;
-  static constexpr std::int64_t kRows = 6;  // 12 sums of 16 registers
+struct Lanes : Avx2Lanes {
   static constexpr bool kDots = true;
-  using Integers = __m256i;
-  using Floats = __m256;
 
-  static TANDEM_LANES_INLINE Integers integers(const void* from) {
-    return _mm256_load_si256(static_cast<const __m256i*>(from));
-  }
-  static TANDEM_LANES_INLINE Integers set(std::int32_t all) { return _mm256_set1_epi32(all); }
+  // The empty line keeps a sum in its register: GCC would keep a copy in memory.
   static TANDEM_LANES_INLINE void dot_bytes(Integers& sum, Integers w, Integers x) {
     sum = _mm256_dpbusd_avx_epi32(sum, w, x);
     asm volatile("" : "+x"(sum));
@@ -36,26 +29,12 @@ struct Lanes {
     sum = _mm256_dpwssd_avx_epi32(sum, w, x);
     asm volatile("" : "+x"(sum));
   }
-
-  static TANDEM_LANES_INLINE Floats load(const float* from) { return _mm256_load_ps(from); }
-  static TANDEM_LANES_INLINE void store(float* to, Floats v) { _mm256_store_ps(to, v); }
-  static TANDEM_LANES_INLINE Floats set(float all) { return _mm256_set1_ps(all); }
-  static TANDEM_LANES_INLINE Floats floats(Integers v) { return _mm256_cvtepi32_ps(v); }
-  static TANDEM_LANES_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-  static TANDEM_LANES_INLINE Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-  static TANDEM_LANES_INLINE Floats fmadd(Floats a, Floats b, Floats c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-  static TANDEM_LANES_INLINE Floats fnmadd(Floats a, Floats b, Floats c) {
-    return _mm256_fnmadd_ps(a, b, c);
-  }
 };
 
 #include "exec/kernels/integer_product_many-inl.hpp"
 
 // Few tokens wait for memory, and rows that are too long for this are rare: both as with AVX2.
 void multiply(const IntegerProduct& p) {
-  constexpr std::int64_t kFewTokens = 4;
   if (p.tokens <= kFewTokens || p.blocks > most_blocks_of_lanes(p.format))
     return avx2_kernels()->multiply(p);
   product_of_lanes(p);

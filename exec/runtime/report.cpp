@@ -7,6 +7,7 @@
 #include "model/error.hpp"
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
+#include "planner/serving/inference_request.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -18,7 +19,6 @@ constexpr double kMostDilation = 1e6;
 constexpr std::int64_t kLatest = std::int64_t{1} << 61;   // of any clock; differences fit, too
 constexpr std::int64_t kLongest = std::int64_t{1} << 57;  // four years, in nanoseconds
 constexpr std::size_t kMostChannels = 8192;
-constexpr std::size_t kMostSequences = 10000;  // as many as a workload has requests
 
 constexpr std::string_view kRemedy = "use the same version of tandem on both sides";
 
@@ -161,7 +161,7 @@ RunOptions parse_run_options(std::string_view text, std::string_view source) {
                       .steps = root.at("steps").integer(0, planner::kMostSteps)};
   options.most_steps = root.at("most_steps").integer(0, kMost);
   const model::JsonValue long_sequences = root.at("long_sequences");
-  const std::size_t count = long_sequences.size(kMostSequences);
+  const std::size_t count = long_sequences.size(planner::kMostRequests);
   for (std::size_t i = 0; i < count; ++i) {
     options.long_sequences.push_back(
         static_cast<std::int32_t>(long_sequences.at(i).integer(0, kMost)));

@@ -13,7 +13,6 @@ namespace {
 
 using model::JsonValue;
 
-constexpr std::size_t kMostRequests = 10000;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 constexpr double kMostTemperature = 1e6;
 constexpr const char* kRemedy = "correct it (docs/cli.md, Workloads)";

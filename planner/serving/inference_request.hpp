@@ -2,6 +2,7 @@
 
 // What is asked of a deployed model: requests, which arrive over time.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include "model/transformer.hpp"
 
 namespace tandem::planner {
+
+inline constexpr std::size_t kMostRequests = 10000;  // of a workload
 
 struct InferenceRequest {
   std::string id;

@@ -37,17 +37,6 @@ alignas(64) std::byte inputs[tandem::bare::kMostNumbers * 2];
 
 namespace tandem::exec {
 KernelScratch kernel_scratch() { return {scratch_inputs, scratch_panel, scratch_tile}; }
-
-// As exec/kernels/integer_product.cpp has it, most of which is plain code and needs more than there
-// is here.
-IntegerInputs IntegerInputs::at(std::byte* memory, std::int64_t tokens, std::int64_t blocks) {
-  const std::int64_t stride = stride_of(blocks);
-  auto* const scales = memory + tokens * stride * kInputBlock;
-  return {.q = reinterpret_cast<std::int8_t*>(memory),
-          .scales = reinterpret_cast<float*>(scales),
-          .sums = reinterpret_cast<std::int16_t*>(scales + (4 * tokens * stride + 63) / 64 * 64),
-          .stride = stride};
-}
 }  // namespace tandem::exec
 
 extern "C" {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "exec/kernels/integer_product.hpp"
 #include "model/weight_format.hpp"
