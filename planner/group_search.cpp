@@ -11,6 +11,7 @@
 #include "planner/partition/chain.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
+#include "planner/partition/layer_runs.hpp"
 #include "planner/rate_search.hpp"
 #include "planner/recurrent.hpp"
 #include "planner/strategy/stages.hpp"
@@ -104,64 +105,93 @@ std::vector<std::size_t> as_given(const Groups& groups) {
 }
 
 // So many layers for every group, of a model that has no more.
-Plan probe(const Plan& outline, const Groups& groups, const Parts& parts,
-           const std::vector<std::int64_t>& counts) {
+Plan probe(const Plan& outline, const Groups& groups, const Parts& parts, std::int64_t layers) {
+  const std::vector<std::int64_t> counts(groups.size(), layers);
   Plan plan = outline;
-  plan.model =
-      plan.model.first_layers(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  plan.model = plan.model.first_layers(layers * static_cast<std::int64_t>(groups.size()));
   plan.devices.clear();
   for (model::Share& share : shares_of(plan, groups, parts, counts, as_given(groups)))
     plan.devices.push_back({.share = std::move(share), .memory = {}});
   return plan;
 }
 
-// The most layers that all devices of the group hold.
-std::int64_t most_layers(const Plan& plan, const Budget& budget, const Groups& groups,
-                         const Parts& parts, std::size_t g) {
-  std::int64_t good = 0;
-  for (std::int64_t bad = plan.model.layers + 1; bad - good > 1;) {
-    const std::int64_t middle = good + (bad - good) / 2;
-    std::vector<std::int64_t> counts(groups.size(), 0);
-    counts[g] = middle;
-    const Shares shares = shares_of(plan, groups, parts, counts, as_given(groups));
-    const bool fits = std::ranges::all_of(groups[g], [&](DeviceIndex device) {
+// By where a run of layers begins: where the longest that all devices of the group hold ends.
+std::vector<std::int32_t> ends_of(const Plan& plan, const Budget& budget, const Groups& groups,
+                                  const Parts& parts, std::size_t g) {
+  const std::vector<std::int64_t> one(groups.size(), 1);
+  const Shares shares = shares_of(plan, groups, parts, one, as_given(groups));
+  return run_ends(plan.model.layers, [&](Range run) {
+    return std::ranges::all_of(groups[g], [&](DeviceIndex device) {
       const auto d = static_cast<std::size_t>(device);
-      return budget.use(d, shares[d]).total() <= budget.bytes(d);
+      model::Share share = shares[d];
+      if (!share.layers.empty()) share.layers = run;
+      return budget.use(d, share).total() <= budget.bytes(d);
     });
-    (fits ? good : bad) = middle;
-  }
-  return good;
+  });
 }
 
-ChainProblem chain_of(const Plan& plan, const Budget& budget, const Groups& groups,
-                      const Parts& parts, std::int64_t samples) {
-  const std::vector<std::int64_t> one(groups.size(), 1);
-  const std::vector<std::int64_t> two(groups.size(), 2);
-  const Plan single = probe(plan, groups, parts, one);
-  const model::Ring first = request_ring(single);
-  const model::Ring second = request_ring(probe(plan, groups, parts, two));
-  const std::vector<Stage> made = stages(single);
-  ChainProblem problem{.layers = plan.model.layers, .samples = samples};
+std::int64_t longest(const std::vector<std::int32_t>& ends) {
+  std::int64_t most = 0;
+  for (std::size_t begin = 0; begin < ends.size(); ++begin)
+    most = std::max(most, ends[begin] - static_cast<std::int64_t>(begin));
+  return most;
+}
+
+// The groups as devices of a chain, and as stages of runs where layers are not alike.
+struct Chain {
+  ChainProblem problem{};
+  std::vector<RunStage> stages{};
+};
+
+Chain chain_of(const Plan& plan, const Budget& budget, const Groups& groups, const Parts& parts,
+               std::int64_t samples) {
+  const auto of_layers = [&](const Plan& outline, std::int64_t layers) {
+    return probe(outline, groups, parts, layers);
+  };
+  const StageTimes times = stage_times(plan, static_cast<std::int64_t>(groups.size()), of_layers);
+  const std::vector<Stage> made = stages(times.one);
+  Chain chain{.problem = {.layers = plan.model.layers, .samples = samples}};
+  ChainProblem& problem = chain.problem;
   const auto messages = static_cast<double>(plan.workload.steps());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const double layer = second.stages[g].compute_s - first.stages[g].compute_s;
-    problem.devices.push_back({.fixed_s = first.stages[g].compute_s - layer,
-                               .layer_s = layer,
-                               .most = most_layers(plan, budget, groups, parts, g)});
+    chain.stages.push_back({.fixed_s = times.fixed_s[g],
+                            .layer_s = times.layer_s[g],
+                            .ends = ends_of(plan, budget, groups, parts, g)});
+    problem.devices.push_back({.fixed_s = chain.stages[g].fixed_s,
+                               .layer_s = mean_seconds(times.layer_s[g]),
+                               .most = longest(chain.stages[g].ends)});
     std::vector<ChainMessage>& row = problem.messages.emplace_back(groups.size());
     const auto route = [&](std::size_t to) -> const model::Route& {
       return plan.cluster.route(made[g].root, made[to].root);
     };
     const double bytes = groups.size() < 2 ? 0.0
-                                           : first.stages[g].wire_s *
+                                           : times.ring.stages[g].wire_s *
                                                  route((g + 1) % groups.size()).bandwidth.value();
     for (std::size_t to = 0; to < groups.size(); ++to) {
       if (to == g) continue;
-      row[to] = {.channel_s = first.stages[g].overhead_s + bytes / route(to).bandwidth.value(),
+      row[to] = {.channel_s = times.ring.stages[g].overhead_s + bytes / route(to).bandwidth.value(),
                  .latency_s = messages * route(to).latency.value()};
     }
   }
-  return problem;
+  return chain;
+}
+
+// Layers by group in `split`, whose order it keeps; of layers that are not alike, by what each
+// takes. Nothing if they do not fit in that order.
+std::optional<std::vector<std::int64_t>> counts_of(const Chain& chain, const ChainSplit& split) {
+  const std::size_t n = chain.stages.size();
+  std::vector<RunStage> in_order;
+  double messages_s = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    in_order.push_back(chain.stages[split.order[i]]);
+    const ChainMessage& message = chain.problem.messages[split.order[i]][split.order[(i + 1) % n]];
+    messages_s += message.channel_s + message.latency_s;
+  }
+  const auto runs = fastest_runs(in_order, messages_s, chain.problem.samples);
+  if (!runs) return std::nullopt;
+  std::vector<std::int64_t> counts(n, 0);
+  for (std::size_t i = 0; i < n; ++i) counts[split.order[i]] = (*runs)[i];
+  return counts;
 }
 
 }  // namespace
@@ -221,9 +251,12 @@ GroupCandidates group_candidates(const Plan& plan, const Groups& groups, const B
       request.objective == Objective::throughput ? samples_in_flight(plan) : 1;
   for (const std::vector<double>& weights : {capacities(plan), even, memory}) {
     const Parts parts = parts_by(plan, groups, weights);
-    const auto problem = chain_of(plan, budget, groups, parts, samples);
-    if (const std::optional<ChainSplit> split = fastest_chain(problem))
-      found.shares.push_back(shares_of(plan, groups, parts, split->layers, split->order));
+    const Chain chain = chain_of(plan, budget, groups, parts, samples);
+    const std::optional<ChainSplit> split = fastest_chain(chain.problem);
+    if (!split) continue;
+    const auto counts =
+        plan.model.layers_alike() ? std::optional(split->layers) : counts_of(chain, *split);
+    if (counts) found.shares.push_back(shares_of(plan, groups, parts, *counts, split->order));
   }
   return found;
 }

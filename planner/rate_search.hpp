@@ -3,6 +3,7 @@
 // Layers and order of a pipeline's devices by the rate of what goes round them.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,7 +22,25 @@ namespace tandem::planner {
 // What a typical request takes of each stage in all, with those that share its steps.
 [[nodiscard]] model::Ring request_ring(const Plan& plan);
 
-// What the search is made for: by device in stage_order, the seconds of a whole request.
+// The outline with so many layers for each stage, of its model's.
+using Probe = std::function<Plan(const Plan& outline, std::int64_t layers)>;
+
+// What a typical request takes of stages whose layers are not searched yet.
+struct StageTimes {
+  Plan one;                                    // a layer for each stage, all like the first
+  model::Ring ring{};                          // request_ring of it
+  std::vector<double> fixed_s{};               // by stage, whatever its layers
+  std::vector<std::vector<double>> layer_s{};  // by stage and layer
+};
+// A layer's seconds are those of a model whose layers are all like it, with two for each stage less
+// with one.
+[[nodiscard]] StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe);
+
+// Their mean.
+[[nodiscard]] double mean_seconds(const std::vector<double>& layers);
+
+// What the search is made for, with the mean of layers: by device in stage_order, the seconds of a
+// whole request.
 [[nodiscard]] ChainProblem chain_problem(const Budget& budget);
 
 // The shares with the least request_period within the budget; nothing if the layers do not fit. Of

@@ -41,7 +41,8 @@ def draw(rows):
                     measured = ratios(cell, "measured_ttft_s")
                     if measured:
                         text += f"\n({measured[0]:.2f} | {measured[1]:.2f})"
-                    axes.text(x, y, text, ha="center", va="center", fontsize=6.5, color=INK)
+                    axes.text(x, y, text, ha="center", va="center", fontsize=6.5,
+                              color="white" if shade > 0.85 else INK)
             axes.set_xlim(-0.5, len(networks) - 0.5)
             axes.set_ylim(-0.5, len(lengths) - 0.5)
             axes.set_xticks(range(len(networks)), networks)

@@ -24,6 +24,7 @@ tandem_tests(
     planner_gathered_weights_test.cpp
     planner_galaxy_test.cpp
     planner_interpreter.cpp
+    planner_layer_runs_test.cpp
     planner_least_request_time_test.cpp
     planner_loss_model_test.cpp
     planner_lowering_test.cpp

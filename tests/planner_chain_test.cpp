@@ -201,7 +201,7 @@ TEST_CASE("planner/rate: many samples ask for even stages, a lone one for the fa
 
 namespace {
 
-// Three devices alike, as fast as their memory, and a model whose first layers are larger.
+// Three devices alike, and a model whose first layers are larger.
 planner::Request unlike_layers() {
   planner::Request request{.model = small_model({.layers = 14,
                                                  .heads = 4,
@@ -212,6 +212,9 @@ planner::Request unlike_layers() {
                            .cluster = star_cluster({{1e13}, {1e13}, {1e13}}),
                            .strategy = "pipeline",
                            .workload = {.prompt_tokens = 2, .new_tokens = 30}};
+  request.cluster = model::with_devices(request.cluster, [](model::Device& device) {
+    device.memory_bandwidth = model::BytesPerSecond{1e11};  // less than products ask for
+  });
   for (std::int32_t layer = 5; layer < 14; ++layer) {
     for (const model::WeightMatrix matrix :
          {model::WeightMatrix::gate, model::WeightMatrix::up, model::WeightMatrix::down})

@@ -1,0 +1,43 @@
+#pragma once
+
+// Layers that are not alike (Transformer::layers_alike), in runs over stages that follow one
+// another: what a run takes, and the memory that it needs, depends on where it begins.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "model/range.hpp"
+#include "model/transformer.hpp"
+
+namespace tandem::planner {
+
+// A device or a group of them.
+struct RunStage {
+  double fixed_s = 0.0;              // whatever its layers
+  std::vector<double> layer_s{};     // by layer
+  std::vector<std::int32_t> ends{};  // by where a run begins: where the longest that fits ends
+};
+
+// RunStage::ends of `layers` layers; `fits` says of a run whether the stage holds it, which then
+// holds any part of it.
+[[nodiscard]] std::vector<std::int32_t> run_ends(std::int64_t layers,
+                                                 const std::function<bool(model::Range)>& fits);
+
+// How many layers, one at least, each stage has where the sum over stages is least or, with several
+// samples M that go round, the period,
+//   T = max( R, M B ) / M, R = sum of all and `messages_s`, B = the most of a stage
+// (model/recurrent.hpp). Exact: dynamic programming over stages and ends and, for T, bisection of B
+// to the last bits. Nothing if no runs fit.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(
+    const std::vector<RunStage>& stages, double messages_s, std::int64_t samples);
+
+// By layer: the first one that it is like, in the formats of its weights, its window and rotation.
+[[nodiscard]] std::vector<std::int32_t> first_alike(const model::Transformer& transformer);
+
+// `transformer` with so many layers, all like that one.
+[[nodiscard]] model::Transformer all_like(const model::Transformer& transformer, std::int32_t layer,
+                                          std::int64_t count);
+
+}  // namespace tandem::planner
