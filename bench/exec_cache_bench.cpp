@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/smoke.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/weights/aligned_buffer.hpp"
 #include "model/memory.hpp"
@@ -25,7 +26,7 @@ namespace {
 using model::quantile;
 
 constexpr std::int64_t kSequences = 8;  // that grew side by side
-constexpr double kDecodeBytes = 256.0 * 1024.0 * 1024.0;
+double decode_bytes() { return 1024.0 * 1024.0 * (smoke() ? 16.0 : 256.0); }
 constexpr double kPromptFlops = 1e9;
 
 double seconds() {
@@ -74,7 +75,7 @@ void attention(benchmark::State& state) {
   const std::int64_t block = state.range(4);
   const double bytes = 8.0 * static_cast<double>(length * head_dim);
   const double flops = 4.0 * static_cast<double>(rows * group * length * head_dim);
-  const double heads = rows == 1 ? kDecodeBytes / bytes : kPromptFlops / flops;
+  const double heads = rows == 1 ? decode_bytes() / bytes : kPromptFlops / flops;
   Heads caches(static_cast<std::int64_t>(std::max(heads, 1.0)), length, head_dim, block);
   std::vector<float> queries(static_cast<std::size_t>(rows * group * head_dim), 0.01F);
   std::vector<float> output(queries.size());
@@ -143,8 +144,11 @@ void lengths(benchmark::internal::Benchmark* bench) {
   }
 }
 
-BENCHMARK(attention)->Apply(lengths)->Iterations(15)->UseManualTime()->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(attention)
+    ->Apply(lengths)
+    ->Iterations(repetitions(15))
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tandem::bench

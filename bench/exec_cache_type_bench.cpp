@@ -16,6 +16,7 @@
 
 #include "bench/exec_kernels_reference.hpp"
 #include "bench/kernel_benchmarks.hpp"
+#include "bench/smoke.hpp"
 #include "exec/kernels/attention.hpp"
 #include "exec/kernels/cached_row.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -200,8 +201,16 @@ void prompts(benchmark::internal::Benchmark* bench) {
     bench->Args({head_dim, group, 4096});
 }
 
-BENCHMARK(token)->Apply(shapes)->Iterations(9)->UseManualTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(prompt)->Apply(prompts)->Iterations(5)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(token)
+    ->Apply(shapes)
+    ->Iterations(repetitions(9))
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(prompt)
+    ->Apply(prompts)
+    ->Iterations(repetitions(5))
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tandem::bench

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "bench/exec_kernels_reference.hpp"
 #include "bench/kernel_benchmarks.hpp"
+#include "bench/smoke.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/kernels/weight_product.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -114,10 +114,6 @@ void report(benchmark::State& state, const char* subject, const std::vector<doub
   state.counters["ratio"] = model::quantile(ratios, 0.5);
 }
 
-// Whether it is to be seen that they run, and no more: $TANDEM_BENCH_SMOKE, of bench/run.sh
-// --smoke.
-bool smoke() { return std::getenv("TANDEM_BENCH_SMOKE") != nullptr; }
-
 // One token's products over more bytes than any cache has.
 void memory(benchmark::State& state, WeightFormat format) {
   const std::int64_t bytes = std::int64_t{smoke() ? 8 : 1920} * 1024 * 1024;
@@ -142,7 +138,7 @@ void memory(benchmark::State& state, WeightFormat format) {
 // The same over what a second-level cache holds, weights against floats.
 void cached(benchmark::State& state, WeightFormat format) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 20;
-  const int times = smoke() ? 1 : 200;
+  const int times = repetitions(200);
   const Weights weights(format, kBytes);
   exec::AlignedBuffer plain(static_cast<std::size_t>(kBytes));
   std::fill_n(plain.data(), plain.size(), std::byte{1});
@@ -196,13 +192,13 @@ void add_all() {
     add("memory", memory)
         ->ArgNames({"threads", "tokens"})
         ->ArgsProduct({{1, 2}, {1, 4}})
-        ->Iterations(smoke() ? 1 : 5);
-    add("cached", cached)->Iterations(smoke() ? 1 : 15);
+        ->Iterations(repetitions(5));
+    add("cached", cached)->Iterations(repetitions(15));
     if (format == WeightFormat::f32) continue;
     add("prompt", prompt)
         ->ArgNames({"threads", "tokens"})
         ->ArgsProduct({{1, 2}, {32, 128, 512}})
-        ->Iterations(smoke() ? 1 : 5);
+        ->Iterations(repetitions(5));
   }
 }
 

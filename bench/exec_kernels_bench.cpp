@@ -15,6 +15,7 @@
 
 #include "bench/exec_kernels_reference.hpp"
 #include "bench/kernel_benchmarks.hpp"
+#include "bench/smoke.hpp"
 #include "exec/kernels/thread_pool.hpp"
 #include "exec/profile_rig.hpp"
 #include "exec/weights/aligned_buffer.hpp"
@@ -26,7 +27,8 @@ namespace {
 
 using model::quantile;
 
-constexpr double kBytes = 1024.0 * 1024.0 * 1024.0;  // well beyond any last-level cache
+// Well beyond any last-level cache.
+double layer_bytes() { return 1024.0 * 1024.0 * (smoke() ? 16.0 : 1024.0); }
 
 struct Times {
   double cpu = 0.0;  // seconds a thread
@@ -111,8 +113,8 @@ class Pairs {
 void decode(benchmark::State& state, const model::Transformer& transformer) {
   const auto threads = static_cast<int>(state.range(0));
   const auto rows = static_cast<std::int32_t>(state.range(1));
-  exec::ProfileRig rig = rig_of(transformer, threads, kBytes, rows);
-  exec::AlignedBuffer memory(static_cast<std::size_t>(kBytes));
+  exec::ProfileRig rig = rig_of(transformer, threads, layer_bytes(), rows);
+  exec::AlignedBuffer memory(static_cast<std::size_t>(layer_bytes()));
   std::fill_n(memory.data(), memory.size(), std::byte{1});  // pages of zeros may be one page
   const auto* words = reinterpret_cast<const std::uint64_t*>(memory.data());
   const auto count = static_cast<std::int64_t>(memory.size() / sizeof(std::uint64_t));
@@ -133,7 +135,7 @@ void decode(benchmark::State& state, const model::Transformer& transformer) {
     }
     const Times time = timed(threads, [&] { rig.step(rows, 63, clock, log); });
     state.SetIterationTime(time.cpu);
-    pairs.add(rig.weight_bytes() * 1e-9, time, kBytes * 1e-9, read);
+    pairs.add(rig.weight_bytes() * 1e-9, time, layer_bytes() * 1e-9, read);
   }
   pairs.report(state, "decode_GBps", "read_GBps");
 }
@@ -143,7 +145,7 @@ void decode(benchmark::State& state, const model::Transformer& transformer) {
 void prompt(benchmark::State& state, const model::Transformer& transformer) {
   const auto threads = static_cast<int>(state.range(0));
   const auto rows = static_cast<std::int32_t>(state.range(1));
-  exec::ProfileRig rig = rig_of(transformer, threads, kBytes / 4.0, rows);
+  exec::ProfileRig rig = rig_of(transformer, threads, layer_bytes() / 4.0, rows);
   LargeProduct large(2048);
   exec::ThreadPool pool(threads);
   const exec::ProfileClock clock(threads);
@@ -167,25 +169,25 @@ void prompt(benchmark::State& state, const model::Transformer& transformer) {
 BENCHMARK_CAPTURE(decode, tinyllama, tinyllama())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {1, 8}})
-    ->Iterations(9)
+    ->Iterations(repetitions(9))
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(decode, demo, demo())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {1, 8}})
-    ->Iterations(9)
+    ->Iterations(repetitions(9))
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(prompt, tinyllama, tinyllama())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {32, 128, 512}})
-    ->Iterations(5)
+    ->Iterations(repetitions(5))
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(prompt, demo, demo())
     ->ArgNames({"threads", "rows"})
     ->ArgsProduct({{1, 2}, {64, 128, 512}})
-    ->Iterations(5)
+    ->Iterations(repetitions(5))
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
