@@ -130,36 +130,24 @@ std::vector<std::int32_t> ends_of(const Plan& plan, const Budget& budget, const 
   });
 }
 
-std::int64_t longest(const std::vector<std::int32_t>& ends) {
-  std::int64_t most = 0;
-  for (std::size_t begin = 0; begin < ends.size(); ++begin)
-    most = std::max(most, ends[begin] - static_cast<std::int64_t>(begin));
-  return most;
-}
-
-// The groups as devices of a chain, and as stages of runs where layers are not alike.
-struct Chain {
-  ChainProblem problem{};
-  std::vector<RunStage> stages{};
-};
-
-Chain chain_of(const Plan& plan, const Budget& budget, const Groups& groups, const Parts& parts,
-               std::int64_t samples) {
+StageChain chain_of(const Plan& plan, const Budget& budget, const Groups& groups,
+                    const Parts& parts, std::int64_t samples) {
   const auto of_layers = [&](const Plan& outline, std::int64_t layers) {
     return probe(outline, groups, parts, layers);
   };
   const StageTimes times = stage_times(plan, static_cast<std::int64_t>(groups.size()), of_layers);
   const std::vector<Stage> made = stages(times.one);
-  Chain chain{.problem = {.layers = plan.model.layers, .samples = samples}};
+  StageChain chain{.problem = {.layers = plan.model.layers, .samples = samples}};
   ChainProblem& problem = chain.problem;
   const auto messages = static_cast<double>(plan.workload.steps());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    chain.stages.push_back({.fixed_s = times.fixed_s[g],
-                            .layer_s = times.layer_s[g],
-                            .ends = ends_of(plan, budget, groups, parts, g)});
-    problem.devices.push_back({.fixed_s = chain.stages[g].fixed_s,
+    const std::vector<std::int32_t> ends = ends_of(plan, budget, groups, parts, g);
+    problem.devices.push_back({.fixed_s = times.fixed_s[g],
                                .layer_s = mean_seconds(times.layer_s[g]),
-                               .most = longest(chain.stages[g].ends)});
+                               .most = longest_run(ends)});
+    if (!plan.model.layers_alike())
+      chain.stages.push_back(
+          {.fixed_s = times.fixed_s[g], .layer_s = times.layer_s[g], .ends = ends});
     std::vector<ChainMessage>& row = problem.messages.emplace_back(groups.size());
     const auto route = [&](std::size_t to) -> const model::Route& {
       return plan.cluster.route(made[g].root, made[to].root);
@@ -174,24 +162,6 @@ Chain chain_of(const Plan& plan, const Budget& budget, const Groups& groups, con
     }
   }
   return chain;
-}
-
-// Layers by group in `split`, whose order it keeps; of layers that are not alike, by what each
-// takes. Nothing if they do not fit in that order.
-std::optional<std::vector<std::int64_t>> counts_of(const Chain& chain, const ChainSplit& split) {
-  const std::size_t n = chain.stages.size();
-  std::vector<RunStage> in_order;
-  double messages_s = 0.0;
-  for (std::size_t i = 0; i < n; ++i) {
-    in_order.push_back(chain.stages[split.order[i]]);
-    const ChainMessage& message = chain.problem.messages[split.order[i]][split.order[(i + 1) % n]];
-    messages_s += message.channel_s + message.latency_s;
-  }
-  const auto runs = fastest_runs(in_order, messages_s, chain.problem.samples);
-  if (!runs) return std::nullopt;
-  std::vector<std::int64_t> counts(n, 0);
-  for (std::size_t i = 0; i < n; ++i) counts[split.order[i]] = (*runs)[i];
-  return counts;
 }
 
 }  // namespace
@@ -251,12 +221,9 @@ GroupCandidates group_candidates(const Plan& plan, const Groups& groups, const B
       request.objective == Objective::throughput ? samples_in_flight(plan) : 1;
   for (const std::vector<double>& weights : {capacities(plan), even, memory}) {
     const Parts parts = parts_by(plan, groups, weights);
-    const Chain chain = chain_of(plan, budget, groups, parts, samples);
-    const std::optional<ChainSplit> split = fastest_chain(chain.problem);
-    if (!split) continue;
-    const auto counts =
-        plan.model.layers_alike() ? std::optional(split->layers) : counts_of(chain, *split);
-    if (counts) found.shares.push_back(shares_of(plan, groups, parts, *counts, split->order));
+    const StageChain chain = chain_of(plan, budget, groups, parts, samples);
+    for (const LayerDeal& deal : layer_deals(chain))
+      found.shares.push_back(shares_of(plan, groups, parts, deal.layers, deal.order));
   }
   return found;
 }

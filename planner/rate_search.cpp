@@ -37,7 +37,7 @@ double sequences_of(const Plan& plan) {
   return static_cast<double>(std::max<std::int64_t>(1, in_a_step(plan.reserved())));
 }
 
-// A plan like that of `budget`, whose model has so many layers for every device.
+// A plan like `outline`, whose model has so many layers for every device.
 Plan probe(const Plan& outline, std::int64_t layers) {
   Plan plan = outline;
   const std::size_t count = plan.cluster.devices().size();
@@ -47,6 +47,23 @@ Plan probe(const Plan& outline, std::int64_t layers) {
   for (const model::Share& share : layer_shares(plan.model, stage_order(plan), plan.master, each))
     plan.devices.push_back({.share = share, .memory = {}});
   return plan;
+}
+
+// Layers by stage, of stages that follow one another in `order`; nothing if they do not fit.
+std::optional<std::vector<std::int64_t>> runs_in(const StageChain& chain,
+                                                 const std::vector<std::size_t>& order) {
+  RunProblem problem{.samples = chain.problem.samples};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    problem.stages.push_back(chain.stages[order[i]]);
+    const ChainMessage& message = chain.problem.messages[order[i]][order[(i + 1) % order.size()]];
+    problem.messages_s += message.channel_s + message.latency_s;
+    problem.channel_s = std::max(problem.channel_s, message.channel_s);
+  }
+  const auto runs = fastest_runs(problem);
+  if (!runs) return std::nullopt;
+  std::vector<std::int64_t> counts(order.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) counts[order[i]] = (*runs)[i];
+  return counts;
 }
 
 StageTimes times_of(const Plan& plan) {
@@ -78,14 +95,14 @@ StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& pr
       for (std::vector<double>& seconds : times.layer_s) seconds.push_back(seconds[known]);
       continue;
     }
-    const Plan like = with_layers_like(alike[layer]);
-    const model::Ring one = layer == 0 ? times.ring : request_ring(probe(like, 1));
-    const model::Ring two = request_ring(probe(like, 2));
-    for (std::size_t i = 0; i < times.layer_s.size(); ++i)
-      times.layer_s[i].push_back(two.stages[i].compute_s - one.stages[i].compute_s);
+    const model::Ring two = request_ring(probe(with_layers_like(alike[layer]), 2));
+    for (std::size_t i = 0; i < times.layer_s.size(); ++i) {
+      const double busy_s = two.stages[i].compute_s;
+      if (layer == 0) times.layer_s[i].push_back(busy_s - times.ring.stages[i].compute_s);
+      if (layer == 0) times.fixed_s.push_back(times.ring.stages[i].compute_s - times.layer_s[i][0]);
+      if (layer > 0) times.layer_s[i].push_back((busy_s - times.fixed_s[i]) / 2.0);
+    }
   }
-  for (std::size_t i = 0; i < times.layer_s.size(); ++i)
-    times.fixed_s.push_back(times.ring.stages[i].compute_s - times.layer_s[i].front());
   return times;
 }
 
@@ -95,16 +112,29 @@ double mean_seconds(const std::vector<double>& layers) {
   return std::accumulate(layers.begin(), layers.end(), 0.0) / static_cast<double>(layers.size());
 }
 
-ChainProblem chain_problem(const Budget& budget) {
+StageChain stage_chain(const Budget& budget) {
   const Plan& plan = budget.plan();
   const StageTimes times = times_of(plan);
   const std::vector<model::DeviceIndex> order = stage_order(times.one);
-  ChainProblem problem{.layers = plan.model.layers, .samples = samples_in_flight(plan)};
+  StageChain chain{.problem = {.layers = plan.model.layers, .samples = samples_in_flight(plan)}};
+  ChainProblem& problem = chain.problem;
   const double messages = 1.0 + later_steps(plan);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    problem.devices.push_back({.fixed_s = times.fixed_s[i],
-                               .layer_s = mean_seconds(times.layer_s[i]),
-                               .most = most_layers(budget, static_cast<std::size_t>(order[i]))});
+    const auto d = static_cast<std::size_t>(order[i]);
+    problem.devices.push_back(
+        {.fixed_s = times.fixed_s[i], .layer_s = mean_seconds(times.layer_s[i])});
+    if (plan.model.layers_alike()) {
+      problem.devices.back().most = most_layers(budget, d);
+    } else {
+      const auto fits = [&](model::Range run) {
+        const model::Share share = whole_layers(plan.model, order[i] == plan.master, run);
+        return budget.use(d, share).total() <= budget.bytes(d);
+      };
+      chain.stages.push_back({.fixed_s = times.fixed_s[i],
+                              .layer_s = times.layer_s[i],
+                              .ends = run_ends(plan.model.layers, fits)});
+      problem.devices.back().most = longest_run(chain.stages.back().ends);
+    }
     std::vector<ChainMessage>& row = problem.messages.emplace_back(order.size());
     const double bytes =
         order.size() < 2
@@ -118,7 +148,7 @@ ChainProblem chain_problem(const Budget& budget) {
                 .latency_s = messages * route.latency.value()};
     }
   }
-  return problem;
+  return chain;
 }
 
 double request_period(const Plan& plan) {
@@ -126,56 +156,47 @@ double request_period(const Plan& plan) {
 }
 
 std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget) {
-  const std::optional<ChainSplit> split = fastest_chain(chain_problem(budget));
-  if (!split) return std::nullopt;
-  Plan plan = budget.plan();
-  plan.devices.clear();
+  const Plan& plan = budget.plan();
+  const std::vector<LayerDeal> deals = layer_deals(stage_chain(budget));
+  if (deals.empty()) return std::nullopt;
   const std::vector<model::DeviceIndex> given = stage_order(plan);
   std::vector<model::DeviceIndex> order;
   std::vector<std::int64_t> layers(given.size(), 0);
-  for (const std::size_t place : split->order) {
+  for (const std::size_t place : deals.front().order) {
     order.push_back(given[place]);
-    layers[static_cast<std::size_t>(given[place])] = split->layers[place];
-  }
-  if (!plan.model.layers_alike()) {
-    auto runs = fastest_runs(budget, order, samples_in_flight(plan));
-    if (!runs) return std::nullopt;
-    layers = *std::move(runs);
+    layers[static_cast<std::size_t>(given[place])] = deals.front().layers[place];
   }
   return layer_shares(plan.model, order, plan.master, layers);
 }
 
-std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget,
-                                                      const std::vector<model::DeviceIndex>& order,
-                                                      std::int64_t samples) {
-  const Plan& plan = budget.plan();
-  const ChainProblem chain = chain_problem(budget);
-  const StageTimes times = times_of(plan);
-  const std::vector<model::DeviceIndex> places = stage_order(plan);
-  const auto place = [&](std::size_t at) {
-    return static_cast<std::size_t>(std::ranges::find(places, order[at % order.size()]) -
-                                    places.begin());
-  };
-  std::vector<RunStage> stages;
-  double messages_s = 0.0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto d = static_cast<std::size_t>(order[i]);
-    const auto fits = [&](model::Range run) {
-      const model::Share share = whole_layers(plan.model, order[i] == plan.master, run);
-      return budget.use(d, share).total() <= budget.bytes(d);
-    };
-    stages.push_back({.fixed_s = times.fixed_s[place(i)],
-                      .layer_s = times.layer_s[place(i)],
-                      .ends = run_ends(plan.model.layers, fits)});
-    if (order.size() < 2) continue;
-    const ChainMessage& message = chain.messages[place(i)][place(i + 1)];
-    messages_s += message.channel_s + message.latency_s;
+std::vector<LayerDeal> layer_deals(const StageChain& chain) {
+  const std::optional<ChainSplit> split = fastest_chain(chain.problem);
+  std::vector<LayerDeal> deals;
+  if (chain.stages.empty()) {
+    if (split) deals.push_back({.layers = split->layers, .order = split->order});
+    return deals;
   }
-  const auto counts = fastest_runs(stages, messages_s, samples);
+  std::vector<std::size_t> given(chain.stages.size());
+  std::iota(given.begin(), given.end(), std::size_t{0});
+  for (const std::vector<std::size_t>& order : {split ? split->order : given, given}) {
+    if (!deals.empty() && deals.front().order == order) continue;
+    if (auto layers = runs_in(chain, order))
+      deals.push_back({.layers = *std::move(layers), .order = order});
+  }
+  return deals;
+}
+
+std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget, std::int64_t samples) {
+  StageChain chain = stage_chain(budget);
+  chain.problem.samples = samples;
+  const std::vector<model::DeviceIndex> places = stage_order(budget.plan());
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto counts = runs_in(chain, order);
   if (!counts) return std::nullopt;
-  std::vector<std::int64_t> by_device(order.size(), 0);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    by_device[static_cast<std::size_t>(order[i])] = (*counts)[i];
+  std::vector<std::int64_t> by_device(places.size(), 0);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    by_device[static_cast<std::size_t>(places[i])] = (*counts)[i];
   return by_device;
 }
 
@@ -186,7 +207,8 @@ std::optional<RateBound> rate_bound(const Plan& plan) {
   std::vector<double> exchange;
   for (const DevicePlan& device : plan.devices) exchange.push_back(device.memory.buffers);
   RateBound bound{.planned_s = request_period(plan)};
-  const std::optional<ChainSplit> split = fastest_chain(chain_problem(Budget(outline, exchange)));
+  const std::optional<ChainSplit> split =
+      fastest_chain(stage_chain(Budget(outline, exchange)).problem);
   bound.lower_bound_s = split ? std::min(bound.planned_s, split->bound_s) : bound.planned_s;
   bound.exact = split && split->exact;
   return bound;

@@ -10,6 +10,7 @@
 #include "model/recurrent.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/chain.hpp"
+#include "planner/partition/layer_runs.hpp"
 #include "planner/plan.hpp"
 
 namespace tandem::planner {
@@ -32,30 +33,39 @@ struct StageTimes {
   std::vector<double> fixed_s{};               // by stage, whatever its layers
   std::vector<std::vector<double>> layer_s{};  // by stage and layer
 };
-// A layer's seconds are those of a model whose layers are all like it, with two for each stage less
-// with one.
+// A layer's seconds are half of those that two like it take at a stage, less what is fixed: that is
+// what one like the first takes less by two than twice.
 [[nodiscard]] StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe);
 
 // Their mean.
 [[nodiscard]] double mean_seconds(const std::vector<double>& layers);
 
-// What the search is made for, with the mean of layers: by device in stage_order, the seconds of a
-// whole request.
-[[nodiscard]] ChainProblem chain_problem(const Budget& budget);
+// Stages whose layers are searched: as devices of a chain, by the mean of layers, and where these
+// are not alike (Transformer::layers_alike) with each layer's own seconds; else `stages` is empty.
+struct StageChain {
+  ChainProblem problem{};
+  std::vector<RunStage> stages{};
+};
+// Of the devices by themselves, in stage_order: the seconds of a whole request.
+[[nodiscard]] StageChain stage_chain(const Budget& budget);
+
+struct LayerDeal {
+  std::vector<std::int64_t> layers{};  // by stage
+  std::vector<std::size_t> order{};    // of stages
+};
+// fastest_chain's. Of layers that are not alike the runs of least period (partition/layer_runs.hpp)
+// in the order that is best for layers of the mean time, and in the order given, whichever fit.
+[[nodiscard]] std::vector<LayerDeal> layer_deals(const StageChain& chain);
 
 // The shares with the least request_period within the budget; nothing if the layers do not fit. Of
 // `budget.plan()` shares are not read. Exact as fastest_chain is, where layers are alike, nothing
-// shares a link and no stage is told of a step late; of other layers the runs are fastest_runs' in
-// the order that is best for layers of the mean time.
+// shares a link and no stage is told of a step late; of other layers the first of layer_deals.
 [[nodiscard]] std::optional<std::vector<model::Share>> shares_by_rate(const Budget& budget);
 
-// Of layers that are not alike (Transformer::layers_alike), what a run takes, and the memory that
-// it needs, depends on where it begins. By device, how many layers, one at least, each has in the
-// runs that follow one another in `order`: those with which a typical request takes least within
-// the budget or, with several samples that go round, their period. Exact for that order, as
-// shares_by_rate. Nothing if no runs fit.
-[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(
-    const Budget& budget, const std::vector<model::DeviceIndex>& order, std::int64_t samples);
+// By device, how many layers that are not alike each has in the runs of least period
+// (partition/layer_runs.hpp), devices in stage_order. Nothing if none fit.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(const Budget& budget,
+                                                                    std::int64_t samples);
 
 // What no split of the layers, whole or in parts, over all devices of `plan`, a stage each, and no
 // order of them can be faster than.

@@ -54,7 +54,7 @@ ShareCandidates split_shares(const Plan& plan, const Budget& budget, const Split
 
 // What the layers of a whole request take of each device whose weights may stream, by device.
 std::vector<StreamingDevice> streaming_devices(const Plan& plan, const Budget& budget) {
-  const ChainProblem chain = chain_problem(budget);
+  const ChainProblem chain = stage_chain(budget).problem;
   const std::vector<model::DeviceIndex> order = stage_order(plan);
   const model::Range heads{0, static_cast<std::int32_t>(plan.model.heads)};
   const model::Range columns{0, static_cast<std::int32_t>(plan.model.intermediate)};
@@ -93,7 +93,7 @@ ShareCandidates layer_candidates(const Plan& plan, const Budget& budget, const R
   // Where it matters which layers a device has.
   std::optional<std::vector<std::int64_t>> runs;
   if ((chooses || exact) && rounds == 1 && !plan.model.layers_alike())
-    runs = fastest_runs(budget, stage_order(plan), rate ? samples_in_flight(plan) : 1);
+    runs = fastest_runs(budget, rate ? samples_in_flight(plan) : 1);
   std::vector<std::int64_t> first;
   if (balances) first = balanced_layers(budget, weights);
   if (exact) {

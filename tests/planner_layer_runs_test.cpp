@@ -136,7 +136,8 @@ TEST_CASE("planner/layer runs: no runs within memory take less, in all or from s
       for_all_counts(stages.size(), layers, counts, [&](const Counts& tried) {
         least = std::min(least, seconds(stages, tried, messages_s, samples));
       });
-      const auto found = planner::fastest_runs(stages, messages_s, samples);
+      const auto found =
+          planner::fastest_runs({.stages = stages, .messages_s = messages_s, .samples = samples});
       REQUIRE(found.has_value() == (least < std::numeric_limits<double>::infinity()));
       none += found ? 0 : 1;
       if (found)
@@ -144,6 +145,26 @@ TEST_CASE("planner/layer runs: no runs within memory take less, in all or from s
     }
   }
   CHECK(none > 0);
+}
+
+TEST_CASE("planner/layer runs: of equal periods the shortest round, of equal rounds even stages") {
+  // Sums of tenths differ in their last bits, whichever stage they are of.
+  const RunStage stage{.fixed_s = 0.1,
+                       .layer_s = std::vector<double>(12, 0.1),
+                       .ends = std::vector<std::int32_t>(12, 12)};
+  for (const std::int64_t samples : {1, 3, 100}) {
+    CAPTURE(samples);
+    CHECK(planner::fastest_runs({.stages = std::vector<RunStage>(4, stage), .samples = samples}) ==
+          Counts{3, 3, 3, 3});
+  }
+  // A channel is busy for longer than nine layers take the faster stage.
+  RunStage slow = stage;
+  std::ranges::fill(slow.layer_s, 0.3);
+  CHECK(planner::fastest_runs(
+            {.stages = {stage, slow}, .messages_s = 4.0, .channel_s = 2.0, .samples = 100}) ==
+        Counts{11, 1});
+  CHECK(planner::fastest_runs({.stages = {stage, slow}, .messages_s = 4.0, .samples = 100}) ==
+        Counts{9, 3});
 }
 
 TEST_CASE("planner/layer runs: layers are alike in formats, windows and rotation") {

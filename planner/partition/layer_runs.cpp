@@ -12,7 +12,19 @@ using model::WeightFormats;
 using model::WeightMatrix;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kLess = 1.0 - 1e-9;  // of what differs by rounding
 constexpr int kBisections = 60;
+
+// The least number from `low` to `high`, which is good, from which on all are.
+template <class Good>
+double least_that(double low, double high, const Good& good) {
+  if (good(low)) return low;
+  for (int i = 0; i < kBisections; ++i) {
+    const double middle = (low + high) / 2.0;
+    (good(middle) ? high : low) = middle;
+  }
+  return high;
+}
 
 class Runs {
  public:
@@ -78,23 +90,30 @@ std::vector<std::int32_t> run_ends(std::int64_t layers,
   return ends;
 }
 
-std::optional<std::vector<std::int64_t>> fastest_runs(const std::vector<RunStage>& stages,
-                                                      double messages_s, std::int64_t samples) {
-  const Runs runs(stages);
+std::int64_t longest_run(const std::vector<std::int32_t>& ends) {
+  std::int64_t most = 0;
+  for (std::size_t begin = 0; begin < ends.size(); ++begin)
+    most = std::max(most, ends[begin] - static_cast<std::int64_t>(begin));
+  return most;
+}
+
+std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem) {
+  const Runs runs(problem.stages);
   std::vector<std::int64_t> counts;
-  const double sum = runs.least(kNever, counts);
+  double sum = runs.least(kNever, counts);
   if (sum == kNever) return std::nullopt;
-  // What a stage may take at most, and what a round then takes at least, meet.
-  double low = 0.0;
-  double high = sum + messages_s;
-  for (int i = 0; samples > 1 && i < kBisections; ++i) {
-    const double middle = (low + high) / 2.0;
-    std::vector<std::int64_t> found;
-    const double round_s = runs.least(middle, found) + messages_s;
-    const bool enough = round_s / static_cast<double>(samples) <= middle;
-    if (enough) counts = std::move(found);
-    (enough ? high : low) = middle;
+  double most_s = sum;
+  const auto fits_in = [&](double period_s) {
+    const double round_s = runs.least(period_s, counts) + problem.messages_s;
+    return round_s <= period_s * static_cast<double>(problem.samples);
+  };
+  if (problem.samples > 1) {
+    most_s = least_that(problem.channel_s, sum + problem.messages_s + problem.channel_s, fits_in);
+    sum = runs.least(most_s, counts);
   }
+  most_s = least_that(0.0, most_s,
+                      [&](double stage_s) { return runs.least(stage_s, counts) * kLess <= sum; });
+  runs.least(most_s, counts);
   return counts;
 }
 

@@ -25,13 +25,22 @@ struct RunStage {
 [[nodiscard]] std::vector<std::int32_t> run_ends(std::int64_t layers,
                                                  const std::function<bool(model::Range)>& fits);
 
-// How many layers, one at least, each stage has where the sum over stages is least or, with several
-// samples M that go round, the period,
-//   T = max( R, M B ) / M, R = sum of all and `messages_s`, B = the most of a stage
-// (model/recurrent.hpp). Exact: dynamic programming over stages and ends and, for T, bisection of B
-// to the last bits. Nothing if no runs fit.
-[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(
-    const std::vector<RunStage>& stages, double messages_s, std::int64_t samples);
+// The layers of the longest.
+[[nodiscard]] std::int64_t longest_run(const std::vector<std::int32_t>& ends);
+
+struct RunProblem {
+  std::vector<RunStage> stages{};  // as they follow one another
+  double messages_s = 0.0;         // of all messages between them
+  double channel_s = 0.0;          // the most that a channel is occupied by them
+  std::int64_t samples = 1;        // M: that go round
+};
+
+// How many layers, one at least, each stage has where the period is least,
+//   T = max( R, M B ) / M, R = sum of all, B = the most of a stage or a channel
+// (model/recurrent.hpp), of those where R is least, and of those (1e-9) where no stage has much to
+// do. Exact: dynamic programming over stages and ends, and bisection of B to the last bits. Nothing
+// if no runs fit.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem);
 
 // By layer: the first one that it is like, in the formats of its weights, its window and rotation.
 [[nodiscard]] std::vector<std::int32_t> first_alike(const model::Transformer& transformer);
