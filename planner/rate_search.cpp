@@ -85,22 +85,25 @@ StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& pr
     like.model = all_like(outline.model, layer, 2 * stages);
     return like;
   };
+  const auto two_like = [&](std::int32_t layer) {
+    return request_ring(probe(with_layers_like(layer), 2));
+  };
   StageTimes times{.one = probe(with_layers_like(0), 1)};
   times.ring = request_ring(times.one);
-  times.layer_s.resize(static_cast<std::size_t>(stages));
+  const model::Ring two = two_like(0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(stages); ++i) {
+    const double first_s = two.stages[i].compute_s - times.ring.stages[i].compute_s;
+    times.fixed_s.push_back(times.ring.stages[i].compute_s - first_s);
+    times.layer_s.push_back({first_s});
+  }
   const std::vector<std::int32_t> alike = first_alike(outline.model);
-  for (std::size_t layer = 0; layer < alike.size(); ++layer) {
+  for (std::size_t layer = 1; layer < alike.size(); ++layer) {
     const auto known = static_cast<std::size_t>(alike[layer]);
-    if (known < layer) {
-      for (std::vector<double>& seconds : times.layer_s) seconds.push_back(seconds[known]);
-      continue;
-    }
-    const model::Ring two = request_ring(probe(with_layers_like(alike[layer]), 2));
+    const model::Ring others = known == layer ? two_like(alike[layer]) : model::Ring{};
     for (std::size_t i = 0; i < times.layer_s.size(); ++i) {
-      const double busy_s = two.stages[i].compute_s;
-      if (layer == 0) times.layer_s[i].push_back(busy_s - times.ring.stages[i].compute_s);
-      if (layer == 0) times.fixed_s.push_back(times.ring.stages[i].compute_s - times.layer_s[i][0]);
-      if (layer > 0) times.layer_s[i].push_back((busy_s - times.fixed_s[i]) / 2.0);
+      times.layer_s[i].push_back(known == layer
+                                     ? (others.stages[i].compute_s - times.fixed_s[i]) / 2.0
+                                     : times.layer_s[i][known]);
     }
   }
   return times;

@@ -33,8 +33,8 @@ struct StageTimes {
   std::vector<double> fixed_s{};               // by stage, whatever its layers
   std::vector<std::vector<double>> layer_s{};  // by stage and layer
 };
-// A layer's seconds are half of those that two like it take at a stage, less what is fixed: that is
-// what one like the first takes less by two than twice.
+// With t(l, n) what n layers like l take at a stage,
+//   fixed = 2 t(0, 1) - t(0, 2), layer l = (t(l, 2) - fixed) / 2
 [[nodiscard]] StageTimes stage_times(const Plan& outline, std::int64_t stages, const Probe& probe);
 
 // Their mean.

@@ -12,7 +12,6 @@
 #include "planner/group_search.hpp"
 #include "planner/partition/layer_runs.hpp"
 #include "planner/rate_search.hpp"
-#include "planner/recurrent.hpp"
 #include "planner/search.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"
@@ -179,7 +178,7 @@ TEST_CASE("planner/layer runs: layers are alike in formats, windows and rotation
   CHECK(like.layers == 13);
   CHECK(like.windowed == std::vector<bool>(13, true));
   CHECK(like.format_of(model::WeightMatrix::up, 12) == model::WeightFormat::q8_0);
-  CHECK(like.layers_alike() == false);
+  CHECK(!like.layers_alike());
   CHECK(planner::first_alike(like) == std::vector<std::int32_t>(13, 0));
 }
 

@@ -58,8 +58,7 @@ TEST_CASE("planner/plan: doubles survive to the last bit") {
 }
 
 // One set of limits: what the platform allows, and a plan is made of, is read back.
-TEST_CASE("planner/plan: plans at the ends of all limits are read back" *
-          doctest::test_suite("long")) {
+TEST_CASE("planner/plan: plans at the ends of all limits are read back") {
   namespace limits = model::limits;
   testing::Sampled taken(2);
   for (const bool most : {true, false}) {
