@@ -37,7 +37,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Syntax syntax() {
+Syntax eval_syntax() {
   return {
       .command = "eval",
       .summary =
@@ -209,7 +209,7 @@ void print(const exec::ExaminationScores& scores, std::ostream& out) {
 }  // namespace
 
 int eval_command(const Arguments& arguments, std::ostream& out) {
-  Options options(syntax(), arguments);
+  Options options(eval_syntax(), arguments);
   const Shown show = shown(options);
   if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
   const bool emulate = options.has("emulate");

@@ -222,9 +222,7 @@ void check_stages(const Options& options, const planner::Plan& plan) {
 // What is asked of weights that stream has an effect on some, or is refused: whether any do is the
 // search's to say, if no window is given.
 void check_streaming(const Options& options, const planner::Plan& plan) {
-  const bool streams = std::ranges::any_of(
-      plan.devices, [](const planner::DevicePlan& device) { return device.window.streams(); });
-  if (streams) return;
+  if (plan.streams()) return;
   const std::string when =
       "with all weights in memory, as there is room for them; leave it out, or give '--window W'";
   if (retained(options, plan.model.layers).value_or(0) > 0) options.refuse({"retain"}, when);

@@ -81,7 +81,7 @@ Json to_json(const sim::Platform& platform) {
   return json;
 }
 
-void print_devices(const model::Cluster& cluster, std::ostream& out) {
+void print_hosts(const model::Cluster& cluster, std::ostream& out) {
   model::Table table(
       {"device", "cores", "compute", "memory bandwidth", "memory", "disk", "slowdown"});
   for (const model::Device& device : cluster.devices())
@@ -147,7 +147,7 @@ int platform_command(const Arguments& arguments, std::ostream& out) {
   out << cluster.name() << ": " << counted(cluster.size(), "device") << ", "
       << counted(cluster.routers().size(), "router") << ", "
       << counted(cluster.links().size(), "link") << "\n\n";
-  print_devices(cluster, out);
+  print_hosts(cluster, out);
   if (!cluster.links().empty()) {
     out << '\n';
     print_links(cluster, out);

@@ -49,7 +49,7 @@ namespace {
 
 constexpr double kMaxDrift = 0.30;
 
-Syntax syntax() {
+Syntax run_syntax() {
   Syntax syntax{
       .command = "run",
       .summary =
@@ -419,7 +419,7 @@ int judge_drift(const Options& options, const Mode& mode, double drift, double m
 
 int run_command(const Arguments& arguments, std::ostream& out) {
   const auto start = exec::Clock::now();
-  Options options(syntax(), arguments);
+  Options options(run_syntax(), arguments);
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const bool quiet = options.has("quiet");
   std::variant<Job, planner::Infeasible> found =

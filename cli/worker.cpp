@@ -18,7 +18,7 @@
 namespace tandem::cli {
 namespace {
 
-Syntax syntax() {
+Syntax worker_syntax() {
   return {.command = "worker",
           .summary = "Serves this device to masters, one after another.",
           .positionals = {},
@@ -50,9 +50,9 @@ void tell_port(int descriptor, std::uint16_t port) {
 }  // namespace
 
 int worker_command(const Arguments& arguments, std::ostream& out) {
-  Options options(syntax(), arguments);
+  Options options(worker_syntax(), arguments);
   if (const auto file = options.text("generate-key")) {
-    for (const Flag& flag : syntax().flags) {
+    for (const Flag& flag : worker_syntax().flags) {
       if (flag.name != "generate-key")
         options.refuse({flag.name}, "with '--generate-key', which makes a key and leaves");
     }

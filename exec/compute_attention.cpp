@@ -19,9 +19,6 @@ using model::Task;
 
 namespace {
 
-// Rows of a prompt that one thread attends for at a time.
-constexpr std::int64_t kAttendRows = 32;
-
 // The rows of each head of `y`, [rows, heads * d], in order again.
 void unpair(std::int64_t rows, std::int64_t heads, std::int64_t d, float* y, std::int64_t stride) {
   std::array<float, kMaxHeadDim> head;

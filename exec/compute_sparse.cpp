@@ -19,8 +19,6 @@ using model::Task;
 
 namespace {
 
-constexpr std::int64_t kAttendRows = 32;  // that one thread attends for at a time
-
 // A score as a whole number in the same order; what is no number is least.
 std::uint32_t order_of(float score) {
   if (std::isnan(score)) return 0;

@@ -25,6 +25,9 @@
 
 namespace tandem::exec {
 
+// Rows of a prompt that one thread attends for at a time.
+inline constexpr std::int64_t kAttendRows = 32;
+
 // Throws Error: the shard has not `what` a task needs.
 [[noreturn]] void lacks(const std::string& what);
 

@@ -12,7 +12,7 @@
 namespace tandem::exec {
 namespace {
 
-std::string shown(const std::string& text) { return "'" + model::printable(text, 60) + "'"; }
+std::string quoted_text(const std::string& text) { return "'" + model::printable(text, 60) + "'"; }
 
 [[noreturn]] void fail(const std::string& where, const std::string& device, const char* fault) {
   throw Error(where + ": device '" + device + "' " + fault);
@@ -38,15 +38,15 @@ std::vector<Endpoint> parse_hosts(std::string_view text, const std::string& sour
     if (!(words >> name)) continue;
     const bool two = (words >> address) && !(words >> more);
     if (!two) {
-      throw Error(where + ": " + shown(line) +
+      throw Error(where + ": " + quoted_text(line) +
                   ", expected 'device-name host:port'; give each device one line");
     }
     std::size_t d = 0;
     while (d < devices.size() && devices[d].name != name) ++d;
     if (d == devices.size()) {
-      throw Error(where + ": device " + shown(name) + " is not in the plan, expected one of '" +
-                  devices.front().name + "' to '" + devices.back().name +
-                  "'; use the names that `tandem platform` prints");
+      throw Error(where + ": device " + quoted_text(name) +
+                  " is not in the plan, expected one of '" + devices.front().name + "' to '" +
+                  devices.back().name + "'; use the names that `tandem platform` prints");
     }
     if (given[d]) fail(where, name, "has a line already; remove one");
     given[d] = true;

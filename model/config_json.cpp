@@ -1,12 +1,12 @@
 // Hugging Face `config.json` to Transformer and back.
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "model/config_dialect.hpp"
+#include "model/config_fields.hpp"
 #include "model/config_keys.hpp"
 #include "model/config_rope.hpp"
 #include "model/config_traits.hpp"
@@ -19,8 +19,6 @@ namespace tandem::model {
 
 namespace {
 
-constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
 constexpr std::size_t kMaxStops = 256;
 
 std::string name_from(std::string_view source) {
@@ -47,20 +45,12 @@ std::int64_t size_or(const JsonValue& root, std::string_view key, std::int64_t a
 }
 
 std::optional<std::int64_t> optional_size(const JsonValue& root, std::string_view key) {
-  if (key.empty()) return std::nullopt;
-  const std::optional<JsonValue> field = root.find(key);
-  return field ? std::optional(field->integer(1, kMaxSize)) : std::nullopt;
+  return key.empty() ? std::nullopt : size_of_field(root, key);
 }
 
 bool flag(const JsonValue& root, std::string_view key, bool absent) {
   const std::optional<JsonValue> field = root.find(key);
   return field ? field->boolean() : absent;
-}
-
-double positive(const JsonValue& field, double max = kMaxNumber) {
-  const double value = field.number(0.0, max);
-  if (value <= 0.0) field.fail("a positive number");
-  return value;
 }
 
 // Where Hugging Face's class has a default of its own for a field that is absent (null is none).

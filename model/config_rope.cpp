@@ -2,33 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "model/config_fields.hpp"
+
 namespace tandem::model {
 namespace {
 
-constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
 constexpr double kPlainRopeTheta = 10000.0;
-
-double positive(const JsonValue& field, double max = kMaxNumber) {
-  const double value = field.number(0.0, max);
-  if (value <= 0.0) field.fail("a positive number");
-  return value;
-}
-
-double positive_or(const JsonValue& object, std::string_view key, double absent) {
-  const auto field = object.find(key);
-  return field ? positive(*field) : absent;
-}
-
-std::optional<std::int64_t> size_of_field(const JsonValue& object, std::string_view key) {
-  const auto field = object.find(key);
-  return field ? std::optional(field->integer(1, kMaxSize)) : std::nullopt;
-}
 
 // The context that a scaling is from: said with it, or of the file.
 std::int64_t original_context(const JsonValue& root, const JsonValue& scaling,

@@ -3,28 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 
+#include "model/config_fields.hpp"
+
 namespace tandem::model {
 namespace {
-
-constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
-
-double positive_or(const JsonValue& root, std::string_view key, double absent) {
-  const auto field = root.find(key);
-  if (!field) return absent;
-  const double value = field->number(0.0, kMaxNumber);
-  if (value <= 0.0) field->fail("a positive number");
-  return value;
-}
-
-std::optional<std::int64_t> size_of_field(const JsonValue& root, std::string_view key) {
-  const auto field = root.find(key);
-  return field ? std::optional(field->integer(1, kMaxSize)) : std::nullopt;
-}
 
 // Absent: `absent`; null: none.
 std::int64_t window_or(const JsonValue& root, std::int64_t absent) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -13,6 +14,8 @@
 #include <string_view>
 
 namespace tandem::model {
+
+inline constexpr double kMaxNumber = std::numeric_limits<double>::max();  // any that is finite
 
 class JsonValue;
 

@@ -11,9 +11,9 @@ namespace tandem::model {
 namespace {
 
 // A buffer as a device knows it: kind, slot, and of the cache, the layer.
-using Place = std::tuple<BufferKind, std::int16_t, std::int32_t>;
+using BufferPlace = std::tuple<BufferKind, std::int16_t, std::int32_t>;
 
-Place place_of(BufferRef buffer, std::int32_t layer) {
+BufferPlace place_of(BufferRef buffer, std::int32_t layer) {
   return {buffer.kind, buffer.slot, cache_layer_of(buffer, layer)};
 }
 
@@ -118,7 +118,7 @@ class Finder {
   }
 
   void find_deliveries(const std::vector<TaskIndex>& own) {
-    std::map<Place, TaskIndex> next;  // delivery of the next arrival in a buffer
+    std::map<BufferPlace, TaskIndex> next;  // delivery of the next arrival in a buffer
     for (auto it = own.rbegin(); it != own.rend(); ++it) {
       const Task& transfer = at(*it);
       if (!incoming(transfer)) continue;
@@ -143,7 +143,7 @@ class Finder {
 
   void find_captures(const std::vector<TaskIndex>& own) {
     std::map<DeviceIndex, TaskIndex> previous;  // by peer
-    std::map<Place, Made> made;                 // of buffers that are sent
+    std::map<BufferPlace, Made> made;           // of buffers that are sent
     for (const TaskIndex i : own) {
       const Task& task = at(i);
       if (!outgoing(task)) {

@@ -15,7 +15,6 @@ namespace {
 constexpr std::string_view kSchema = "tandem.result/5";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 template <class T>
 ordered_json or_null(const std::optional<T>& value) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
 
 #include "model/error.hpp"
@@ -36,7 +35,6 @@ std::int64_t size_of(DType dtype) {
 
 namespace {
 
-constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTokenTypes = 65536;
 // Far beyond any model, and small enough that no product of sizes below overflows 64 bits.
 constexpr double kMaxParameters = 1125899906842624.0;  // 2^50

@@ -3,6 +3,7 @@
 // The geometry of a transformer, decoder or encoder, as Hugging Face's `config.json` states it.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@
 #include "model/weight_format.hpp"
 
 namespace tandem::model {
+
+// Of a dimension, a context, a token: what any of our formats holds.
+inline constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 
 // Element types of files that are not quantised.
 enum class DType { f32, f16, bf16 };

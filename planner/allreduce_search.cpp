@@ -54,11 +54,6 @@ class DecodeSteps : public model::Steps {
   std::int32_t count_;
 };
 
-bool streams(const Plan& plan) {
-  return std::any_of(plan.devices.begin(), plan.devices.end(),
-                     [](const DevicePlan& d) { return d.window.streams(); });
-}
-
 double time_of(const Plan& plan, const Evaluator& evaluate, model::Steps& steps) {
   model::RunRecorder recorder(plan.cluster, plan.master, /*keep_spans=*/false);
   evaluate(plan.cluster, plan.cost_model(), steps, recorder);
@@ -81,7 +76,7 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
   const std::int64_t past = plan.workload.prompt_tokens + (plan.workload.new_tokens - 1) / 2;
   const std::int64_t room = plan.model.max_context - past;
   const auto count =
-      static_cast<std::int32_t>(streams(plan) ? std::clamp<std::int64_t>(room, 1, 5) : 1);
+      static_cast<std::int32_t>(plan.streams() ? std::clamp<std::int64_t>(room, 1, 5) : 1);
   DecodeSteps steps(plan, static_cast<std::int32_t>(past), count);
   return time_of(plan, evaluate, steps);
 }
@@ -90,7 +85,7 @@ double decode_time(const Plan& plan, const Evaluator& evaluate) {
 Plan trial_of(const Plan& plan) {
   Plan trial = plan;
   trial.cluster = model::without_variation(plan.cluster);
-  if (streams(plan)) return trial;
+  if (plan.streams()) return trial;
   trial.model = plan.model.first_layers(std::min(plan.model.layers, kTrialLayers));
   for (DevicePlan& device : trial.devices) {
     if (!device.share.layers.empty())

@@ -1,11 +1,11 @@
 #include "planner/bound.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "planner/bound_costs.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/division.hpp"
@@ -22,7 +22,6 @@ using model::DeviceIndex;
 using model::TaskKind;
 using model::WeightBlock;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // Clusters of so many devices are also looked at with each device apart.
 constexpr std::int32_t kFew = 16;
 

@@ -1,5 +1,6 @@
 #include "planner/bound_costs.hpp"
 
+#include "planner/comparison.hpp"
 #include "planner/partition/layers.hpp"
 #include "planner/strategy/head.hpp"
 
@@ -9,8 +10,6 @@ namespace {
 using model::DeviceIndex;
 using model::TaskKind;
 using model::WeightBlock;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::size_t place(DeviceIndex device, WeightBlock block, bool first) {
   return static_cast<std::size_t>(device) * 4 + (block == WeightBlock::attention ? 0U : 2U) +

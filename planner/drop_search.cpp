@@ -9,6 +9,7 @@
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/collective/proximity.hpp"
+#include "planner/comparison.hpp"
 #include "planner/drop_space.hpp"
 #include "planner/lowering.hpp"
 #include "planner/objective.hpp"
@@ -17,10 +18,9 @@
 namespace tandem::planner {
 namespace {
 
-constexpr double kFaster = 1.0 - 1e-9;  // less is rounding
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
-constexpr std::int32_t kHalvings = 10;  // of the loss, where a time is given
-constexpr std::int32_t kThorough = 3;   // searches after that, for what loses a little less
+constexpr std::int32_t kLossHalvings = 10;  // of the loss, where a time is given
+constexpr std::int32_t kThorough = 3;       // searches after that, for what loses a little less
 constexpr double kLess = 1.0 - 1e-2;
 constexpr std::int32_t kCorrections = 6;
 constexpr double kClose = 0.99;
@@ -46,8 +46,8 @@ DropSteps known_fastest(const DropSpace& space, double bound) {
   double loss = 0.0;
   for (const auto& [steps, seconds] : space.times()) {
     const double lost = space.loss(steps);
-    if (lost > bound + 1e-9 || seconds * kFaster > least) continue;
-    if (seconds >= least * kFaster && lost >= loss) continue;
+    if (lost > bound + 1e-9 || seconds * kBetter > least) continue;
+    if (seconds >= least * kBetter && lost >= loss) continue;
     least = seconds;
     loss = lost;
     best = steps;
@@ -106,7 +106,7 @@ std::optional<DropSteps> least_loss(DropSpace& space, double bound, double most)
   if (!found(0.0, true)) {
     double low = 0.0;
     const auto high = [&] { return space.loss(known_least(space, bound).value()); };
-    for (std::int32_t i = 0; i < kHalvings; ++i) {
+    for (std::int32_t i = 0; i < kLossHalvings; ++i) {
       const double middle = low + (high() - low) / 2.0;
       if (!found(middle, false)) low = middle;
     }
@@ -200,7 +200,7 @@ class Search {
       }
       Plan& plan = std::get<Plan>(answer);
       const double seconds = predicted_time(plan, Objective::ttft, model::evaluate_analytic);
-      if (seconds >= least * kFaster) continue;
+      if (seconds >= least * kBetter) continue;
       least = seconds;
       best = std::move(plan);
     }
@@ -217,8 +217,8 @@ class Search {
   static DropCandidate first(const std::vector<DropCandidate>& candidates) {
     const DropCandidate* best = &candidates.front();
     for (const DropCandidate& one : candidates) {
-      const bool faster = one.checked_s < best->checked_s * kFaster;
-      const bool equal = one.checked_s * kFaster <= best->checked_s;
+      const bool faster = one.checked_s < best->checked_s * kBetter;
+      const bool equal = one.checked_s * kBetter <= best->checked_s;
       if (faster || (equal && one.loss < best->loss)) best = &one;
     }
     return *best;
@@ -247,7 +247,7 @@ class Search {
       found.push_back(checked(space.candidate(steps)));
       if (!exhaustive_)
         found.push_back(
-            checked(space.candidate(lowered(space, steps, space.time(steps) / kFaster))));
+            checked(space.candidate(lowered(space, steps, space.time(steps) / kBetter))));
     }
     return first(found);
   }
@@ -259,7 +259,7 @@ class Search {
     const auto take = [&](const DropCandidate& one) {
       if (one.checked_s > time) return;
       if (!best || one.loss < best->loss ||
-          (one.loss == best->loss && one.checked_s < best->checked_s * kFaster))
+          (one.loss == best->loss && one.checked_s < best->checked_s * kBetter))
         best = one;
     };
     for (const DropCandidate& one : dense()) take(one);
@@ -281,7 +281,7 @@ class Search {
         if (one) take(*one);
         if (one && one->checked_s > time) {
           much = std::min(bound, one->ttft_s);
-          bound = enough == 0.0 ? much * time / one->checked_s * kFaster : (enough + much) / 2.0;
+          bound = enough == 0.0 ? much * time / one->checked_s * kBetter : (enough + much) / 2.0;
         } else {
           if (much == kNoBound) break;
           enough = bound;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/comparison.hpp"
 #include "planner/objective.hpp"
 #include "planner/storage.hpp"
 
@@ -14,7 +15,6 @@ namespace {
 
 // Losses and ratios that differ by less are rounding.
 constexpr double kRounding = 1e-9;
-constexpr double kFaster = 1.0 - 1e-9;
 
 std::vector<std::size_t> order_from(std::size_t first, std::size_t size, bool backwards) {
   std::vector<std::size_t> order{first};
@@ -152,12 +152,12 @@ DropSteps fastest_within(DropSpace& space, double bound, std::vector<DropSteps> 
   for (const DropSteps& start : starts) {
     if (start == space.none() || space.loss(start) > bound + kRounding) continue;
     if (!std::isfinite(space.time(start))) continue;
-    if (best == space.none() || space.time(start) < space.time(best) * kFaster) best = start;
+    if (best == space.none() || space.time(start) < space.time(best) * kBetter) best = start;
   }
   const auto better = [&]() -> bool {
     DropSteps found = best;
     const auto consider = [&](const DropSteps& steps) {
-      if (steps != space.none() && space.time(steps) < space.time(found) * kFaster) found = steps;
+      if (steps != space.none() && space.time(steps) < space.time(found) * kBetter) found = steps;
     };
     for (std::size_t at = 0; at < size; ++at) {
       for (std::int32_t by = 1; best[at] > 0; by = std::min(2 * by, best[at])) {

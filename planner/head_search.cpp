@@ -13,6 +13,7 @@
 #include "model/cluster_edit.hpp"
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/largest_remainder.hpp"
@@ -24,7 +25,6 @@ namespace {
 
 using model::Range;
 
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 // Rows are dealt in units of so many, where there are many times as many: whole cache lines of
 // logits, and products of whole groups of rows.
 constexpr std::int64_t kUnit = 64;
@@ -196,11 +196,6 @@ std::variant<Plan, Infeasible> split_head(Plan plan, std::int32_t candidates, bo
   return made;
 }
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
-
 // Whether windows are chosen, and not asked for.
 bool may_narrow(const Request& request) { return !request.window.blocks.has_value(); }
 
@@ -220,7 +215,7 @@ std::optional<Plan> plan_beside_head(const Request& request, std::int32_t candid
   const auto planned = [&]() -> std::optional<Plan> {
     auto answer = make_plan(bare);
     Plan* const plan = std::get_if<Plan>(&answer);
-    if (plan == nullptr || streams(*plan)) return std::nullopt;
+    if (plan == nullptr || plan->streams()) return std::nullopt;
     return std::move(*plan);
   };
   const auto split = [&](Plan plan) -> std::optional<Plan> {

@@ -13,7 +13,7 @@ namespace {
 
 // The first layer begins with the embedding, the last ends with one sum less; those between are
 // alike. What few layers do not tell, as devices are still moving apart, more may.
-constexpr std::array<std::int64_t, 2> kLayers{4, 8};
+constexpr std::array<std::int64_t, 2> kTrialLayers{4, 8};
 constexpr double kHopeless = 0.98;  // what is less by so much is so with more layers, too
 
 Plan of_few_layers(Plan plan, std::int64_t layers) {
@@ -119,7 +119,7 @@ LeastRequestTime::LeastRequestTime(const Plan& outline)
     : layers_(outline.model.layers),
       bounded_(outline.model.layers_alike()),
       costs_(outline.cost_model()) {
-  for (const std::int64_t layers : kLayers) {
+  for (const std::int64_t layers : kTrialLayers) {
     if (few_.empty() || few_.back().model.layers < layers_)
       few_.push_back(of_few_layers(outline, std::min(layers, layers_)));
   }

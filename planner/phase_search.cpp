@@ -1,17 +1,15 @@
 #include "planner/phase_search.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "model/error.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/storage.hpp"
 
 namespace tandem::planner {
 namespace {
-
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 
 // The phase as a request of its own; nothing where it is the whole request.
 std::optional<Workload> phase_of(const Workload& whole, Objective objective) {

@@ -376,6 +376,11 @@ void Plan::validate() const {
   lowering.check(*this);
 }
 
+bool Plan::streams() const {
+  return std::ranges::any_of(devices,
+                             [](const DevicePlan& device) { return device.window.streams(); });
+}
+
 Capacity Plan::reserved() const { return larger(workload.capacity(), capacity); }
 
 }  // namespace tandem::planner

@@ -100,6 +100,8 @@ struct Plan {
   void validate() const;
   // All that memory is reserved for: the workload's and the capacity's, whichever is larger.
   [[nodiscard]] Capacity reserved() const;
+  // Whether some device has weights come from its disk as it computes.
+  [[nodiscard]] bool streams() const;
   [[nodiscard]] model::CostModel cost_model() const { return {model, profiles}; }
   bool operator==(const Plan&) const = default;
 };

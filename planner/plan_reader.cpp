@@ -18,13 +18,13 @@ namespace {
 namespace limits = model::limits;
 
 using model::JsonValue;
+using model::kMaxNumber;
 using model::Range;
 
-constexpr std::string_view kRemedy = "make the plan again with `tandem plan`";
+constexpr std::string_view kMakeAgain = "make the plan again with `tandem plan`";
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxTokens = kMaxInt32;
-constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 template <class Enum, std::size_t N>
 Enum named(const std::array<std::pair<Enum, std::string_view>, N>& names, const JsonValue& value) {
@@ -404,7 +404,7 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
 }  // namespace
 
 Plan parse_plan_json(std::string_view text, std::string_view source) {
-  const model::JsonDocument document(text, source, kRemedy, {.bytes = limits::kPlanBytes});
+  const model::JsonDocument document(text, source, kMakeAgain, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kPlanSchema);
   try {
     return read_plan(document.root(), document.source());

@@ -290,8 +290,7 @@ std::vector<double> given_proportions(const Plan& plan) {
 }
 
 bool by_rate(const Plan& plan, Objective objective) {
-  return objective == Objective::throughput && samples_in_flight(plan) > 1 &&
-         std::ranges::none_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
+  return objective == Objective::throughput && samples_in_flight(plan) > 1 && !plan.streams();
 }
 
 ShareCandidates find_shares(const Plan& plan, const Strategy& strategy, const Budget& budget,

@@ -1,6 +1,5 @@
 #include "planner/sp_choice.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "model/error.hpp"
@@ -52,15 +51,11 @@ SpWay way_of(Request request, const std::string& strategy) {
   return {.plan = std::move(plan), .reason = {}, .seconds = seconds, .prompt_bytes = bytes};
 }
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
-}
-
 // Of devices that hold all weights; where these do not fit in memory, or the request says so, of
 // devices that gather them.
 SpWay ntp_way(const Request& request, const Strategy& ntp) {
   SpWay way = way_of(request, ntp.name);
-  const bool fits = way.plan && !streams(*way.plan);
+  const bool fits = way.plan && !way.plan->streams();
   if (fits || request.gather_weights || !ntp.gathers || request.window.blocks.value_or(0) > 0 ||
       !can_gather(request.cluster))
     return way;

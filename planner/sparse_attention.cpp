@@ -11,11 +11,11 @@
 namespace tandem::planner {
 namespace {
 
-constexpr const char* kRemedy = "; make the plan again with `tandem plan`";
+constexpr const char* kSparseRemedy = "; make the plan again with `tandem plan`";
 constexpr double kWhole = 1e-9;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& expected) {
-  throw Error("plan: sparse attention: " + what + ": expected " + expected + kRemedy);
+  throw Error("plan: sparse attention: " + what + ": expected " + expected + kSparseRemedy);
 }
 
 void check_groups(const std::vector<std::int32_t>& groups, std::size_t places) {

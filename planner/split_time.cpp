@@ -1,23 +1,17 @@
 #include "planner/split_time.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "model/error.hpp"
+#include "planner/comparison.hpp"
 #include "planner/least_request_time.hpp"
 
 namespace tandem::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRounded = 1.0 - 1e-10;  // less than what the search takes for rounding
-
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices, [](const DevicePlan& d) { return d.window.streams(); });
-}
 
 // Whether every device that streams has a disk.
 bool can_stream(const Plan& plan) {
@@ -42,7 +36,7 @@ class Plans {
   double least(const Split& split, double enough) {
     const Plan& plan = of(split);
     if (!can_stream(plan)) return kNever;
-    const bool streamed = streams(plan);
+    const bool streamed = plan.streams();
     if (streamed) {
       const double loads = least_.streamed(plan, {}) * kRounded;
       if (loads >= enough) return loads;

@@ -14,11 +14,6 @@ namespace {
 
 constexpr double kEqualTimes = 1e-9;  // ratios that differ by less are rounding
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
-
 }  // namespace
 
 model::DeviceIndex master_of(const Request& request) {
@@ -65,7 +60,7 @@ Answer with_fastest_rounds(Request request, const Strategy& strategy) {
   Answer best = make_plan(request, strategy, {});
   if (request.capacity.steps > 1) return best;
   const auto* const once = std::get_if<Plan>(&best);
-  if (once != nullptr && !streams(*once)) return best;
+  if (once != nullptr && !once->streams()) return best;
   double least =
       once == nullptr ? std::numeric_limits<double>::infinity() : predicted_request_time(*once);
   for (const std::int32_t rounds : {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64}) {

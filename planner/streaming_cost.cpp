@@ -14,11 +14,6 @@
 namespace tandem::planner {
 namespace {
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
-
 // Mean time of a new token once the prompt is done; of an encoder's pass. Of a single new token,
 // that of the one after it or, at the end of the context, after a prompt of one token less.
 double token_time(Plan plan) {
@@ -82,7 +77,7 @@ double bytes_a_token(const Plan& plan) {
 }
 
 std::string streaming_cost(const Request& request, const Plan& plan) {
-  if (request.window.blocks || !streams(plan)) return "";
+  if (request.window.blocks || !plan.streams()) return "";
   const bool generates = plan.model.architecture().generates();
   std::string text =
       "no split of the weights fits the memory: they stream from disks while computing, up to " +

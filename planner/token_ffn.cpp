@@ -7,6 +7,7 @@
 
 #include "model/error.hpp"
 #include "model/quantity_text.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/partition/budget.hpp"
 #include "planner/partition/largest_remainder.hpp"
@@ -19,8 +20,6 @@ namespace {
 
 using model::DeviceIndex;
 using model::Range;
-
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 
 double ffn_seconds(const Plan& plan, const model::CostModel& costs, DeviceIndex device) {
   model::TaskGraph graph(decode_batch(static_cast<std::int32_t>(plan.workload.prompt_tokens)));

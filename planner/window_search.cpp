@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/analytic.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 
 namespace tandem::planner {
@@ -99,8 +100,6 @@ namespace {
 // Every way to combine the devices' choices is tried where all of them together have at most about
 // so many tasks in a step.
 constexpr std::size_t kMostTasks = std::size_t{1} << 17;
-
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 
 // The times of plans that differ in their windows, each evaluated once.
 class Clock {

@@ -105,9 +105,9 @@ std::string last_words(int fd) {
   return line.empty() ? "nothing" : line;
 }
 
-class Reader {
+class PipeReader {
  public:
-  Reader(int fd, const ChildOptions& options)
+  PipeReader(int fd, const ChildOptions& options)
       : fd_(fd), options_(&options), deadline_(Clock::now() + options.timeout) {}
 
   // False at the end of the stream.
@@ -168,7 +168,7 @@ void run_in_child(const ChildOptions& options,
   model::ChildProcess child(pid);
   pipe.writing.close();
 
-  Reader reader(pipe.reading.number(), options);
+  PipeReader reader(pipe.reading.number(), options);
   std::vector<std::byte> payload;
   Header header;
   while (reader.read(&header, sizeof header)) {

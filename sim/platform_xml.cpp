@@ -64,9 +64,9 @@ void read_link_props(const XmlDocument& document, xml_node node, model::Link& li
   }
 }
 
-class Reader {
+class PlatformReader {
  public:
-  Reader(std::string_view text, const std::string& source)
+  PlatformReader(std::string_view text, const std::string& source)
       : document_(text, source), source_(source) {}
 
   Platform read() {
@@ -428,7 +428,7 @@ class Reader {
 
 Platform parse_platform_xml(std::string_view text, const std::string& source) {
   try {
-    return Reader(text, source).read();
+    return PlatformReader(text, source).read();
   } catch (const Error& e) {
     throw Error(shown(e.what()));
   }

@@ -286,7 +286,7 @@ class Search {
     all.policy = best.policy;
     std::vector<Setting> found{all, best};
     const std::optional<Contender>& known = answers_(best).contender;
-    if (!known || streams(known->plan)) return found;
+    if (!known || known->plan.streams()) return found;
     std::vector<Setting> others;
     for (const Setting& one : answers_.asked()) {
       if (one.strategy != best.strategy || one.thorough || one.format != best.format ||

@@ -59,11 +59,6 @@ bool has_near_groups(const Request& request) {
 
 }  // namespace
 
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const planner::DevicePlan& one) { return one.window.streams(); });
-}
-
 bool is_alone(const planner::Strategy& strategy) {
   return !strategy.splits && !strategy.splits_layers && !strategy.replicates;
 }
@@ -175,7 +170,7 @@ Answer Answers::found(const Setting& setting) {
   }
   if (!setting.strategy->joins()) return best;
   // Shares that stream are sought at length: not again for other sums where they were of no use.
-  if (best.contender && !streams(best.contender->plan))
+  if (best.contender && !best.contender->plan.streams())
     request->window = {.blocks = 0, .retain = {}};
   // Sums are chosen before tiles, by trials of a few steps: those that the strategy has by itself
   // may still be faster.

@@ -18,8 +18,6 @@ namespace tandem::study {
 
 // Whether the strategy computes on the master alone.
 [[nodiscard]] bool is_alone(const planner::Strategy& strategy);
-// Whether some device's weights come from its disk.
-[[nodiscard]] bool streams(const planner::Plan& plan);
 
 // A way to serve, but for what make_plan finds.
 struct Setting {

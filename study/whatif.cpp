@@ -83,9 +83,7 @@ class Changes {
       : plan_(&plan),
         evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
                                                        : planner::Evaluator(sim::replay_extended)),
-        streams_(std::ranges::any_of(plan.devices, [](const planner::DevicePlan& device) {
-          return device.window.streams();
-        })) {}
+        streams_(plan.streams()) {}
 
   [[nodiscard]] Scene scene() const {
     Scene made{.cluster = plan_->cluster,

@@ -17,7 +17,7 @@ namespace tandem::exec {
 namespace {
 
 constexpr std::uint64_t kMark = 0x74616e64656d0001;  // that a file is one of these
-constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kFileBytes = 4096;             // a page
 // How soon a waiting thread notices that it was cancelled: its place in the queue is lost then.
 constexpr long kLookEveryNs = 200'000'000;
 
@@ -49,7 +49,7 @@ SharedTurn::SharedTurn() {
   descriptor_ = ::memfd_create("tandem-turn", 0);
   owns_descriptor_ = true;
   if (descriptor_ < 0) fail("no memory file", errno);
-  if (::ftruncate(descriptor_, kPageBytes) != 0) {
+  if (::ftruncate(descriptor_, kFileBytes) != 0) {
     const int error = errno;
     ::close(descriptor_);
     fail("no room", error);
@@ -63,7 +63,7 @@ SharedTurn::SharedTurn() {
   if (error == 0) error = pthread_mutex_init(&shared_->mutex, &attributes);
   pthread_mutexattr_destroy(&attributes);
   if (error != 0) {
-    ::munmap(shared_, kPageBytes);
+    ::munmap(shared_, kFileBytes);
     ::close(descriptor_);
     fail("no mutex between processes", error);
   }
@@ -72,22 +72,22 @@ SharedTurn::SharedTurn() {
 
 SharedTurn::SharedTurn(int descriptor) : descriptor_(descriptor) {
   struct stat status {};
-  const bool sized = ::fstat(descriptor, &status) == 0 && status.st_size == kPageBytes;
+  const bool sized = ::fstat(descriptor, &status) == 0 && status.st_size == kFileBytes;
   if (sized) map();
   if (!sized || shared_->mark != kMark) {
-    if (sized) ::munmap(shared_, kPageBytes);
+    if (sized) ::munmap(shared_, kFileBytes);
     throw Error("turns of emulated devices: descriptor " + std::to_string(descriptor) +
                 " is not their file; let `tandem run --emulate` start the workers");
   }
 }
 
 SharedTurn::~SharedTurn() {
-  ::munmap(shared_, kPageBytes);
+  ::munmap(shared_, kFileBytes);
   if (owns_descriptor_) ::close(descriptor_);
 }
 
 void SharedTurn::map() {
-  void* memory = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  void* memory = ::mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory == MAP_FAILED) {
     const int error = errno;
     if (owns_descriptor_) ::close(descriptor_);

@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20U;
-
 Json added_json(const AddedToken& token) {
   return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
           {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", token.normalized},

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -19,10 +18,10 @@ namespace tandem::exec {
 namespace {
 
 using model::Family;
+using model::kMaxSize;
 using model::RopeScaling;
 using model::Transformer;
 
-constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMostStops = 256;
 
 constexpr std::array<std::pair<Family, std::string_view>, 10> kFamilies{

@@ -41,7 +41,7 @@ constexpr std::array kTypes{GgmlType{0, "F32", 1, 4},         GgmlType{1, "F16",
                             GgmlType{35, "TQ2_0", 256, 66},   GgmlType{39, "MXFP4", 32, 17}};
 
 // Types of values, by number.
-enum class Kind : std::uint32_t {
+enum class ValueKind : std::uint32_t {
   u8,
   i8,
   u16,
@@ -59,30 +59,30 @@ enum class Kind : std::uint32_t {
 constexpr std::uint32_t kKinds = 13;
 
 // Bytes of a value in the file; of a text, of its length.
-std::uint64_t least_bytes(Kind kind) {
+std::uint64_t least_bytes(ValueKind kind) {
   switch (kind) {
-    case Kind::u8:
-    case Kind::i8:
-    case Kind::boolean:
+    case ValueKind::u8:
+    case ValueKind::i8:
+    case ValueKind::boolean:
       return 1;
-    case Kind::u16:
-    case Kind::i16:
+    case ValueKind::u16:
+    case ValueKind::i16:
       return 2;
-    case Kind::u32:
-    case Kind::i32:
-    case Kind::f32:
+    case ValueKind::u32:
+    case ValueKind::i32:
+    case ValueKind::f32:
       return 4;
-    case Kind::text:
-    case Kind::array:
-    case Kind::u64:
-    case Kind::i64:
-    case Kind::f64:
+    case ValueKind::text:
+    case ValueKind::array:
+    case ValueKind::u64:
+    case ValueKind::i64:
+    case ValueKind::f64:
       return 8;
   }
   return 8;
 }
 
-std::string shown(std::string_view text) { return "'" + model::one_line(text, 80) + "'"; }
+std::string quoted(std::string_view text) { return "'" + model::one_line(text, 80) + "'"; }
 
 class Parser {
  public:
@@ -114,7 +114,7 @@ class Parser {
                   " bytes, expected at least 24; not a GGUF file, or cut short");
     read(std::as_writable_bytes(std::span(magic)), "the file's first bytes");
     if (std::string_view(magic.data(), magic.size()) != "GGUF")
-      throw Error(source_ + ": begins with " + shown({magic.data(), magic.size()}) +
+      throw Error(source_ + ": begins with " + quoted({magic.data(), magic.size()}) +
                   ", expected 'GGUF'; give a GGUF file, or the folder of a Hugging Face model");
     header_.version = number<std::uint32_t>("the version");
     if (header_.version == 2 || header_.version == 3) return;
@@ -169,10 +169,10 @@ class Parser {
     return result;
   }
 
-  Kind kind_of(const std::string& what) {
+  ValueKind kind_of(const std::string& what) {
     const std::uint32_t id = number<std::uint32_t>(what);
     if (id >= kKinds) fail(what + " " + std::to_string(id) + ", expected 0 to 12");
-    return static_cast<Kind>(id);
+    return static_cast<ValueKind>(id);
   }
 
   bool boolean(const std::string& what) {
@@ -181,56 +181,57 @@ class Parser {
     return byte == 1;
   }
 
-  std::int64_t integer(Kind kind, const std::string& what) {
+  std::int64_t integer(ValueKind kind, const std::string& what) {
     switch (kind) {
-      case Kind::u8:
+      case ValueKind::u8:
         return number<std::uint8_t>(what);
-      case Kind::i8:
+      case ValueKind::i8:
         return number<std::int8_t>(what);
-      case Kind::u16:
+      case ValueKind::u16:
         return number<std::uint16_t>(what);
-      case Kind::i16:
+      case ValueKind::i16:
         return number<std::int16_t>(what);
-      case Kind::u32:
+      case ValueKind::u32:
         return number<std::uint32_t>(what);
-      case Kind::i32:
+      case ValueKind::i32:
         return number<std::int32_t>(what);
-      case Kind::boolean:
+      case ValueKind::boolean:
         return boolean(what) ? 1 : 0;
-      case Kind::u64: {
+      case ValueKind::u64: {
         const std::uint64_t value = number<std::uint64_t>(what);
         if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
           fail(what + " is " + std::to_string(value) + ", expected at most 2^63 - 1");
         return static_cast<std::int64_t>(value);
       }
-      case Kind::i64:
+      case ValueKind::i64:
         return number<std::int64_t>(what);
-      case Kind::f32:
-      case Kind::f64:
-      case Kind::text:
-      case Kind::array:
+      case ValueKind::f32:
+      case ValueKind::f64:
+      case ValueKind::text:
+      case ValueKind::array:
         break;
     }
     throw std::logic_error("a kind of whole number");
   }
 
-  double real(Kind kind, const std::string& what) {
-    return kind == Kind::f32 ? static_cast<double>(number<float>(what)) : number<double>(what);
+  double real(ValueKind kind, const std::string& what) {
+    return kind == ValueKind::f32 ? static_cast<double>(number<float>(what)) : number<double>(what);
   }
 
   GgufValue array(const std::string& what) {
-    const Kind kind = kind_of("the element type of " + what);
-    if (kind == Kind::array) fail(what + " is an array of arrays, expected an array of values");
+    const ValueKind kind = kind_of("the element type of " + what);
+    if (kind == ValueKind::array)
+      fail(what + " is an array of arrays, expected an array of values");
     const std::uint64_t count = number<std::uint64_t>("the length of " + what);
     if (count > kMostElements || count > (file_bytes_ - at_) / least_bytes(kind))
       fail(what + " is an array of " + std::to_string(count) + ", expected at most " +
            std::to_string(std::min(kMostElements, (file_bytes_ - at_) / least_bytes(kind))));
-    if (kind == Kind::text) {
+    if (kind == ValueKind::text) {
       GgufValue::Texts texts;
       for (std::uint64_t i = 0; i < count; ++i) texts.push_back(text(kMostTextBytes, what));
       return {std::move(texts)};
     }
-    if (kind == Kind::f32 || kind == Kind::f64) {
+    if (kind == ValueKind::f32 || kind == ValueKind::f64) {
       GgufValue::Reals reals;
       reals.reserve(count);
       for (std::uint64_t i = 0; i < count; ++i) reals.push_back(real(kind, what));
@@ -244,16 +245,16 @@ class Parser {
 
   void read_entry() {
     std::string key = text(kMostKeyBytes, "a key");
-    const std::string what = "key " + shown(key);
-    const Kind kind = kind_of("the type of " + what);
+    const std::string what = "key " + quoted(key);
+    const ValueKind kind = kind_of("the type of " + what);
     GgufValue value;
-    if (kind == Kind::text) {
+    if (kind == ValueKind::text) {
       value.value = text(kMostTextBytes, what);
-    } else if (kind == Kind::array) {
+    } else if (kind == ValueKind::array) {
       value = array(what);
-    } else if (kind == Kind::f32 || kind == Kind::f64) {
+    } else if (kind == ValueKind::f32 || kind == ValueKind::f64) {
       value.value = real(kind, what);
-    } else if (kind == Kind::boolean) {
+    } else if (kind == ValueKind::boolean) {
       value.value = boolean(what);
     } else {
       value.value = integer(kind, what);
@@ -275,7 +276,7 @@ class Parser {
 
   void read_tensor() {
     std::string name = text(kMostKeyBytes, "a tensor's name");
-    const std::string what = "tensor " + shown(name);
+    const std::string what = "tensor " + quoted(name);
     if (name.empty()) fail("a tensor without a name, expected one");
     GgufTensor tensor;
     const auto dimensions = number<std::uint32_t>(what);
@@ -321,7 +322,7 @@ class Parser {
     std::vector<std::pair<const std::string*, GgufTensor*>> by_offset;
     for (auto& [name, tensor] : header_.tensors) {
       if (tensor.offset > data || tensor.bytes > data - tensor.offset)
-        fail("tensor " + shown(name) + ": " + std::to_string(tensor.bytes) + " bytes from byte " +
+        fail("tensor " + quoted(name) + ": " + std::to_string(tensor.bytes) + " bytes from byte " +
              std::to_string(tensor.offset) + " of the data, expected within its " +
              std::to_string(data));
       tensor.offset += begin;
@@ -331,7 +332,7 @@ class Parser {
     for (std::size_t i = 1; i < by_offset.size(); ++i) {
       const GgufTensor& before = *by_offset[i - 1].second;
       if (by_offset[i].second->offset - before.offset >= before.bytes) continue;
-      fail("tensors " + shown(*by_offset[i - 1].first) + " and " + shown(*by_offset[i].first) +
+      fail("tensors " + quoted(*by_offset[i - 1].first) + " and " + quoted(*by_offset[i].first) +
            " overlap, expected each in bytes of its own");
     }
   }

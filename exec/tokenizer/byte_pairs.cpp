@@ -8,23 +8,23 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+constexpr std::size_t kNoSymbol = static_cast<std::size_t>(-1);
 
-struct Symbol {
+struct ByteSymbol {
   std::int32_t token = 0;
-  std::size_t before = kNone;
-  std::size_t behind = kNone;
+  std::size_t before = kNoSymbol;
+  std::size_t behind = kNoSymbol;
 };
 
 // A merge of the symbol at `at` with the one behind it, as they were when it was found.
-struct Candidate {
+struct MergeCandidate {
   std::uint32_t rank = 0;
   std::size_t at = 0;
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::int32_t merged = 0;
 
-  bool operator>(const Candidate& other) const {
+  bool operator>(const MergeCandidate& other) const {
     return std::tie(rank, at) > std::tie(other.rank, other.at);
   }
 };
@@ -48,16 +48,16 @@ const BytePairs::Merge* BytePairs::merge_of(std::int32_t left, std::int32_t righ
 
 void BytePairs::encode(std::string_view word, std::int32_t unknown,
                        std::vector<std::int32_t>& tokens) const {
-  std::vector<Symbol> symbols(word.size());
+  std::vector<ByteSymbol> symbols(word.size());
   for (std::size_t i = 0; i < word.size(); ++i) {
     const std::int32_t token = bytes_[static_cast<unsigned char>(word[i])];
     symbols[i] = {.token = token < 0 ? unknown : token,
-                  .before = i == 0 ? kNone : i - 1,
-                  .behind = i + 1 < word.size() ? i + 1 : kNone};
+                  .before = i == 0 ? kNoSymbol : i - 1,
+                  .behind = i + 1 < word.size() ? i + 1 : kNoSymbol};
   }
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
+  std::priority_queue<MergeCandidate, std::vector<MergeCandidate>, std::greater<>> queue;
   const auto consider = [&](std::size_t at) {
-    if (at == kNone || symbols[at].behind == kNone) return;
+    if (at == kNoSymbol || symbols[at].behind == kNoSymbol) return;
     const std::int32_t left = symbols[at].token;
     const std::int32_t right = symbols[symbols[at].behind].token;
     if (const Merge* merge = merge_of(left, right)) {
@@ -67,21 +67,21 @@ void BytePairs::encode(std::string_view word, std::int32_t unknown,
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) consider(i);
   while (!queue.empty()) {
-    const Candidate candidate = queue.top();
+    const MergeCandidate candidate = queue.top();
     queue.pop();
-    Symbol& left = symbols[candidate.at];
+    ByteSymbol& left = symbols[candidate.at];
     // A symbol that was merged away has token -1.
-    if (left.token != candidate.left || left.behind == kNone) continue;
-    Symbol& right = symbols[left.behind];
+    if (left.token != candidate.left || left.behind == kNoSymbol) continue;
+    ByteSymbol& right = symbols[left.behind];
     if (right.token != candidate.right) continue;
     left.token = candidate.merged;
     left.behind = right.behind;
     right.token = -1;
-    if (left.behind != kNone) symbols[left.behind].before = candidate.at;
+    if (left.behind != kNoSymbol) symbols[left.behind].before = candidate.at;
     consider(left.before);
     consider(candidate.at);
   }
-  for (const Symbol& symbol : symbols) {
+  for (const ByteSymbol& symbol : symbols) {
     if (symbol.token >= 0) tokens.push_back(symbol.token);
   }
 }

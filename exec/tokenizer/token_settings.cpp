@@ -17,7 +17,6 @@ namespace {
 using model::JsonDocument;
 using model::JsonValue;
 
-constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
 constexpr std::size_t kMaxStops = 256;
 constexpr const char* kRemedy = "the file is damaged, copy or download it again";
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 20U;

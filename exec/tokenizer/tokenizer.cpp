@@ -17,8 +17,6 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::uint64_t kMaxFileBytes = 64U << 20U;
-
 // The classes of Hugging Face's library that make the same tokens of these files as tandem.
 constexpr std::string_view kPieceClasses[] = {"LlamaTokenizer",      "CodeLlamaTokenizer",
                                               "InternLM2Tokenizer",  "YiTokenizer",

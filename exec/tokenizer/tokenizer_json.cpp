@@ -1,13 +1,13 @@
 #include "exec/tokenizer/tokenizer_json.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/token_settings.hpp"
 #include "exec/tokenizer/utf8.hpp"
+#include "exec/weights/read_file.hpp"
 #include "model/error.hpp"
 #include "model/json_value.hpp"
 
@@ -18,7 +18,6 @@ using model::JsonDocument;
 using model::JsonValue;
 using nlohmann::json;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20U;
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::size_t kMaxTemplate = 256;
 constexpr const char* kRemedy = "the file is damaged, copy or download it again";

@@ -13,6 +13,9 @@
 
 namespace tandem::exec {
 
+// Of a text file of a model's folder, such as its tokenizer.
+inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20U;
+
 // Tells a file's contents from those of another time without reading them. Times of modification
 // alone do not: copying programs set them, and the kernel's time of change nobody can set.
 struct FileStamp {

@@ -12,7 +12,6 @@
 
 #include "model/error.hpp"
 #include "model/json_value.hpp"
-#include "model/plain_text.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -52,13 +51,10 @@ json parse_header(std::string_view text, const std::string& source) {
                            {.bytes = text.size(), .depth = kMaxDepth});
 }
 
-// Names from files go into messages.
-std::string shown(std::string_view text) { return model::one_line(text, 120); }
-
 std::uint64_t unsigned_of(const json& value, const std::string& subject, const char* field) {
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
   throw Error(subject + ": " + field + " " +
-              shown(value.dump(-1, ' ', true, json::error_handler_t::replace)) +
+              shown_name(value.dump(-1, ' ', true, json::error_handler_t::replace)) +
               ", expected whole numbers from 0" + kAgain);
 }
 
@@ -81,7 +77,7 @@ StoredTensor parse_tensor(const json& entry, std::uint64_t data_begin, std::uint
                 ": ill-typed entry, expected a string dtype, an array shape and two data_offsets" +
                 kAgain);
   }
-  tensor.dtype = shown(dtype.get<std::string>());
+  tensor.dtype = shown_name(dtype.get<std::string>());
   for (const json& size : shape) {
     const std::uint64_t n = unsigned_of(size, subject, "shape");
     if (n > static_cast<std::uint64_t>(INT64_MAX)) {
@@ -119,7 +115,7 @@ void check_coverage(const StoredTensors& tensors, std::uint64_t data_begin,
   std::uint64_t at = data_begin;
   for (const auto& [offset, entry] : by_offset) {
     if (offset != at) {
-      throw Error(source + ": " + shown(entry->first) + ": data begins at byte " +
+      throw Error(source + ": " + shown_name(entry->first) + ": data begins at byte " +
                   std::to_string(offset) + ", expected " + std::to_string(at) +
                   (offset < at ? " (tensors overlap)" : " (bytes of no tensor)") + kAgain);
     }
@@ -162,7 +158,7 @@ std::uint64_t tensor_bytes(std::span<const std::int64_t> shape, std::uint64_t el
                __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes);
   }
   if (overflow) {
-    throw Error(tensor + ": shape " + shown(shape_text(shape)) +
+    throw Error(tensor + ": shape " + shown_name(shape_text(shape)) +
                 ", expected a product of bytes below 2^64" + kAgain);
   }
   return bytes;
@@ -179,7 +175,7 @@ StoredTensors parse_safetensors_header(std::string_view header, std::uint64_t fi
   StoredTensors tensors;
   for (const auto& [name, entry] : parsed.items()) {
     if (name == "__metadata__") continue;
-    const std::string subject = source + ": " + shown(name);
+    const std::string subject = source + ": " + shown_name(name);
     tensors.emplace(name, parse_tensor(entry, data_begin, file_bytes - data_begin, subject));
   }
   check_coverage(tensors, data_begin, file_bytes, source);
@@ -197,10 +193,10 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     const bool plain = name.ends_with(".safetensors") && name.front() != '.' &&
-                       name.find_first_of("/\\") == std::string::npos && shown(name) == name;
+                       name.find_first_of("/\\") == std::string::npos && shown_name(name) == name;
     if (!plain) {
-      throw Error(source + ": weight_map: file of " + shown(tensor) + " is " +
-                  shown(file.dump(-1, ' ', true, json::error_handler_t::replace)) +
+      throw Error(source + ": weight_map: file of " + shown_name(tensor) + " is " +
+                  shown_name(file.dump(-1, ' ', true, json::error_handler_t::replace)) +
                   ", expected the plain name of a .safetensors file in the same folder" + kAgain);
     }
     files.emplace(tensor, name);
@@ -228,7 +224,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& folder)
   for (const std::string& name : names) add(folder / name);
   for (const auto& [tensor, file] : map) {
     if (contains(tensor) && file_of(tensor).filename() == file) continue;
-    throw Error((folder / file).string() + ": no tensor " + shown(tensor) + ", which " +
+    throw Error((folder / file).string() + ": no tensor " + shown_name(tensor) + ", which " +
                 index.filename().string() + " expects there; copy or download both again");
   }
 }

@@ -132,7 +132,7 @@ void bind_block(Shard::Tensors& t, const BlockPlace& place, std::uint64_t reside
   }
 }
 
-std::uint64_t whole_pages(std::uint64_t bytes) {
+std::uint64_t whole_alignments(std::uint64_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
@@ -264,7 +264,7 @@ Shard Shard::filled(const model::Transformer& transformer, const model::Share& s
   const ShardLayout layout = layout_of(transformer, share);
   std::vector<Block> blocks;
   for (const LayoutBlock& block : layout.blocks) {
-    AlignedBuffer memory(whole_pages(block.bytes));
+    AlignedBuffer memory(whole_alignments(block.bytes));
     fill(block, {memory.data(), block.bytes});
     blocks.push_back({std::make_shared<const AlignedBuffer>(std::move(memory)), block.bytes});
   }
@@ -308,7 +308,7 @@ Shard Shard::mapped(const WeightSource& weights, const model::Transformer& trans
   }
   if (parts.empty()) return slice(weights, transformer, share);
   files->read(parts, how);
-  AlignedBuffer memory(whole_pages(copied));
+  AlignedBuffer memory(whole_alignments(copied));
   for (const Copy& copy : copies) {
     slice_tensor(weights, *copy.slice, copy.layer,
                  {memory.data() + copy.offset, copy.slice->bytes()});
@@ -358,7 +358,7 @@ std::optional<double> Shard::copy_mapped(std::size_t place, ThreadPool& pool,
     }
     if (fresh->copies.empty()) return 1.0;
     try {
-      fresh->memory = AlignedBuffer(whole_pages(size));
+      fresh->memory = AlignedBuffer(whole_alignments(size));
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -10,10 +10,10 @@
 #include "model/plain_text.hpp"
 
 namespace tandem::exec {
-namespace {
 
-// Names from files go into messages.
-std::string shown(std::string_view text) { return model::one_line(text, 120); }
+std::string shown_name(std::string_view text) { return model::one_line(text, 120); }
+
+namespace {
 
 // What is not finite may vanish in an activation, and leave results that look sound.
 bool all_finite(std::span<const float> values) {
@@ -54,7 +54,7 @@ void WeightSource::add_tensor(const std::string& name, Location location) {
   const std::size_t file = location.file;
   const auto [there, is_new] = tensors_.emplace(name, std::move(location));
   if (is_new) return;
-  throw Error(files_[file]->path().string() + ": tensor " + shown(name) + " is in " +
+  throw Error(files_[file]->path().string() + ": tensor " + shown_name(name) + " is in " +
               files_[there->second.file]->path().filename().string() +
               " as well, expected every tensor in one file; copy or download all of them again");
 }
@@ -109,7 +109,7 @@ const WeightSource::Location& WeightSource::find(const std::string& tensor,
   const Location& location = tensors_.find(tensor)->second;
   const std::string file = files_[location.file]->path().string();
   if (!std::ranges::equal(location.shape, shape)) {
-    throw Error(file + ": " + tensor + ": shape " + shown(shape_text(location.shape)) +
+    throw Error(file + ": " + tensor + ": shape " + shown_name(shape_text(location.shape)) +
                 ", expected " + shape_text(shape) + "; " + remedy_);
   }
   if (location.format) return location;

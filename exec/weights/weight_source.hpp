@@ -20,6 +20,9 @@
 
 namespace tandem::exec {
 
+// A name or text of a file in a message: one line of at most 120 characters.
+[[nodiscard]] std::string shown_name(std::string_view text);
+
 struct TensorSlice;  // exec/weights/layout.hpp
 
 // "[3, 4]", for messages.

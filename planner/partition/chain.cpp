@@ -2,21 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "model/error.hpp"
+#include "planner/comparison.hpp"
 
 namespace tandem::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;
+constexpr double kChainRounding = 1e-12;
 
 // A way to share layers or to order devices: what it adds to a round, and the most that one device
 // or channel is occupied.
-struct Part {
+struct ChainPart {
   double sum_s = 0.0;
   double most_s = 0.0;
 };
@@ -38,22 +37,22 @@ std::vector<double> shared_out(const ChainProblem& problem, double most_s, bool 
     const ChainDevice& device = problem.devices[d];
     auto most = static_cast<double>(device.most);
     if (device.layer_s > 0.0) {
-      const double room = (most_s * (1.0 + kRounding) - device.fixed_s) / device.layer_s;
-      most = std::min(most, whole ? std::floor(room + kRounding * std::abs(room)) : room);
-    } else if (device.fixed_s > most_s * (1.0 + kRounding)) {
+      const double room = (most_s * (1.0 + kChainRounding) - device.fixed_s) / device.layer_s;
+      most = std::min(most, whole ? std::floor(room + kChainRounding * std::abs(room)) : room);
+    } else if (device.fixed_s > most_s * (1.0 + kChainRounding)) {
       return {};
     }
-    if (most < 1.0 - kRounding) return {};
+    if (most < 1.0 - kChainRounding) return {};
     const double more = std::clamp(left, 0.0, std::max(0.0, most - 1.0));
     layers[d] += more;
     left -= more;
   }
-  if (left > kRounding * static_cast<double>(problem.layers)) return {};
+  if (left > kChainRounding * static_cast<double>(problem.layers)) return {};
   return layers;
 }
 
-Part part_of(const ChainProblem& problem, const std::vector<double>& layers) {
-  Part part;
+ChainPart part_of(const ChainProblem& problem, const std::vector<double>& layers) {
+  ChainPart part;
   for (std::size_t d = 0; d < layers.size(); ++d) {
     const double seconds = busy(problem.devices[d], layers[d]);
     part.sum_s += seconds;
@@ -62,8 +61,8 @@ Part part_of(const ChainProblem& problem, const std::vector<double>& layers) {
   return part;
 }
 
-Part part_of(const ChainProblem& problem, const std::vector<std::size_t>& order) {
-  Part part;
+ChainPart part_of(const ChainProblem& problem, const std::vector<std::size_t>& order) {
+  ChainPart part;
   if (order.size() < 2) return part;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ChainMessage& message = problem.messages[order[i]][order[(i + 1) % order.size()]];
@@ -73,7 +72,7 @@ Part part_of(const ChainProblem& problem, const std::vector<std::size_t>& order)
   return part;
 }
 
-double period(const ChainProblem& problem, const Part& layers, const Part& order) {
+double period(const ChainProblem& problem, const ChainPart& layers, const ChainPart& order) {
   return std::max({(layers.sum_s + order.sum_s) / static_cast<double>(problem.samples),
                    layers.most_s, order.most_s});
 }
@@ -112,7 +111,7 @@ std::vector<std::size_t> shortest_round(const ChainProblem& problem, double most
         if ((set >> next & 1) != 0) continue;
         const std::size_t at = (set | std::size_t{1} << next) * others + next;
         const double sum = so_far + step(last + 1, next + 1);
-        if (sum < best[at] * (1.0 - kRounding)) {
+        if (sum < best[at] * (1.0 - kChainRounding)) {
           best[at] = sum;
           before[at] = last;
         }
@@ -123,7 +122,7 @@ std::vector<std::size_t> shortest_round(const ChainProblem& problem, double most
   double least = kNever;
   for (std::size_t last = 0; last < others; ++last) {
     const double sum = best[(sets - 1) * others + last] + step(last + 1, 0);
-    if (sum == kNever || !(sum < least * (1.0 - kRounding))) continue;
+    if (sum == kNever || !(sum < least * (1.0 - kChainRounding))) continue;
     least = sum;
     end = last;
   }
@@ -152,18 +151,18 @@ struct Choice {
   double round_s = kNever;
   // Whether it is shorter by more than rounding, or as short with a shorter round.
   [[nodiscard]] bool better_than(const Choice& other) const {
-    if (period_s < other.period_s * (1.0 - kRounding)) return true;
-    return period_s <= other.period_s * (1.0 + kRounding) &&
-           round_s < other.round_s * (1.0 - kRounding);
+    if (period_s < other.period_s * (1.0 - kChainRounding)) return true;
+    return period_s <= other.period_s * (1.0 + kChainRounding) &&
+           round_s < other.round_s * (1.0 - kChainRounding);
   }
 };
 
-Choice judge(const ChainProblem& problem, const Part& layers, const Part& order) {
+Choice judge(const ChainProblem& problem, const ChainPart& layers, const ChainPart& order) {
   return {period(problem, layers, order), layers.sum_s + order.sum_s};
 }
 
 // From the given order on, one device moved at a time.
-std::vector<std::size_t> moved_order(const ChainProblem& problem, const Part& layers) {
+std::vector<std::size_t> moved_order(const ChainProblem& problem, const ChainPart& layers) {
   std::vector<std::size_t> order = given_order(problem);
   Choice best = judge(problem, layers, part_of(problem, order));
   for (bool changed = true; changed;) {
@@ -187,12 +186,12 @@ std::vector<std::size_t> moved_order(const ChainProblem& problem, const Part& la
 }
 
 // No order's round is shorter, and none occupies its busiest channel less.
-Part least_messages(const ChainProblem& problem,
-                    const std::vector<std::vector<std::size_t>>& orders, bool exact) {
-  Part least{kNever, kNever};
+ChainPart least_messages(const ChainProblem& problem,
+                         const std::vector<std::vector<std::size_t>>& orders, bool exact) {
+  ChainPart least{kNever, kNever};
   if (exact) {
     for (const std::vector<std::size_t>& order : orders) {
-      const Part part = part_of(problem, order);
+      const ChainPart part = part_of(problem, order);
       least = {std::min(least.sum_s, part.sum_s), std::min(least.most_s, part.most_s)};
     }
     return least;
@@ -216,7 +215,7 @@ Part least_messages(const ChainProblem& problem,
 
 // The least period with parts of layers: where the round, which falls with the time that each
 // device may take, and that time meet.
-double bound(const ChainProblem& problem, const Part& messages, double high) {
+double bound(const ChainProblem& problem, const ChainPart& messages, double high) {
   double low = 0.0;
   for (int i = 0; i < 100; ++i) {
     const double middle = (low + high) / 2.0;
@@ -263,7 +262,7 @@ std::optional<ChainSplit> fastest_chain(const ChainProblem& problem) {
   ChainSplit best{.exact = exact};
   Choice least;
   for (const std::vector<double>& split : splits) {
-    const Part layers = part_of(problem, split);
+    const ChainPart layers = part_of(problem, split);
     for (const std::vector<std::size_t>& order : orders) {
       const Choice choice = judge(problem, layers, part_of(problem, order));
       if (!choice.better_than(least)) continue;
@@ -273,7 +272,7 @@ std::optional<ChainSplit> fastest_chain(const ChainProblem& problem) {
     }
   }
   best.period_s = least.period_s;
-  const Part messages = n < 2 ? Part{} : least_messages(problem, orders, exact);
+  const ChainPart messages = n < 2 ? ChainPart{} : least_messages(problem, orders, exact);
   best.bound_s = std::min(best.period_s, bound(problem, messages, best.period_s));
   return best;
 }

@@ -1,19 +1,18 @@
 #include "planner/partition/division.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <queue>
 #include <utility>
 
 #include "model/error.hpp"
+#include "planner/comparison.hpp"
 
 namespace tandem::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kBetter = 1.0 - 1e-12;  // less is rounding
-constexpr int kHalvings = 60;
+constexpr double kFiner = 1.0 - 1e-12;  // less is rounding
+constexpr int kShareHalvings = 60;
 
 std::int64_t units_within(const DivisionDevice& device, double seconds, std::int64_t most) {
   if (seconds < device.first_s) return 0;
@@ -182,7 +181,7 @@ double longest_units(const DivisionProblem& problem) {
 template <class Enough>
 double least_of(double low, double high, const Enough& enough) {
   if (enough(low)) return low;
-  for (int i = 0; i < kHalvings; ++i) {
+  for (int i = 0; i < kShareHalvings; ++i) {
     const double middle = low + (high - low) / 2.0;
     if (middle <= low || middle >= high) break;
     (enough(middle) ? high : low) = middle;
@@ -233,8 +232,8 @@ std::optional<Division> least_stragglers(const DivisionProblem& problem) {
   std::optional<Division> best;
   double least = kNever;
   for (std::size_t i = first; i < times.size(); ++i) {
-    if (times[i] + least_units_s >= least * kBetter) break;
-    const double most = std::min(longest, least * kBetter - times[i]);
+    if (times[i] + least_units_s >= least * kFiner) break;
+    const double most = std::min(longest, least * kFiner - times[i]);
     if (!enough({times[i], most})) continue;
     const double units_s = least_of(std::min(least_units_s, most), most, [&](double seconds) {
       return enough({times[i], seconds});
@@ -270,7 +269,7 @@ double least_straggler_of_both(const DivisionProblem& problem) {
   // The lower end, which does not suffice: the bound may not be above the least.
   double low = 0.0;
   if (enough(low)) return low;
-  for (int i = 0; i < kHalvings; ++i) {
+  for (int i = 0; i < kShareHalvings; ++i) {
     const double middle = low + (high - low) / 2.0;
     if (middle <= low || middle >= high) break;
     (enough(middle) ? high : low) = middle;

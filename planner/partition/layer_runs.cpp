@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <utility>
+
+#include "planner/comparison.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 using model::WeightFormats;
 using model::WeightMatrix;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kLess = 1.0 - 1e-9;  // of what differs by rounding
 constexpr int kBisections = 60;
 
 // The least number from `low` to `high`, which is good, from which on all are.
@@ -112,7 +111,7 @@ std::optional<std::vector<std::int64_t>> fastest_runs(const RunProblem& problem)
     sum = runs.least(most_s, counts);
   }
   most_s = least_that(0.0, most_s,
-                      [&](double stage_s) { return runs.least(stage_s, counts) * kLess <= sum; });
+                      [&](double stage_s) { return runs.least(stage_s, counts) * kBetter <= sum; });
   runs.least(most_s, counts);
   return counts;
 }

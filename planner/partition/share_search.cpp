@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/comparison.hpp"
 #include "planner/partition/earliest.hpp"
 #include "planner/partition/galaxy.hpp"
 #include "planner/partition/proportions.hpp"
@@ -14,11 +15,9 @@
 namespace tandem::planner {
 namespace {
 
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
 // Predictions do not know what rows cost that begin within a cache line (0004). Single columns must
 // gain more than this, which is a choice: the cost was measured of the product, not of requests.
 constexpr double kSingleColumns = 0.98;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kRounds = 8;           // of rebalancing; each begins with the last one's slacks
 constexpr std::size_t kSources = 3;  // devices that moves begin at, the latest first
 constexpr std::size_t kSinks = 4;    // and end at, the earliest first

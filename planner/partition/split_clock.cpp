@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
 
 #include "model/analytic.hpp"
 #include "model/error.hpp"
 #include "model/program.hpp"
+#include "planner/comparison.hpp"
 #include "planner/lowering.hpp"
 #include "planner/strategy/block.hpp"
 
@@ -22,7 +22,6 @@ using model::TaskKind;
 // them is what all others are like.
 constexpr std::int64_t kLayers = 3;
 constexpr std::int32_t kMiddle = 1;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 Plan of_few_layers(Plan plan) {
   plan.model = plan.model.first_layers(std::min(plan.model.layers, kLayers));

@@ -1,13 +1,12 @@
 #include "planner/partition/streamed_layers.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "planner/comparison.hpp"
 
 namespace tandem::planner {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // What `count` layers more would cost a device that has `has`.
 double cost_of_more(const StreamingDevice& device, std::int64_t has, std::int64_t count) {

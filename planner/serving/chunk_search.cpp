@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/analytic.hpp"
+#include "planner/comparison.hpp"
 #include "planner/graph_cache.hpp"
 #include "planner/lowering.hpp"
 #include "planner/serving/request_results.hpp"
@@ -20,12 +21,6 @@ namespace {
 
 constexpr std::int64_t kMostChunks = 256;
 constexpr std::size_t kConsidered = 16;
-constexpr double kBetter = 1.0 - 1e-9;  // less is rounding
-
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
 
 // The requests' prompts: what comes after the first tokens does not matter.
 std::vector<InferenceRequest> prompts_of(std::span<const InferenceRequest> requests) {
@@ -57,7 +52,7 @@ class ChunkSearch {
         capacity_of_(std::move(capacity_of)) {}
 
   std::int64_t find() {
-    if (streams(plan_) || !plan_.model.architecture().generates()) return 0;
+    if (plan_.streams() || !plan_.model.architecture().generates()) return 0;
     const std::int64_t most = std::min(kMostChunks, longest_);
     std::vector<std::int64_t> counts;  // 1, 2, 3, 4, 6, 8, 12, ...
     for (std::int64_t power = 1; power <= most; power *= 2) {

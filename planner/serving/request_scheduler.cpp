@@ -1,11 +1,11 @@
 #include "planner/serving/request_scheduler.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "model/error.hpp"
 #include "model/memory.hpp"
+#include "planner/comparison.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -133,7 +133,6 @@ std::size_t RequestScheduler::room() const {
 
 // Takes up requests; when more may be, if none of those under way has to end first.
 double RequestScheduler::admit(double now) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
   if (admitted_ == requests_.size()) return kNever;
   const Admission admission = policy_->admit({.now = now,
                                               .arrivals = std::span(arrivals_).subspan(admitted_),

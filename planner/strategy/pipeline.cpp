@@ -43,11 +43,6 @@ std::vector<TaskIndex> compute(model::TaskGraph& graph, const Plan& plan, Window
 
 // Loads are in the order of steps, the head's last, so that a master's lane that takes up another
 // step before the head could wait for loads behind those that wait for it.
-bool streams(const Plan& plan) {
-  return std::ranges::any_of(plan.devices,
-                             [](const DevicePlan& device) { return device.window.streams(); });
-}
-
 model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
   model::TaskGraph graph(batch, plan.wire);
   declare_buffers(graph, plan);
@@ -64,7 +59,7 @@ model::TaskGraph lower(const Plan& plan, const model::Batch& batch) {
     last = {send(graph, plan, at, plan.master, last)};
     // In further rounds the master computes between, so a step's finish would not be all.
     // Nor where others compute logits.
-    if (!streams(plan) && !has_rounds(plan) && !splits_head(plan)) graph.begin_finish();
+    if (!plan.streams() && !has_rounds(plan) && !splits_head(plan)) graph.begin_finish();
   }
   DeviceTasks master(graph, plan.model, plan.master, &window);
   finish_step(graph, plan, window, master, last);

@@ -5,7 +5,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kLengths{
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kContextLengths{
     {{"1K", 1'000}, {"100K", 100'000}, {"500K", 500'000}, {"1M", kCspsMillion}}};
 
 }  // namespace
@@ -19,9 +19,9 @@ ExperimentReport csps_figure10(const Scenarios& scenarios, Progress& progress) {
       "step with another prompt of that length, which the figure's section describes. 22% dropped: "
       "of "
       "that prompt, on several devices; what a new token attends to is not dropped");
-  progress.expect(kCspsModels.size() * kLengths.size());
+  progress.expect(kCspsModels.size() * kContextLengths.size());
   for (const std::string_view model : kCspsModels) {
-    for (const auto& each : kLengths) {
+    for (const auto& each : kContextLengths) {
       const std::string_view length = each.first;
       const std::int64_t tokens = each.second;
       const auto add = [&](const char* how, double tbt_s) {

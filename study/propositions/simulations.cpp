@@ -13,7 +13,7 @@ namespace tandem::study {
 namespace {
 
 constexpr model::Seconds kTick{1e-3};
-constexpr std::size_t kTokens = 5;
+constexpr std::size_t kSimulatedTokens = 5;
 // One draw in so many is repeated on a shared link.
 constexpr std::int64_t kShared = 10;
 
@@ -33,9 +33,9 @@ LayeredSchedule draw(DrawNumbers& numbers) {
 std::vector<double> expected_starts(const MemorySchedule& schedule) {
   const std::size_t blocks = schedule.blocks();
   const std::size_t devices = schedule.devices.size();
-  std::vector<double> starts(kTokens * devices * blocks);
+  std::vector<double> starts(kSimulatedTokens * devices * blocks);
   Recurrence run(schedule);
-  for (std::size_t token = 0; token < kTokens; ++token) {
+  for (std::size_t token = 0; token < kSimulatedTokens; ++token) {
     run.token([&](const BlockEvent& event) {
       starts[(token * devices + event.device) * blocks + event.block] =
           static_cast<double>(event.start);
@@ -47,7 +47,7 @@ std::vector<double> expected_starts(const MemorySchedule& schedule) {
 SimulatedDraw simulate(const LayeredSchedule& drawn, bool shared_link) {
   const MemorySchedule schedule = to_schedule(drawn);
   const std::vector<double> expected = expected_starts(schedule);
-  const std::vector<double> found = simulated_starts(schedule, kTokens, shared_link);
+  const std::vector<double> found = simulated_starts(schedule, kSimulatedTokens, shared_link);
   SimulatedDraw result{.text = "devices " + std::to_string(drawn.devices.size()) + " L " +
                                std::to_string(drawn.layers) + " w " + window_text(drawn.window) +
                                ' ' + rule_text(drawn.release) + " T " +

@@ -13,14 +13,15 @@
 #include "model/error.hpp"
 
 namespace tandem::exec::chat {
+
+void fail(const std::string& text) { throw Error("chat template: " + text); }
+
 namespace {
 
 constexpr std::size_t kNowhere =
     std::numeric_limits<std::size_t>::max();             // of arguments by name alone
 constexpr std::size_t kLongest = std::size_t{4} << 20U;  // text that is taken apart
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-
-[[noreturn]] void fail(const std::string& text) { throw Error("chat template: " + text); }
 
 const std::string& text_of(const Value& value, const std::string& who) {
   if (!value.is_string()) fail(who + " of " + kind_of(value) + ", expected a text");

@@ -11,6 +11,9 @@
 
 namespace tandem::exec::chat {
 
+// Throws Error that says what in a template is wrong.
+[[noreturn]] void fail(const std::string& text);
+
 // The arguments of a call, evaluated.
 struct Given {
   std::vector<Value> values{};

@@ -22,8 +22,6 @@ constexpr std::size_t kMostWork = std::size_t{1}
 constexpr int kDeepestCall = 50;
 constexpr const char* kNamespace = "\x01namespace";  // a member of those alone
 
-[[noreturn]] void fail(const std::string& text) { throw Error("chat template: " + text); }
-
 bool is_function(const std::string& name) {
   constexpr std::array<std::string_view, 5> kFunctions{"raise_exception", "namespace", "dict",
                                                        "range", "strftime_now"};
