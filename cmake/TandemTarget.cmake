@@ -25,7 +25,7 @@ if(TANDEM_SANITIZE)
 endif()
 
 # tandem_library(NAME SOURCES ... HEADERS ... PUBLIC deps... PRIVATE deps...)
-# Makes tandem_NAME with alias tandem::NAME; headers are a FILE_SET, installed and verified.
+# Makes tandem_NAME with alias tandem::NAME; headers are a FILE_SET, and installed.
 function(tandem_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   set(target tandem_${name})
@@ -34,8 +34,9 @@ function(tandem_library name)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES
                                   ${ARG_HEADERS})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
                                   $<BUILD_INTERFACE:tandem_options>)
   set_property(GLOBAL APPEND PROPERTY TANDEM_LIBRARIES ${target})
+  set_property(GLOBAL APPEND PROPERTY TANDEM_UNITY_TARGETS ${target})
 endfunction()

@@ -7,12 +7,9 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_bad_input_test {
 namespace {
 
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::replaced;
-using tandem::test::Workbench;
 using Words = std::vector<std::string>;
 
 // plan.json and predicted.json: what is spoilt below.
@@ -362,3 +359,5 @@ TEST_CASE("cli/bad input: results") {
   check_refused(bench, {"compare", "predicted.json", "measured.json", "--out", "taken"}, 1,
                 "taken");
 }
+
+}  // namespace tandem::test::cli_bad_input_test

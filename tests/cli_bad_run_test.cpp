@@ -7,10 +7,9 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_bad_run_test {
 namespace {
 
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 // A kitchen with a plan and weights.
@@ -244,3 +243,5 @@ TEST_CASE("cli: a killed command leaves no partial file") {
       CHECK(name.find("partial") == std::string::npos);
   }
 }
+
+}  // namespace tandem::test::cli_bad_run_test

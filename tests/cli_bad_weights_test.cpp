@@ -8,10 +8,9 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_bad_weights_test {
 namespace {
 
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Json = nlohmann::ordered_json;
 
 std::string little_endian(std::uint64_t value) {
@@ -202,3 +201,5 @@ TEST_CASE("cli/bad input: weights of another model than the plan's, by field") {
     check("rms_norm_eps");
   }
 }
+
+}  // namespace tandem::test::cli_bad_weights_test

@@ -8,10 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_cache_type_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 Words plan_words(const std::string& strategy, const Words& more) {
@@ -79,3 +79,5 @@ TEST_CASE("cli/cache type: a run without a plan, a model's sizes, and what is re
   tandem::test::check_refused(bench, {"profile", "--cache-type", "f32", "--seconds", "0.1"}, 2,
                               "f32 is measured in any case");
 }
+
+}  // namespace tandem::test::cli_cache_type_test

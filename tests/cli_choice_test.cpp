@@ -6,11 +6,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_choice_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) {
@@ -425,3 +424,5 @@ TEST_CASE("cli/choice: --devices names those that are used, or finds the fewest"
     CHECK(contains(outcome.err, "unknown in cluster"));
   }
 }
+
+}  // namespace tandem::test::cli_choice_test

@@ -7,11 +7,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_city_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
 
 }  // namespace
 
@@ -58,3 +57,5 @@ TEST_CASE("cli/platform city: what is out of range is refused and nothing is wri
   check_refused(bench, {"platform", "city"}, 2, "--homes");
   check_refused(bench, {"platform", "city", "--homes", "2", "--out", "none/city.xml"}, 1, "none");
 }
+
+}  // namespace tandem::test::cli_city_test

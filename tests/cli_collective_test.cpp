@@ -9,11 +9,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_collective_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 struct Case {
@@ -159,3 +158,5 @@ TEST_CASE("cli/collective: a composition that no network or name allows is one c
     CHECK(!bench.has("plan.json"));
   }
 }
+
+}  // namespace tandem::test::cli_collective_test

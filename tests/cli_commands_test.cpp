@@ -8,12 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_commands_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) {
@@ -469,3 +467,5 @@ TEST_CASE("cli/plan: the exact partition has the least equation 5") {
     CHECK(exact <= seconds(other) * (1 + 1e-9));
   }
 }
+
+}  // namespace tandem::test::cli_commands_test

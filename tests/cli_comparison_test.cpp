@@ -5,6 +5,7 @@
 #include "model/comparison.hpp"
 #include "model/error.hpp"
 
+namespace tandem::test::cli_comparison_test {
 namespace {
 
 using tandem::model::Comparison;
@@ -137,3 +138,5 @@ TEST_CASE("model/comparison: results of other lengths are told of") {
   measured.requests.resize(2);
   CHECK(unlike_lengths(predicted, measured).empty());
 }
+
+}  // namespace tandem::test::cli_comparison_test

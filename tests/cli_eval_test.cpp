@@ -8,13 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_eval_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 // Weights without a tokenizer: a token is a byte.
@@ -155,3 +152,5 @@ TEST_CASE("cli/eval: what cannot be scored is refused before anything is started
     check_refused(bench, Classroom::words(line.flags), line.code, line.expected);
   check_refused(bench, {"eval", "--text", "text.jsonl"}, 2, "'--weights' is required");
 }
+
+}  // namespace tandem::test::cli_eval_test

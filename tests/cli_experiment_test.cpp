@@ -8,7 +8,7 @@
 #include "cli_program.hpp"
 #include "source_tree.hpp"
 
-namespace tandem::test {
+namespace tandem::test::cli_experiment_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -377,4 +377,4 @@ TEST_CASE("cli/experiment: what makes no sense is refused in one line") {
   check_refused(bench, {"experiment", "tpi-table2", "--out", "/proc/none"}, 1, "/proc/none");
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::cli_experiment_test

@@ -12,11 +12,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_families_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 const std::map<std::string, const char*> kConfigs{
@@ -228,3 +227,5 @@ TEST_CASE("cli/families: hidden states that are not finite are no result") {
   check_refused(bench, {"run", "--weights", "bert", "--prompt", "Hello!", "--hidden", "h.npy"}, 1,
                 "a hidden state is not a finite number");
 }
+
+}  // namespace tandem::test::cli_families_test

@@ -9,11 +9,9 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_flags_test {
 namespace {
 
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 // A model with weights; plan.json for both devices, local.json for the master alone.
@@ -202,3 +200,5 @@ TEST_CASE("cli/files: no output is an input, or another output, of the same comm
   // What swallows everything may be named twice.
   bench.must({"simulate", "plan.json", "--out", "/dev/null", "--trace", "/dev/null", "--quiet"});
 }
+
+}  // namespace tandem::test::cli_flags_test

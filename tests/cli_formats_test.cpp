@@ -9,11 +9,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_formats_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 bool has(const std::string& text, const std::string& part) {
@@ -170,3 +169,5 @@ TEST_CASE("cli/formats: eval tells what rounding costs" * doctest::test_suite("l
   CHECK(bits[3] == doctest::Approx(bits[0]).epsilon(0.2));
   CHECK(bits[2] != bits[0]);
 }
+
+}  // namespace tandem::test::cli_formats_test

@@ -8,10 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_gathered_weights_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 class Gathering : public Kitchen {
@@ -86,3 +86,5 @@ TEST_CASE("cli/gathered weights: what goes with other flags, and what is refused
   const std::string text = bench.good(bench.planning("csps", {"--gather-weights", "--sp", "auto"}));
   CHECK(text.find("SP-NTP, weights gathered: ") != std::string::npos);
 }
+
+}  // namespace tandem::test::cli_gathered_weights_test

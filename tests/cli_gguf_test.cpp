@@ -9,13 +9,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_gguf_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 void convert(const Kitchen& bench, const std::string& from, const std::string& out,
@@ -207,3 +204,5 @@ TEST_CASE("cli/gguf: what cannot be read, or must not be written, is refused bef
   check_refused(bench, {"run", "plan.json", "--weights", "good.gguf", "--emulate"}, 1,
                 "another model than the plan's");
 }
+
+}  // namespace tandem::test::cli_gguf_test

@@ -8,11 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_head_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 Words plan_words(const std::string& strategy, const Words& more) {
@@ -155,3 +154,5 @@ TEST_CASE("cli/head: what cannot be split is refused, and what is split says so"
   CHECK(table.find("LM head") != std::string::npos);
   CHECK(table.find("stay at the master") != std::string::npos);
 }
+
+}  // namespace tandem::test::cli_head_test

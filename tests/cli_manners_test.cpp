@@ -11,14 +11,10 @@
 #include "model/quantity_text.hpp"
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_manners_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
-using tandem::test::replaced;
-using tandem::test::source_file;
 using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) {
@@ -226,3 +222,5 @@ TEST_CASE("cli/plan: a fall back to streaming is said, with its cost and what wo
   roomy[2] = "pair.xml";
   CHECK_FALSE(contains(bench.good(roomy), "no split of the weights"));
 }
+
+}  // namespace tandem::test::cli_manners_test

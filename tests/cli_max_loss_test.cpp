@@ -9,12 +9,10 @@
 #include "model/digest.hpp"
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_max_loss_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 // A model of which one layer may drop, and a loss of it that nobody measured: none up to a half,
@@ -158,3 +156,5 @@ TEST_CASE("cli/max loss: other lengths are told of, and flags that nothing obeys
   bench.write("other.json", other.dump());
   refused({"--max-loss", "0.1", "--loss-model", "other.json"}, 1, "other weights");
 }
+
+}  // namespace tandem::test::cli_max_loss_test

@@ -11,13 +11,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_memory_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::replaced;
-using tandem::test::source_file;
 using Words = std::vector<std::string>;
 
 Words joined(Words words, const Words& more) {
@@ -165,3 +162,5 @@ TEST_CASE("cli/memory: simulate refuses what run refuses, and does not believe a
     check_refused(bench, replay, 1, "measured.json: field 'schedule[");
   }
 }
+
+}  // namespace tandem::test::cli_memory_test

@@ -10,11 +10,10 @@
 #include "exec/kernels/kernels_here.hpp"
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_outdated_profiles_test {
 namespace {
 
 using tandem::exec::kKernelGeneration;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
@@ -144,3 +143,5 @@ TEST_CASE("cli/outdated profiles: runs say so, of remote devices what their work
   CHECK(has(bench.read("said"), "tandem worker: " + sofa));
   CHECK(!has(bench.read("said"), "desk"));
 }
+
+}  // namespace tandem::test::cli_outdated_profiles_test

@@ -5,7 +5,7 @@
 
 #include "cli_program.hpp"
 
-namespace tandem::test {
+namespace tandem::test::cli_propositions_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +89,4 @@ TEST_CASE("cli/propositions: what makes no sense is refused in one line") {
   check_refused(bench, {"propositions", "extra"}, 2, "extra");
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::cli_propositions_test

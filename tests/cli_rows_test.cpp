@@ -11,10 +11,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_rows_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 // Prompts of 11, 2, 1 and 3 tokens: more and fewer than the four devices.
@@ -150,3 +150,5 @@ TEST_CASE("cli/rows: flags that change nothing with sp are refused") {
     tandem::test::check_refused(bench, words, 2, reason);
   }
 }
+
+}  // namespace tandem::test::cli_rows_test

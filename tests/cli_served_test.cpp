@@ -8,12 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_served_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
 using Words = std::vector<std::string>;
 
 constexpr const char* kRequests =
@@ -429,3 +427,5 @@ TEST_CASE("cli/served: samples and chunks go round several times, and alone thro
                 "groups of one device each ('desk/sofa')");
   check_refused(bench, served({"--rounds", "5"}), 2, "no device has more than 2 runs");
 }
+
+}  // namespace tandem::test::cli_served_test

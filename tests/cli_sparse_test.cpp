@@ -9,11 +9,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_sparse_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 // A model of which one layer may drop.
@@ -246,3 +245,5 @@ TEST_CASE("cli/sparse: flags that nothing obeys are refused") {
   refused("csps", {"--drop", "0.5", "--window", "2"}, 1, "'--window all'");
   refused("csps", {"--levels", "5"}, 1, "the network tells");
 }
+
+}  // namespace tandem::test::cli_sparse_test

@@ -12,12 +12,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_streaming_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
-using tandem::test::Outcome;
-using tandem::test::replaced;
 using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) {
@@ -269,3 +267,5 @@ TEST_CASE("cli/streaming: predicted and measured stand side by side, loads overl
     }
   }
 }
+
+}  // namespace tandem::test::cli_streaming_test

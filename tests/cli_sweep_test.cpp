@@ -8,7 +8,7 @@
 
 #include "cli_program.hpp"
 
-namespace tandem::test {
+namespace tandem::test::cli_sweep_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -273,4 +273,4 @@ TEST_CASE("cli/sweep: a file of another sweep is refused and kept") {
   check_refused(bench, sweep_words("torn.csv"), 1, "no closing quote");
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::cli_sweep_test

@@ -9,11 +9,9 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_tokenizer_test {
 namespace {
 
-using tandem::test::check_refused;
-using tandem::test::replaced;
-using tandem::test::source_file;
 using Words = std::vector<std::string>;
 
 // A model of 700 tokens with weights, and a plan for one device.
@@ -110,3 +108,4 @@ TEST_CASE("cli/run: a tokenizer that cannot be read stops text, but not token id
 }
 
 }  // namespace
+}  // namespace tandem::test::cli_tokenizer_test

@@ -8,12 +8,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_variation_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
-using tandem::test::replaced;
 
 // The kitchen's platform with a mean delay by chance on its link, and a plan over it.
 void plan_with_jitter(const Kitchen& bench) {
@@ -77,3 +75,5 @@ TEST_CASE("cli/simulate: what varies needs SimGrid, and seeds need what varies")
   check_refused(bench, {"simulate", "plan.json", "--evaluator", "analytic"}, 1, "simgrid");
   check_refused(bench, {"simulate", "plan.json", "--repetitions", "0"}, 1, "repetitions");
 }
+
+}  // namespace tandem::test::cli_variation_test

@@ -7,7 +7,7 @@
 
 #include "tests/cli_program.hpp"
 
-namespace tandem::test {
+namespace tandem::test::cli_whatif_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -46,4 +46,4 @@ TEST_CASE("cli/whatif: refuses what is no plan") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::cli_whatif_test

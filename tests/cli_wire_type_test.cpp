@@ -9,10 +9,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_wire_type_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 Words plan_words(const std::string& strategy, const Words& more) {
@@ -57,3 +57,5 @@ TEST_CASE("cli/wire type: what is not one, or has no effect, is refused") {
                                 reason);
   }
 }
+
+}  // namespace tandem::test::cli_wire_type_test

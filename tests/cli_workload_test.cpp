@@ -11,11 +11,10 @@
 
 #include "tests/cli_program.hpp"
 
+namespace tandem::test::cli_workload_test {
 namespace {
 
 using Json = nlohmann::json;
-using tandem::test::check_refused;
-using tandem::test::Kitchen;
 using Words = std::vector<std::string>;
 
 std::vector<Json> lines_of(const std::string& text) {
@@ -148,3 +147,5 @@ TEST_CASE("cli/workload: what makes no sense is refused in one line") {
   check_refused(bench, plan, 2, "--chunk N");
   check_refused(bench, and_more(plan, {"--chunk", "auto"}), 2, "'auto'");
 }
+
+}  // namespace tandem::test::cli_workload_test

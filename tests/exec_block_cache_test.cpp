@@ -14,7 +14,7 @@
 #include "model/error.hpp"
 #include "tests/storage_fixture.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_block_cache_test {
 namespace {
 
 using namespace testing;
@@ -365,4 +365,4 @@ TEST_CASE("compute: a truncated sequence continues as if it had never been longe
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_block_cache_test

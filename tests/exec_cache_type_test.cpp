@@ -12,7 +12,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_cache_type_test {
 namespace {
 
 using namespace testing;
@@ -174,4 +174,4 @@ TEST_CASE("exec/cache type: keys and values sent on are the same bytes, at whoev
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_cache_type_test

@@ -15,7 +15,7 @@
 #include "model/candidates.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_candidates_test {
 namespace {
 
 using testing::error_of;
@@ -193,4 +193,4 @@ TEST_CASE("exec/sampling: top-k draws from the likeliest, by their softmax, and 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_candidates_test

@@ -18,7 +18,7 @@
 #include "tests/model_fixtures.hpp"
 #include "tests/weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_chat_test {
 namespace {
 
 using model::test::contains;
@@ -178,4 +178,4 @@ TEST_CASE("exec/chat: a template adds what it says and nothing else") {
   CHECK(read_model_chat(folder.path()).chat_template == "J");
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_chat_test

@@ -19,7 +19,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_collective_test {
 namespace {
 
 using model::Range;
@@ -368,4 +368,4 @@ TEST_CASE("exec/collective: buffers that a device allocates are within the predi
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_collective_test

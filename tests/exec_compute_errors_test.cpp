@@ -8,7 +8,7 @@
 #include "model/error.hpp"
 #include "tests/storage_fixture.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_compute_errors_test {
 
 using namespace testing;
 using model::Batch;
@@ -254,4 +254,4 @@ TEST_CASE("compute: read_rows returns what write_rows wrote, a block of any buff
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_compute_errors_test

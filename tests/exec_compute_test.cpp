@@ -14,7 +14,7 @@
 #include "sampled.hpp"
 #include "tests/storage_fixture.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_compute_test {
 namespace {
 
 using namespace testing;
@@ -449,4 +449,4 @@ TEST_CASE("compute: an LM head over rows of several sequences fills one row of l
                        testing::tolerance(44));
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_compute_test

@@ -19,7 +19,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_compute_touches_test {
 namespace {
 
 using model::BufferKind;
@@ -355,4 +355,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_compute_touches_test

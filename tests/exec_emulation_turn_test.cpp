@@ -34,7 +34,7 @@ extern "C" const char* __tsan_default_suppressions() {
 }
 #endif
 
-namespace tandem::exec {
+namespace tandem::exec::exec_emulation_turn_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -389,4 +389,4 @@ TEST_CASE("exec/dilation: links are as many times slower, by the same routes") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_emulation_turn_test

@@ -9,7 +9,7 @@
 #include "exec/evaluation/scores.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_evaluation_scores_test {
 namespace {
 
 using doctest::Approx;
@@ -165,4 +165,4 @@ TEST_CASE("exec/evaluation: of a question the answer is scored") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_evaluation_scores_test

@@ -12,7 +12,7 @@
 #include "reference_transformer.hpp"
 #include "serial_executor.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_evaluation_session_test {
 namespace {
 
 using testing::has;
@@ -196,4 +196,4 @@ TEST_CASE("exec/evaluation: a session is not begun for what cannot be scored") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_evaluation_session_test

@@ -10,7 +10,7 @@
 #include "sampled.hpp"
 #include "sparse_runs.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_galaxy_sparse_test {
 namespace {
 
 using model::Range;
@@ -233,4 +233,4 @@ TEST_CASE("exec/galaxy sparse: a cache in F16 is gathered as it is attended to")
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_galaxy_sparse_test

@@ -16,7 +16,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_galaxy_test {
 namespace {
 
 using model::Family;
@@ -231,4 +231,4 @@ TEST_CASE("exec/galaxy: buffers, caches and activations take what is predicted")
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_galaxy_test

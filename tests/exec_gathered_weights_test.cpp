@@ -12,7 +12,7 @@
 #include "sampled.hpp"
 #include "sparse_runs.hpp"
 
-namespace tandem::testing {
+namespace tandem::testing::exec_gathered_weights_test {
 namespace {
 
 using model::Family;
@@ -121,4 +121,4 @@ TEST_CASE("exec/gathered weights: a block is as large as it is said to lie in me
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::exec_gathered_weights_test

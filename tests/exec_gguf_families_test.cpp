@@ -17,7 +17,7 @@
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_gguf_families_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -331,4 +331,4 @@ TEST_CASE("exec/gguf families: what is wrong is told of the file and its key") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_gguf_families_test

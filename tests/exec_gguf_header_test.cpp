@@ -10,7 +10,7 @@
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_gguf_header_test {
 namespace {
 
 using testing::entry;
@@ -264,4 +264,4 @@ TEST_CASE("exec/gguf: a split model is all of its files, each as its name says")
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_gguf_header_test

@@ -18,7 +18,7 @@
 #include "gguf_support.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_gguf_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -470,4 +470,4 @@ TEST_CASE("exec/model folder: an adapter is refused, as nothing applies it") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_gguf_model_test

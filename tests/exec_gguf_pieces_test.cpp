@@ -16,7 +16,7 @@
 #include "source_tree.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_gguf_pieces_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -319,4 +319,4 @@ TEST_CASE("exec/gguf: a tokenizer that is not known, or contradicts itself, is r
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_gguf_pieces_test

@@ -19,7 +19,7 @@
 #include "source_tree.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_gguf_tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -279,4 +279,4 @@ TEST_CASE("exec/gguf: whole words are tokens of any type where merges are ignore
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_gguf_tokenizer_test

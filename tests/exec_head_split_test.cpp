@@ -14,7 +14,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_head_split_test {
 namespace {
 
 using planner::HeadPlacement;
@@ -165,4 +165,4 @@ TEST_CASE("exec/head: rows of the head in any format have the same bits") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_head_split_test

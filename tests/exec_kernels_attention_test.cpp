@@ -12,7 +12,7 @@
 #include "kernel_test_support.hpp"
 #include "sampled.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_attention_test {
 namespace {
 
 using model::CacheFormat;
@@ -252,4 +252,4 @@ TEST_CASE("kernels/cached row: numbers that F16 does not have are told") {
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_attention_test

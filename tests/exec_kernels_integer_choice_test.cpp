@@ -15,7 +15,7 @@
 #include "exec/kernels/integer_choice.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_integer_choice_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -268,4 +268,4 @@ TEST_CASE("kernels/integer choice: one kernel beside plain code is no choice") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_integer_choice_test

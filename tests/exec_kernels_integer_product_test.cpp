@@ -12,7 +12,7 @@
 #include "exec/weights/block_codec.hpp"
 #include "kernel_test_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_integer_product_test {
 namespace {
 
 using model::WeightFormat;
@@ -245,4 +245,4 @@ TEST_CASE("kernels/integer product: inputs to the nearest of 255 levels of their
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_integer_product_test

@@ -14,7 +14,7 @@
 #include "exec/weights/convert.hpp"
 #include "kernel_test_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_merge_test {
 namespace {
 
 using model::CacheFormat;
@@ -293,4 +293,4 @@ TEST_CASE("kernels/merge: weights are by denominators, maxima taken into account
   CHECK(y[0] == before);
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_merge_test

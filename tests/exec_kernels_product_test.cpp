@@ -5,7 +5,7 @@
 #include "exec/kernels/product.hpp"
 #include "kernel_test_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_product_test {
 namespace {
 
 using testing::as_matrix;
@@ -132,4 +132,4 @@ TEST_CASE("kernels/product: no token and no depth") {
   CHECK(none.wide_y == std::vector<float>(none.wide_y.size(), Operands::kUntouched));
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_product_test

@@ -8,7 +8,7 @@
 #include "exec/kernels/rowwise.hpp"
 #include "kernel_test_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_rowwise_test {
 namespace {
 
 using testing::as_matrix;
@@ -237,4 +237,4 @@ TEST_CASE("kernels/rope: llama3 keeps high frequencies and divides low ones by 8
   CHECK(rope.frequencies().back() == doctest::Approx(std::pow(500000.0, -126.0 / 128.0) / 8.0));
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_rowwise_test

@@ -10,7 +10,7 @@
 
 #include "exec/kernels/thread_pool.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_thread_pool_test {
 
 TEST_CASE("kernels/thread pool: parts cover the range once, at multiples of the granule") {
   for (const int threads : {1, 2, 3, 7}) {
@@ -79,4 +79,4 @@ TEST_CASE("kernels/thread pool: refuses no thread at all") {
   CHECK_THROWS_AS(ThreadPool(0), std::logic_error);
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_thread_pool_test

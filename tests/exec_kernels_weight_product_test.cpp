@@ -16,7 +16,7 @@
 #include "exec/weights/block_codec.hpp"
 #include "kernel_test_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_weight_product_test {
 namespace {
 
 using model::WeightFormat;
@@ -306,4 +306,4 @@ TEST_CASE("kernels/weight product: any format and number of tokens within 128 Ki
   CHECK(pthread_attr_destroy(&small) == 0);
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_weight_product_test

@@ -13,7 +13,7 @@
 #include "exec/kernels/wire_row.hpp"
 #include "exec/weights/convert.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_kernels_wire_row_test {
 namespace {
 
 using model::WireFormat;
@@ -121,4 +121,4 @@ TEST_CASE("exec/wire row: what is not finite, or too large for the format, is re
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_kernels_wire_row_test

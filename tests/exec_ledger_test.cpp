@@ -11,8 +11,8 @@
 #include "exec_transport_pair.hpp"
 #include "shared_medium.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_ledger_test {
+
 using namespace tandem::exec::test;
 using model::Direction;
 using model::Hop;
@@ -315,3 +315,5 @@ TEST_CASE("ledger/transport: cancelling ends the sleep, a message due too late i
   CHECK(contains(sending.get(), "worker 3 is gone"));
   CHECK(seconds_since(start) < 30.0);
 }
+
+}  // namespace tandem::exec::exec_ledger_test

@@ -12,7 +12,7 @@
 #include "model/memory.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_merge_test {
 namespace {
 
 using model::Batch;
@@ -228,4 +228,4 @@ TEST_CASE("exec/merge: before a part of the keys is complete, nobody attends it"
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_merge_test

@@ -14,7 +14,7 @@
 #include "exec/profile_fit.hpp"
 #include "model/error.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_profile_test {
 
 TEST_CASE("profile/fit: exact measurements give back overhead and rates") {
   // seconds = 3 us + bytes * f(intensity), f(1) = 0.1 ns, f(8) = 0.25 ns
@@ -167,4 +167,4 @@ TEST_CASE("profile/disk: a folder that is a file is one error, no bytes are a ca
   CHECK_THROWS_AS((void)measure_disk({.folder = "/tmp", .passes = 0}), std::logic_error);
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_profile_test

@@ -5,7 +5,7 @@
 
 #include "exec/rejection_log.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_rejection_log_test {
 namespace {
 
 TEST_CASE("transport/rejections: the first few are said, the others counted, then it begins anew") {
@@ -31,4 +31,4 @@ TEST_CASE("transport/rejections: the first few are said, the others counted, the
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_rejection_log_test

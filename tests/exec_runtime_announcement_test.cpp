@@ -17,7 +17,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_announcement_test {
 namespace {
 
 using model::BufferKind;
@@ -183,4 +183,4 @@ TEST_CASE("exec/announcement: emulated links delay it as they are predicted to")
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_announcement_test

@@ -14,7 +14,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_cache_copies_test {
 namespace {
 
 constexpr std::int32_t kPrompt = 70;
@@ -77,4 +77,4 @@ TEST_CASE("exec/runtime: a step's first task has the time of copies on write, as
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_cache_copies_test

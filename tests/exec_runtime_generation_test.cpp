@@ -19,7 +19,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_generation_test {
 namespace {
 
 std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
@@ -464,4 +464,4 @@ TEST_CASE("exec/runtime: a run longer than planned is refused if a device cannot
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_generation_test

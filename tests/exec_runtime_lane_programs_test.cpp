@@ -6,7 +6,7 @@
 #include "exec/runtime/lane_programs.hpp"
 #include "model/error.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_lane_programs_test {
 namespace {
 
 using model::BufferKind;
@@ -271,4 +271,4 @@ TEST_CASE("exec/lane_programs: refuses what a device cannot know") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_lane_programs_test

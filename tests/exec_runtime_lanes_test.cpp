@@ -14,7 +14,7 @@
 #include "memory_transport.hpp"
 #include "model/error.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_lanes_test {
 namespace {
 
 using testing::MemoryNetwork;
@@ -83,4 +83,4 @@ TEST_CASE("exec/lanes: a step's turn comes after the step before it, not after o
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_lanes_test

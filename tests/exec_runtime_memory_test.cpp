@@ -12,7 +12,7 @@
 #include "planner/storage.hpp"
 #include "serial_executor.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_memory_test {
 namespace {
 
 using testing::has;
@@ -200,4 +200,4 @@ TEST_CASE("exec/memory: a channel's room is declared before its first step, and 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_memory_test

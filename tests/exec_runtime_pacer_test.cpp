@@ -7,7 +7,7 @@
 #include "model/cost_model.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_pacer_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -211,4 +211,4 @@ TEST_CASE("exec/drift: is a ratio of medians above 0") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_pacer_test

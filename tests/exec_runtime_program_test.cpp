@@ -16,7 +16,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_program_test {
 namespace {
 
 using model::TaskKind;
@@ -160,4 +160,4 @@ TEST_CASE("exec/program: the same on 300 random graphs, with fewer dependencies 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_program_test

@@ -19,7 +19,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_random_graph_test {
 namespace {
 
 using model::BufferKind;
@@ -260,4 +260,4 @@ TEST_CASE("exec/runtime: any graph passes through sockets that hold less than a 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_random_graph_test

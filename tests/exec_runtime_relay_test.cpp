@@ -22,7 +22,7 @@
 #include "tests/storage_fixture.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_relay_test {
 namespace {
 
 using model::BufferKind;
@@ -250,4 +250,4 @@ TEST_CASE("exec/relay: a relay that cannot be sent fails the step of its device,
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_relay_test

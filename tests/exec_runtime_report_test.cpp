@@ -12,7 +12,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_report_test {
 namespace {
 
 std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
@@ -238,4 +238,4 @@ TEST_CASE("exec/result: a tally that cannot be true names its device") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_report_test

@@ -14,7 +14,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_runtime_tally_test {
 namespace {
 
 std::unique_ptr<FirstSteps> first_steps(StepGraphs& graphs, std::int32_t count) {
@@ -218,4 +218,4 @@ TEST_CASE("exec/tally: records count as memory where a timeline is asked for, an
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_runtime_tally_test

@@ -12,7 +12,7 @@
 #include "exec/sampling.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_sampling_test {
 namespace {
 
 using testing::error_of;
@@ -212,4 +212,4 @@ TEST_CASE("exec/sampling: the nucleus is that of sorting the whole vocabulary, t
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_sampling_test

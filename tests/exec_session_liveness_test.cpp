@@ -19,7 +19,7 @@
 #include "model/result.hpp"
 #include "serial_executor.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_session_liveness_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -358,4 +358,4 @@ TEST_CASE("exec/liveness: who is waited for is said, with what it does, and Ctrl
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_session_liveness_test

@@ -18,7 +18,7 @@
 #include "source_tree.hpp"
 #include "tests/cli_program.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_session_program_test {
 namespace {
 
 using test::Kitchen;
@@ -308,4 +308,4 @@ TEST_CASE("exec/program: a drift beyond the bound is a no, with the reason") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_session_program_test

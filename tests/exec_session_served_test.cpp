@@ -23,7 +23,7 @@
 #include "sampled.hpp"
 #include "serial_executor.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_session_served_test {
 namespace {
 
 using planner::InferenceRequest;
@@ -429,4 +429,4 @@ TEST_CASE("exec/session: a request that arrives later is waited for") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_session_served_test

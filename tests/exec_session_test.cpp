@@ -16,7 +16,7 @@
 #include "exec_session_processes.hpp"
 #include "serial_executor.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_session_test {
 namespace {
 
 using testing::eventually;
@@ -529,4 +529,4 @@ TEST_CASE("exec/session: weights that are not what was announced are refused, an
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_session_test

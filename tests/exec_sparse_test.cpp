@@ -10,7 +10,7 @@
 #include "sampled.hpp"
 #include "sparse_runs.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_sparse_test {
 namespace {
 
 using testing::apart;
@@ -242,4 +242,4 @@ TEST_CASE("exec/sparse: a cache in F16 is gathered as it is attended to") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_sparse_test

@@ -19,7 +19,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_spread_test {
 namespace {
 
 using testing::predicted_bytes;
@@ -298,4 +298,4 @@ TEST_CASE("exec/spread: lengths that caches are not parted by are refused") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_spread_test

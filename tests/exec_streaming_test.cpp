@@ -22,7 +22,7 @@
 #include "exec/weights/tensors.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_streaming_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -442,4 +442,4 @@ TEST_CASE("exec/disk lane: a failed load and a cancel end every wait, with one r
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_streaming_test

@@ -14,7 +14,7 @@
 #include "exec/tokenizer/utf8.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_tokenizer_bad_files_test {
 namespace {
 
 using nlohmann::json;
@@ -468,4 +468,4 @@ TEST_CASE("exec/added tokens: the leftmost, of those the longest, neighbours are
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_tokenizer_bad_files_test

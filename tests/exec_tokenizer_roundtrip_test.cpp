@@ -19,7 +19,7 @@
 #include "source_tree.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_tokenizer_roundtrip_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -204,4 +204,4 @@ TEST_CASE("exec/split pattern: matches and gaps, white space as Unicode has it")
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_tokenizer_roundtrip_test

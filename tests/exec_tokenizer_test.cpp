@@ -6,7 +6,7 @@
 #include "exec/tokenizer/tokenizer.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_tokenizer_test {
 namespace {
 
 using testing::error_of;
@@ -125,4 +125,4 @@ TEST_CASE("exec/decoder: any bytes come out as UTF-8 without control characters"
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_tokenizer_test

@@ -12,7 +12,7 @@
 #include "source_tree.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_tokenizer_vectors_test {
 namespace {
 
 using nlohmann::json;
@@ -99,4 +99,4 @@ TEST_CASE("exec/tokenizers: text that is streamed is the text of all ids, as far
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_tokenizer_vectors_test

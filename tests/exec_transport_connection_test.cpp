@@ -8,8 +8,8 @@
 
 #include "exec_transport_pair.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_connection_test {
+
 using namespace tandem::exec::test;
 
 namespace {
@@ -401,3 +401,5 @@ TEST_CASE("transport/connection: bytes altered on the way break an encrypted con
   stop = true;
   middleman.join();
 }
+
+}  // namespace tandem::exec::exec_transport_connection_test

@@ -11,8 +11,8 @@
 #include "exec_transport_pair.hpp"
 #include "sampled.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_control_test {
+
 using namespace tandem::exec::test;
 
 namespace {
@@ -468,3 +468,5 @@ TEST_CASE("transport/control: over a slow way the first byte may take longer tha
   CHECK(contains(error_of([&] { static_cast<void>(worker->receive(0, soon())); }), "silent for"));
   CHECK(seconds_since(start) < kAtOnce);
 }
+
+}  // namespace tandem::exec::exec_transport_control_test

@@ -10,8 +10,8 @@
 #include "exec/transport/key.hpp"
 #include "exec_transport_pair.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_key_test {
+
 using exec::test::contains;
 using exec::test::error_of;
 
@@ -106,3 +106,5 @@ TEST_CASE("transport/endpoint: host and port, and nothing else") {
   }
   CHECK_THROWS_AS(static_cast<void>(parse_endpoint(std::string(300, 'a') + ":1", "x")), Error);
 }
+
+}  // namespace tandem::exec::exec_transport_key_test

@@ -8,8 +8,8 @@
 #include "exec/transport/reception.hpp"
 #include "exec_transport_pair.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_reception_test {
+
 using namespace tandem::exec::test;
 
 namespace {
@@ -178,3 +178,5 @@ TEST_CASE("transport/connection: a name that is not resolved is an error, not a 
   CHECK(contains(text, "its name"));
   CHECK(seconds_since(start) < kAtOnce);
 }
+
+}  // namespace tandem::exec::exec_transport_reception_test

@@ -8,8 +8,8 @@
 #include "exec/transport/measure.hpp"
 #include "exec_transport_pair.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_tcp_test {
+
 using namespace tandem::exec::test;
 
 namespace {
@@ -269,3 +269,5 @@ TEST_CASE("transport/measure: a message costs something, and not less when it is
   // What computing threads do is not the channel's.
   CHECK(inlined.transfer.overhead_s < rate.overhead_s + 1e-3);
 }
+
+}  // namespace tandem::exec::exec_transport_tcp_test

@@ -13,8 +13,8 @@
 #include "model/announcement.hpp"
 #include "source_tree.hpp"
 
-using namespace tandem;
-using namespace tandem::exec;
+namespace tandem::exec::exec_transport_wire_test {
+
 using exec::test::contains;
 using exec::test::error_of;
 
@@ -330,3 +330,5 @@ TEST_CASE("transport/wire: a data header is tag and length") {
   CHECK(bytes[8] == std::byte{5});
   CHECK(parse_data_header(bytes) == header);
 }
+
+}  // namespace tandem::exec::exec_transport_wire_test

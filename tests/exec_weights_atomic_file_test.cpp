@@ -11,7 +11,7 @@
 #include "exec/weights/atomic_file.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_atomic_file_test {
 namespace {
 
 using testing::names_in;
@@ -93,4 +93,4 @@ TEST_CASE("exec/atomic file: a killed writer leaves nothing where files can do w
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_atomic_file_test

@@ -12,7 +12,7 @@
 #include "exec/weights/random.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_block_assembly_test {
 namespace {
 
 using model::Share;
@@ -118,4 +118,4 @@ TEST_CASE("exec/block assembly: bytes with another digest are refused, and not k
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_block_assembly_test

@@ -13,7 +13,7 @@
 
 #include "exec/weights/block_codec.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_block_codec_test {
 namespace {
 
 using model::WeightFormat;
@@ -214,4 +214,4 @@ TEST_CASE("exec/weights: blocks of denormal numbers are ggml's, bit for bit") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_block_codec_test

@@ -11,7 +11,7 @@
 #include "model/digest.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_block_pieces_test {
 namespace {
 
 using model::Share;
@@ -153,4 +153,4 @@ TEST_CASE("exec/block label: comes back from its bytes, other bytes are none") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_block_pieces_test

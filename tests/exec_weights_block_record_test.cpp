@@ -18,7 +18,7 @@
 #include "model/error.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_block_record_test {
 namespace {
 
 using namespace testing;
@@ -207,4 +207,4 @@ TEST_CASE("exec/block record: what is evicted leaves no record") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_block_record_test

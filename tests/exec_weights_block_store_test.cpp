@@ -16,7 +16,7 @@
 #include "model/error.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_block_store_test {
 namespace {
 
 using model::Share;
@@ -366,4 +366,4 @@ TEST_CASE("exec/block store: the cache folder follows XDG_CACHE_HOME, then HOME"
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_block_store_test

@@ -11,7 +11,7 @@
 
 #include "exec/weights/convert.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_convert_test {
 namespace {
 
 using model::DType;
@@ -95,4 +95,4 @@ TEST_CASE("exec/convert: sizes that do not match are the caller's error") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_convert_test

@@ -22,7 +22,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_families_test {
 namespace {
 
 using model::Family;
@@ -281,4 +281,4 @@ TEST_CASE("exec/families: names without the prefix, with another one, and BERT's
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_families_test

@@ -15,7 +15,7 @@
 #include "exec/weights/block_codec.hpp"
 #include "source_tree.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_golden_blocks_test {
 namespace {
 
 using model::WeightFormat;
@@ -124,4 +124,4 @@ TEST_CASE("exec/block codec: every format says numbers again, about, and its own
   }
 }
 
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_golden_blocks_test

@@ -11,7 +11,7 @@
 
 #include "exec/weights/move_choice.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_move_choice_test {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -218,4 +218,4 @@ TEST_CASE("exec/move choice: a first copy that cannot pay stays undone") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_move_choice_test

@@ -11,7 +11,7 @@
 #include "model/digest.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_random_test {
 namespace {
 
 using model::DType;
@@ -147,4 +147,4 @@ TEST_CASE("exec/random weights: weights of the other form do not shadow new ones
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_random_test

@@ -8,7 +8,7 @@
 #include "exec/weights/safetensors.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_safetensors_test {
 namespace {
 
 using testing::error_of;
@@ -288,4 +288,4 @@ TEST_CASE("exec/safetensors: of a type that is not read, those are named that a 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_safetensors_test

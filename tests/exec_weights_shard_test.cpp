@@ -19,7 +19,7 @@
 #include "sampled.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_shard_test {
 namespace {
 
 using model::Range;
@@ -390,4 +390,4 @@ TEST_CASE("exec/aligned buffer: zeroed, aligned, and a refusal is an error") {
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_shard_test

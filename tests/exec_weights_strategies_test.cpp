@@ -11,7 +11,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_strategies_test {
 namespace {
 
 using testing::plan_for;
@@ -141,4 +141,4 @@ TEST_CASE("exec/strategies: greedy text of random weights does not settle on one
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_strategies_test

@@ -14,7 +14,7 @@
 #include "exec/weights/shard.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_weights_tensor_check_test {
 namespace {
 
 using model::Family;
@@ -171,4 +171,4 @@ TEST_CASE("exec/tensor check: a tensor that another device would need is missed 
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_weights_tensor_check_test

@@ -17,7 +17,7 @@
 #include "serial_executor.hpp"
 #include "weights_support.hpp"
 
-namespace tandem::exec {
+namespace tandem::exec::exec_wire_type_test {
 namespace {
 
 using model::BufferKind;
@@ -194,4 +194,4 @@ TEST_CASE("exec/cache type: several devices make one device's tokens, whatever t
 }
 
 }  // namespace
-}  // namespace tandem::exec
+}  // namespace tandem::exec::exec_wire_type_test

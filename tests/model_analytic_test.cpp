@@ -12,8 +12,7 @@
 #include "tests/model_fixtures.hpp"
 #include "tests/relay_support.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_analytic_test {
 namespace {
 
 // The same graph every step, `past` growing by one.
@@ -465,3 +464,5 @@ TEST_CASE(
   graph.add(add_on(0), {}, {1});
   CHECK_THROWS_AS(evaluate(cluster, costs, graph, 2), std::logic_error);
 }
+
+}  // namespace tandem::model::model_analytic_test

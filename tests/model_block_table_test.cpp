@@ -9,7 +9,7 @@
 #include "model/error.hpp"
 #include "model/memory.hpp"
 
-namespace tandem::model {
+namespace tandem::model::model_block_table_test {
 namespace {
 
 constexpr auto kBlock = static_cast<std::int32_t>(kCacheBlock);
@@ -200,4 +200,4 @@ TEST_CASE("model/block table: after any operations blocks are shared as position
   }
 }
 
-}  // namespace tandem::model
+}  // namespace tandem::model::model_block_table_test

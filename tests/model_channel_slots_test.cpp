@@ -4,7 +4,7 @@
 
 #include "model/channel_slots.hpp"
 
-namespace tandem::model {
+namespace tandem::model::model_channel_slots_test {
 namespace {
 
 Task transfer(DeviceIndex from, DeviceIndex to, std::int32_t columns) {
@@ -51,4 +51,4 @@ TEST_CASE("model/channel slots: two for a channel of many messages, of the large
 }
 
 }  // namespace
-}  // namespace tandem::model
+}  // namespace tandem::model::model_channel_slots_test

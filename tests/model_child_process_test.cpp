@@ -9,8 +9,7 @@
 
 #include "model/child_process.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_child_process_test {
 namespace {
 
 // A child that ends with `code` once its pipe is closed here; at once without a pipe.
@@ -72,3 +71,5 @@ TEST_CASE("model/child process: a pipe's reader sees the end when its writer is 
   CHECK(::read(pipe.reading.number(), bytes, sizeof bytes) == 2);
   CHECK(::read(pipe.reading.number(), bytes, sizeof bytes) == 0);
 }
+
+}  // namespace tandem::model::model_child_process_test

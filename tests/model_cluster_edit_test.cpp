@@ -14,8 +14,7 @@
 #include "tests/collective_fixture.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_cluster_edit_test {
 namespace {
 
 // `cluster` with other names, and routers, links and edges in another order.
@@ -129,3 +128,5 @@ TEST_CASE("model/cluster_edit: devices that change places keep what they are") {
   CHECK_FALSE(anonymous(other) == anonymous(star));
   CHECK(with_exchanged(other, 0, 2) == star);
 }
+
+}  // namespace tandem::model::model_cluster_edit_test

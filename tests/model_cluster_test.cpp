@@ -7,7 +7,8 @@
 #include "model/limits.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_cluster_test {
+
 using test::contains;
 using test::error_of;
 
@@ -293,3 +294,5 @@ TEST_CASE("model/cluster: counts and numbers beyond all platforms are refused") 
   CHECK(contains(message([](Parts& p) { p.links.resize(limits::kNetwork + 1); }),
                  "100001 links, expected at most 100000"));
 }
+
+}  // namespace tandem::model::model_cluster_test

@@ -4,8 +4,7 @@
 
 #include "model/communication.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_communication_test {
 namespace {
 
 Span cpu(DeviceIndex device, double start, double end) {
@@ -72,3 +71,5 @@ TEST_CASE("model/communication: of steps alone, which the computing of any step 
   CHECK(tokens->hidden_s == doctest::Approx(1.0));
   CHECK_FALSE(communication_of(trace, {2, 3}));
 }
+
+}  // namespace tandem::model::model_communication_test

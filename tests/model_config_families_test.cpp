@@ -7,8 +7,7 @@
 #include "model/error.hpp"
 #include "model/transformer.hpp"
 
-using namespace tandem;
-using namespace tandem::model;
+namespace tandem::model::model_config_families_test {
 
 namespace {
 
@@ -173,3 +172,5 @@ TEST_CASE("model/config_json: a head that is tied outside of text_config alone i
   CHECK(contains(message("true"), "tie_word_embeddings"));
   CHECK(message("false").empty());
 }
+
+}  // namespace tandem::model::model_config_families_test

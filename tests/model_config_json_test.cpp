@@ -11,7 +11,8 @@
 #include "source_tree.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_config_json_test {
+
 using test::contains;
 using test::error_of;
 
@@ -480,3 +481,5 @@ TEST_CASE("model/config_json: a difference says both values, null for a field th
   REQUIRE(differences(t, other).size() == 1);
   CHECK(contains(differences(t, other)[0].second, "\"low_freq_factor\":2.0"));
 }
+
+}  // namespace tandem::model::model_config_json_test

@@ -3,8 +3,7 @@
 #include "model/cost_model.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_cost_model_test {
 namespace {
 
 DeviceProfile profile_with(std::vector<RatePoint> points, double overhead_s = 0.0) {
@@ -111,3 +110,5 @@ TEST_CASE("model/cost_model: what it has no rate for is a caller's error") {
                   std::logic_error);
   CHECK_THROWS_AS(CostModel(test::small_llama(), {profile_with({{0, 1}})}), std::logic_error);
 }
+
+}  // namespace tandem::model::model_cost_model_test

@@ -6,7 +6,8 @@
 #include "model/csv.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_csv_test {
+
 using test::contains;
 using test::error_of;
 
@@ -37,3 +38,5 @@ TEST_CASE("model/csv: what is no table costs one line with its place") {
   CHECK(contains(fault("a\n1\"2\"\n"), "t.csv:2: a quote within a field"));
   CHECK(contains(fault("a\n\"1\"2\n"), "t.csv:2: text after a closing quote"));
 }
+
+}  // namespace tandem::model::model_csv_test

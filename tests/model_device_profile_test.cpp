@@ -5,7 +5,8 @@
 #include "model/device_profile.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_device_profile_test {
+
 using nlohmann::json;
 using test::contains;
 using test::error_of;
@@ -144,3 +145,5 @@ TEST_CASE("model/device_profile: every wrong field costs one line that names it"
                "'rates.norm.points[0].seconds_per_byte' is \"x\""));
   CHECK(contains(error_of([] { return parse_profile_json("nonsense", "p.json"); }), "not JSON"));
 }
+
+}  // namespace tandem::model::model_device_profile_test

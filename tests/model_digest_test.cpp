@@ -2,7 +2,7 @@
 
 #include "model/digest.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_digest_test {
 
 TEST_CASE("model/digest: SHA-256 of FIPS 180-2's examples") {
   CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -23,3 +23,5 @@ TEST_CASE("model/digest: bytes in portions have the digest of all of them") {
     CHECK(to_hex(stream.digest()) == sha256_hex(text));
   }
 }
+
+}  // namespace tandem::model::model_digest_test

@@ -7,8 +7,7 @@
 #include "model/work.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_format_choice_test {
 namespace {
 
 WeightFormats chosen(const std::string& name, const Transformer& t) {
@@ -185,3 +184,5 @@ TEST_CASE("model/formats: a share of Wo is stored and multiplied in whole blocks
   CHECK_NOTHROW(t.validate());  // 2560 columns are whole blocks, heads of 80 are not
   CHECK(t.out_columns(0, {1, 2}) == Range{64, 160});
 }
+
+}  // namespace tandem::model::model_format_choice_test

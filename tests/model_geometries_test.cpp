@@ -6,8 +6,7 @@
 
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_geometries_test {
 namespace {
 
 struct Row {
@@ -138,3 +137,5 @@ TEST_CASE("model/transformer: which key/value heads a range of query heads needs
   t.kv_heads = 1;
   for (std::int32_t h = 0; h < 6; ++h) CHECK(t.kv_heads_for({h, h + 1}) == Range{0, 1});
 }
+
+}  // namespace tandem::model::model_geometries_test

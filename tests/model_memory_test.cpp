@@ -4,7 +4,7 @@
 #include "tests/model_fixtures.hpp"
 #include "tests/storage_fixture.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_memory_test {
 
 TEST_CASE("model/memory: Llama 2-70B over 8 devices") {
   const Transformer t = test::named_model("llama-2-70b");
@@ -91,3 +91,5 @@ TEST_CASE(
   t.family = Family::bert;  // normed in place
   CHECK(of(heads, BufferKind::normed) == 0);
 }
+
+}  // namespace tandem::model::model_memory_test

@@ -15,7 +15,7 @@
 #include "model/work.hpp"
 #include "tests/model_fixtures.hpp"
 
-namespace tandem::model {
+namespace tandem::model::model_merge_test {
 namespace {
 
 constexpr std::int64_t kHeads = 4;
@@ -247,4 +247,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace tandem::model
+}  // namespace tandem::model::model_merge_test

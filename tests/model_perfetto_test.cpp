@@ -8,7 +8,8 @@
 #include "model/trace.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_perfetto_test {
+
 using nlohmann::json;
 using test::contains;
 using test::error_of;
@@ -162,3 +163,5 @@ TEST_CASE("model/perfetto: every wrong field costs one line that names it") {
   CHECK(contains(message([](json& e) { e["ts"] = nullptr; }), "ts' is null"));
   CHECK(contains(error_of([] { return parse_perfetto_json("{}", "t"); }), "'traceEvents' is miss"));
 }
+
+}  // namespace tandem::model::model_perfetto_test

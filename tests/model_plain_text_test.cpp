@@ -8,7 +8,7 @@
 #include "model/plain_text.hpp"
 #include "model/quantity_text.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_plain_text_test {
 
 TEST_CASE("model/plain text: what a peer says is ASCII, and no longer than asked for") {
   CHECK(printable("a\x1b[2Jb\n\xc3\xa9", 100) == "a?[2Jb???");
@@ -48,3 +48,5 @@ TEST_CASE("model/quantity text: the shortest text of a number reads back as that
     CHECK(std::stod(shortest_text(value)) == value);
   }
 }
+
+}  // namespace tandem::model::model_plain_text_test

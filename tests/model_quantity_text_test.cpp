@@ -5,7 +5,8 @@
 #include "model/quantity_text.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_quantity_text_test {
+
 using test::contains;
 using test::error_of;
 
@@ -65,3 +66,5 @@ TEST_CASE("model/quantity_text: what is printed parses back to three digits") {
           doctest::Approx(big).epsilon(6e-3));
   }
 }
+
+}  // namespace tandem::model::model_quantity_text_test

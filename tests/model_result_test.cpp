@@ -6,7 +6,8 @@
 #include "model/result.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_result_test {
+
 using nlohmann::json;
 using test::contains;
 using test::error_of;
@@ -239,3 +240,5 @@ TEST_CASE("model/result: communication is told by phase of one request, and at o
   CHECK_FALSE(several.prompt_communication);
   CHECK_FALSE(several.token_communication);
 }
+
+}  // namespace tandem::model::model_result_test

@@ -10,7 +10,7 @@
 #include "model/cost_model.hpp"
 #include "model/work.hpp"
 
-namespace tandem::model {
+namespace tandem::model::model_shortlist_test {
 namespace {
 
 constexpr BufferRef kLogits{BufferKind::logits};
@@ -133,4 +133,4 @@ TEST_CASE("model/shortlist: a task that is none is refused") {
 }
 
 }  // namespace
-}  // namespace tandem::model
+}  // namespace tandem::model::model_shortlist_test

@@ -6,7 +6,7 @@
 
 #include "model/statistics.hpp"
 
-using namespace tandem::model;
+namespace tandem::model::model_statistics_test {
 
 TEST_CASE("model/statistics: quantiles interpolate between order statistics") {
   CHECK(quantile({3, 1, 2}, 0.5) == 2.0);
@@ -25,3 +25,5 @@ TEST_CASE("model/statistics: the mean of {1, 2, 6} is 3, that of nothing no numb
   CHECK(std::isnan(mean({})));
   CHECK(std::isnan(mean(std::vector<double>{1, std::nan("")})));
 }
+
+}  // namespace tandem::model::model_statistics_test

@@ -5,8 +5,7 @@
 
 #include "model/task_graph.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_task_graph_test {
 namespace {
 Batch three_rows() { return {{{.sequence = 0, .past = 5, .rows = 2}, {.sequence = 1}}}; }
 Task add_task() { return {.kind = TaskKind::add, .rows = {0, 3}, .columns = {0, 8}}; }
@@ -141,3 +140,5 @@ TEST_CASE(
   CHECK_THROWS_AS(graph.record_event(-1), std::logic_error);
   CHECK_THROWS_AS(graph.add(add_task(), {}, {-1}), std::logic_error);
 }
+
+}  // namespace tandem::model::model_task_graph_test

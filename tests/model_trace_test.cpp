@@ -6,8 +6,7 @@
 #include "model/trace.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_trace_test {
 namespace {
 Span span(std::int32_t step, TaskKind kind, DeviceIndex device, double start, double end) {
   return {.step = step, .kind = kind, .device = device, .start = start, .end = end};
@@ -162,3 +161,5 @@ TEST_CASE("model/trace: steady over the second half of the tokens, by the worst 
   bare.record(span(1, TaskKind::sample, 0, 1.0, 2.0));
   CHECK(!bare.steady(0.0));  // nothing is loaded
 }
+
+}  // namespace tandem::model::model_trace_test

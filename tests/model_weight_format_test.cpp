@@ -7,8 +7,7 @@
 #include "model/work.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_weight_format_test {
 namespace {
 
 Transformer in(Transformer t, WeightFormat format) {
@@ -221,3 +220,5 @@ TEST_CASE("model/weight_format: profiles keep rates of formats, and refuse other
   CHECK(test::contains(test::error_of([&] { return parse_profile_json(text, "p.json"); }),
                        "formats"));
 }
+
+}  // namespace tandem::model::model_weight_format_test

@@ -6,8 +6,7 @@
 #include "model/work.hpp"
 #include "tests/model_fixtures.hpp"
 
-using namespace tandem::model;
-
+namespace tandem::model::model_work_test {
 namespace {
 
 Batch one(std::int32_t past, std::int32_t rows) { return {{{.past = past, .rows = rows}}}; }
@@ -229,3 +228,5 @@ TEST_CASE("model/work: without a causal mask every row sees every key, no step h
   }
   CHECK(t.head_rows() == 0);
 }
+
+}  // namespace tandem::model::model_work_test

@@ -10,7 +10,7 @@
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_allreduce_search_test {
 namespace {
 
 using planner::AllreduceChoice;
@@ -226,4 +226,4 @@ TEST_CASE("planner/allreduce: a ring of too many tasks for a plan is refused") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_allreduce_search_test

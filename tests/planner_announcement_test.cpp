@@ -15,7 +15,7 @@
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_announcement_test {
 namespace {
 
 using model::DeviceIndex;
@@ -184,4 +184,4 @@ TEST_CASE("planner/announcement: cache operations make another graph where they 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_announcement_test

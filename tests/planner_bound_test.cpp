@@ -13,7 +13,7 @@
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_bound_test {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -209,4 +209,4 @@ TEST_CASE("planner/bound: alone, it is what the device takes") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_bound_test

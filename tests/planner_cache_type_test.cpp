@@ -14,7 +14,7 @@
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_cache_type_test {
 namespace {
 
 using model::CacheFormat;
@@ -175,4 +175,4 @@ TEST_CASE("planner/cache type: shards, and what names them, do not know of it") 
   CHECK(t != half);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_cache_type_test

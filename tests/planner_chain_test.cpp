@@ -18,7 +18,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_chain_test {
 namespace {
 
 using planner::ChainProblem;
@@ -314,4 +314,4 @@ TEST_CASE("planner/rate: devices follow one another as links ask, whatever their
   CHECK(planner::request_period(plan) < 0.5 * planner::request_period(planned(other, 6)));
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_chain_test

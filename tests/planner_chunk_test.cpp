@@ -14,7 +14,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_chunk_test {
 namespace {
 
 std::vector<planner::InferenceRequest> lone(std::int64_t rows) {
@@ -71,4 +71,4 @@ TEST_CASE("planner/chunk: prompts are read whole where nothing is gained") {
   CHECK(std::get<planner::ChunkedPlan>(answer).chunk == 0);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_chunk_test

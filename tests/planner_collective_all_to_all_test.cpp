@@ -16,7 +16,7 @@
 #include "model/work.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_collective_all_to_all_test {
 namespace {
 
 using model::BufferKind;
@@ -194,4 +194,4 @@ TEST_CASE("planner/collective: an all-to-all of a composition crosses groups by 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_collective_all_to_all_test

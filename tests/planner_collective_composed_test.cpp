@@ -17,7 +17,7 @@
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_collective_composed_test {
 namespace {
 
 using model::Range;
@@ -407,4 +407,4 @@ TEST_CASE("planner/collective: compositions that are none are one clear error") 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_collective_composed_test

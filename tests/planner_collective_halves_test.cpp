@@ -19,7 +19,7 @@
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_collective_halves_test {
 namespace {
 
 using model::Range;
@@ -260,4 +260,4 @@ TEST_CASE("planner/collective: parts that a ring passes on leave as they arrive"
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_collective_halves_test

@@ -18,7 +18,7 @@
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_collective_test {
 namespace {
 
 using model::BufferKind;
@@ -372,4 +372,4 @@ TEST_CASE("planner/collective: names that are none are one clear error") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_collective_test

@@ -18,7 +18,7 @@
 #include "planner_fixture.hpp"
 #include "symbolic_execution.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_conflicts_test {
 namespace {
 
 using model::DeviceIndex;
@@ -279,4 +279,4 @@ TEST_CASE("planner/conflicts: a finish that needs what was computed before it is
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_conflicts_test

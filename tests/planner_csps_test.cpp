@@ -19,7 +19,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_csps_test {
 namespace {
 
 using model::Range;
@@ -331,4 +331,4 @@ TEST_CASE("planner/csps: faster devices compute more, and partitions that there 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_csps_test

@@ -14,7 +14,7 @@
 #include "planner/device_choice.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_device_choice_test {
 namespace {
 
 using planner::FewestDevices;
@@ -142,4 +142,4 @@ TEST_CASE("planner/device choice: near devices first, then those with most memor
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_device_choice_test

@@ -17,7 +17,7 @@
 #include "planner/partition/share_search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_division_test {
 namespace {
 
 using planner::Budget;
@@ -341,4 +341,4 @@ TEST_CASE("planner/equation 5: everybody has heads and columns where that costs 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_division_test

@@ -10,7 +10,7 @@
 #include "model/error.hpp"
 #include "planner/serving/drawn_requests.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_drawn_requests_test {
 namespace {
 
 using planner::InferenceRequest;
@@ -133,4 +133,4 @@ TEST_CASE("planner/drawn requests: what cannot be drawn is refused by its value"
   refused([](RequestDraw& d) { d.most = 5; }, "at most 5 together");
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_drawn_requests_test

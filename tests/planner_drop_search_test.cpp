@@ -15,7 +15,7 @@
 #include "planner/objective.hpp"
 #include "rooms.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_drop_search_test {
 namespace {
 
 using planner::DropBounds;
@@ -158,4 +158,4 @@ TEST_CASE("planner/drop search: plans that lack memory are not taken") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_drop_search_test

@@ -3,7 +3,7 @@
 #include "planner/extrapolation.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_extrapolation_test {
 namespace {
 
 using model::TaskKind;
@@ -58,4 +58,4 @@ TEST_CASE("planner/extrapolation: one product that lacks rows is enough, and cap
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_extrapolation_test

@@ -10,7 +10,7 @@
 #include "planner/search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_formats_test {
 namespace {
 
 using model::WeightFormat;
@@ -149,4 +149,4 @@ TEST_CASE("planner/formats: the unit of columns is f32's, or whole blocks") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_formats_test

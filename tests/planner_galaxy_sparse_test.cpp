@@ -19,7 +19,7 @@
 #include "sampled.hpp"
 #include "sparse_requests.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_galaxy_sparse_test {
 namespace {
 
 using model::Range;
@@ -327,4 +327,4 @@ TEST_CASE("planner/galaxy sparse: what it does not do is refused, in a line that
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_galaxy_sparse_test

@@ -20,7 +20,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_galaxy_test {
 namespace {
 
 using model::Range;
@@ -313,4 +313,4 @@ TEST_CASE("planner/galaxy: where nobody has room for a head and columns, there i
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_galaxy_test

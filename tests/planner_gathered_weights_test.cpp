@@ -18,7 +18,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_gathered_weights_test {
 namespace {
 
 using model::Task;
@@ -288,4 +288,4 @@ TEST_CASE("planner/gathered weights: requests that cannot are refused with a rem
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_gathered_weights_test

@@ -21,7 +21,7 @@
 #include "planner/strategy/head.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_head_test {
 namespace {
 
 using model::Range;
@@ -440,4 +440,4 @@ TEST_CASE("planner/head: a file whose ranges do not part the vocabulary is refus
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_head_test

@@ -16,7 +16,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_layer_runs_test {
 namespace {
 
 using planner::Plan;
@@ -222,4 +222,4 @@ TEST_CASE("planner/groups: of layers that are not alike no split has a higher ra
   }
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_layer_runs_test

@@ -14,7 +14,7 @@
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_least_request_time_test {
 namespace {
 
 using planner::LeastRequestTime;
@@ -187,4 +187,4 @@ TEST_CASE("planner/least request time: a search with it asks for fewer times and
   CHECK(with * 2 < without);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_least_request_time_test

@@ -16,7 +16,7 @@
 #include "planner/search.hpp"
 #include "rooms.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_loss_model_test {
 namespace {
 
 using nlohmann::json;
@@ -218,4 +218,4 @@ TEST_CASE("planner/loss model: each damaged field is refused in a line") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_loss_model_test

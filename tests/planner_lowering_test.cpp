@@ -11,7 +11,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_lowering_test {
 namespace {
 
 using model::BufferKind;
@@ -299,4 +299,4 @@ TEST_CASE("planner/lowering: an unknown strategy is an error that names the know
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_lowering_test

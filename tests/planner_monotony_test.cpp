@@ -13,7 +13,7 @@
 #include "planner/window_search.hpp"
 #include "random_clusters.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_monotony_test {
 namespace {
 
 using planner::make_plan;
@@ -320,4 +320,4 @@ TEST_CASE("planner/monotony: a split that fits is found wherever there is one" *
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_monotony_test

@@ -3,7 +3,7 @@
 #include "planner/outdated_profiles.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_outdated_profiles_test {
 namespace {
 
 using model::MeasuredKernels;
@@ -73,4 +73,4 @@ TEST_CASE("planner/outdated profiles: other instruction sets, on the same proces
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_outdated_profiles_test

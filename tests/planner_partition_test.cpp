@@ -11,7 +11,7 @@
 #include "planner/partition/share_search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_partition_test {
 namespace {
 
 using planner::Budget;
@@ -282,4 +282,4 @@ TEST_CASE("planner/proportions: A:B:C, one a device, all above 0") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_partition_test

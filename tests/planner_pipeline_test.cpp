@@ -12,7 +12,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_pipeline_test {
 namespace {
 
 using planner::Plan;
@@ -194,4 +194,4 @@ TEST_CASE("planner/pipeline: what cannot be is refused with the reason") {
   CHECK_THROWS_AS(plan.validate(), Error);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_pipeline_test

@@ -11,7 +11,7 @@
 #include "planner_fixture.hpp"
 #include "sampled.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_plan_test {
 namespace {
 
 using nlohmann::json;
@@ -290,4 +290,4 @@ TEST_CASE("planner/plan: validate refuses what does not fit together") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_plan_test

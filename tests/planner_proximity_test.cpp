@@ -5,7 +5,7 @@
 
 #include "collective_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_proximity_test {
 namespace {
 
 using planner::Proximity;
@@ -53,4 +53,4 @@ TEST_CASE("planner/proximity: every device once, whatever the network and the ma
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_proximity_test

@@ -16,7 +16,7 @@
 #include "planner/serving/serving_plan.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_recurrent_test {
 namespace {
 
 using planner::Capacity;
@@ -210,4 +210,4 @@ TEST_CASE("planner/recurrent: messages have the bytes of MDI-LLM's equations 4.1
   }
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_recurrent_test

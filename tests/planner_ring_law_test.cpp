@@ -11,7 +11,7 @@
 #include "model/recurrent.hpp"
 #include "recurrent_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_ring_law_test {
 namespace {
 
 std::vector<double> ends_of(const planner::Plan& plan, std::int32_t samples, std::int32_t tokens) {
@@ -89,4 +89,4 @@ TEST_CASE("planner/ring law: 2,000 random rings have the rate that it says, to 1
   CHECK(told_late > 2);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_ring_law_test

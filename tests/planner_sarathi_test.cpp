@@ -11,7 +11,7 @@
 #include "model/error.hpp"
 #include "planner/serving/request_scheduler.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_sarathi_test {
 namespace {
 
 using planner::Capacity;
@@ -192,4 +192,4 @@ TEST_CASE("planner/sarathi: without a budget there is no schedule") {
       std::logic_error);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_sarathi_test

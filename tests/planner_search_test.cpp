@@ -10,7 +10,7 @@
 #include "planner_fixture.hpp"
 #include "tests/storage_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_search_test {
 namespace {
 
 using planner::Infeasible;
@@ -438,4 +438,4 @@ TEST_CASE("planner/search: where rows need an owner, auto has a plan wherever ex
   CHECK(found > 20);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_search_test

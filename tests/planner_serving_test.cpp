@@ -19,7 +19,7 @@
 #include "planner/serving/request_scheduler.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_serving_test {
 namespace {
 
 using planner::Capacity;
@@ -457,4 +457,4 @@ TEST_CASE("planner/serving: a bad workload gets one error that names line and fi
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_serving_test

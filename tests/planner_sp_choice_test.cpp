@@ -12,7 +12,7 @@
 #include "planner/sp_choice.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_sp_choice_test {
 namespace {
 
 using planner::SpChoice;
@@ -174,4 +174,4 @@ TEST_CASE("planner/sp choice: hierarchical SP-TP sends (G - 1) S between servers
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_sp_choice_test

@@ -22,7 +22,7 @@
 #include "rooms.hpp"
 #include "sparse_requests.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_sparse_test {
 namespace {
 
 using model::BufferKind;
@@ -445,4 +445,4 @@ TEST_CASE("planner/sparse: what it does not do is refused, in a line that says w
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_sparse_test

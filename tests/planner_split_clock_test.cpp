@@ -16,7 +16,7 @@
 #include "planner_fixture.hpp"
 #include "random_clusters.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_split_clock_test {
 namespace {
 
 using model::ActionIndex;
@@ -138,4 +138,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_split_clock_test

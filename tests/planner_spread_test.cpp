@@ -18,7 +18,7 @@
 #include "planner/window_search.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_spread_test {
 namespace {
 
 using model::BufferKind;
@@ -459,4 +459,4 @@ TEST_CASE("planner/spread: what it does not serve is refused by name") {
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_spread_test

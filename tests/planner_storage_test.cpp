@@ -20,7 +20,7 @@
 #include "planner/storage.hpp"
 #include "tests/planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_storage_test {
 namespace {
 
 using planner::Capacity;
@@ -290,4 +290,4 @@ TEST_CASE("planner/storage: what a scheduler makes keeps within its capacity and
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_storage_test

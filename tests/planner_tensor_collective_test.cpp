@@ -4,7 +4,7 @@
 #include "planner_fixture.hpp"
 #include "planner_interpreter.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_tensor_collective_test {
 namespace {
 
 TEST_CASE("planner/tensor: every collective generates the unsharded model's logits") {
@@ -31,4 +31,4 @@ TEST_CASE("planner/tensor: every collective generates the unsharded model's logi
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_tensor_collective_test

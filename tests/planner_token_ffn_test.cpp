@@ -13,7 +13,7 @@
 #include "planner/token_ffn.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_token_ffn_test {
 namespace {
 
 using model::BufferKind;
@@ -107,4 +107,4 @@ TEST_CASE("planner/token ffn: columns are in proportion to what is left of the t
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_token_ffn_test

@@ -12,7 +12,7 @@
 #include "planner_fixture.hpp"
 #include "study/steady_state/residency.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_window_memory_test {
 namespace {
 
 using model::Share;
@@ -183,4 +183,4 @@ TEST_CASE("planner/window memory: w = 3 cannot do with Proposition 5's 2 + 1 + 2
   CHECK(can_go_on(6));        // two of each, or three of the larger: what the slots take
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_window_memory_test

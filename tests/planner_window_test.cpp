@@ -16,7 +16,7 @@
 #include "planner_interpreter.hpp"
 #include "study/steady_state/recurrence.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_window_test {
 namespace {
 
 using model::ReleaseRule;
@@ -349,4 +349,4 @@ TEST_CASE("planner/window: a plan with a window that cannot be is one clear erro
   CHECK_THROWS_WITH_AS(bad.validate(), doctest::Contains("'d1'"), Error);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_window_test

@@ -14,7 +14,7 @@
 #include "planner/storage.hpp"
 #include "planner_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_wire_test {
 namespace {
 
 using model::WireFormat;
@@ -112,4 +112,4 @@ TEST_CASE("planner/wire: a plan's file says the type, but of f32, and others are
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_wire_test

@@ -16,7 +16,7 @@
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 
-namespace tandem::test {
+namespace tandem::test::sim_cache_copies_test {
 namespace {
 
 using model::CacheOpKind;
@@ -122,4 +122,4 @@ TEST_CASE("model/cache copies: who writes first copies, the other has the block 
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::sim_cache_copies_test

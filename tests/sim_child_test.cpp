@@ -11,7 +11,7 @@
 #include "model/error.hpp"
 #include "sim/child.hpp"
 
-namespace tandem::sim {
+namespace tandem::sim::sim_child_test {
 namespace {
 
 using Send = std::function<void(Bytes)>;
@@ -89,4 +89,4 @@ TEST_CASE("sim/child: a receiver that throws ends the child, no file or process 
   CHECK(open_files() == before);
 }
 
-}  // namespace tandem::sim
+}  // namespace tandem::sim::sim_child_test

@@ -10,7 +10,7 @@
 #include "sim/city.hpp"
 #include "sim/platform.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_city_test {
 namespace {
 
 // As read back, by SimGrid too.
@@ -93,4 +93,4 @@ TEST_CASE("sim/city: numbers out of range are one clear error") {
   CHECK(refusal({4096, 2, 1}).find("8192 devices, expected 1 to 4096") != std::string::npos);
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_city_test

@@ -13,7 +13,7 @@
 #include "sim/replay.hpp"
 #include "sim_fixture.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_collective_composed_test {
 namespace {
 
 using planner::Allreduce;
@@ -158,4 +158,4 @@ TEST_CASE("sim/collective: auto takes a composition where that is fastest" *
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_collective_composed_test

@@ -13,7 +13,7 @@
 #include "planner/search.hpp"
 #include "sim_fixture.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_collective_test {
 namespace {
 
 using planner::Participant;
@@ -197,4 +197,4 @@ TEST_CASE("sim/collective: auto is within 1% of the best fixed choice where link
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_collective_test

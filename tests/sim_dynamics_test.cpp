@@ -17,7 +17,7 @@
 #include "sim/platform.hpp"
 #include "sim_fixture.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_dynamics_test {
 namespace {
 
 using model::Direction;
@@ -278,4 +278,4 @@ TEST_CASE("sim/dynamics: the plan carries it, and a plan without it does not men
     CHECK(text.find(word) == std::string::npos);
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_dynamics_test

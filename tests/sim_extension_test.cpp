@@ -13,7 +13,7 @@
 #include "planner_fixture.hpp"
 #include "sim_fixture.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_extension_test {
 namespace {
 
 using planner::Plan;
@@ -211,4 +211,4 @@ TEST_CASE("model/extension: a decision counts as alike only if it is the right o
                        second));
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_extension_test

@@ -13,7 +13,7 @@
 #include "sim_fixture.hpp"
 #include "sim_random.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_flights_test {
 namespace {
 
 // A batch's sequence is the graph's number.
@@ -180,4 +180,4 @@ TEST_CASE("sim/flights: a lane does one thing at a time, in the order of submiss
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_flights_test

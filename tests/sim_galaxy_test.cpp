@@ -13,7 +13,7 @@
 #include "planner/search.hpp"
 #include "sim_fixture.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_galaxy_test {
 namespace {
 
 struct Times {
@@ -146,4 +146,4 @@ TEST_CASE("sim/galaxy: tiles hide a part of the messages' time") {
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_galaxy_test

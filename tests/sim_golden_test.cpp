@@ -24,7 +24,7 @@
 #include "sim_fixture.hpp"
 #include "source_tree.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_golden_test {
 namespace {
 
 using planner::Plan;
@@ -355,4 +355,4 @@ TEST_CASE("sim/golden: predictions of plans without relays are the recorded ones
 }
 
 }  // namespace
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_golden_test

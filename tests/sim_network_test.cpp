@@ -18,7 +18,7 @@
 #include "sim_fixture.hpp"
 #include "source_tree.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_network_test {
 namespace {
 
 using model::Direction;
@@ -385,4 +385,4 @@ TEST_CASE("sim/network: a message that comes later takes its share from then on"
   CHECK(spans.at({0, 0}).end == doctest::Approx(2.5).epsilon(1e-12));
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_network_test

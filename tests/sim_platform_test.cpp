@@ -10,7 +10,7 @@
 #include "sim/platform.hpp"
 #include "source_tree.hpp"
 
-namespace tandem::sim {
+namespace tandem::sim::sim_platform_test {
 namespace {
 
 const std::string scenarios_folder = tandem::testing::in_sources("scenarios/platforms/").string();
@@ -510,4 +510,4 @@ TEST_CASE("sim/platform: a plain SimGrid file has every default stated") {
   CHECK(platform.cluster.route(2, 0).latency.value() == doctest::Approx(2.059904e-3));
 }
 
-}  // namespace tandem::sim
+}  // namespace tandem::sim::sim_platform_test

@@ -9,7 +9,7 @@
 #include "recurrent_fixture.hpp"
 #include "sim/replay.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_recurrent_test {
 namespace {
 
 using namespace tandem::test;
@@ -81,4 +81,4 @@ TEST_CASE("sim/recurrent: on one medium that all share the law is a bound of the
   CHECK(media > 5);
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_recurrent_test

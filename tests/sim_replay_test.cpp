@@ -16,7 +16,7 @@
 #include "sim_fixture.hpp"
 #include "sim_random.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_replay_test {
 namespace {
 
 using model::LaneKind;
@@ -323,4 +323,4 @@ TEST_CASE("sim/replay: network_settings names every factor of the model") {
   CHECK(settings.contains("network/TCP-gamma"));
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_replay_test

@@ -11,7 +11,7 @@
 #include "planner_fixture.hpp"
 #include "sim/replay.hpp"
 
-namespace tandem::test {
+namespace tandem::test::sim_served_test {
 namespace {
 
 using planner::InferenceRequest;
@@ -142,4 +142,4 @@ TEST_CASE("sim/served: chunks of one prompt follow each other through a pipeline
 }
 
 }  // namespace
-}  // namespace tandem::test
+}  // namespace tandem::test::sim_served_test

@@ -14,7 +14,7 @@
 #include "sim/replay.hpp"
 #include "sim_random.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_stages_test {
 namespace {
 
 // A pipeline on devices that share no link, its shares by the dice.
@@ -145,4 +145,4 @@ TEST_CASE("sim/stages: samples go round groups when the analytic evaluator says,
   CHECK(grouped > 15);
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_stages_test

@@ -14,7 +14,7 @@
 #include "sim_fixture.hpp"
 #include "study/steady_state/recurrence.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::sim_window_test {
 namespace {
 
 using model::ReleaseRule;
@@ -223,4 +223,4 @@ TEST_CASE("sim/windowed plans: both evaluators' tokens and stalls are the recurr
   }
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::sim_window_test

@@ -22,7 +22,7 @@
 #include "study/settings.hpp"
 #include "tests/model_fixtures.hpp"
 
-namespace tandem::study {
+namespace tandem::study::study_choice_test {
 namespace {
 
 using planner::Objective;
@@ -30,7 +30,8 @@ using planner::Plan;
 using planner::Request;
 
 model::Cluster home4() {
-  return sim::read_platform(testing::in_sources("scenarios/platforms/home4.xml").string()).cluster;
+  return sim::read_platform(tandem::testing::in_sources("scenarios/platforms/home4.xml").string())
+      .cluster;
 }
 
 Request request_for(const model::Cluster& cluster, const std::string& model) {
@@ -389,4 +390,4 @@ TEST_CASE("study/choice: the latency of one new token is refused") {
 }
 
 }  // namespace
-}  // namespace tandem::study
+}  // namespace tandem::study::study_choice_test

@@ -12,17 +12,17 @@
 #include "study/experiment/csps.hpp"
 #include "tests/model_fixtures.hpp"
 
-namespace tandem::study {
+namespace tandem::study::study_csps_test {
 namespace {
 
 constexpr std::int64_t kLayers = 10;
 
 CspsTestbed testbed() {
-  CspsTestbed all{
-      .servers = model::with_devices(
-          sim::read_platform(testing::in_sources("scenarios/platforms/a100-8x8.xml").string())
-              .cluster,
-          [](model::Device& device) { device.memory = model::Bytes{1e15}; })};
+  CspsTestbed all{.servers = model::with_devices(
+                      sim::read_platform(
+                          tandem::testing::in_sources("scenarios/platforms/a100-8x8.xml").string())
+                          .cluster,
+                      [](model::Device& device) { device.memory = model::Bytes{1e15}; })};
   all.efficiency = 0.5;
   return all;
 }
@@ -87,4 +87,4 @@ TEST_CASE("study/csps: a few layers tell what all take, levels and dropping incl
   }
 }
 
-}  // namespace tandem::study
+}  // namespace tandem::study::study_csps_test

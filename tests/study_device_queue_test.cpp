@@ -9,7 +9,7 @@
 #include "model/error.hpp"
 #include "study/device_queue.hpp"
 
-namespace tandem::study {
+namespace tandem::study::study_device_queue_test {
 namespace {
 
 std::vector<DeviceJob> drawn(std::mt19937_64& random, std::size_t count, std::size_t devices) {
@@ -97,4 +97,4 @@ TEST_CASE("study/device queue: what no queue can serve is refused") {
   refused({.arrival_s = 2.0, .devices = 1, .service_s = std::nan("")});
 }
 
-}  // namespace tandem::study
+}  // namespace tandem::study::study_device_queue_test

@@ -13,7 +13,7 @@
 #include "study/experiment/mdi.hpp"
 #include "tests/model_fixtures.hpp"
 
-namespace tandem::study {
+namespace tandem::study::study_mdi_test {
 namespace {
 
 constexpr MdiBoard kBoard{.flop_rate = 350e9,
@@ -23,7 +23,8 @@ constexpr MdiBoard kBoard{.flop_rate = 350e9,
                           .message_s_per_byte = 30e-9};
 
 model::Cluster boards() {
-  return sim::read_platform(testing::in_sources("scenarios/platforms/jetson-tx2x3.xml").string())
+  return sim::read_platform(
+             tandem::testing::in_sources("scenarios/platforms/jetson-tx2x3.xml").string())
       .cluster;
 }
 
@@ -104,4 +105,4 @@ TEST_CASE("study/mdi: SimGrid and the analytic evaluator make the same of rounds
   }
 }
 
-}  // namespace tandem::study
+}  // namespace tandem::study::study_mdi_test

@@ -10,7 +10,7 @@
 #include "planner_fixture.hpp"
 #include "study/prediction.hpp"
 
-namespace tandem::test {
+namespace tandem::test::study_prediction_test {
 namespace {
 
 planner::Plan small_plan(double jitter_s = 0.0) {
@@ -126,4 +126,4 @@ TEST_CASE("study/prediction: what tokens wait for sums to their times, for every
   CHECK(streams > 10);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::study_prediction_test

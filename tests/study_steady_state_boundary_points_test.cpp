@@ -6,7 +6,7 @@
 #include "model/error.hpp"
 #include "study/steady_state/boundary_points.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_boundary_points_test {
 namespace {
 
 std::string fault(const std::string& text) {
@@ -71,4 +71,4 @@ TEST_CASE("study/boundary points: whatever is wrong costs one line that names it
   CHECK(mentions(fault(kHeader + "3,early,,0.5,0.3\n"), "slack is ''"));
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_boundary_points_test

@@ -8,7 +8,7 @@
 #include "study/steady_state/propositions.hpp"
 #include "study/steady_state/recurrence.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_closed_form_test {
 
 TEST_CASE("study/steady state: a token of layers all alike takes layers * max(C1, B), always") {
   ScheduleDice dice(1);
@@ -127,4 +127,4 @@ TEST_CASE("study/steady state: Proposition 6 is 'no stall from the first block o
   CHECK(after_start_only > 100);
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_closed_form_test

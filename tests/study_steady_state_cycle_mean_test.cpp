@@ -7,7 +7,7 @@
 #include "study/steady_state/cycle_mean.hpp"
 #include "study/steady_state/recurrence.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_cycle_mean_test {
 
 TEST_CASE("study/steady state: the token time is the largest cycle mean, for any schedule") {
   ScheduleDice dice(6);
@@ -30,4 +30,4 @@ TEST_CASE("study/steady state: one block, one device: t + max(t_ar, tau), t + t_
   CHECK(largest_cycle_mean(schedule) == doctest::Approx(5 + 7 + 11));
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_cycle_mean_test

@@ -10,7 +10,7 @@
 #include "study/steady_state/propositions.hpp"
 #include "study/steady_state/recurrence.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_recurrence_test {
 namespace {
 
 // TPI-LLM, section 3.3: Llama 2-7B on four laptops, milliseconds.
@@ -187,4 +187,4 @@ TEST_CASE("study/steady state: a schedule that is none is the caller's error") {
       std::logic_error);
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_recurrence_test

@@ -6,7 +6,7 @@
 #include "steady_state_draws.hpp"
 #include "study/steady_state/residency.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_residency_test {
 namespace {
 
 // h 8, v 100, a 4, b 2, s 20, p 1/2: attention 2 (64 + 32) / 2 + 8, FFN 3 * 160 / 2 + 8.
@@ -92,4 +92,4 @@ TEST_CASE("study/residency: a run never holds more than the largest window, a fa
   CHECK(less == 0);
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_residency_test

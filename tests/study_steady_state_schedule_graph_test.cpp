@@ -10,7 +10,7 @@
 #include "study/steady_state/recurrence.hpp"
 #include "study/steady_state/schedule_graph.hpp"
 
-namespace tandem::study::testing {
+namespace tandem::study::testing::study_steady_state_schedule_graph_test {
 namespace {
 
 constexpr double kTick = 1e-3;
@@ -69,4 +69,4 @@ TEST_CASE("study/schedule graph: times beyond 2^30 ticks are the caller's error"
                   std::logic_error);
 }
 
-}  // namespace tandem::study::testing
+}  // namespace tandem::study::testing::study_steady_state_schedule_graph_test

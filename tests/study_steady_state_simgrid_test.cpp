@@ -8,7 +8,7 @@
 #include "study/steady_state/recurrence.hpp"
 #include "study/steady_state/schedule_graph.hpp"
 
-namespace tandem::sim::testing {
+namespace tandem::sim::testing::study_steady_state_simgrid_test {
 namespace {
 
 constexpr double kTick = 1e-3;
@@ -52,4 +52,4 @@ TEST_CASE("study/steady state: on a shared link two devices' all-reduces contend
   CHECK(difference(one, study::ScheduleNetwork::shared) <= 1e-9);
 }
 
-}  // namespace tandem::sim::testing
+}  // namespace tandem::sim::testing::study_steady_state_simgrid_test

@@ -4,7 +4,7 @@
 
 #include "study/swap.hpp"
 
-namespace tandem::test {
+namespace tandem::test::study_swap_test {
 namespace {
 
 using model::Bytes;
@@ -59,4 +59,4 @@ TEST_CASE("study/swap: a rate of 0 is the caller's fault") {
   CHECK_THROWS_AS(static_cast<void>(swap_time({}, space)), std::logic_error);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::study_swap_test

@@ -20,7 +20,7 @@
 #include "tests/model_fixtures.hpp"
 #include "tests/planner_fixture.hpp"
 
-namespace tandem::study {
+namespace tandem::study::study_whatif_test {
 namespace {
 
 using Kind = WhatIfChange::Kind;
@@ -34,7 +34,8 @@ class NoProgress : public Progress {
 };
 
 model::Cluster home4() {
-  return sim::read_platform(testing::in_sources("scenarios/platforms/home4.xml").string()).cluster;
+  return sim::read_platform(tandem::testing::in_sources("scenarios/platforms/home4.xml").string())
+      .cluster;
 }
 
 planner::Request request_for(model::Cluster cluster, const std::string& strategy) {
@@ -295,4 +296,4 @@ TEST_CASE("study/whatif: another device has links of its own, and shares what is
   CHECK_THROWS_AS(static_cast<void>(without_device(home, "nobody")), Error);
 }
 
-}  // namespace tandem::study
+}  // namespace tandem::study::study_whatif_test
