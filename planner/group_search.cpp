@@ -51,7 +51,18 @@ std::vector<std::int64_t> parts_of(std::int64_t total, std::int64_t unit,
   return parts;
 }
 
-// How the devices of each group share a layer: heads and columns by place.
+// Gives `device` one `unit` of the part of who has most, and at least two of them; false if nobody
+// has.
+bool take_one(std::vector<std::int64_t>& parts, std::size_t device, std::int64_t unit) {
+  const auto most = std::ranges::max_element(parts);
+  if (*most < 2 * unit) return false;
+  *most -= unit;
+  parts[device] += unit;
+  return true;
+}
+
+// How the devices of each group share a layer: heads and columns by place. In a plan nobody is
+// idle: the weakest have one block of columns, or one head.
 struct Parts {
   std::vector<std::vector<std::int64_t>> heads;
   std::vector<std::vector<std::int64_t>> columns;
@@ -65,8 +76,13 @@ Parts parts_by(const Plan& plan, const Groups& groups, const std::vector<double>
     of_group.reserve(group.size());
     for (const DeviceIndex device : group)
       of_group.push_back(weights[static_cast<std::size_t>(device)]);
-    parts.heads.push_back(parts_of(plan.model.heads, 1, of_group));
-    parts.columns.push_back(parts_of(plan.model.intermediate, unit, of_group));
+    std::vector<std::int64_t> heads = parts_of(plan.model.heads, 1, of_group);
+    std::vector<std::int64_t> columns = parts_of(plan.model.intermediate, unit, of_group);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (heads[i] + columns[i] == 0 && !take_one(columns, i, unit)) take_one(heads, i, 1);
+    }
+    parts.heads.push_back(std::move(heads));
+    parts.columns.push_back(std::move(columns));
   }
   return parts;
 }

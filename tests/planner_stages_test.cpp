@@ -25,7 +25,7 @@
 #include "planner_interpreter.hpp"
 #include "recurrent_fixture.hpp"
 
-namespace tandem::test {
+namespace tandem::test::planner_stages_test {
 namespace {
 
 using model::LayerRuns;
@@ -404,6 +404,21 @@ TEST_CASE("planner/groups: a strategy of groups that cannot be is refused with t
   CHECK_THROWS_WITH_AS(alone.validate(), doctest::Contains("no stage is of several"), Error);
 }
 
+TEST_CASE("planner/groups: a device too slow for a column by its rate takes one, or a head") {
+  Request request = request_for(4, 12, "auto");
+  request.cluster = star_cluster({{1e8}, {1e8}, {1e8}, {1e6}});
+  request.groups = "d0,d1/d2,d3";
+  const Plan plan = made(request);
+  CHECK(plan.devices[3].share.heads.empty());
+  CHECK(plan.devices[3].share.columns.size() == 1);
+  CHECK(plan.devices[2].share.columns.size() == 6);
+  request.model.intermediate = 1;
+  const Plan few = made(request);
+  CHECK(few.devices[3].share.heads.size() == 1);
+  CHECK(few.devices[3].share.columns.empty());
+  CHECK(few.devices[2].share.heads.size() == 5);
+}
+
 TEST_CASE("planner/groups: what they cannot be with is refused") {
   Request request = request_for(4, 8, "auto");
   request.groups = "d0,d1/d2,d3";
@@ -475,4 +490,4 @@ TEST_CASE(
   CHECK(highest > 5);
 }
 
-}  // namespace tandem::test
+}  // namespace tandem::test::planner_stages_test
