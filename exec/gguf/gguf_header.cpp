@@ -82,7 +82,7 @@ std::uint64_t least_bytes(ValueKind kind) {
   return 8;
 }
 
-std::string quoted(std::string_view text) { return "'" + model::one_line(text, 80) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + model::one_line(text, 80) + "'"; }
 
 class Parser {
  public:
@@ -114,7 +114,7 @@ class Parser {
                   " bytes, expected at least 24; not a GGUF file, or cut short");
     read(std::as_writable_bytes(std::span(magic)), "the file's first bytes");
     if (std::string_view(magic.data(), magic.size()) != "GGUF")
-      throw Error(source_ + ": begins with " + quoted({magic.data(), magic.size()}) +
+      throw Error(source_ + ": begins with " + in_quotes({magic.data(), magic.size()}) +
                   ", expected 'GGUF'; give a GGUF file, or the folder of a Hugging Face model");
     header_.version = number<std::uint32_t>("the version");
     if (header_.version == 2 || header_.version == 3) return;
@@ -245,7 +245,7 @@ class Parser {
 
   void read_entry() {
     std::string key = text(kMostKeyBytes, "a key");
-    const std::string what = "key " + quoted(key);
+    const std::string what = "key " + in_quotes(key);
     const ValueKind kind = kind_of("the type of " + what);
     GgufValue value;
     if (kind == ValueKind::text) {
@@ -276,7 +276,7 @@ class Parser {
 
   void read_tensor() {
     std::string name = text(kMostKeyBytes, "a tensor's name");
-    const std::string what = "tensor " + quoted(name);
+    const std::string what = "tensor " + in_quotes(name);
     if (name.empty()) fail("a tensor without a name, expected one");
     GgufTensor tensor;
     const auto dimensions = number<std::uint32_t>(what);
@@ -322,9 +322,9 @@ class Parser {
     std::vector<std::pair<const std::string*, GgufTensor*>> by_offset;
     for (auto& [name, tensor] : header_.tensors) {
       if (tensor.offset > data || tensor.bytes > data - tensor.offset)
-        fail("tensor " + quoted(name) + ": " + std::to_string(tensor.bytes) + " bytes from byte " +
-             std::to_string(tensor.offset) + " of the data, expected within its " +
-             std::to_string(data));
+        fail("tensor " + in_quotes(name) + ": " + std::to_string(tensor.bytes) +
+             " bytes from byte " + std::to_string(tensor.offset) +
+             " of the data, expected within its " + std::to_string(data));
       tensor.offset += begin;
       by_offset.emplace_back(&name, &tensor);
     }
@@ -332,8 +332,8 @@ class Parser {
     for (std::size_t i = 1; i < by_offset.size(); ++i) {
       const GgufTensor& before = *by_offset[i - 1].second;
       if (by_offset[i].second->offset - before.offset >= before.bytes) continue;
-      fail("tensors " + quoted(*by_offset[i - 1].first) + " and " + quoted(*by_offset[i].first) +
-           " overlap, expected each in bytes of its own");
+      fail("tensors " + in_quotes(*by_offset[i - 1].first) + " and " +
+           in_quotes(*by_offset[i].first) + " overlap, expected each in bytes of its own");
     }
   }
 
