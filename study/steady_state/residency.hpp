@@ -32,13 +32,17 @@ template <class Number>
   if (window == 1) return blocks.postprocess();
   const Number both = blocks.preprocess() + blocks.postprocess();
   if (window == 2) return both;
-  return both + static_cast<Number>((window - 2) / 2) * blocks.attention() +
-         static_cast<Number>((window - 1) / 2) * blocks.ffn();
+  const std::int64_t attention = (window - 2) / 2;
+  const std::int64_t ffn = (window - 1) / 2;
+  return both + static_cast<Number>(attention) * blocks.attention() +
+         static_cast<Number>(ffn) * blocks.ffn();
 }
 template <class Number>
 [[nodiscard]] Number proposition5_worker(const BlockElements<Number>& blocks, std::int64_t window) {
-  return static_cast<Number>(window / 2) * blocks.attention() +
-         static_cast<Number>((window + 1) / 2) * blocks.ffn();
+  const std::int64_t attention = window / 2;
+  const std::int64_t ffn = (window + 1) / 2;
+  return static_cast<Number>(attention) * blocks.attention() +
+         static_cast<Number>(ffn) * blocks.ffn();
 }
 
 // A Llama-like model, and the share p = share / shares of it that a device has.
