@@ -1,15 +1,18 @@
-# tandem_unity(EXCEPT REGEXES ...): has the sources of our libraries and tests compiled some eight at a time, which takes about half the
-# processor's time of one at a time: of a source most is headers. For builds that check; who changes files compiles single ones faster,
-# and only that shows that each includes what it needs. Sources of a group have the same options, and are far apart in the alphabet, by
-# their names alone: a new file changes one group, but now and then their number, and with it all. Where two sources of a group define the
-# same unnamed name the compiler complains, and one of them is better renamed, or shared. Overloads it takes, and may take one source's
-# for another's: what is shipped is not made so.
+# tandem_unity(EXCEPT REGEXES ...): compiles the sources of our libraries and tests in groups of up to 16 (a unity build), which takes less
+# than half the processor time of one by one: most of a source is headers. The preset `dev` compiles each source alone, which shows that
+# each includes what it needs; name the files you edit in TANDEM_UNITY_ALONE. Sources of a group have the same options.
+# A source's group follows from its name alone, so that a new file changes one group, except where the number of groups changes.
+# Two sources of a group must not define the same unnamed name: the compiler reports it; rename one, or share the definition.
+# Overloads may change their meaning in a group: nothing reports that but the tests, which run on what is shipped.
 #
-# CMake's own UNITY_BUILD includes by absolute path, and ccache knows nothing of what another folder compiled.
+# CMake's own UNITY_BUILD includes by absolute path, which defeats ccache in another copy of the tree.
 function(tandem_unity)
   cmake_parse_arguments(ARG "" "" "EXCEPT" ${ARGN})
   list(JOIN ARG_EXCEPT "|" except)
-  set(files_a_group 8)
+  if(TANDEM_UNITY_ALONE)
+    string(APPEND except "|${TANDEM_UNITY_ALONE}")
+  endif()
+  set(files_a_group 16)
   # A local name may be another source's; to GCC a class of one source is one of a header, which had better name nothing unnamed.
   set(quiet -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_property(targets GLOBAL PROPERTY TANDEM_UNITY_TARGETS)

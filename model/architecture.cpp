@@ -6,43 +6,44 @@
 namespace tandem::model {
 namespace {
 
-constexpr Architecture kLlama{};
+constexpr Architecture kLlamaArchitecture{};
 
 // Radford et al. 2019; Hugging Face's modeling_gpt2.
-constexpr Architecture kGpt2{.norm = Norm::layer,
-                             .gated = false,
-                             .qkv_bias = true,
-                             .out_bias = true,
-                             .ffn_bias = true,
-                             .positions = Positions::learned};
+constexpr Architecture kGpt2Architecture{.norm = Norm::layer,
+                                         .gated = false,
+                                         .qkv_bias = true,
+                                         .out_bias = true,
+                                         .ffn_bias = true,
+                                         .positions = Positions::learned};
 
 // Zhang et al. 2022: GPT-2's, but positions begin at 2.
-constexpr Architecture kOpt{.norm = Norm::layer,
-                            .gated = false,
-                            .qkv_bias = true,
-                            .out_bias = true,
-                            .ffn_bias = true,
-                            .positions = Positions::learned,
-                            .position_offset = 2};
+constexpr Architecture kOptArchitecture{.norm = Norm::layer,
+                                        .gated = false,
+                                        .qkv_bias = true,
+                                        .out_bias = true,
+                                        .ffn_bias = true,
+                                        .positions = Positions::learned,
+                                        .position_offset = 2};
 
 // Devlin et al. 2019. DistilBERT (Sanh et al. 2019) is the same without token types, which are a
 // matter of config.json.
-constexpr Architecture kBert{.norm = Norm::layer,
-                             .norm_place = NormPlace::after,
-                             .gated = false,
-                             .qkv_bias = true,
-                             .out_bias = true,
-                             .ffn_bias = true,
-                             .positions = Positions::learned,
-                             .mask = Mask::full,
-                             .outcome = Outcome::hidden};
+constexpr Architecture kBertArchitecture{.norm = Norm::layer,
+                                         .norm_place = NormPlace::after,
+                                         .gated = false,
+                                         .qkv_bias = true,
+                                         .out_bias = true,
+                                         .ffn_bias = true,
+                                         .positions = Positions::learned,
+                                         .mask = Mask::full,
+                                         .outcome = Outcome::hidden};
 
-constexpr Architecture kGlm{.qkv_bias = true};
-constexpr Architecture kQwen2{.qkv_bias = true};
-constexpr Architecture kQwen3{.head_norms = true};
+constexpr Architecture kGlmArchitecture{.qkv_bias = true};
+constexpr Architecture kQwen2Architecture{.qkv_bias = true};
+constexpr Architecture kQwen3Architecture{.head_norms = true};
 // Gemma Team 2024 and 2025.
-constexpr Architecture kGemma2{.sum_norms = true, .scaled_embedding = true};
-constexpr Architecture kGemma3{.head_norms = true, .sum_norms = true, .scaled_embedding = true};
+constexpr Architecture kGemma2Architecture{.sum_norms = true, .scaled_embedding = true};
+constexpr Architecture kGemma3Architecture{
+    .head_norms = true, .sum_norms = true, .scaled_embedding = true};
 
 // The first name of an activation is the one that is written.
 constexpr std::pair<std::string_view, Activation> kActivations[] = {
@@ -64,24 +65,24 @@ const Architecture& architecture_of(Family family) {
     case Family::phi3:
     case Family::granite:
     case Family::smollm3:
-      return kLlama;
+      return kLlamaArchitecture;
     case Family::qwen2:
-      return kQwen2;
+      return kQwen2Architecture;
     case Family::qwen3:
-      return kQwen3;
+      return kQwen3Architecture;
     case Family::gemma2:
-      return kGemma2;
+      return kGemma2Architecture;
     case Family::gemma3:
-      return kGemma3;
+      return kGemma3Architecture;
     case Family::gpt2:
-      return kGpt2;
+      return kGpt2Architecture;
     case Family::opt:
-      return kOpt;
+      return kOptArchitecture;
     case Family::bert:
     case Family::distilbert:
-      return kBert;
+      return kBertArchitecture;
     case Family::glm:
-      return kGlm;
+      return kGlmArchitecture;
   }
   throw std::logic_error("family out of range");
 }

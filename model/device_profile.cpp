@@ -13,7 +13,7 @@ namespace tandem::model {
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.profile/3";
+constexpr std::string_view kProfileSchema = "tandem.profile/3";
 
 // Flops a streamed byte and a row: what work.cpp counts for the kind, streamed_bytes over flops.
 double flops_per_byte(TaskKind kind, WeightFormat format) {
@@ -310,7 +310,7 @@ BytesPerSecond disk_bandwidth(const Device& device, const DeviceProfile& profile
 
 std::string to_json(const DeviceProfile& profile) {
   nlohmann::ordered_json json;
-  json["schema"] = kSchema;
+  json["schema"] = kProfileSchema;
   json["source"] = profile.source;
   if (profile.kernels) {
     json["kernels"] = {{"generation", profile.kernels->generation},
@@ -349,7 +349,7 @@ DeviceProfile parse_profile_json(std::string_view text, std::string_view source)
   const JsonDocument document(text, source, "measure the profile again with `tandem profile`",
                               {.bytes = std::size_t{4} << 20U, .depth = 16});
   const JsonValue root = document.root();
-  expect_schema(root, kSchema);
+  expect_schema(root, kProfileSchema);
   root.expect_keys({"schema", "source", "kernels", "program_bytes", "disk_bandwidth_Bps", "rates",
                     "formats", "caches", "inline_messages"});
   DeviceProfile profile;

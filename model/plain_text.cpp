@@ -14,14 +14,14 @@ namespace utf = boost::locale::utf;
 
 constexpr std::size_t kMaxNameLength = 256;
 
-struct Span {
+struct CodePointRange {
   utf::code_point first;
   utf::code_point last;
 };
 
 // Unicode 15: categories Cc, Cf, Zl and Zp, and those of Lo and Mn that show nothing
 // (Default_Ignorable_Code_Point), but for the variation selectors and joiners' effects in scripts.
-constexpr std::array<Span, 24> kUnseen{{
+constexpr std::array<CodePointRange, 24> kUnseen{{
     {0x0000, 0x001F},    // C0
     {0x007F, 0x009F},    // DEL, C1
     {0x00AD, 0x00AD},    // soft hyphen
@@ -49,7 +49,7 @@ constexpr std::array<Span, 24> kUnseen{{
 }};
 
 bool is_unseen(utf::code_point c) {
-  for (const Span& span : kUnseen) {
+  for (const CodePointRange& span : kUnseen) {
     if (c >= span.first && c <= span.last) return true;
   }
   return false;

@@ -12,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kSchema = "tandem.result/5";
+constexpr std::string_view kResultSchema = "tandem.result/5";
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
 
@@ -273,7 +273,7 @@ void set_communication(Result& result, const Trace& trace) {
 
 std::string to_json(const Result& result) {
   ordered_json json;
-  json["schema"] = kSchema;
+  json["schema"] = kResultSchema;
   json["kind"] = result.kind;
   json["evaluator"] = result.evaluator;
   json["pace"] = or_null(result.pace);
@@ -322,7 +322,7 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   const JsonDocument document(text, source, "write the result again with `tandem`",
                               {.bytes = std::size_t{64} << 20U, .depth = 16});
   const JsonValue root = document.root();
-  expect_schema(root, kSchema);
+  expect_schema(root, kResultSchema);
   root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
                     "tokens", "requests", "schedule", "steady", "devices", "links", "task_kinds",
                     "communication", "trace"});

@@ -15,7 +15,7 @@ namespace {
 
 using model::JsonValue;
 
-constexpr std::string_view kSchema = "tandem.sparse_loss/1";
+constexpr std::string_view kLossSchema = "tandem.sparse_loss/1";
 constexpr std::string_view kRemedy = "measure it again with scenarios/models/train/sparse_loss.py";
 constexpr std::string_view kUnit = "bits per byte more than with nothing dropped";
 constexpr std::size_t kMostKnots = 64;
@@ -23,7 +23,7 @@ constexpr std::size_t kMostTerms = 4096;
 constexpr std::size_t kMostFiles = 1024;
 constexpr double kMostLoss = 64.0;
 constexpr double kOtherRows = 0.05;  // of all rows, at one place
-constexpr double kWhole = 1e-9;
+constexpr double kDropRounding = 1e-9;
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 
@@ -183,7 +183,7 @@ std::int32_t level_between(const SparseAttention& sparse, std::size_t place, std
 }
 
 double interpolated(const std::vector<double>& knots, const std::vector<double>& values, double x) {
-  const auto above = std::ranges::lower_bound(knots, x - kWhole);
+  const auto above = std::ranges::lower_bound(knots, x - kDropRounding);
   if (above == knots.end()) return values.back();
   const auto k = static_cast<std::size_t>(above - knots.begin());
   if (k == 0) return values.front();
@@ -230,7 +230,7 @@ double LossModel::loss(const SparseAttention& sparse) const {
           throw Error(source + ": measured with heads that drop alike, not as layer " +
                       std::to_string(layer) + " of the plan by head; give each level one ratio");
         const double part = sparse.dropped(layer, level[n], 0);
-        if (part > most_dropped() + kWhole)
+        if (part > most_dropped() + kDropRounding)
           throw Error(source + ": layer " + std::to_string(layer) + " drops " +
                       model::fixed(part, 4) + ", expected at most " +
                       model::fixed(most_dropped(), 4) + ", the most that was measured; " +
@@ -318,7 +318,7 @@ std::vector<std::string> LossModel::remarks(const Plan& plan) const {
 
 LossModel parse_loss_model(std::string_view text, std::string_view source) {
   const model::JsonDocument document(text, source, kRemedy);
-  model::expect_schema(document.root(), kSchema);
+  model::expect_schema(document.root(), kLossSchema);
   return read_loss(document.root(), document.source());
 }
 

@@ -19,7 +19,7 @@ namespace {
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(Clock::period::den == std::nano::den, "the ledger counts nanoseconds");
 
-constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kLedgerPageBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
 
 [[noreturn]] void fail(const std::string& what) {
@@ -27,7 +27,7 @@ constexpr std::size_t kLineBytes = 64;
 }
 
 std::size_t pages_for(std::size_t bytes) {
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return (bytes + kLedgerPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::string_view kSchema = "tandem.kernels/1";
+constexpr std::string_view kChoiceSchema = "tandem.kernels/1";
 
 // Both sizes, whose weights a second-level cache holds. Of many tokens as many outputs that what is
 // made of inputs once a product counts for as little as it does in a layer.
@@ -99,7 +99,7 @@ std::string key_of(std::span<const IntegerKernels> kernels, const std::string& p
 }
 
 std::string to_json(const std::vector<KernelTimes>& times, const std::string& key) {
-  nlohmann::ordered_json json{{"schema", kSchema}, {"key", key}};
+  nlohmann::ordered_json json{{"schema", kChoiceSchema}, {"key", key}};
   for (const KernelTimes& of : times)
     json["times_ns"][std::string(to_string(of.format))][std::string(name_of(of.tokens))] = of.ns;
   return model::to_text(json);
@@ -111,7 +111,7 @@ std::vector<KernelTimes> parse_times(const std::string& text, const std::string&
   constexpr double kMostNs = 1e12;
   const model::JsonDocument document(text, source, "remove it");
   const model::JsonValue root = document.root();
-  expect_schema(root, kSchema);
+  expect_schema(root, kChoiceSchema);
   root.expect_keys({"schema", "key", "times_ns"});
   if (root.at("key").text() != key) root.at("key").fail("\"" + key + "\"");
   std::vector<KernelTimes> times = all_products();
