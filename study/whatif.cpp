@@ -226,13 +226,13 @@ class Changes {
 using Edit = std::function<Scene()>;
 
 // A change, and the scene that it makes.
-struct Task {
+struct ChangedScene {
   WhatIfChange change;
   Edit edit;
 };
 
 void add_device_changes(const Changes& changes, const planner::Plan& plan,
-                        std::vector<Task>& tasks) {
+                        std::vector<ChangedScene>& tasks) {
   const bool several = plan.cluster.size() > 1;
   for (model::DeviceIndex d = 0; d < plan.cluster.size(); ++d) {
     const std::string& name = changes.device(d).name;
@@ -276,7 +276,8 @@ void add_device_changes(const Changes& changes, const planner::Plan& plan,
   }
 }
 
-void add_link_changes(const Changes& changes, const planner::Plan& plan, std::vector<Task>& tasks) {
+void add_link_changes(const Changes& changes, const planner::Plan& plan,
+                      std::vector<ChangedScene>& tasks) {
   const auto edited = [&changes](const std::string& name, auto set) {
     return [&changes, name, set] {
       Scene scene = changes.scene();
@@ -345,11 +346,11 @@ WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& pro
   Changes changes(plan, evaluator);
   WhatIf answer{.planned_s = changes.request_s(plan)};
   answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));
-  std::vector<Task> tasks;
+  std::vector<ChangedScene> tasks;
   add_device_changes(changes, plan, tasks);
   add_link_changes(changes, plan, tasks);
   progress.expect(tasks.size());
-  for (Task& task : tasks) {
+  for (ChangedScene& task : tasks) {
     WhatIfChange& change = task.change;
     try {
       change.request_s = changes.best(task.edit());

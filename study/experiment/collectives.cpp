@@ -6,10 +6,10 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::int32_t kDevices[] = {4, 6, 8, 32};
+constexpr std::int32_t kDeviceCounts[] = {4, 6, 8, 32};
 constexpr double kBandwidthsMbps[] = {50.0, 300.0, 1000.0};
 constexpr double kLatenciesMs[] = {0.1, 1.0, 10.0};
-constexpr std::int32_t kKiB[] = {1, 8, 32, 128, 512, 2048, 8192};
+constexpr std::int32_t kMessageKiB[] = {1, 8, 32, 128, 512, 2048, 8192};
 
 std::string text(double value) {
   std::string digits = std::to_string(value);
@@ -24,14 +24,14 @@ ExperimentReport collectives_map(const Scenarios& /*scenarios*/, Progress& progr
   ExperimentReport report{.key_names = {"devices", "bandwidth_mbps", "link_latency_ms", "kib"},
                           .rows = {},
                           .remarks = {}};
-  progress.expect(std::size(kDevices) * std::size(kBandwidthsMbps) * std::size(kLatenciesMs));
-  for (const std::int32_t devices : kDevices) {
+  progress.expect(std::size(kDeviceCounts) * std::size(kBandwidthsMbps) * std::size(kLatenciesMs));
+  for (const std::int32_t devices : kDeviceCounts) {
     for (const double mbps : kBandwidthsMbps) {
       for (const double latency_ms : kLatenciesMs) {
         const AllreduceTestbed testbed{.devices = devices,
                                        .link_latency = model::Seconds{latency_ms * 1e-3},
                                        .bandwidth = model::BytesPerSecond{mbps * 1e6 / 8.0}};
-        for (const std::int32_t kib : kKiB) {
+        for (const std::int32_t kib : kMessageKiB) {
           for (const std::string& allreduce : compared_allreduces()) {
             const model::Seconds time = simulated_allreduce(testbed, allreduce, kib * 256);
             report.rows.push_back({.keys = {std::to_string(devices), text(mbps), text(latency_ms),

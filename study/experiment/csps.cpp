@@ -29,9 +29,8 @@ double number(const model::Csv& table, std::size_t row, std::string_view column)
   return paper_reading(table, row, column).value;
 }
 
-constexpr double kAnyMemory = 1e15;
 constexpr std::int64_t kShort = 64;
-constexpr double kMemory = 40e9;  // of a device
+constexpr double kGpuMemory = 40e9;  // of a device
 constexpr std::size_t kSarathiDevices = 8;
 constexpr std::int64_t kSarathiSteps = 2;  // in flight: one a stage
 
@@ -201,7 +200,7 @@ std::int64_t CspsSarathi::most_sequences(std::int64_t tokens) const {
   for (const planner::DevicePlan& device : plan_.devices) {
     const model::MemoryUse& use = device.memory;
     const double position = use.kv_cache / static_cast<double>(plan_.reserved().positions);
-    const double room = kMemory - use.weights;  // activations of a chunk take a few MB
+    const double room = kGpuMemory - use.weights;  // activations of a chunk take a few MB
     most = std::min(most, room / (position * static_cast<double>(tokens)));
   }
   return std::clamp(static_cast<std::int64_t>(most), std::int64_t{1}, kSarathiSteps * kCspsChunk);

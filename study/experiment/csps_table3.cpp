@@ -22,15 +22,14 @@ namespace {
 using model::BufferKind;
 using model::TaskIndex;
 
-constexpr std::size_t kDevices = 8;
-constexpr double kAnyMemory = 1e15;  // the table is about messages
+constexpr std::size_t kGpus = 8;
 
 // Eight devices of one server, or the first of each of eight.
 model::Cluster testbed(const Scenarios& scenarios, bool one_server) {
   model::Cluster all = scenarios.platform("a100-8x8");
-  for (model::DeviceIndex d = 1; d < static_cast<model::DeviceIndex>(kDevices) && !one_server; ++d)
-    all = model::with_exchanged(all, d, d * static_cast<model::DeviceIndex>(kDevices));
-  return model::with_devices(model::first_devices(all, kDevices), [](model::Device& device) {
+  for (model::DeviceIndex d = 1; d < static_cast<model::DeviceIndex>(kGpus) && !one_server; ++d)
+    all = model::with_exchanged(all, d, d * static_cast<model::DeviceIndex>(kGpus));
+  return model::with_devices(model::first_devices(all, kGpus), [](model::Device& device) {
     device.memory = model::Bytes{kAnyMemory};
   });
 }

@@ -13,6 +13,9 @@
 
 namespace tandem::study {
 
+// Bytes of a device in experiments that do not ask whether a model fits.
+inline constexpr double kAnyMemory = 1e15;
+
 // What a paper or a prediction says of one quantity.
 struct Reading {
   enum class Kind { none, number, out_of_memory };

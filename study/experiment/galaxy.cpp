@@ -20,8 +20,7 @@ namespace {
 constexpr double kNanoM = 825e6;  // Hz
 // Of the board; at these rows it hardly matters.
 constexpr double kMemoryBandwidth = 10e9;
-constexpr double kLatency = 0.2e-3;  // of a link to the switch; a LAN's, not stated
-constexpr double kAnyMemory = 1e15;
+constexpr double kLatency = 0.2e-3;       // of a link to the switch; a LAN's, not stated
 constexpr double kBesideWeights = 0.1e9;  // the cache, activations and messages of one pass
 
 double whole_bytes(const model::Transformer& t) {

@@ -11,8 +11,6 @@
 namespace tandem::study {
 namespace {
 
-constexpr double kAnyMemory = 1e15;
-
 // Least and most, beside what the paper says of `figure` in words.
 void add_range(ExperimentReport& report, const Scenarios& scenarios, const std::string& figure,
                const std::vector<std::string>& keys) {

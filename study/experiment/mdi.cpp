@@ -19,8 +19,6 @@ namespace {
 using model::TaskIndex;
 using model::TaskKind;
 
-constexpr double kAnyMemory = 1e15;  // bytes: whether it fits is another table
-
 std::int64_t number(const std::string& text, std::string_view column) {
   std::int64_t value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -20,7 +20,6 @@ namespace {
 using model::Cluster;
 using model::Transformer;
 
-constexpr double kAnyMemory = 1e15;  // bytes: whether it fits is not the planner's question here
 // Latencies settle within a few tokens; the paper's default is 20.
 constexpr std::int64_t kNewTokens = 6;
 

@@ -7,7 +7,7 @@ namespace tandem::study {
 namespace {
 
 constexpr double kBitsPerSecond = 178e6;
-constexpr std::int64_t kDevices = 4;
+constexpr std::int64_t kFigure1Devices = 4;
 
 // Latency, and what is left of it where the network costs nothing.
 struct Breakdown {
@@ -79,7 +79,7 @@ ExperimentReport tpi_figure1(const Scenarios& scenarios, Progress& progress) {
                        tensor.communication_percent(), false),
                    row("tensor parallelism", "latency_s", {}, tensor.latency_s, false),
                    row("tensor parallelism", "memory_gb", Reading::number(12.0),
-                       memory.whole(t, kDevices) / kPaperGB, false)},
+                       memory.whole(t, kFigure1Devices) / kPaperGB, false)},
           .remarks = {
               "laptops4.xml with links of 178 Mbps; compute " + model::fixed(testbed.slowdown, 2) +
                   " times slower than nominal, from the 2% of model parallelism",

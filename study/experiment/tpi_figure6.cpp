@@ -13,7 +13,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::int64_t kDevices = 8;
+constexpr std::int64_t kFigure6Devices = 8;
 constexpr std::int32_t kWindow = 2;
 
 // Of the fullest stage: the first, with embedding and head.
@@ -59,11 +59,11 @@ ExperimentReport tpi_figure6(const Scenarios& scenarios, Progress& progress) {
     add("standalone", Reading::out_of_memory(),
         alone ? Reading::number(simulated_run(one, t, "local", 0).latency_s)
               : Reading::out_of_memory());
-    const bool fits = klonet_fits(t, stage_bytes(t, memory.program_bytes, kDevices));
+    const bool fits = klonet_fits(t, stage_bytes(t, memory.program_bytes, kFigure6Devices));
     const double staged = simulated_run(klonet.testbed, t, "pipeline", 0).latency_s;
     add("model parallelism", c.pipeline_runs ? Reading{} : Reading::out_of_memory(),
         fits ? Reading::number(staged) : Reading::out_of_memory());
-    const double whole = memory.whole(t, kDevices);
+    const double whole = memory.whole(t, kFigure6Devices);
     const double tensor = simulated_run(klonet.testbed, t, "tensor", 0).latency_s;
     const bool whole_fits = klonet_fits(t, whole);
     add("TPI-LLM, scheduler off", {},

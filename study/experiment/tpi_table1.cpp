@@ -9,7 +9,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::int64_t kDevices = 8;
+constexpr std::int64_t kTable1Devices = 8;
 constexpr std::int64_t kWindow = 2;
 
 class Table1 {
@@ -33,7 +33,7 @@ class Table1 {
   void add(std::size_t i) {
     const std::string& name = table_.at(i, "model");
     const model::Transformer transformer = scenarios_.model(name);
-    const double whole = memory_.whole(transformer, kDevices);
+    const double whole = memory_.whole(transformer, kTable1Devices);
     const bool fits = klonet_fits(transformer, whole);
     const RunTimes off =
         fits ? simulated_run(klonet_.testbed, transformer, "tensor", 0) : RunTimes{};
@@ -49,7 +49,7 @@ class Table1 {
     row(i, "ttft_on_s", Reading::number(on.ttft_s), false);
     row(i, "latency_on_s", Reading::number(on.latency_s), calibrates_on);
     row(i, "memory_on_gb",
-        Reading::number(memory_.windowed(transformer, kDevices, kWindow) / kPaperGB),
+        Reading::number(memory_.windowed(transformer, kTable1Devices, kWindow) / kPaperGB),
         calibrates_on);
   }
 

@@ -14,7 +14,7 @@ namespace {
 // macOS makes swap as long as its disk has room: between 24 GB (llama-3.1-8b runs) and 44 GB
 // (llama-2-13b does not).
 constexpr double kSwap = 32e9;
-constexpr double kMemory = 8.0 * kPaperGB;
+constexpr double kLaptopMemory = 8.0 * kPaperGB;
 constexpr std::int32_t kWindow = 2;
 constexpr std::string_view kCalibratesSwap = "llama-2-7b";
 constexpr std::string_view kCalibratesDisk = "yi-34b";
@@ -102,7 +102,7 @@ class Laptops {
   std::optional<SwapTime> transformers(const model::Transformer& t, double rate) const {
     return swap_time(
         {.needed = model::Bytes{program_ + weights(t)}, .touched = model::Bytes{touched(t)}},
-        {.memory = model::Bytes{kMemory},
+        {.memory = model::Bytes{kLaptopMemory},
          .swap = model::Bytes{kSwap},
          .rate = model::BytesPerSecond{rate}});
   }

@@ -17,7 +17,7 @@ constexpr std::size_t kSimulatedTokens = 5;
 // One draw in so many is repeated on a shared link.
 constexpr std::int64_t kShared = 10;
 
-LayeredSchedule draw(DrawNumbers& numbers) {
+LayeredSchedule draw_schedule(DrawNumbers& numbers) {
   LayeredSchedule drawn;
   drawn.layers = numbers.in(1, 4);
   drawn.reduce = numbers.in(1, 39);
@@ -87,7 +87,7 @@ Simulations run_simulations(std::int64_t draws, std::uint64_t seed) {
   Simulations result;
   DrawNumbers numbers(seed ^ 0x51e9U);
   for (std::int64_t i = 0; i < draws; ++i) {
-    const LayeredSchedule drawn = draw(numbers);
+    const LayeredSchedule drawn = draw_schedule(numbers);
     result.apart.push_back(simulate(drawn, false));
     const double difference = result.apart.back().difference;
     result.worst = std::max(result.worst, difference);

@@ -9,7 +9,7 @@
 namespace tandem::study {
 namespace {
 
-constexpr std::size_t kMostPoints = 1'000'000;
+constexpr std::size_t kMostGridPoints = 1'000'000;
 
 // At commas outside parentheses.
 std::vector<std::string> split(const std::string& text) {
@@ -90,7 +90,7 @@ Grid::Grid(std::vector<Axis> axes) : axes_(std::move(axes)) {
         throw Error("field '" + axes_[a].field.column() +
                     "': varied twice, expected once; join its values with commas");
     }
-    if (axes_[a].values.size() > kMostPoints / size_)
+    if (axes_[a].values.size() > kMostGridPoints / size_)
       throw Error("sweep: more than 1000000 points, expected fewer; vary less at once");
     size_ *= axes_[a].values.size();
   }
