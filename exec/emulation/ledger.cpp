@@ -27,7 +27,7 @@ constexpr std::size_t kLineBytes = 64;
 }
 
 std::size_t pages_for(std::size_t bytes) {
-  return (bytes + kLedgerPageBytes - 1) / kPageBytes * kPageBytes;
+  return (bytes + kLedgerPageBytes - 1) / kLedgerPageBytes * kLedgerPageBytes;
 }
 
 }  // namespace
