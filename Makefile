@@ -39,7 +39,7 @@ if (($${#missing[@]})); then \
 fi
 endef
 
-.PHONY: help demo demo-short test bench fuzz build packages arm64-sysroot arm64 check-packages clean
+.PHONY: help demo demo-short test bench fuzz build build-all packages arm64-sysroot arm64 check-packages clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST)) | sed -n '1,/^$$/p'
@@ -58,25 +58,26 @@ demo-short: build
 test:
 	@$(call install,$(TEST_PACKAGES))
 	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release --target tandem_all_tests -j $(JOBS)
 	@ctest --preset release
 
-bench:
-	@$(call install,$(BUILD_PACKAGES))
+build-all:
+	@$(call install,$(TEST_PACKAGES))
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j $(JOBS)
+
+bench: build-all
 	@bench/run.sh
 
 fuzz:
 	@$(call install,$(CHECK_PACKAGES))
-	@cmake --preset asan --log-level=WARNING >/dev/null
-	@cmake --build --preset asan --target tandem_fuzz_targets -j $(JOBS)
+	@cmake --preset fuzz --log-level=WARNING >/dev/null
+	@cmake --build --preset fuzz --target tandem_fuzz_targets -j $(JOBS)
 	@tests/fuzz/run.sh
 
 packages: build
-	@cmake --preset device --log-level=WARNING >/dev/null
-	@cmake --build --preset device -j $(JOBS)
-	@for b in release device; do (cd build/$$b && cpack >/dev/null); done
+	@cmake --build --preset release --target tandem_device -j $(JOBS)
+	@cd build/release && cpack >/dev/null
 	@ls -1 out/packages/*.deb
 
 # The sysroot takes its name when it is whole.

@@ -9,6 +9,17 @@ install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT pro
 install(EXPORT tandem-targets NAMESPACE tandem::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem COMPONENT development)
 install(DIRECTORY scenarios plots DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT program)
+# Package tandem-worker: in a folder of its own, so that both packages can be installed.
+set(device_folder lib/tandem-worker)
+if(TANDEM_SIM)
+  set(device_program tandem_device)
+else()
+  set(device_program tandem)
+endif()
+install(TARGETS ${device_program} RUNTIME DESTINATION ${device_folder}/bin
+        COMPONENT device EXCLUDE_FROM_ALL)
+install(DIRECTORY scenarios plots DESTINATION ${device_folder}/share/tandem
+        COMPONENT device EXCLUDE_FROM_ALL)
 configure_package_config_file(
   cmake/tandem-config.cmake.in ${PROJECT_BINARY_DIR}/tandem-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)

@@ -3,7 +3,6 @@ tandem_tests(
   SOURCES
     planner_fixture.cpp
     sim_cache_copies_test.cpp
-    sim_child_test.cpp
     sim_city_test.cpp
     sim_collective_composed_test.cpp
     sim_collective_test.cpp
@@ -13,7 +12,6 @@ tandem_tests(
     sim_flights_test.cpp
     sim_golden_test.cpp
     sim_network_test.cpp
-    sim_platform_test.cpp
     sim_recurrent_test.cpp
     sim_replay_test.cpp
     sim_served_test.cpp

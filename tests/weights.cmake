@@ -26,6 +26,7 @@ add_executable(tandem_dump_logits torch/dump_logits.cpp)
 target_link_libraries(tandem_dump_logits PRIVATE tandem::exec nlohmann_json::nlohmann_json
                                                  tandem_options)
 target_include_directories(tandem_dump_logits PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_dependencies(tandem_all_tests tandem_dump_logits)
 if(NOT TANDEM_SANITIZE)  # numbers are looked at; the same code is run by other tests
   add_test(NAME "exec/logits: equal an independent PyTorch implementation to 1e-4"
            COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/check_logits.py

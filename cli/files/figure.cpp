@@ -26,8 +26,6 @@ struct Outcome {
   std::string diagnostics;
 };
 
-std::string reason(int code) { return std::system_category().message(code); }
-
 // Runs `words`, standard output and error together into `diagnostics`; waits for the end.
 Outcome run(std::vector<std::string> words) {
   model::Pipe pipe = model::open_pipe("figure");
@@ -43,7 +41,7 @@ Outcome run(std::vector<std::string> words) {
   const int failure =
       ::posix_spawn(&id, arguments[0], &actions, nullptr, arguments.data(), ::environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) throw Error(words[0] + ": " + reason(failure) + std::string(kRemedy));
+  if (failure != 0) throw Error(words[0] + ": " + system_message(failure) + std::string(kRemedy));
   model::ChildProcess child(id);
   pipe.writing.close();
   Outcome outcome;

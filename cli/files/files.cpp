@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 30;
 
-std::string reason(int code) { return std::system_category().message(code); }
-
 // What is no regular file, such as a terminal or a pipe, is written to as it is.
 class SpecialFile {
  public:
@@ -47,7 +45,7 @@ class SpecialFile {
 
  private:
   [[noreturn]] void fail(int code) const {
-    throw Error(path_.string() + ": cannot write: " + reason(code) +
+    throw Error(path_.string() + ": cannot write: " + system_message(code) +
                 "; choose a place that exists, is writable and has room");
   }
 
@@ -70,17 +68,20 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string system_message(int code) { return std::system_category().message(code); }
+
 std::string read_file(const fs::path& path) {
   std::error_code fault;
   const fs::file_status status = fs::status(path, fault);
   if (!fs::exists(status))
-    throw Error(path.string() + ": cannot read: " + reason(fault ? fault.value() : ENOENT) +
+    throw Error(path.string() + ": cannot read: " + system_message(fault ? fault.value() : ENOENT) +
                 "; check the path");
   if (fs::is_directory(status))
     throw Error(path.string() + ": is a folder, expected a file; check the path");
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    throw Error(path.string() + ": cannot read: " + reason(errno) + "; check its permissions");
+    throw Error(path.string() + ": cannot read: " + system_message(errno) +
+                "; check its permissions");
   // Read until the end rather than trust a size: pipes and /dev/zero have none.
   std::string contents;
   std::string chunk(std::size_t{1} << 20, '\0');
@@ -90,7 +91,7 @@ std::string read_file(const fs::path& path) {
       throw Error(path.string() + ": more than 1 GiB, expected a text file; check the path");
   }
   if (file.bad())
-    throw Error(path.string() + ": cannot read: " + reason(errno) + "; check the disk");
+    throw Error(path.string() + ": cannot read: " + system_message(errno) + "; check the disk");
   return contents;
 }
 
@@ -103,7 +104,8 @@ void check_writable(const fs::path& path) {
     throw Error(path.string() + ": folder '" + folder.string() + "' does not exist; create it");
   const bool special = fs::exists(path, fault) && !fs::is_regular_file(path, fault);
   if (::access(special ? path.c_str() : folder.c_str(), W_OK) != 0)
-    throw Error(path.string() + ": cannot write: " + reason(errno) + "; choose a writable place");
+    throw Error(path.string() + ": cannot write: " + system_message(errno) +
+                "; choose a writable place");
 }
 
 void write_file(const fs::path& path, std::string_view contents) {

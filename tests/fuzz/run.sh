@@ -13,4 +13,4 @@ fuzzed() {
 }
 export -f fuzzed
 
-printf '%s\n' build/asan/bin/tandem_fuzz_* | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzzed "$1"' fuzzed {}
+printf '%s\n' build/fuzz/bin/tandem_fuzz_* | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzzed "$1"' fuzzed {}
