@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -171,7 +173,24 @@ std::vector<Bad> bad_files() {
        GgufParts{.tensors = {tensor_entry("t", {16}, 0, 0), tensor_entry("u", {4}, 0, 32)},
                  .data = 64}
            .text(),
-       {"'t' and 'u' overlap"}},
+       {"'t' (F32) and 'u' overlap"}},
+      {"bytes in front of the first tensor",
+       with_tensor(tensor_entry("t", {4}, 0, 32), 64),
+       {"32 bytes of no tensor in front of tensor 't'"}},
+      {"bytes between two tensors",
+       GgufParts{.tensors = {tensor_entry("u", {4}, 0, 64), tensor_entry("t", {4}, 0, 0)},
+                 .data = 96}
+           .text(),
+       {"32 bytes of no tensor between tensors 't' (F32) and 'u'"}},
+      {"bytes behind the last tensor",
+       with_tensor(tensor_entry("t", {4}, 0, 0), 33),
+       {"1 bytes of no tensor behind tensor 't' (F32)"}},
+      {"bytes behind a header without tensors",
+       GgufParts{.data = 33}.text(),
+       {"33 bytes of no tensor behind the header"}},
+      {"two files that were joined",
+       with_tensor(tensor_entry("t", {4}, 0, 0), 32) + GgufParts{}.text(),
+       {"behind tensor 't'", "another GGUF file", "cat", "--merge"}},
       {"two tensors at one place",
        GgufParts{.tensors = {tensor_entry("t", {4}, 0, 0), tensor_entry("u", {4}, 0, 0)},
                  .data = 64}
@@ -206,6 +225,46 @@ TEST_CASE("exec/gguf: a sound file that is cut anywhere is refused") {
     CAPTURE(length);
     CHECK(!error_of([&] { (void)parse(text.substr(0, length)); }).empty());
   }
+}
+
+// The data of each tensor is what its type takes, up to the alignment: with any other type that
+// takes another number of bytes the file is refused, whichever of the tensors it is.
+TEST_CASE("exec/gguf: a tensor of another declared type is refused wherever the sizes differ") {
+  struct Type {
+    std::uint32_t id;
+    std::size_t bytes;  // of 256 elements
+  };
+  const std::vector<Type> types{{0, 1024}, {1, 512},  {30, 512}, {2, 144},  {3, 160},
+                                {6, 176},  {7, 192},  {8, 272},  {20, 144}, {12, 144},
+                                {13, 176}, {14, 210}, {24, 256}};
+  const auto padded = [](std::size_t bytes) { return (bytes + 31) / 32 * 32; };
+  std::size_t refused = 0;
+  for (const Type& written : types) {
+    for (const Type& declared : types) {
+      for (std::size_t which = 0; which < 3; ++which) {
+        CAPTURE(written.id);
+        CAPTURE(declared.id);
+        CAPTURE(which);
+        GgufParts parts;
+        for (std::size_t i = 0; i < 3; ++i)
+          parts.tensors.push_back(tensor_entry(std::string(1, static_cast<char>('a' + i)), {256},
+                                               i == which ? declared.id : written.id,
+                                               i * padded(written.bytes)));
+        parts.data = 3 * padded(written.bytes);
+        const bool same = padded(written.bytes) == padded(declared.bytes);
+        if (same) {
+          CHECK_NOTHROW((void)parse(parts.text()));
+          continue;
+        }
+        const std::string error = error_of([&] { (void)parse(parts.text()); });
+        CAPTURE(error);
+        CHECK((has(error, "bytes of no tensor") || has(error, "overlap") ||
+               has(error, "expected within its")));
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 400);
 }
 
 // The parts of a split: number, count and tensors as they say.
@@ -260,7 +319,53 @@ TEST_CASE("exec/gguf: a split model is all of its files, each as its name says")
   CHECK(has(open("m-00001-of-00002.gguf"), "general.architecture is said by a later part"));
   // One of several under another name.
   write("one.gguf", part(0, 2, "t", 2));
-  CHECK(has(open("one.gguf"), "split.count is 2, expected 1"));
+  CHECK(has(open("one.gguf"),
+            "split.count is 2: part 1 of a model that was split, expected a name "
+            "that ends in '-00001-of-00002.gguf'"));
+  write("one.gguf", part(1, 2, "t", 2));
+  CHECK(has(open("one.gguf"), "part 2 of a model that was split"));
+  write("m-00001-of-00002.gguf", part(1, 2, "t", 2));
+  CHECK(has(open("m-00001-of-00002.gguf"), "split.no is 1, expected 0"));
+}
+
+TEST_CASE("exec/gguf: a whole file works under any name, and what is none says what to do") {
+  const testing::TemporaryFolder folder;
+  const auto path = [&](const std::string& name) { return folder.path() / name; };
+  const std::string whole = GgufParts{.entries = {entry("split.count", 2, raw(std::uint16_t{0}))},
+                                      .tensors = {tensor_entry("t", {64}, 0, 0)},
+                                      .data = 256}
+                                .text();
+  for (const char* name : {"m-00001-of-00013.gguf", "m-00002-of-00013.gguf", "m.gguf.part1of2",
+                           "sha256-0123456789abcdef", "m.GGUF", "a b.gguf.bak"}) {
+    CAPTURE(name);
+    testing::write_text(path(name), whole);
+    CHECK(is_gguf(path(name)));
+    const GgufFile file(path(name));
+    CHECK(file.tensors().size() == 1);
+    CHECK(file.files().size() == 1);
+  }
+  // Pieces of a file that was cut, the first and another.
+  const std::size_t half = whole.size() / 2;
+  for (const auto& [first, second, joined] :
+       {std::array{"m.gguf.part1of2", "m.gguf.part2of2", "cat m.gguf.* > m.gguf"},
+        std::array{"m.gguf-split-a", "m.gguf-split-b", "cat m.gguf-* > m.gguf"},
+        std::array{"m.gguf.00", "m.gguf.01", "cat m.gguf.* > m.gguf"}}) {
+    testing::write_text(path(first), whole.substr(0, half));
+    testing::write_text(path(second), whole.substr(half));
+    for (const char* name : {first, second}) {
+      CAPTURE(name);
+      CHECK(is_gguf(path(name)));
+      const std::string error = error_of([&] { const GgufFile file(path(name)); });
+      CAPTURE(error);
+      CHECK(has(error, "not a whole GGUF file"));
+      CHECK(has(error, joined));
+    }
+  }
+  // Another file is none for having ".gguf" in its name, nor is a folder.
+  testing::write_text(path("m.gguf.json"), "{}");
+  CHECK(!is_gguf(path("m.gguf.json")));
+  std::filesystem::create_directory(path("m.gguf-files"));
+  CHECK(!is_gguf(path("m.gguf-files")));
 }
 
 }  // namespace

@@ -157,10 +157,11 @@ TEST_CASE("exec/gguf: pieces are merged whatever their type, and found before on
 }
 
 // A small model whose file's tokenizer is `entries`.
-fs::path with_tokenizer(const fs::path& folder, const std::vector<std::string>& entries) {
+fs::path with_tokenizer(const fs::path& folder, const std::vector<std::string>& entries,
+                        std::size_t tokens) {
   model::Transformer t = testing::small_llama();
   t.layers = 1;
-  t.vocab = 500;
+  t.vocab = static_cast<std::int64_t>(tokens);
   write_random_weights(t, 1, model::DType::f32, folder / "plain");
   static_cast<void>(convert_model({.weights = folder / "plain", .out = folder / "plain.gguf"}));
   std::string file = testing::read_all(folder / "plain.gguf");
@@ -192,7 +193,7 @@ TEST_CASE("exec/gguf: a file's tokenizer is carried to another file as it is, an
   std::vector<std::string> entries =
       with(pieces.entries(), entry("tokenizer.ggml.merges", 9, texts({"a b"})));
   entries.push_back(entry("tokenizer.ggml.padding_token_id", 7U));
-  const fs::path path = with_tokenizer(home.path(), entries);
+  const fs::path path = with_tokenizer(home.path(), entries, pieces.tokens.size());
   const fs::path other = home.path() / "other.gguf";
   const fs::path folder = home.path() / "folder";
   CHECK(convert_model({.weights = path, .out = other}).empty());
@@ -204,7 +205,7 @@ TEST_CASE("exec/gguf: a file's tokenizer is carried to another file as it is, an
     if (key.starts_with("tokenizer.")) CHECK(after.find(key)->value == value.value);
   }
   model::Transformer t = testing::small_llama();
-  t.vocab = 500;
+  t.vocab = static_cast<std::int64_t>(pieces.tokens.size());
   const auto expected = load_tokenizer(path, t);
   for (const fs::path& again : {other, folder}) {
     const auto tokenizer = load_tokenizer(again, t);
@@ -298,7 +299,7 @@ TEST_CASE("exec/gguf: a tokenizer that is not known, or contradicts itself, is r
       {{entry("tokenizer.ggml.model", "llama")}, "tokenizer.ggml.tokens is missing"},
       {pairs("unheard-of"), "tokenizer.ggml.pre is 'unheard-of', expected one of gpt-2"},
       {no_pre, "tokenizer.ggml.pre is missing"},
-      {pairs("gpt-2"), "one for each byte of UTF-8"},
+      {pairs("gpt-2"), "one for each byte of written text"},
       {short_scores.entries(), "tokenizer.ggml.scores is an array of 263, expected 264"},
       {odd_type.entries(), "types from 1 to 6"},
       {twice.entries(), "both are \"a\""},

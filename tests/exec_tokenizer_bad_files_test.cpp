@@ -282,13 +282,41 @@ TEST_CASE("exec/tokenizer: vocabularies of other kinds are not taken for bytes")
   }
 }
 
+TEST_CASE("exec/tokenizer.model: tiktoken's file of that name is passed over, or named alone") {
+  // As in the first folders of Llama 3.
+  const std::string tiktoken = "IQ== 0\nIg== 1\nIyM= 2\r\n";
+  const testing::TemporaryFolder folder;
+  testing::write_text(folder.path() / "tokenizer.model", tiktoken);
+  testing::write_text(folder.path() / "tokenizer.json", small_bpe().dump());
+  CHECK(load(folder)->encode("abc") == Ids{257});
+  for (const std::string& alone : {tiktoken, std::string("IQ== 0"), std::string("IQ== 0\r\n")})
+    CHECK(has(refusal({{"tokenizer.model", alone}}), "tokenizer.model: has tiktoken's lines"));
+  // What is neither is damaged, and not passed over.
+  for (const char* text : {"", "IQ== x\n", "I!== 0\n", " 0\n", "IQ==\n", "IQ= 0\n"}) {
+    CAPTURE(text);
+    const std::string error =
+        refusal({{"tokenizer.model", text}, {"tokenizer.json", small_bpe().dump()}});
+    CHECK(has(error, "tokenizer.model: "));
+    CHECK(!has(error, "tiktoken"));
+  }
+}
+
+TEST_CASE("exec/tokenizer.json: bytes of unwritten text may be absent, and are refused then") {
+  json file = small_bpe();
+  for (const int byte : {11, 0xC0, 0xF1, 0xF5})
+    file["model"]["vocab"].erase(to_utf8(letter_of(static_cast<unsigned char>(byte))));
+  CHECK(load(file)->encode("abc\n") == Ids{257, '\n'});
+  CHECK(has(error_of([&] { (void)load(file)->encode("a\vb"); }), "U+000B, for whose byte 11"));
+  CHECK(has(error_of([&] { (void)load(file)->encode("\U00040000"); }), "whose byte 241"));
+}
+
 TEST_CASE("exec/vocab.json and merges.txt: damaged ones are refused") {
   const auto with = [](const std::string& vocabulary, const std::string& merges) {
     return refusal({{"vocab.json", vocabulary}, {"merges.txt", merges}});
   };
   CHECK(has(with("{}", ""), "vocab.json: the document is an object"));
   CHECK(has(with("[]", ""), "vocab.json: the document is"));
-  CHECK(has(with(R"({"a": 0})", ""), "no token for byte 0"));
+  CHECK(has(with(R"({"a": 0})", ""), "no token for byte 9"));
   CHECK(has(with(R"({"a": 0, "b": 0})", ""), "have the same id 0"));
   CHECK(has(with(R"({"a": 0})", "#version: 0.2\na b"), "merge 0 names token \"b\""));
   for (const char* line : {"ab", " b", "a ", "a \xff"}) {
@@ -440,8 +468,6 @@ TEST_CASE("exec/tokenizer.model: no beginning of a file is taken for the whole")
     CHECK(has(error, "tokenizer.model: "));
     CHECK(has(error, "the file is damaged or of another kind"));
   }
-  const std::string tiktoken = refusal({{"tokenizer.model", "IQ== 0\nIg== 1\n"}});
-  CHECK(has(tiktoken, "of another kind"));
 }
 
 TEST_CASE("exec/added tokens: the leftmost, of those the longest, neighbours are looked at") {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,31 @@ void add_tensor(const std::filesystem::path& folder, const std::string& name,
   testing::write_text(file, text + header + data + bytes);
 }
 
+// Stores tensor `name` with another type, one byte an element.
+void make_bytes(const std::filesystem::path& folder, const std::string& name,
+                const std::string& dtype) {
+  const auto file = folder / "model.safetensors";
+  const std::string whole = testing::read_all(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  auto header = nlohmann::json::parse(whole.substr(sizeof length, length));
+  std::string data;
+  for (auto& [key, entry] : header.items()) {
+    if (key == "__metadata__") continue;
+    const auto offsets = entry["data_offsets"].get<std::vector<std::size_t>>();
+    std::size_t bytes = offsets[1] - offsets[0];
+    const std::size_t begin = data.size();
+    data += whole.substr(sizeof length + length + offsets[0], bytes);
+    if (key == name) {
+      bytes /= sizeof(float);
+      entry["dtype"] = dtype;
+      data.resize(begin + bytes);
+    }
+    entry["data_offsets"] = {begin, begin + bytes};
+  }
+  testing::write_text(file, testing::safetensors_text(header.dump(), 0) + data);
+}
+
 Shard slice(const TemporaryFolder& folder, const Transformer& t) {
   return Shard::slice(folder.path(), t, testing::whole_share(t));
 }
@@ -62,6 +89,30 @@ void slice_with(Family family, const char* name) {
   write_random_weights(t, 1, model::DType::f32, folder.path());
   add_tensor(folder.path(), name, "[1]", "1234");
   static_cast<void>(slice(folder, t));
+}
+
+// The types of others' quantised weights, behind a config.json that says nothing of them.
+TEST_CASE("exec/tensor check: weights of an unread type are refused before any are sliced") {
+  const Transformer t = small(Family::llama);
+  for (const char* dtype : {"F8_E4M3", "F8_E5M2", "F8_E4M3FN", "U8", "I8"}) {
+    for (const char* tensor : {"model.embed_tokens.weight", "lm_head.weight",
+                               "model.layers.1.mlp.down_proj.weight", "model.norm.weight"}) {
+      CAPTURE(dtype);
+      CAPTURE(tensor);
+      const TemporaryFolder folder;
+      write_random_weights(t, 1, model::DType::f32, folder.path());
+      make_bytes(folder.path(), tensor, dtype);
+      // What belongs to such a weight is no reason to remove it.
+      add_tensor(folder.path(), std::string(tensor) + "_scale_inv", "[1]", "1234");
+      const std::string error = testing::error_of([&] {
+        const SafetensorsFolder weights(folder.path());
+        weights.check_tensors(t);
+      });
+      CAPTURE(error);
+      CHECK(testing::has(error, std::string("dtype ") + dtype + ", expected"));
+      CHECK(testing::has(error, tensor));
+    }
+  }
 }
 
 TEST_CASE("exec/tensor check: a tensor that the model would leave out is refused by name") {

@@ -95,7 +95,7 @@ Vocabulary as_folder(const ScoredPieces& scored, const Vocabulary& from) {
   model.algorithm = SentencePieceModel::Algorithm::bpe;
   model.add_dummy_prefix = scored.space_prefix;
   model.remove_extra_whitespaces = false;
-  model.pieces = scored.pieces;
+  model.pieces = with_one_unknown(scored);
   constexpr std::ptrdiff_t kBytes = 256;
   const auto is_byte = [](const auto& piece) { return byte_of(piece.text) >= 0; };
   model.byte_fallback = std::ranges::count_if(model.pieces, is_byte) == kBytes;
@@ -135,6 +135,14 @@ std::vector<std::pair<std::string, std::string>> tokenizer_files(const Vocabular
     config["tokenizer_class"] = "LlamaTokenizer";
     config["legacy"] = settings.legacy;
     if (settings.prefix_space) config["add_prefix_space"] = *settings.prefix_space;
+  } else if (const auto* words = std::get_if<WordPieces>(&vocabulary.kind)) {
+    files.emplace_back("vocab.txt", words->lines);
+    config["tokenizer_class"] = "BertTokenizer";
+    config["do_lower_case"] = settings.lower_case.value_or(true);
+    config["strip_accents"] = settings.strip_accents.value_or(true);
+    if (!settings.unknown.empty()) config["unk_token"] = settings.unknown;
+    if (!settings.front.empty()) config["cls_token"] = settings.front;
+    if (!settings.back.empty()) config["sep_token"] = settings.back;
   } else {
     files.emplace_back("tokenizer.json", tokenizer_json(std::get<TokenizerJson>(vocabulary.kind)));
     config["tokenizer_class"] = "PreTrainedTokenizerFast";

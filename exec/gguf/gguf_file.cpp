@@ -45,6 +45,23 @@ std::optional<SplitName> split_name(const fs::path& path) {
   return SplitName{name.substr(0, name.size() - kTail), std::stoul(first), std::stoul(second)};
 }
 
+// Returns what follows ".gguf" in the name of a piece of a file that was cut, behind a dot or a
+// dash: "part1of2", "split-a", or the "00" or "aa" of the command split. Empty for another name.
+std::string cut_ending(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(kEnding);
+  if (at == std::string::npos) return "";
+  const std::string rest = name.substr(at + kEnding.size());
+  if (rest.size() < 2 || (rest[0] != '.' && rest[0] != '-')) return "";
+  const std::string ending = rest.substr(1);
+  const auto all = [&](char first, char last) {
+    return std::ranges::all_of(ending, [=](char c) { return first <= c && c <= last; });
+  };
+  const bool is_cut = ending.starts_with("part") || ending.starts_with("split") || all('0', '9') ||
+                      (ending.size() == 2 && all('a', 'z'));
+  return is_cut ? ending : "";
+}
+
 template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -65,6 +82,7 @@ std::optional<std::int64_t> integer_in(const std::map<std::string, GgufValue>& v
 bool is_gguf(const fs::path& path) {
   if (path.filename().string().ends_with(kEnding)) return true;
   std::error_code ignored;
+  if (!cut_ending(path).empty() && !fs::is_directory(path, ignored)) return true;
   if (!fs::is_regular_file(path, ignored)) return false;
   std::array<char, 4> magic{};
   std::ifstream in(path, std::ios::binary);
@@ -85,44 +103,92 @@ std::vector<fs::path> gguf_parts(const fs::path& path) {
 
 bool is_gguf_part(const fs::path& path) { return split_name(path).has_value(); }
 
-GgufFile::GgufFile(const fs::path& path) {
-  const auto name = split_name(path);
-  if (name && name->number != 1)
-    throw Error(path.string() + ": part " + std::to_string(name->number) + " of " +
-                std::to_string(name->count) +
-                ", expected the first of a model that was split; give that file");
-  const std::vector<fs::path> parts = gguf_parts(path);
-  for (std::size_t i = 0; i < parts.size(); ++i) add(parts[i], i, parts.size());
-  if (parts.size() > 1) {
-    const std::string key = "split.tensors.count";
-    const auto count = integer_in(values_, key);
-    if (count && *count != static_cast<std::int64_t>(tensors_.size()))
-      fail(key, std::to_string(tensors_.size()) + ", which its " + std::to_string(parts.size()) +
-                    " files have; copy or download all of them again");
+// An opened file, its stamp from before it was read, and its header.
+struct GgufFile::Part {
+  std::shared_ptr<const ReadFile> file;
+  FileStamp stamp;
+  GgufHeader header;
+};
+
+GgufFile::Part GgufFile::open(const fs::path& path) {
+  Part part{.file = std::make_shared<const ReadFile>(path), .stamp = {}, .header = {}};
+  const ReadFile& file = *part.file;
+  part.stamp = file.stamp();
+  try {
+    part.header = parse_gguf_header(
+        [&](std::uint64_t offset, std::span<std::byte> bytes) { file.read_at(offset, bytes); },
+        file.size(), path.string());
+  } catch (const Error&) {
+    const std::string cut = cut_ending(path);
+    if (cut.empty()) throw;
+    const std::string name = path.filename().string();
+    const std::string whole = name.substr(0, name.size() - cut.size() - 1);
+    throw Error(path.string() + ": not a whole GGUF file, expected one; if '" +
+                model::one_line(cut, 80) +
+                "' says that it is a piece of one that was cut, join all pieces in order ('cat " +
+                model::one_line(whole, 200) + name[whole.size()] + "* > " +
+                model::one_line(whole, 200) + "') and give the whole");
   }
+  return part;
 }
 
-void GgufFile::add(const fs::path& path, std::size_t number, std::size_t count) {
-  files_.push_back(std::make_shared<const ReadFile>(path));
-  const ReadFile& file = *files_.back();
-  stamps_.push_back(file.stamp());
-  const std::string source = path.string();
-  GgufHeader header = parse_gguf_header(
-      [&](std::uint64_t offset, std::span<std::byte> bytes) { file.read_at(offset, bytes); },
-      file.size(), source);
-  const auto check = [&](const char* key, std::size_t expected, std::size_t absent) {
+GgufFile::GgufFile(const fs::path& path) {
+  Part first = open(path);
+  const std::int64_t said = integer_in(first.header.values, "split.count").value_or(1);
+  if (said <= 1) {
+    add(std::move(first), 0, 1);
+    return;
+  }
+  const auto name = split_name(path);
+  const auto number = integer_in(first.header.values, "split.no").value_or(-1) + 1;
+  const bool named = name && static_cast<std::int64_t>(name->count) == said;
+  if (!named)
+    throw Error(path.string() + ": split.count is " + std::to_string(said) + ": part " +
+                std::to_string(number) +
+                " of a model that was split, expected a name that ends in '-" + five_digits(1) +
+                "-of-" + five_digits(static_cast<std::size_t>(said)) +
+                ".gguf'; give the first part, with all others beside it, under the names that they "
+                "were published with");
+  const std::vector<fs::path> parts = gguf_parts(path);
+  if (name->number != 1)
+    throw Error(path.string() + ": part " + std::to_string(name->number) + " of " +
+                std::to_string(name->count) +
+                ", expected the first of a model that was split; give " +
+                parts.front().filename().string());
+  for (const fs::path& part : parts) {
+    std::error_code ignored;
+    if (fs::exists(part, ignored)) continue;
+    throw Error(part.string() + ": is missing, expected beside " + path.filename().string() +
+                " as one of its " + std::to_string(parts.size()) +
+                " parts; copy or download it there");
+  }
+  add(std::move(first), 0, parts.size());
+  for (std::size_t i = 1; i < parts.size(); ++i) add(open(parts[i]), i, parts.size());
+  const std::string key = "split.tensors.count";
+  const auto count = integer_in(values_, key);
+  if (count && *count != static_cast<std::int64_t>(tensors_.size()))
+    fail(key, std::to_string(tensors_.size()) + ", which its " + std::to_string(parts.size()) +
+                  " files have; copy or download all of them again");
+}
+
+void GgufFile::add(Part part, std::size_t number, std::size_t count) {
+  GgufHeader header = std::move(part.header);
+  const std::string source = part.file->path().string();
+  files_.push_back(std::move(part.file));
+  stamps_.push_back(part.stamp);
+  // A whole file need not say how many parts it has, and may say 0 or 1.
+  const auto check = [&](const char* key, std::size_t expected, bool may_be_absent) {
     const auto value = integer_in(header.values, key);
-    if (value.value_or(static_cast<std::int64_t>(absent)) == static_cast<std::int64_t>(expected))
-      return;
+    if (value ? *value == static_cast<std::int64_t>(expected) : may_be_absent) return;
     throw Error(source + ": " + key + " is " + (value ? std::to_string(*value) : "not said") +
                 ", expected " + std::to_string(expected) + (count > 1 ? ", as its name says" : "") +
                 "; give the first file of a split with all others beside it, under the names "
                 "that they were published with");
   };
-  // An unsplit file need not say so, and may say 0 or 1.
-  if (count > 1 || integer_in(header.values, "split.count").value_or(0) > 1)
-    check("split.count", count, count > 1 ? 0 : 1);
-  check("split.no", number, count > 1 ? count : 0);
+  const bool whole = count == 1;
+  if (!whole || integer_in(header.values, "split.count").value_or(0) != 0)
+    check("split.count", count, whole);
+  check("split.no", number, whole);
   for (auto& [tensor, info] : header.tensors) {
     const auto [there, is_new] = tensors_.emplace(tensor, Place{number, std::move(info)});
     if (is_new) continue;

@@ -18,12 +18,13 @@
 
 namespace tandem::exec {
 
-// Whether `path` is meant as a GGUF file: a name that ends in .gguf, or a regular file that begins
-// as one.
+// Returns whether `path` is meant as a GGUF file: its name ends in .gguf, it is no folder and has
+// the name of a piece of a file that was cut ("m.gguf.part1of2", "m.gguf-split-a"), or it is a
+// regular file that begins as one (Ollama's blobs have no suffix).
 [[nodiscard]] bool is_gguf(const std::filesystem::path& path);
 
-// The files of `path`: those beside it of a split ("-00001-of-00003.gguf"), whether or not they
-// exist; else itself.
+// Returns the files that a split of that name has ("-00001-of-00003.gguf"), whether or not they
+// exist; of another name, the path itself.
 [[nodiscard]] std::vector<std::filesystem::path> gguf_parts(const std::filesystem::path& path);
 
 // Whether the name is that of a part, of whatever number, of a split.
@@ -33,8 +34,10 @@ namespace tandem::exec {
 // threads at once, but those of values, which note what was asked for.
 class GgufFile {
  public:
-  // Throws Error as parse_gguf_header, and unless all parts of a split are there, are numbered as
-  // their names say, and have as many tensors as the first says, each once.
+  // Reads the file, and the other parts if its split.count says that it is one of several, whatever
+  // its name. Throws Error as parse_gguf_header, for a piece of a file that was cut (join them),
+  // and unless the first part of a split is given, all parts are there, are numbered as their names
+  // say, and have as many tensors as the first says, each once.
   explicit GgufFile(const std::filesystem::path& path);
 
   // The file that was named.
@@ -71,7 +74,9 @@ class GgufFile {
   [[nodiscard]] const std::vector<FileStamp>& stamps() const { return stamps_; }
 
  private:
-  void add(const std::filesystem::path& path, std::size_t number, std::size_t count);
+  struct Part;
+  static Part open(const std::filesystem::path& path);
+  void add(Part part, std::size_t number, std::size_t count);
   std::vector<std::shared_ptr<const ReadFile>> files_;
   std::vector<FileStamp> stamps_;
   std::map<std::string, GgufValue> values_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "exec/gguf/gguf_vocabulary_size.hpp"
 #include "exec/kernels/rope.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/weight_source.hpp"
@@ -23,7 +24,6 @@ using model::RopeScaling;
 using model::Transformer;
 
 constexpr std::size_t kMostStops = 256;
-
 constexpr std::array<std::pair<Family, std::string_view>, 10> kFamilies{
     {{Family::llama, "llama"},
      {Family::gpt2, "gpt2"},
@@ -113,7 +113,7 @@ class Reader {
     if (name.empty()) {
       name = file_.path().stem().string();
       constexpr std::size_t kTail = std::string_view("-00001-of-00002").size();
-      if (gguf_parts(file_.path()).size() > 1) name.resize(name.size() - kTail);
+      if (file_.files().size() > 1) name.resize(name.size() - kTail);
     }
     constexpr std::size_t kLongest = 200;
     t_.name = model::one_line(std::string_view(name).substr(0, kLongest));
@@ -182,18 +182,9 @@ class Reader {
         file_.fail(key("embedding_length"), "a multiple of " + std::to_string(t_.heads) + " heads");
       t_.head_dim = t_.hidden / t_.heads;
     }
-    if (const auto length = optional_size("attention.value_length");
-        length.value_or(t_.head_dim) != t_.head_dim)
-      file_.fail(key("attention.value_length"), std::to_string(t_.head_dim) + ", as keys have it");
-    const auto embedding = file_.tensors().find("token_embd.weight");
-    if (embedding == file_.tensors().end() || embedding->second.tensor.shape.size() != 2)
-      throw Error(file_.path().string() +
-                  ": no matrix token_embd.weight, expected one with a row for each token; give a "
-                  "file with all of the model's tensors");
-    t_.vocab = embedding->second.tensor.shape.front();
-    if (const auto vocab = optional_size("vocab_size"); vocab.value_or(t_.vocab) != t_.vocab)
-      file_.fail(key("vocab_size"),
-                 std::to_string(t_.vocab) + ", which token_embd.weight has rows for");
+    expect("attention.value_length", static_cast<double>(t_.head_dim),
+           std::to_string(t_.head_dim) + ", as keys have it");
+    t_.vocab = gguf_vocabulary_size(file_, arch_);
     t_.tied_embeddings = !file_.tensors().contains("output.weight");
   }
 
@@ -282,10 +273,8 @@ class Reader {
         optional_size("attention.sliding_window_pattern").value_or(gguf_window_period(t_.family));
     t_.windowed = gguf_windowed(t_.layers, every);
     const bool any = std::ranges::find(t_.windowed, true) != t_.windowed.end();
-    if (!any) {
-      t_.windowed.clear();
-      t_.window = 0;
-    }
+    if (!any) t_.windowed.clear();
+    if (!any) t_.window = 0;
     constexpr double kLocalTheta = 10000.0;
     if (t_.family == Family::gemma3 && any)
       t_.window_rope_theta = positive_or("rope.freq_base_swa", kLocalTheta);

@@ -13,6 +13,7 @@
 namespace tandem::exec {
 namespace {
 
+constexpr std::string_view kMagic = "GGUF";
 constexpr const char* kAgain = "; the file is damaged, copy or download it again";
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 25U;  // of an array
@@ -113,7 +114,7 @@ class Parser {
       throw Error(source_ + ": " + std::to_string(file_bytes_) +
                   " bytes, expected at least 24; not a GGUF file, or cut short");
     read(std::as_writable_bytes(std::span(magic)), "the file's first bytes");
-    if (std::string_view(magic.data(), magic.size()) != "GGUF")
+    if (std::string_view(magic.data(), magic.size()) != kMagic)
       throw Error(source_ + ": begins with " + in_quotes({magic.data(), magic.size()}) +
                   ", expected 'GGUF'; give a GGUF file, or the folder of a Hugging Face model");
     header_.version = number<std::uint32_t>("the version");
@@ -313,11 +314,13 @@ class Parser {
       fail(what + " comes twice, expected it once");
   }
 
+  [[nodiscard]] std::uint64_t aligned(std::uint64_t offset) const {
+    return (offset + header_.alignment - 1) / header_.alignment * header_.alignment;
+  }
+
   // Offsets count from the end of the table, rounded up.
   void place_tensors() {
-    if (header_.tensors.empty()) return;
-    const std::uint64_t begin =
-        (at_ + header_.alignment - 1) / header_.alignment * header_.alignment;
+    const std::uint64_t begin = aligned(at_);
     const std::uint64_t data = begin > file_bytes_ ? 0 : file_bytes_ - begin;
     std::vector<std::pair<const std::string*, GgufTensor*>> by_offset;
     for (auto& [name, tensor] : header_.tensors) {
@@ -329,12 +332,45 @@ class Parser {
       by_offset.emplace_back(&name, &tensor);
     }
     std::ranges::sort(by_offset, {}, [](const auto& entry) { return entry.second->offset; });
-    for (std::size_t i = 1; i < by_offset.size(); ++i) {
-      const GgufTensor& before = *by_offset[i - 1].second;
-      if (by_offset[i].second->offset - before.offset >= before.bytes) continue;
-      fail("tensors " + in_quotes(*by_offset[i - 1].first) + " and " +
-           in_quotes(*by_offset[i].first) + " overlap, expected each in bytes of its own");
+    check_contiguous(by_offset, begin);
+  }
+
+  // The only check of a tensor's type: one that takes other bytes than the type with which the
+  // tensor was written moves all that follows.
+  void check_contiguous(const std::vector<std::pair<const std::string*, GgufTensor*>>& by_offset,
+                        std::uint64_t begin) const {
+    std::uint64_t expected = begin;
+    std::string before;  // name and type
+    for (const auto& [name, tensor] : by_offset) {
+      if (tensor->offset < expected)
+        fail("tensors " + before + " and " + in_quotes(*name) +
+             " overlap, expected each in bytes of its own");
+      if (tensor->offset > expected)
+        fail(std::to_string(tensor->offset - expected) + " bytes of no tensor " +
+             (before.empty() ? "in front of tensor " : "between tensors " + before + " and ") +
+             in_quotes(*name) +
+             ", expected each right behind the one before; a type or a shape is not the one that "
+             "was written");
+      expected = aligned(tensor->offset + tensor->bytes);
+      before = in_quotes(*name) + " (" + std::string(tensor->type.name) + ")";
     }
+    if (file_bytes_ > expected) check_end(expected, before);
+  }
+
+  // Of a file with more bytes than its tensors have.
+  void check_end(std::uint64_t end, const std::string& last) const {
+    const std::uint64_t rest = file_bytes_ - end;
+    const std::string what = std::to_string(rest) + " bytes of no tensor behind " +
+                             (last.empty() ? "the header" : "tensor " + last);
+    std::array<char, 4> magic{};
+    if (rest >= magic.size()) bytes_(end, std::as_writable_bytes(std::span(magic)));
+    if (std::string_view(magic.data(), magic.size()) == kMagic)
+      throw Error(source_ + ": " + what +
+                  ", which begin another GGUF file, expected none; if parts of a model were joined "
+                  "with cat, give the first part as it was, with the others beside it under the "
+                  "names that they were published with, or join them with 'llama-gguf-split "
+                  "--merge'");
+    fail(what + ", expected none; a type or a shape is not the one that was written");
   }
 
   const GgufBytes& bytes_;

@@ -52,10 +52,14 @@ struct GgufHeader {
 // Reads `bytes` from an offset that lies, with all of them, within the file.
 using GgufBytes = std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>;
 
-// Throws Error (source, key or tensor, value, expected, remedy) unless a file of `file_bytes` is
-// sound: of version 2 or 3, no key and no tensor twice, an alignment that is a power of two, all
-// strings, arrays and tensors within the file, tensors of known types, of whole blocks a row, at
-// multiples of the alignment, no two of them overlapping.
+// Returns the header of a file of `file_bytes`. Throws Error (source, key or tensor, value,
+// expected, remedy) unless the file is sound: version 2 or 3, no key and no tensor twice, an
+// alignment that is a power of two, all strings, arrays and tensors within the file, tensors of
+// known types and of whole blocks a row. In the order of their offsets, tensors begin at the first
+// multiple of the alignment behind the one before, and the file ends behind the last: a tensor
+// whose declared type takes another number of bytes than the type that was written is rejected.
+// Types of equal size cannot be told apart: F16 declared as BF16 (2 bytes an element), or Q4_0 as
+// IQ4_NL (18 bytes a block), is accepted and read as declared.
 [[nodiscard]] GgufHeader parse_gguf_header(const GgufBytes& bytes, std::uint64_t file_bytes,
                                            const std::string& source);
 

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "exec/gguf/gguf_geometry.hpp"
-#include "exec/gguf/gguf_tokenizer.hpp"
+#include "exec/gguf/gguf_words.hpp"
 #include "model/error.hpp"
 
 namespace tandem::exec {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "exec/gguf/gguf_words.hpp"
 #include "exec/tokenizer/byte_alphabet.hpp"
 #include "exec/tokenizer/utf8.hpp"
 #include "model/error.hpp"
@@ -14,15 +15,6 @@ namespace tandem::exec {
 namespace {
 
 using Kind = SentencePieceModel::Kind;
-
-constexpr std::string_view kGpt2 =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kTekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // What ends a generation of some model. llama.cpp takes each for a control token.
 constexpr std::string_view kEnds[] = {"<|eot_id|>",
@@ -86,15 +78,17 @@ class Reader {
 
   Vocabulary read() {
     const std::string kind = file_.text("tokenizer.ggml.model").value_or("no_vocab");
-    if (kind == "llama" || kind == "gpt2") read_tokens();
+    if (kind == "llama" || kind == "gpt2" || kind == "bert") read_tokens();
     if (kind == "llama") {
       read_pieces();
     } else if (kind == "gpt2") {
       read_pairs();
+    } else if (kind == "bert") {
+      read_words_and_pieces();
     } else if (kind != "no_vocab") {
       file_.fail("tokenizer.ggml.model",
-                 "llama (SentencePiece) or gpt2 (byte-level BPE); give token ids with "
-                 "--prompt-ids");
+                 "llama (SentencePiece), gpt2 (byte-level BPE) or bert (WordPiece); give token ids "
+                 "with --prompt-ids");
     }
     for (const std::string& key : file_.unknown("tokenizer.")) {
       if (is_harmless(key)) continue;
@@ -113,7 +107,7 @@ class Reader {
     const auto* pieces = std::get_if<ScoredPieces>(&vocabulary.kind);
     if (pieces == nullptr) return;
     SentencePieceModel model;
-    model.pieces = pieces->pieces;
+    model.pieces = with_one_unknown(*pieces);
     model.algorithm = SentencePieceModel::Algorithm::bpe;
     model.byte_fallback = std::ranges::any_of(
         model.pieces, [](const auto& piece) { return piece.kind == Kind::byte; });
@@ -229,6 +223,12 @@ class Reader {
                               .score = static_cast<float>((*scores)[id]),
                               .kind = static_cast<Kind>(types_[id])});
     model.tokens = special_tokens();
+    // Some files have their padding as unknown tokens, and the unknown one as a control token.
+    const auto kind = static_cast<std::int64_t>(Kind::unknown);
+    const std::int64_t first = std::ranges::find(types_, kind) - types_.begin();
+    const bool is_only = std::ranges::count(types_, kind) == 1;
+    const std::string said = role("unknown_token_id", 0);
+    model.unknown = is_only ? static_cast<std::int32_t>(first) : ids_.at(said);
     // Of files whose kind has it: what llama.cpp takes for granted for this one.
     const std::string pre = file_.text("tokenizer.ggml.pre").value_or("default");
     if (pre != "default") file_.fail("tokenizer.ggml.pre", "'default' of a SentencePiece model");
@@ -238,6 +238,57 @@ class Reader {
     static_cast<void>(file_.find("tokenizer.ggml.merges"));
     read_settings(true, 1, 2);
     result_.kind = std::move(model);
+  }
+
+  // A word's first token begins with U+2581, what continues it with nothing.
+  void read_words_and_pieces() {
+    constexpr std::string_view kWord = "\xE2\x96\x81";
+    constexpr std::string_view kContinues = "##";
+    WordPieces words;
+    for (std::size_t id = 0; id < tokens_->size(); ++id) {
+      std::string_view token = (*tokens_)[id];
+      const bool begins = token.starts_with(kWord);
+      if (begins) token.remove_prefix(kWord.size());
+      // No text has such a word, as white space and punctuation are words of their own.
+      if (token.empty() || token.find('\n') != std::string_view::npos ||
+          (begins && token.starts_with(kContinues)))
+        file_.fail("tokenizer.ggml.tokens", "words and pieces of words, not " +
+                                                shown_token((*tokens_)[id]) + " as token " +
+                                                std::to_string(id));
+      const bool is_whole = begins || types_[id] != static_cast<std::int64_t>(Kind::normal) ||
+                            (token.starts_with('[') && token.ends_with(']'));
+      words.lines.append(is_whole ? "" : kContinues).append(token).append("\n");
+    }
+    read_word_settings();
+    result_.kind = std::move(words);
+  }
+
+  void read_word_settings() {
+    constexpr std::int64_t kUnknown = 100;  // BERT's, where the file does not say them
+    constexpr std::int64_t kFront = 101;
+    constexpr std::int64_t kBack = 102;
+    TokenSettings& s = result_.settings;
+    s.unknown = role("unknown_token_id", kUnknown);
+    s.front = role(
+        "bos_token_id",
+        file_.integer("tokenizer.ggml.cls_token_id", 0, std::numeric_limits<std::int32_t>::max())
+            .value_or(kFront));
+    s.back = role("seperator_token_id", kBack);  // sic
+    for (const char* key : {"add_bos_token", "add_sep_token"}) {
+      const std::string name = std::string("tokenizer.ggml.") + key;
+      if (!file_.boolean(name).value_or(true)) file_.fail(name, "true of a WordPiece vocabulary");
+    }
+    if (file_.boolean("tokenizer.ggml.add_eos_token").value_or(false) &&
+        role("eos_token_id") != s.back)
+      file_.fail("tokenizer.ggml.add_eos_token", "false, as a separator is behind each text");
+    s.lower_case = file_.boolean("tokenizer.ggml.normalizer.lowercase").value_or(true);
+    s.strip_accents =
+        file_.boolean("tokenizer.ggml.normalizer.strip_accents").value_or(*s.lower_case);
+    s.tokens = special_tokens();
+    for (const char* key : {"pre", "scores", "add_space_prefix", "remove_extra_whitespaces"})
+      static_cast<void>(file_.find(std::string("tokenizer.ggml.") + key));
+    if (const std::string text = role("eos_token_id"); !text.empty())
+      s.stops.push_back(ids_.at(text));
   }
 
   void read_pairs() {
@@ -256,7 +307,9 @@ class Reader {
       const std::string& text = (*tokens_)[i];
       const auto id = static_cast<std::int32_t>(i);
       const auto kind = static_cast<Kind>(types_[i]);
-      const bool is_text = kind == Kind::normal || kind == Kind::byte;
+      const auto bytes = bytes_of_letters(text);
+      const bool is_byte = bytes && bytes->size() == 1 && kind != Kind::control;
+      const bool is_text = kind == Kind::normal || kind == Kind::byte || is_byte;
       (is_text ? json.vocab : json.silent).emplace(text, id);
     }
     json.added = special_tokens();
@@ -305,13 +358,12 @@ class Reader {
     }
   }
 
-  // Every byte that UTF-8 can have needs a token, or text would be lost.
-  void check_bytes(TokenizerJson& json) const {
-    for (unsigned byte = 0; byte < 0xF5; ++byte) {
-      if (byte == 0xC0 || byte == 0xC1) continue;
-      const std::string letter = to_utf8(letter_of(static_cast<unsigned char>(byte)));
-      if (json.vocab.contains(letter)) continue;
-      file_.fail("tokenizer.ggml.tokens", "one for each byte of UTF-8, also " +
+  void check_bytes(const TokenizerJson& json) const {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const auto one = static_cast<unsigned char>(byte);
+      const std::string letter = to_utf8(letter_of(one));
+      if (may_lack_token(one) || json.vocab.contains(letter)) continue;
+      file_.fail("tokenizer.ggml.tokens", "one for each byte of written text, also " +
                                               std::to_string(byte) + " (" + shown_token(letter) +
                                               ")");
     }
@@ -325,36 +377,6 @@ class Reader {
 };
 
 }  // namespace
-
-// Names and what they mean: llama.cpp's src/llama-vocab.cpp; patterns as in the tokenizer.json of
-// the models that they stand for.
-const std::vector<GgufWords>& known_gguf_words() {
-  static const std::vector<GgufWords> known{
-      {.names = {"gpt-2", "phi-2", "mpt", "olmo", "jais", "exaone4", "trillion"},
-       .patterns = {kGpt2}},
-      {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3"},
-       .patterns = {kLlama3},
-       .ignore_merges = true,
-       .adds_bos = true},
-      {.names = {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}, .patterns = {kQwen2}},
-      {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"},
-       .patterns = {R"(\p{N})", kGpt2}},
-      {.names = {"tekken"}, .patterns = {kTekken}, .ignore_merges = true, .adds_bos = true},
-      {.names = {"default"},
-       .patterns = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}}};
-  return known;
-}
-
-// Of Phi 3's files by name: the format has no place for it.
-bool gguf_takes_space_behind(std::string_view model_name, std::string_view token) {
-  std::string name(model_name);
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos)
-    return false;
-  return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
-}
 
 Vocabulary gguf_vocabulary(const GgufFile& file) { return Reader(file).read(); }
 

@@ -145,8 +145,9 @@ void GgufWeights::check_tensors(const model::Transformer& transformer) const {
   }
   for (const LayoutBlock& block : layout_of(transformer, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
-      std::string stored = place_of(slice, block.layer).tensor;
-      need(stored);
+      const StoredPlace place = place_of(slice, block.layer);
+      need_readable(place);
+      std::string stored = place.tensor;
       used.insert(std::move(stored));
     }
   }

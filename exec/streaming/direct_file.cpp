@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a pipe would wait for its writer
 
-std::int64_t nanoseconds(const timespec& time) {
+std::int64_t time_ns(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
@@ -45,8 +45,8 @@ DirectFile::Stamp DirectFile::stamp() const {
   struct stat status {};
   if (fstat(file_.number(), &status) != 0) fail(0, errno);
   return {.size = static_cast<std::uint64_t>(status.st_size),
-          .modified_ns = nanoseconds(status.st_mtim),
-          .changed_ns = nanoseconds(status.st_ctim),
+          .modified_ns = time_ns(status.st_mtim),
+          .changed_ns = time_ns(status.st_ctim),
           .names = status.st_nlink};
 }
 

@@ -24,7 +24,7 @@ constexpr std::array<char32_t, 256> kLetters = [] {
 }();
 
 // -1: no byte has that letter. The stand-ins end below U+0144.
-constexpr std::array<int, 0x144> kBytes = [] {
+constexpr std::array<int, 0x144> kByteOfCode = [] {
   std::array<int, 0x144> bytes{};
   bytes.fill(-1);
   for (unsigned byte = 0; byte < kLetters.size(); ++byte) {
@@ -37,12 +37,18 @@ constexpr std::array<int, 0x144> kBytes = [] {
 
 char32_t letter_of(unsigned char byte) { return kLetters[byte]; }
 
+bool may_lack_token(unsigned char byte) {
+  constexpr unsigned kFirstOfPlane4 = 0xF1;
+  if (byte == '\t' || byte == '\n' || byte == '\r') return false;
+  return byte < 0x20 || byte == 0x7F || byte == 0xC0 || byte == 0xC1 || byte >= kFirstOfPlane4;
+}
+
 std::optional<std::string> bytes_of_letters(std::string_view token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
     const Utf8Character c = character_at(token, at);
-    if (c.code < 0 || static_cast<std::size_t>(c.code) >= kBytes.size()) return std::nullopt;
-    const int byte = kBytes.at(static_cast<std::size_t>(c.code));
+    if (c.code < 0 || static_cast<std::size_t>(c.code) >= kByteOfCode.size()) return std::nullopt;
+    const int byte = kByteOfCode.at(static_cast<std::size_t>(c.code));
     if (byte < 0) return std::nullopt;
     bytes += static_cast<char>(byte);
     at += c.bytes;

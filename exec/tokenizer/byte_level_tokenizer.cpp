@@ -1,6 +1,8 @@
 #include "exec/tokenizer/byte_level_tokenizer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <deque>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,6 +24,7 @@ class ByteLevelTokenizer final : public Tokenizer {
   ByteLevelTokenizer(TokenizerJson json, const std::string& source, const TokenSettings& settings,
                      std::int64_t vocab)
       : table_(vocab, source),
+        source_(source),
         unknown_(json.unknown),
         forms_(std::move(json.forms)),
         steps_(std::move(json.steps)),
@@ -197,13 +200,33 @@ class ByteLevelTokenizer final : public Tokenizer {
       if (whole != whole_words_.end()) {
         found.push_back(whole->second);
       } else {
+        check_bytes(word);
         merges_.encode(word, unknown_, found);
       }
     }
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
+  // Text is never lost silently, although other programs leave out what has no token.
+  void check_bytes(std::string_view word) const {
+    if (unknown_ >= 0) return;
+    for (std::size_t at = 0; at < word.size();) {
+      const Utf8Character character = character_at(word, at);
+      for (const char byte : word.substr(at, character.bytes)) {
+        const auto number = static_cast<unsigned char>(byte);
+        if (merges_.has_byte(number)) continue;
+        std::array<char, 16> code{};
+        std::snprintf(code.data(), code.size(), "U+%04X", static_cast<unsigned>(character.code));
+        throw Error("text: has character " + std::string(code.data()) + ", for whose byte " +
+                    std::to_string(number) + " the vocabulary of " + source_ +
+                    " has no token, expected a text without it; remove the character");
+      }
+      at += character.bytes;
+    }
+  }
+
   TokenTable table_;
+  std::string source_;
   BytePairs merges_;
   std::unordered_map<std::string, std::int32_t> whole_words_;  // if merges are ignored for them
   std::int32_t unknown_;

@@ -14,6 +14,7 @@ class BytePairs {
  public:
   // Tokens of single bytes; negative: that byte has none and cannot be encoded.
   void set_byte(unsigned char byte, std::int32_t token) { bytes_[byte] = token; }
+  [[nodiscard]] bool has_byte(unsigned char byte) const { return bytes_[byte] >= 0; }
   // Neighbours `left` and `right` become `merged`; a later merge of the same two replaces it.
   void add_merge(std::int32_t left, std::int32_t right, std::int32_t merged, std::uint32_t rank);
   void reserve(std::size_t merges) { merges_.reserve(merges); }

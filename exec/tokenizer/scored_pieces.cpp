@@ -59,14 +59,14 @@ class ScoredPiecesTokenizer final : public Tokenizer {
   ScoredPiecesTokenizer(ScoredPieces pieces, const std::string& source,
                         const TokenSettings& settings, std::int64_t vocab)
       : table_(vocab, source),
-        pieces_(std::move(pieces.pieces)),
+        pieces_(with_one_unknown(pieces)),
         tokens_(std::move(pieces.tokens), TokenSearch::longest),
-        space_prefix_(pieces.space_prefix) {
+        space_prefix_(pieces.space_prefix),
+        unknown_(pieces.unknown) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const auto id = static_cast<std::int32_t>(i);
       table_.set(id, text_of(pieces_[i]), pieces_[i].text);
       ids_.emplace(pieces_[i].text, id);
-      if (pieces_[i].kind == Kind::unknown) unknown_ = id;
     }
     constexpr std::string_view kDigits = "0123456789ABCDEF";
     for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -230,11 +230,11 @@ class ScoredPiecesTokenizer final : public Tokenizer {
   std::vector<SentencePieceModel::Piece> pieces_;  // by id
   AddedTokens tokens_;
   bool space_prefix_;
+  std::int32_t unknown_;
   std::unordered_map<std::string_view, std::int32_t> ids_;  // of pieces_
   std::array<std::int32_t, 256> bytes_{};                   // -1: none
-  std::int32_t unknown_ = -1;
-  std::int32_t first_ = -1;  // in front of every text; -1: nothing
-  std::int32_t last_ = -1;   // behind it
+  std::int32_t first_ = -1;                                 // in front of every text; -1: nothing
+  std::int32_t last_ = -1;                                  // behind it
   std::vector<std::int64_t> eos_;
 };
 
@@ -244,6 +244,16 @@ std::unique_ptr<Tokenizer> scored_pieces_tokenizer(ScoredPieces pieces, const st
                                                    const TokenSettings& settings,
                                                    std::int64_t vocab) {
   return std::make_unique<ScoredPiecesTokenizer>(std::move(pieces), source, settings, vocab);
+}
+
+std::vector<SentencePieceModel::Piece> with_one_unknown(const ScoredPieces& pieces) {
+  std::vector<SentencePieceModel::Piece> all = pieces.pieces;
+  for (SentencePieceModel::Piece& piece : all) {
+    if (piece.kind == Kind::unknown) piece.kind = Kind::control;
+  }
+  SentencePieceModel::Piece& unknown = all.at(static_cast<std::size_t>(pieces.unknown));
+  if (unknown.kind == Kind::control) unknown.kind = Kind::unknown;
+  return all;
 }
 
 std::vector<bool> mergeable(const std::vector<SentencePieceModel::Piece>& pieces) {

@@ -15,6 +15,7 @@ namespace tandem::exec {
 struct ScoredPieces {
   std::vector<SentencePieceModel::Piece> pieces;  // by id; texts differ
   std::vector<AddedToken> tokens;                 // looked for in a text before anything else
+  std::int32_t unknown = 0;                       // the piece for characters without one
   bool space_prefix = true;  // in front of a text, and of text behind one of `tokens`
 };
 
@@ -27,6 +28,10 @@ struct ScoredPieces {
                                                                  const std::string& source,
                                                                  const TokenSettings& settings,
                                                                  std::int64_t vocab);
+
+// Returns the pieces with `unknown` as the only one of its kind: others of that kind, with which
+// some files pad their vocabulary, are control pieces. A piece with text is left as it is.
+[[nodiscard]] std::vector<SentencePieceModel::Piece> with_one_unknown(const ScoredPieces& pieces);
 
 // By id, whether two other pieces, or characters, together have the piece's text: merges may make
 // it of a text. The others are never made.

@@ -32,6 +32,21 @@ bool has_file(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+// Whether `text` begins as the tokenizer.model of Llama 3's first folders, which has another format
+// than Llama 2's of that name: a token in base64, a space, and its rank on each line.
+bool is_tiktoken(std::string_view text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const std::size_t space = line.find(' ');
+  if (space == 0 || space == std::string_view::npos || space % 4 != 0) return false;
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kBase64 =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+  const std::string_view rank = line.substr(space + 1);
+  return !rank.empty() && rank.find_first_not_of(kDigits) == std::string_view::npos &&
+         line.substr(0, space).find_first_not_of(kBase64) == std::string_view::npos;
+}
+
 // What GPT2Tokenizer takes for granted where the files say nothing.
 TokenSettings gpt2_settings(TokenSettings settings) {
   constexpr const char* kEnd = "<|endoftext|>";
@@ -91,14 +106,21 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
 
 Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   const std::filesystem::path pieces = folder / "tokenizer.model";
-  if (has_file(pieces)) {
+  const std::filesystem::path json = folder / "tokenizer.json";
+  const bool has_pieces = has_file(pieces);
+  const std::string model = has_pieces ? read_text(pieces, kMaxFileBytes) : "";
+  const bool passed_over = is_tiktoken(model);
+  if (passed_over && !has_file(json))
+    throw Error(pieces.string() +
+                ": has tiktoken's lines of base64 and ranks, expected SentencePiece's model; put "
+                "the tokenizer.json of the same model in Hugging Face's form beside it");
+  if (has_pieces && !passed_over) {
     TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kPieceClasses, "tokenizer.model");
-    return {.kind = parse_sentencepiece(read_text(pieces, kMaxFileBytes), pieces.string()),
+    return {.kind = parse_sentencepiece(model, pieces.string()),
             .settings = std::move(settings),
             .source = pieces.string()};
   }
-  const std::filesystem::path json = folder / "tokenizer.json";
   if (has_file(json)) {
     TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kByteLevelClasses, "tokenizer.json");
@@ -143,6 +165,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
                                    transformer.vocab);
   if (auto* pairs = std::get_if<TokenizerJson>(&vocabulary.kind))
     return byte_level_tokenizer(std::move(*pairs), vocabulary.source, vocabulary.settings,
+                                transformer.vocab);
+  if (const auto* words = std::get_if<WordPieces>(&vocabulary.kind))
+    return word_piece_tokenizer(words->lines, vocabulary.source, vocabulary.settings,
                                 transformer.vocab);
   return byte_tokenizer(transformer.vocab, transformer.bos_token);
 }

@@ -64,7 +64,7 @@ class Tokenizer {
 [[nodiscard]] std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t vocab);
 
 // The tokenizer of a GGUF file (docs/decisions/0034-gguf.md), or of a Hugging Face folder:
-// `tokenizer.model` (SentencePiece), else `vocab.txt`
+// `tokenizer.model` (SentencePiece; one of tiktoken's is passed over), else `vocab.txt`
 // (WordPiece), else `tokenizer.json` or `vocab.json` and `merges.txt` (byte-level BPE), else
 // byte_tokenizer. Throws Error (file, remedy) for a file that is damaged, of
 // another kind, or has ids beyond the transformer's vocabulary.

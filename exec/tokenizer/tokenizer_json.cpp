@@ -238,8 +238,8 @@ class Parser {
     }
   }
 
-  // Every byte that UTF-8 can have needs a token, or text would be lost. `fuses`: one token of
-  // unknown bytes is for all that follow each other, where ours is for each.
+  // Every byte of written text needs a token; the few others are refused when a text has them.
+  // `fuses`: one token of unknown bytes is for all that follow each other, where ours is for each.
   void check_bytes(const std::optional<JsonValue>& unknown, bool fuses) {
     if (unknown) {
       const auto found = result_.vocab.find(unknown->text(kMaxTokenBytes));
@@ -247,13 +247,15 @@ class Parser {
       result_.unknown = found->second;
       if (!fuses) return;
     }
-    for (unsigned byte = 0; byte < 0xF5; ++byte) {
-      if (byte == 0xC0 || byte == 0xC1) continue;
-      const std::string letter = to_utf8(letter_of(static_cast<unsigned char>(byte)));
-      if (result_.vocab.contains(letter)) continue;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const auto one = static_cast<unsigned char>(byte);
+      const std::string letter = to_utf8(letter_of(one));
+      if ((!unknown && may_lack_token(one)) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4 ||
+          result_.vocab.contains(letter))
+        continue;
       if (unknown) unsupported("BPE with", "fuse_unk", "none where bytes have no token");
       fail("no token for byte " + std::to_string(byte) + " (" + shown_token(letter) +
-           "), expected one for each byte of UTF-8");
+           "), expected one for each byte of written text");
     }
   }
 

@@ -15,9 +15,14 @@
 
 namespace tandem::exec {
 
+// WordPiece, as a vocab.txt: one token a line, "##" in front of what continues a word.
+struct WordPieces {
+  std::string lines;
+};
+
 struct Vocabulary {
-  // Bytes, a folder's tokenizer.model, a GGUF file's, and byte-level BPE.
-  std::variant<std::monostate, SentencePieceModel, ScoredPieces, TokenizerJson> kind{};
+  // Bytes, a folder's tokenizer.model, a GGUF file's, byte-level BPE, and a GGUF file's WordPiece.
+  std::variant<std::monostate, SentencePieceModel, ScoredPieces, TokenizerJson, WordPieces> kind{};
   TokenSettings settings{};
   std::string source{};  // the file, for messages
 };

@@ -36,11 +36,12 @@ bool is_punctuation(std::int32_t c) {
   return ascii || u_ispunct(c) != 0;
 }
 
-// The CJK ideographs, which are words of their own: not Hangul, Hiragana or Katakana.
+// The CJK ideographs, which are words of their own: not Hangul, Hiragana or Katakana. U+2B820 to
+// U+2B91F are not among them in Hugging Face's library, nor in llama.cpp.
 bool is_chinese(std::int32_t c) {
   constexpr std::pair<std::int32_t, std::int32_t> kBlocks[] = {
       {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
-      {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+      {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
   return std::ranges::any_of(
       kBlocks, [c](const auto& block) { return block.first <= c && c <= block.second; });
 }

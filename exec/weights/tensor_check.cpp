@@ -78,8 +78,10 @@ void SafetensorsFolder::check_tensors(const model::Transformer& transformer) con
   std::string embedding;
   for (const LayoutBlock& block : layout_of(transformer, all).blocks) {
     for (const TensorSlice& slice : block.slices) {
-      std::string stored = stored_name(weights, slice.tensor);
-      weights.need(stored);
+      // Types and shapes too: a later look finds them when other tensors have been sliced.
+      const StoredPlace place = weights.place_of(slice, block.layer);
+      weights.need_readable(place);
+      std::string stored = place.tensor;
       if (slice.weight == WeightName::embedding) embedding = stored;
       used.insert(std::move(stored));
     }

@@ -5,9 +5,9 @@
 
 GGUF_TOKENS is the program tandem_gguf_tokens, LIBRARIES a folder with llama.cpp's shared libraries (check_llama.py). Random
 vocabularies of SentencePiece pieces, of all types, with equal and absurd scores, pieces with spaces and with U+2581, tokens that llama.cpp
-knows by their texts, and of byte-level BPE, with random settings, are written as GGUF files; random texts are tokenized by both programs, with and without special
+knows by their texts, of byte-level BPE and of WordPiece, with random settings, are written as GGUF files; random texts are tokenized by both programs, with and without special
 tokens. Prints what differs; exit code 1 if anything does. --goldens: writes some vocabularies, texts and llama.cpp's ids as JSON, which
-tests/exec_gguf_tokenizer_test.cpp reads.
+tests/exec_gguf_pieces_test.cpp reads; --word-goldens: of byte-level BPE and WordPiece, for tests/exec_gguf_vocabularies_test.cpp.
 """
 
 import ctypes
@@ -28,6 +28,7 @@ KNOWN = ["<|im_end|>", "</s>", "<end_of_turn>", "<|endoftext|>", "<|end|>", "<|r
          "<|file_sep|>", "<|channel|>", "<|tool_response>", "[EOS]", "_<EOT>", SPACE + "<MID>", "<REPO>"]
 BYTES = 3 + 256  # <unk>, <s>, </s> and bytes come first in each vocabulary
 GOLDENS = 12
+WORD_GOLDENS = 2  # of each pre-tokenizer, and of WordPiece
 NAMES = ["m", "m", "Phi-3 m", "phi3"]
 
 
@@ -115,8 +116,8 @@ OTHERS = ["DON'T", " world", "1234567", " ", "   ", "\n", "'ll", "'S", "x", "|>y
           "e\u0301", "^", "$", "`", "-"]
 
 
-# Not tekken, whose words llama.cpp cuts in another way than its models' own pattern where letters have marks or are not ASCII.
-PRES = ["gpt-2", "llama-bpe", "qwen2", "smollm", "default"]
+# Not tekken and gpt-4o, whose words llama.cpp cuts in another way than their models' own pattern where letters have marks or are not ASCII.
+PRES = ["gpt-2", "llama-bpe", "qwen2", "smollm", "default", "dbrx", "deepseek-llm", "deepseek-coder", "falcon"]
 
 
 def random_byte_pairs(draw):
@@ -144,6 +145,34 @@ def random_byte_pairs(draw):
         if draw.random() < 0.5:
             vocabulary["tokenizer.ggml." + key] = draw.random() < 0.5
     return vocabulary
+
+
+SPELT = ["a", "b", "ab", "the", "run", "ning", "s", "12", "1", "\u00e9", "e", "\u4e2d", "\u6587", "!", ".", "\u3042", "ss", "\u03c9", "\u0438"]
+BERT_MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+# Without Hangul, of which llama.cpp keeps the first letter of a syllable alone, and without unassigned characters, which it keeps.
+BERT_TEXTS = [*SPELT, "A", "RUN", "The", "\u00c9", "E\u0301", "e\u0301", "\u0130", "\u1e9e", " ", "  ", "\n", "\t", "\u00a0", "\u3000", "-", "$", "^", "\u2014", "\u00ad", "\u200b",
+              "\x07", "\ufffd", "\U0001f642", "\U0002b8ff", "\U00020000", "\uac00", "\u03a9", "q", "running", *BERT_MARKS, "[mask]"]
+
+
+def random_word_pieces(draw):
+    """A vocabulary of WordPiece."""
+    tokens, types = list(BERT_MARKS), [3] * len(BERT_MARKS)
+    if draw.random() < 0.3:
+        types[0] = 1
+    for one in draw.sample(SPELT, draw.randint(3, len(SPELT))):
+        for token in {SPACE + one, one} if draw.random() < 0.7 else {draw.choice([SPACE + one, one])}:
+            tokens.append(token)
+            types.append(1)
+    vocabulary = {"tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types, "general.name": "m",
+                  "tokenizer.ggml.unknown_token_id": 1, "tokenizer.ggml.bos_token_id": 2, "tokenizer.ggml.seperator_token_id": 3}
+    lower = draw.choice([None, None, True, False])
+    if lower is not None:
+        vocabulary["tokenizer.ggml.normalizer.lowercase"] = lower
+    return vocabulary
+
+
+def random_spelt(draw):
+    return "".join(draw.choice(BERT_TEXTS) for _ in range(draw.randint(0, 14)))
 
 
 def random_words(draw):
@@ -201,9 +230,17 @@ def golden(vocabulary, cases, expected):
             "cases": [{"text": case[0], "special": case[1], "ids": ids} for case, ids in zip(cases, expected)]}
 
 
+def golden_words(vocabulary, cases, expected):
+    """Of byte-level BPE without the bytes, or of WordPiece."""
+    lists = {key: vocabulary.pop("tokenizer.ggml." + key, []) for key in ("tokens", "token_type", "merges")}
+    first = 256 if lists["merges"] else 0
+    return {"settings": vocabulary, "tokens": lists["tokens"][first:], "token_type": lists["token_type"][first:], "merges": lists["merges"],
+            "cases": [{"text": case[0], "special": case[1], "ids": ids} for case, ids in zip(cases, expected)]}
+
+
 def main():
     words = sys.argv[1:]
-    options = {"--vocabularies": "200", "--seed": "1", "--goldens": ""}
+    options = {"--vocabularies": "200", "--seed": "1", "--goldens": "", "--word-goldens": ""}
     for name in options:
         if name in words:
             at = words.index(name)
@@ -214,15 +251,17 @@ def main():
     llama = check_llama.Llama(pathlib.Path(words[1]).resolve())
     draw = random.Random(int(options["--seed"]))
     wrong = count = made = 0
-    goldens = []
+    goldens, word_goldens, kinds = [], [], {}
     with tempfile.TemporaryDirectory() as name:
         path = pathlib.Path(name) / "words.gguf"
         for number in range(int(options["--vocabularies"])):
-            scored = number % 3 < 2 or options["--goldens"]
-            vocabulary = random_vocabulary(draw) if scored else random_byte_pairs(draw)
+            scored = number % 4 < 2 or options["--goldens"]
+            spelt = not scored and number % 4 == 3
+            vocabulary = random_vocabulary(draw) if scored else random_word_pieces(draw) if spelt else random_byte_pairs(draw)
             tokens = vocabulary["tokenizer.ggml.tokens"]
             write(path, vocabulary)
-            cases = [(random_text(draw, tokens) if scored else random_words(draw), draw.random() < 0.7) for _ in range(40)]
+            cases = [(random_text(draw, tokens) if scored else random_spelt(draw) if spelt else random_words(draw), draw.random() < 0.7)
+                     for _ in range(40)]
             theirs = Words(llama, path)
             expected = [theirs.ids(*case) for case in cases]
             theirs.close()
@@ -236,7 +275,7 @@ def main():
             count += len(cases)
             for case, ids, got in zip(cases, expected, ours):
                 # Where special tokens are text, merges make some in llama.cpp, none in tandem.
-                commands = not case[1] and any(types[one] in (2, 3) or tokens[one] in KNOWN + MARKS for one in ids)
+                commands = not case[1] and not spelt and any(types[one] in (2, 3) or tokens[one] in KNOWN + MARKS for one in ids)
                 if ids != got and commands:
                     made += 1
                 elif ids != got:
@@ -247,6 +286,13 @@ def main():
             if scored and len(goldens) < GOLDENS:
                 same = [i for i in range(len(cases)) if expected[i] == ours[i]]
                 goldens.append(golden(vocabulary, [cases[i] for i in same], [expected[i] for i in same]))
+            kind = vocabulary.get("tokenizer.ggml.pre", "")
+            if not scored and kinds.get(kind, 0) < WORD_GOLDENS:
+                kinds[kind] = kinds.get(kind, 0) + 1
+                same = [i for i in range(len(cases)) if expected[i] == ours[i]][:20]
+                word_goldens.append(golden_words(vocabulary, [cases[i] for i in same], [expected[i] for i in same]))
+    if options["--word-goldens"]:
+        pathlib.Path(options["--word-goldens"]).write_text(json.dumps(word_goldens, ensure_ascii=True, indent=None, separators=(",", ":")) + "\n")
     if options["--goldens"]:
         pathlib.Path(options["--goldens"]).write_text(json.dumps(goldens, ensure_ascii=True, indent=None, separators=(",", ":")) + "\n")
     print(f"{'ok ' if not wrong else 'BAD'} tokens of {count} texts, {wrong} differ, {made} have special tokens from merges", flush=True)
