@@ -131,11 +131,12 @@ def helps(tandem):
 def check_commands(number, text, flags):
     """Flags of the 'tandem COMMAND' in a text of the shell."""
     for line in re.sub(r"\\\n", " ", text).splitlines():
+        line = re.sub(r"(^|\s)#.*", "", line)
         for call in re.findall(r"(?:^|[\s/(;&|])(?:tandem|\$tandem|\"\$tandem\") +([a-z][^;&|#`]*)", line):
             words = call.split()
             known = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in flags), None)
             if known is None:
-                if words[0] != "help" and re.fullmatch("[a-z]+", words[0]) and len(words) > 1 and words[1].startswith("-"):
+                if words[0] != "help":
                     yield number, f"'tandem {words[0]}' is no command"
                 continue
             for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", call):
@@ -218,7 +219,7 @@ def run_page(page, tandem):
             except subprocess.TimeoutExpired:
                 code = f"none after {TIMEOUT_S} s"
             log.seek(0)
-            printed = log.read().split(mark)[1:]
+            printed = [block.partition("\n")[2] for block in log.read().split(mark)[1:]]
     faults = []
     for i, (number, _, expected) in enumerate(steps):
         if i + 1 >= len(printed):
