@@ -180,14 +180,14 @@ std::vector<std::optional<Clue>> clues_of(const model::TaskGraph& graph, std::in
   return clues;
 }
 
-// The public program with public weights, by which the attacker looks what tokens would have sent.
+// The public program with public weights: shows the attacker what a guess would have sent.
 class Replay {
  public:
   explicit Replay(const planner::Plan& plan) : serial_(plan, folder()) {}
 
   struct Over {};
-  // Executes `ids` from position `past` on until `transfer` of their step was made, calling
-  // look(index, task, payload) after every transfer.
+  // Executes `ids` from position `past` on, up to task `last` of their step, and calls
+  // look(index, task, payload) after every transfer. `look` may throw Over to end the step.
   template <class Look>
   void step(const Ids& ids, std::int32_t past, TaskIndex last, const Look& look) {
     TaskIndex index = -1;
@@ -209,7 +209,7 @@ class Replay {
     static_cast<void>(serial_.step(ids));
     for (const std::int32_t token : tokens) static_cast<void>(serial_.step(Ids{token}));
   }
-  // The rows of the embedding, as the model adds to them.
+  // The residual stream of each token of the vocabulary before the first layer.
   std::vector<Floats> embedding(DeviceIndex master) {
     std::vector<Floats> rows;
     for (std::int32_t token = 0; token < geometry().vocab; ++token) {
@@ -238,9 +238,15 @@ class Replay {
   testing::SerialExecutor serial_;
 };
 
-// Tokens of rows by the nearest clue that any token of the vocabulary, alone, would have given at
-// that position. -1: no clue.
-Ids by_own_token(Replay& replay, const std::vector<std::optional<Clue>>& clues, std::int32_t past) {
+// Whether two clues are the same but for rounding of other orders of additions.
+bool same(double distance, const Floats& clue) {
+  return distance <= 1e-6 * std::inner_product(clue.begin(), clue.end(), clue.begin(), 0.0);
+}
+
+// Tokens of rows whose clues depend on token and position alone: those that would have given the
+// same clue there. -1: no clue. Nothing if some clue is not that of any token, so depends on more.
+std::optional<Ids> by_own_token(Replay& replay, const std::vector<std::optional<Clue>>& clues,
+                                std::int32_t past) {
   const std::size_t rows = clues.size();
   Ids best(rows, -1);
   std::vector<double> least(rows, std::numeric_limits<double>::infinity());
@@ -261,6 +267,9 @@ Ids by_own_token(Replay& replay, const std::vector<std::optional<Clue>>& clues, 
     };
     replay.step(Ids(rows, token), past, last, look);
   }
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (clues[row] && !same(least[row], clues[row]->values)) return std::nullopt;
+  }
   return best;
 }
 
@@ -277,19 +286,16 @@ Ids by_prefix(Replay& replay, const std::vector<Floats>& embedding, DeviceIndex 
     for (const Floats& row : embedding) far.push_back(distance(row, clue->values));
     std::ranges::sort(order, {},
                       [&](std::int32_t token) { return far[static_cast<std::size_t>(token)]; });
-    const double size = distance(clue->values, Floats(clue->values.size(), 0.0F));
     const auto fits = [&](std::int32_t token) {
       double d = std::numeric_limits<double>::infinity();
-      bool over = false;
       replay.step(Ids{token}, past + static_cast<std::int32_t>(found.size()),
                   std::numeric_limits<TaskIndex>::max(),
                   [&](TaskIndex, const Task& task, std::span<const std::byte> payload) {
-                    if (over || task.peer != worker || !carries_rows(task)) return;
+                    if (task.peer != worker || !carries_rows(task)) return;
                     d = distance(clue->values, row_of(task, payload, 0));
-                    over = true;
                     throw Replay::Over{};
                   });
-      return d <= 1e-6 * size;
+      return same(d, clue->values);
     };
     const auto token = std::ranges::find_if(order, fits);
     if (token == order.end()) return found;
@@ -329,11 +335,9 @@ Gain attacked(Replay& replay, const std::vector<Floats>& embedding, const planne
       past = static_cast<std::int32_t>(ids.size()) + step - 1;
       wanted = {tokens[static_cast<std::size_t>(step - 1)]};
     }
-    Ids found = by_own_token(replay, clues, past);
-    bool alone = true;
-    for (std::size_t row = 0; row < clues.size(); ++row)
-      alone = alone && (!clues[row] || found[row] == wanted[row]);
-    if (!alone) {
+    const std::optional<Ids> own = by_own_token(replay, clues, past);
+    Ids found = own.value_or(Ids{});
+    if (!own) {
       if (step > 0) replay.remember(ids, Ids(tokens.begin(), tokens.begin() + step - 1));
       found = by_prefix(replay, embedding, worker, clues, past);
       found.resize(wanted.size(), -1);
@@ -345,8 +349,8 @@ Gain attacked(Replay& replay, const std::vector<Floats>& embedding, const planne
     for (std::size_t row = 0; row < clues.size(); ++row) {
       gain.prompt.push_back(found[row] == wanted[row]);
       if (!clues[row]) continue;
-      gain.clues.insert(alone ? describe(*clues[row], embedding[static_cast<std::size_t>(ids[row])])
-                              : "hidden states of a later layer");
+      gain.clues.insert(own ? describe(*clues[row], embedding[static_cast<std::size_t>(ids[row])])
+                            : "hidden states of a later layer");
     }
   }
   return gain;
