@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,7 +40,7 @@ using Ids = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
 constexpr int kTokens = 3;
-const std::string kText = "Hugo works as a baker. Ida is a baker.";
+constexpr std::string_view kText = "Hugo works as a baker. Ida is a baker.";
 
 struct Message {
   DeviceIndex to = 0;
@@ -358,7 +359,8 @@ Gain attacked(Replay& replay, const std::vector<Floats>& embedding, const planne
 
 bool contains(const std::vector<Message>& messages, std::span<const std::byte> bytes) {
   return std::ranges::any_of(messages, [&](const Message& message) {
-    return !std::ranges::search(message.payload, bytes).empty();
+    const std::vector<std::byte>& sent = message.payload;
+    return std::search(sent.begin(), sent.end(), bytes.begin(), bytes.end()) != sent.end();
   });
 }
 
