@@ -284,6 +284,7 @@ Ids by_prefix(Replay& replay, const std::vector<Floats>& embedding, DeviceIndex 
     std::vector<std::int32_t> order(embedding.size());
     std::iota(order.begin(), order.end(), 0);
     std::vector<double> far;
+    far.reserve(embedding.size());
     for (const Floats& row : embedding) far.push_back(distance(row, clue->values));
     std::ranges::sort(order, {},
                       [&](std::int32_t token) { return far[static_cast<std::size_t>(token)]; });
