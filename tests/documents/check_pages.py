@@ -12,6 +12,7 @@ the commands print now, or "..." stands for what is left out. Numbers may differ
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -197,6 +198,13 @@ def unmet(expected, printed):
             yield line
 
 
+def free_port():
+    """A port that nothing else on this machine, another run of this check included, listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 def run_page(page, tandem):
     steps = runnable(page)
     if not steps:
@@ -210,6 +218,8 @@ def run_page(page, tandem):
         (programs / "tandem").symlink_to(pathlib.Path(tandem).resolve())
         script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "".join(
             f"echo '{mark}{i}'\n{text}\n" for i, (_, text, _) in enumerate(steps)) + f"echo '{mark}end'\n"
+        for port in set(re.findall(r"127\.0\.0\.1:(\d+)", script)):
+            script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": folder,
                        "TANDEM_SCENARIOS": str(ROOT / "scenarios"), "COLUMNS": "200"}
         with open(pathlib.Path(folder, "log"), "w+") as log:
