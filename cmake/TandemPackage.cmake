@@ -32,7 +32,7 @@ install(FILES ${scripts}/tandem-worker.service DESTINATION /lib/systemd/system $
 install(FILES ${scripts}/tandem-worker DESTINATION /etc/default ${device})
 install(PROGRAMS ${scripts}/tandem-worker.sh DESTINATION /usr/bin RENAME tandem-worker ${device})
 set(documents /usr/share/doc/tandem-worker)  # the service's unit says so
-install(FILES README.md docs/cli.md DESTINATION ${documents} ${device})
+install(FILES README.md docs/reference/commands.md DESTINATION ${documents} ${device})
 install(FILES LICENSE DESTINATION ${documents} RENAME copyright ${device})
 
 if(TANDEM_SIM)
@@ -43,7 +43,7 @@ if(TANDEM_SIM)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${depends}, libpugixml1v5, libsimgrid3.32")
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-matplotlib")
   set(documents ${CMAKE_INSTALL_DATADIR}/doc/tandem)
-  install(FILES README.md docs/cli.md DESTINATION ${documents} COMPONENT program)
+  install(FILES README.md docs/reference/commands.md DESTINATION ${documents} COMPONENT program)
   install(FILES LICENSE DESTINATION ${documents} COMPONENT program RENAME copyright)
 endif()
 include(CPack)

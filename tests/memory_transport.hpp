@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,10 @@ class MemoryNetwork {
   }
 
   const MemoryOptions options;
+  // Called with every message as it is sent, one at a time. Set before the first one; may be empty.
+  std::function<void(model::DeviceIndex from, model::DeviceIndex to, exec::MessageTag tag,
+                     std::span<const std::byte> payload)>
+      tap{};
   std::string failure;
   std::mutex mutex;
   std::condition_variable changed;
@@ -136,6 +141,7 @@ class MemoryTransport final : public exec::Transport {
     const auto now = exec::Clock::now();
     const auto delay = std::chrono::microseconds(
         network_.random() % static_cast<std::uint64_t>(network_.options.max_delay.count() + 1));
+    if (network_.tap) network_.tap(self_, to, tag, payload);
     network_.channels[{self_, to}].push_back({tag, {payload.begin(), payload.end()}, now + delay});
     network_.changed.notify_all();
     return now;

@@ -23,6 +23,7 @@ tandem_tests(
     exec_runtime_tally_test.cpp
     exec_streaming_test.cpp
     exec_head_split_test.cpp
+    exec_privacy_test.cpp
     exec_sparse_test.cpp
     exec_galaxy_sparse_test.cpp
     exec_gathered_weights_test.cpp

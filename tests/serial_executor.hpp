@@ -133,11 +133,26 @@ class SerialExecutor {
   // of the last of them.
   std::vector<float> step(std::span<const std::int32_t> ids) {
     const auto rows = static_cast<std::int32_t>(ids.size());
-    std::vector<float> logits = execute({{{0, past_, rows}}}, ids).first;
+    model::Batch batch{{{0, past_, rows}}};
+    if (std::exchange(rewound_, false)) {
+      const bool all = past_ == 0;
+      batch.cache = {{.kind = all ? model::CacheOpKind::free : model::CacheOpKind::truncate,
+                      .sequence = 0,
+                      .positions = past_}};
+    }
+    std::vector<float> logits = execute(batch, ids).first;
     past_ += rows;
     if (logits.empty()) throw std::logic_error("the graph samples nothing");
     return logits;
   }
+
+  // Forgets all but the first `positions` of the sequence: the next step continues there.
+  void rewind(std::int32_t positions) {
+    past_ = positions;
+    rewound_ = true;
+  }
+  // What the last transfer carried.
+  [[nodiscard]] std::span<const std::byte> payload() const { return payload_; }
 
   // The pass of an encoder: the hidden states of all rows, [ids, hidden].
   std::vector<float> encode(std::span<const std::int32_t> ids) {
@@ -206,6 +221,7 @@ class SerialExecutor {
   std::vector<exec::Compute> devices_;
   std::vector<std::byte> payload_;
   std::int32_t past_ = 0;
+  bool rewound_ = false;
 };
 
 }  // namespace tandem::testing

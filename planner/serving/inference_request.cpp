@@ -15,7 +15,7 @@ using model::JsonValue;
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 constexpr double kMostTemperature = 1e6;
-constexpr const char* kRemedy = "correct it (docs/cli.md, Workloads)";
+constexpr const char* kRemedy = "correct it (docs/reference/commands.md, Workloads)";
 
 std::vector<std::int32_t> read_ids(const JsonValue& value) {
   std::vector<std::int32_t> ids;
