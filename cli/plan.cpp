@@ -23,6 +23,7 @@
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/bound_view.hpp"
 #include "cli/terminal/drop_view.hpp"
+#include "cli/terminal/next_commands.hpp"
 #include "cli/terminal/plan_view.hpp"
 #include "cli/terminal/ring_view.hpp"
 #include "cli/terminal/ways_view.hpp"
@@ -350,13 +351,15 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     if (const auto format = dtype_of(options, transformer)) transformer.formats = *format;
   }
   std::optional<Served> served = served_workload(
-      options, transformer, tokenizer_source(model_name),
-      "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer", [&] {
-        return planner::InferenceRequest{
-            .id = {},
-            .prompt_tokens = prompt_tokens(options, model_name, transformer),
-            .new_tokens = new_tokens(options, transformer, 32)};
-      });
+      options, {.model = transformer,
+                .tokenizer = tokenizer_source(model_name),
+                .remedy = "give prompt_tokens, or '--model' a folder or GGUF file with a tokenizer",
+                .sample = [&] {
+                  return planner::InferenceRequest{
+                      .id = {},
+                      .prompt_tokens = prompt_tokens(options, model_name, transformer),
+                      .new_tokens = new_tokens(options, transformer, 32)};
+                }});
   if (served && served->steps > 1 && !any && !chosen.splits_layers)
     throw Usage("flag '--in-flight': with strategy '" + strategy +
                 "' all devices work on one step; expected 1, or strategy " + with_stages());
@@ -442,7 +445,9 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
   check_stages(options, plan);
   check_streaming(options, plan);
   planner::check_rates(plan);
-  const std::string json = planner::to_json(plan);
+  planner::PlanFile file{.plan = plan};
+  if (served) file.service = service_of(options, *served, show.file);
+  const std::string json = planner::to_json(file);
   deliver(show, json, out);
   if (const std::string guess = planner::extrapolation_remark(plan); !guess.empty() && !show.quiet)
     std::cerr << "tandem plan: " << guess << '\n';
@@ -463,6 +468,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     if (of_moves) summary["decode_moves"] = moves_json(*of_moves);
     if (drop) summary["sparse"] = drop_json(*drop, *bounded, loss->model);
     summary["recurrent"] = ring ? ring_json(plan, *ring) : Json();
+    summary["requests"] = served ? served->requests.size() : 1;
+    summary["policy"] = served ? Json(served->policy->name) : Json();
     summary["chunk"] = served && served->chunk > 0 ? Json(served->chunk) : Json();
     const std::optional<planner::RequestBound> bound =
         round ? std::nullopt : bound_of(plan, objective, served);
@@ -504,6 +511,8 @@ int plan_command(const Arguments& arguments, std::ostream& out) {
     request.gather_weights = plan.gather_weights;
     const std::string cost = planner::streaming_cost(request, plan);
     if (!cost.empty()) out << '\n' << cost;
+    if (served) out << "\nthe plan is for " << to_text(*served) << '\n';
+    if (show.file) print_next(file, *show.file, model_name, !served || has_prompts(*served), out);
   }
   return 0;
 }

@@ -43,6 +43,7 @@
 #include "model/trace.hpp"
 #include "planner/local_plan.hpp"
 #include "planner/lowering.hpp"
+#include "planner/plan_file.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -98,7 +99,7 @@ Syntax run_syntax() {
           {"out", "FILE", "result as JSON"},
           {"trace", "FILE", "timeline for Perfetto"},
           {"quiet", "", "no progress and no remarks"}}};
-  const std::vector<Flag> more = workload_flags();
+  const std::vector<Flag> more = planned_workload_flags();
   syntax.flags.insert(syntax.flags.begin() + 10, more.begin(), more.end());
   return syntax;
 }
@@ -153,28 +154,9 @@ struct Job {
   std::unique_ptr<exec::Tokenizer> tokenizer;
   std::vector<std::int32_t> prompt;
   std::int64_t new_tokens = 0;
-  std::optional<Served> served{};  // instead of these
+  std::optional<Served> served{};        // instead of these
+  std::filesystem::path planned_file{};  // the workload file of the plan; empty: none
 };
-
-// Throws unless the requests can be run, and no flag speaks of one request.
-void check_served(const Options& options, const planner::Plan& plan, const Served& served) {
-  if (!served.samples)
-    options.refuse({"prompt", "prompt-ids", "new-tokens", "ignore-eos", "temperature", "top-k",
-                    "top-p", "seed", "hidden"},
-                   "with '--workload', which says it for each request");
-  options.refuse({"logits"}, "with many requests: it is of one text");
-  planner::check_serves_many(plan);
-  if (!plan.model.architecture().generates())
-    throw Error("model " + plan.model.name +
-                ": an encoder, expected a model that continues texts; run it text by text");
-  for (const planner::InferenceRequest& request : served.requests) {
-    if (request.prompt_ids.empty())
-      throw Error(
-          "request '" + request.id +
-          "': has prompt_tokens only, expected the tokens themselves to run it; give prompt "
-          "or prompt_ids");
-  }
-}
 
 // What is meant as a prompt is easily given as if it were the plan.
 void check_is_plan(const std::string& path) {
@@ -221,17 +203,30 @@ planner::InferenceRequest sample_of(const Options& options, const planner::Plan&
 Job planned_job(const Options& options, const std::filesystem::path& weights) {
   const std::string& path = options.positional(0);
   check_is_plan(path);
-  planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  planner::Plan& plan = file.plan;
   check_outcome(options, plan.model);
   const Mode mode = mode_of(options, &plan);
   exec::check_config(weights, plan.model);
-  if (options.has("workload"))
-    options.refuse({"chat", "system"}, "with '--workload', whose prompts are whole texts");
+  const std::filesystem::path workload =
+      file.service ? planned_file(*file.service, path) : std::filesystem::path();
+  const planner::PlannedService* const planned = service_to_run(options, file);
+  if (options.has("workload") ||
+      (planned != nullptr && planned->samples == 0 && !options.has("samples")))
+    options.refuse({"chat", "system"}, "with many requests, whose prompts are whole texts");
   std::unique_ptr<exec::Tokenizer> tokenizer;
-  std::optional<Served> served = served_workload(options, plan.model, weights, "", [&] {
-    tokenizer = tokenizer_of(options, plan.model, weights, options.has("prompt-ids"));
-    return sample_of(options, plan, *tokenizer, weights);
-  });
+  std::optional<Served> served =
+      served_workload(options, {.model = plan.model,
+                                .tokenizer = weights,
+                                .sample =
+                                    [&] {
+                                      tokenizer = tokenizer_of(options, plan.model, weights,
+                                                               options.has("prompt-ids"));
+                                      return sample_of(options, plan, *tokenizer, weights);
+                                    },
+                                .planned = planned,
+                                .plan = path,
+                                .runs = true});
   const bool ids_only = served ? std::ranges::none_of(served->requests,
                                                       [](const planner::InferenceRequest& request) {
                                                         return request.prompt.has_value();
@@ -239,14 +234,16 @@ Job planned_job(const Options& options, const std::filesystem::path& weights) {
                                : options.has("prompt-ids");
   if (!tokenizer) tokenizer = tokenizer_of(options, plan.model, weights, ids_only);
   if (served) {
-    check_served(options, plan, *served);
+    check_runs(options, plan, *served);
     find_chunk(*served, plan);
-    return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served)};
+    return {std::move(plan), mode, std::move(tokenizer), {}, 0, std::move(served), workload};
   }
-  std::vector<std::int32_t> prompt =
-      prompt_of(options, *tokenizer, weights, plan.workload.prompt_tokens);
+  // Of a plan for many requests the length is a mean, which a prompt need not have.
+  const bool any_length = file.service && (options.has("prompt") || options.has("prompt-ids"));
+  const auto length = any_length ? std::nullopt : std::optional(plan.workload.prompt_tokens);
+  std::vector<std::int32_t> prompt = prompt_of(options, *tokenizer, weights, length);
   const std::int64_t count = new_tokens(options, plan.model, plan.workload.new_tokens);
-  return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count};
+  return {std::move(plan), mode, std::move(tokenizer), std::move(prompt), count, {}, workload};
 }
 
 // What a run without a plan may use of the memory that is available now, which leaves the other
@@ -390,12 +387,15 @@ void print_summary(const model::Result& result, const planner::Plan& plan) {
   std::cerr << '\n';
 }
 
-void check_files(const Options& options, const std::filesystem::path& weights) {
+// `planned`: the workload file of the plan; empty if there is none.
+void check_files(const Options& options, const std::filesystem::path& weights,
+                 const std::filesystem::path& planned) {
   FileRoles files;
   if (options.positionals() > 0) files.reads("argument plan.json", options.positional(0));
   files.reads_model("flag '--weights'", weights);
   for (const char* const flag : {"hosts", "key", "prompt-ids", "workload"})
     files.reads(options, flag);
+  if (!planned.empty()) files.reads("the plan's workload", planned);
   for (const char* const flag : {"out", "trace", "hidden", "logits"}) files.writes(options, flag);
   files.check();
 }
@@ -438,7 +438,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   const double max_drift = options.number_or("max-drift", kMaxDrift, 0.0, 1e6);
   static_cast<void>(options.has("allow-drift"));
   exec::ExecuteOptions run = execute_options(options, job, weights);
-  check_files(options, weights);
+  check_files(options, weights, job.planned_file);
   options.settle();
   if (options.positionals() == 0 && !quiet) {
     if (const std::string remark = planner::streaming_remark(plan); !remark.empty())
@@ -468,7 +468,7 @@ int run_command(const Arguments& arguments, std::ostream& out) {
   result.environment["tandem"] = version();
   if (trace_path) {
     write_file(*trace_path, model::to_perfetto_json(done.trace, "measured"));
-    result.trace = trace_reference(*trace_path, result_path);
+    result.trace = path_from(*trace_path, result_path);
     model::set_communication(result, done.trace);
   }
   if (logits) logits->finish();

@@ -4,24 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <ostream>
-#include <system_error>
 #include <utility>
 
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
-#include "cli/files/scenarios.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/flags/workload.hpp"
 #include "cli/terminal/result_tables.hpp"
 #include "cli/version.hpp"
-#include "exec/gguf/gguf_file.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/bottleneck.hpp"
 #include "model/error.hpp"
@@ -29,6 +26,7 @@
 #include "model/variation.hpp"
 #include "planner/extrapolation.hpp"
 #include "planner/outdated_profiles.hpp"
+#include "planner/plan_file.hpp"
 #include "planner/serving/request_results.hpp"
 #include "planner/serving/serving_plan.hpp"
 #include "study/prediction.hpp"
@@ -54,47 +52,15 @@ study::Repetitions read_repetitions(const Options& options, const Plan& plan,
           .count = options.integer_or("repetitions", 1, 1, 100000)};
 }
 
-// The model folder or GGUF file whose tokenizer --tokenizer asks for; empty without it. Throws
-// Error for what is none: of such a one every byte would count as a token.
-std::filesystem::path tokenizer_source(const Options& options) {
-  const std::optional<std::string> name = options.text("tokenizer");
-  if (!name) return {};
-  std::filesystem::path source = find_weights(*name);
-  const bool file = exec::is_gguf(source);
-  for (const char* const part :
-       {"config.json", "tokenizer.model", "tokenizer.json", "vocab.json", "vocab.txt"}) {
-    std::error_code ignored;
-    if (file || std::filesystem::exists(source / part, ignored)) return source;
-  }
-  throw Error(
-      "flag '--tokenizer': " + *name +
-      ": neither a model folder nor a GGUF file, expected one with the tokenizer that is to "
-      "count the prompts' tokens; check the path");
-}
-
-// What --workload or --schedule say; nothing without either. Throws Usage for both, Error for what
-// the plan cannot serve.
-std::optional<study::ServedWorkload> served_by(const Options& options, const Plan& plan) {
+// Returns the requests of a schedule, of other flags or of the plan's file at `plan_path`; nothing
+// for one request. Throws Usage for flags that contradict each other, Error for what the plan
+// cannot serve.
+std::optional<study::ServedWorkload> served_by(const Options& options,
+                                               const planner::PlanFile& file,
+                                               const std::string& plan_path) {
+  const Plan& plan = file.plan;
   const std::optional<std::string> path = options.text("schedule");
-  if (!path) {
-    std::optional<Served> served = served_workload(
-        options, plan.model, tokenizer_source(options),
-        "give prompt_tokens, or '--tokenizer' a model folder or GGUF file", [&] {
-          return planner::InferenceRequest{.id = {},
-                                           .prompt_tokens = plan.workload.prompt_tokens,
-                                           .new_tokens = plan.workload.new_tokens};
-        });
-    if (!served) return std::nullopt;
-    if (options.has("workload") &&
-        std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
-      options.refuse({"tokenizer", "raw-prompt"}, "where no prompt of the workload is a text");
-    find_chunk(*served, plan);
-    return study::ServedWorkload{.requests = std::move(served->requests),
-                                 .policy = served->policy,
-                                 .chunk = served->chunk,
-                                 .steps = served->steps,
-                                 .schedule = {}};
-  }
+  if (!path) return predicted_workload(options, file, plan_path);
   options.refuse({"workload", "samples", "policy", "chunk", "in-flight", "tokenizer", "raw-prompt"},
                  "with '--schedule', which has the requests and their steps");
   const Result measured = model::parse_result_json(read_file(*path), *path);
@@ -168,12 +134,8 @@ void print_result(const Plan& plan, const Result& result, const model::Bottlenec
 void print_served(const study::ServedWorkload& served, const Result& result, std::ostream& out) {
   out << result.plan.model << " on " << result.plan.platform << ", strategy "
       << result.plan.strategy << ", "
-      << (served.policy != nullptr ? to_text(Served{.requests = served.requests,
-                                                    .policy = served.policy,
-                                                    .chunk = served.chunk,
-                                                    .steps = served.steps})
-                                   : std::string("the steps of a measured run"))
-      << ", " << result.evaluator << "\n\n";
+      << (served.policy != nullptr ? to_text(served) : "the steps of a measured run") << ", "
+      << result.evaluator << "\n\n";
   print_requests(result, out);
   out << '\n';
   print_devices(result, out);
@@ -187,21 +149,19 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
       .command = "simulate",
       .summary = "Predicts the times, memory and traffic of a plan, and what they wait for.",
       .positionals = {"plan.json"},
-      .flags = {
-          {"out", "FILE", "write the result file; - prints it instead of the table"},
-          {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
-          {"evaluator", "E",
-           "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-          {"full", "", "evaluate every step, also those that can be shown to go on alike"},
-          {"seed", "S", "of the links' jitter and loss [1]"},
-          {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
-          {"json", "", "print the result as JSON"},
-          {"tokenizer", "DIR", "model folder or GGUF file, for a workload whose prompts are texts"},
-          {"raw-prompt", "", "special tokens written in them (\"</s>\") are plain text"},
-          {"schedule", "FILE", "replay the steps of a measured result of many requests"},
-          {"quiet", "", "print no table and no progress"}}};
-  const std::vector<Flag> more = workload_flags();
-  syntax.flags.insert(syntax.flags.end() - 4, more.begin(), more.end());
+      .flags = {{"out", "FILE", "write the result file; - prints it instead of the table"},
+                {"trace", "FILE", "write the timeline, for ui.perfetto.dev"},
+                {"evaluator", "E",
+                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+                {"full", "",
+                 "evaluate every step, also those that can be shown to repeat the one before"},
+                {"seed", "S", "of the links' jitter and loss [1]"},
+                {"repetitions", "R", "simulate with R seeds, from S on, and print the spread [1]"},
+                {"json", "", "print the result as JSON"},
+                {"schedule", "FILE", "replay the steps of a measured result of many requests"},
+                {"quiet", "", "print no table and no progress"}}};
+  const std::vector<Flag> more = predicted_workload_flags();
+  syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
   Options options(syntax, arguments);
   const Shown show = shown(options);
   const EvaluatorKind evaluator =
@@ -212,20 +172,21 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   const std::optional<std::string> trace_path = options.text("trace");
   if (!show.file && !trace_path)
     options.refuse({"quiet"}, "but to leave no result; give '--out' or '--trace'");
+  const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  const Plan& plan = file.plan;
   FileRoles files;
   files.reads("argument plan.json", path);
+  if (file.service && !planned_file(*file.service, path).empty())
+    files.reads("the plan's workload", planned_file(*file.service, path));
   if (show.file) files.writes("flag '--out'", *show.file);
   files.writes(options, "trace");
   for (const char* const flag : {"workload", "schedule"}) files.reads(options, flag);
   files.check();
-  const Plan plan = planner::parse_plan_json(read_file(path), path);
   const study::Repetitions repetitions = read_repetitions(options, plan, evaluator);
-  const std::optional<study::ServedWorkload> served = served_by(options, plan);
+  const std::optional<study::ServedWorkload> served = served_by(options, file, path);
   if (served) {
     options.refuse({"full"}, "with many requests, whose steps are all evaluated");
   }
-  if (!options.has("workload"))
-    options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   study::PredictionOptions how{.evaluator = evaluator,
                                .timeline = trace_path.has_value(),
                                .every_step = !served && options.has("full"),
@@ -244,7 +205,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   result.environment["tandem"] = version();
   if (!outdated.empty()) result.environment["outdated_profiles"] = outdated;
   if (trace_path) {
-    result.trace = trace_reference(*trace_path, show.file);
+    result.trace = path_from(*trace_path, show.file);
     model::set_communication(result, prediction.trace);
     write_file(*trace_path, to_perfetto_json(prediction.trace, "predicted"));
   }

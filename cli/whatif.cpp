@@ -7,20 +7,23 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/files/files.hpp"
 #include "cli/flags/file_roles.hpp"
 #include "cli/flags/options.hpp"
 #include "cli/flags/outcome.hpp"
+#include "cli/flags/predicted_workload.hpp"
 #include "cli/flags/shown.hpp"
 #include "cli/terminal/progress.hpp"
 #include "exec/kernels/kernels_here.hpp"
 #include "model/quantity_text.hpp"
 #include "model/text_table.hpp"
 #include "planner/outdated_profiles.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan_file.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -32,8 +35,13 @@ using study::WhatIfChange;
 // Less than this is no help worth a line.
 constexpr double kWorthSaying = 0.005;
 
-Json to_json(const WhatIf& answer) {
-  Json json{{"planned_s", answer.planned_s},
+using Served = std::optional<study::ServedWorkload>;
+
+Json to_json(const WhatIf& answer, const Served& served) {
+  Json json{{"requests", served ? served->requests.size() : 1},
+            {"policy", served ? Json(served->policy->name) : Json()},
+            {"chunk", served && served->chunk > 0 ? Json(served->chunk) : Json()},
+            {"planned_s", answer.planned_s},
             {"unchanged_s", answer.unchanged_s},
             {"changes", Json::array()}};
   for (const WhatIfChange& change : answer.changes) {
@@ -49,10 +57,11 @@ Json to_json(const WhatIf& answer) {
 
 std::string percent(double gain) { return model::fixed(100.0 * std::abs(gain), 1) + "%"; }
 
-void print(const planner::Plan& plan, const WhatIf& answer, std::ostream& out) {
+void print(const planner::Plan& plan, const WhatIf& answer, const Served& served,
+           std::ostream& out) {
   out << plan.model.name << " on " << plan.cluster.name() << ", strategy " << plan.strategy << ", "
-      << to_text(plan.workload) << ": a request takes " << to_text(model::Seconds{answer.planned_s})
-      << '\n';
+      << (served ? to_text(*served) : to_text(plan.workload)) << ": a request takes "
+      << to_text(model::Seconds{answer.planned_s}) << (served ? " on average\n" : "\n");
   if (answer.unchanged_s < answer.planned_s * (1.0 - kWorthSaying))
     out << "planned anew, with shares by predicted time, "
         << to_text(model::Seconds{answer.unchanged_s}) << " without any change\n";
@@ -96,37 +105,41 @@ void print(const planner::Plan& plan, const WhatIf& answer, std::ostream& out) {
 }  // namespace
 
 int whatif_command(const Arguments& arguments, std::ostream& out) {
-  Options options(
-      {.command = "whatif",
-       .summary =
-           "Predicts a request of a plan again and again, each time with one thing changed and\n"
-           "planned anew: a device left out, alone, twice, faster, with more memory or a faster\n"
-           "disk, the prompt given to another one, a link of more bandwidth or less latency. "
-           "Prints\n"
-           "what helps most first.",
-       .positionals = {"plan.json"},
-       .flags = {{"evaluator", "E",
-                  "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
-                 {"json", "", "print the answer as JSON"},
-                 {"quiet", "", "no progress"}}},
-      arguments);
+  Syntax syntax{
+      .command = "whatif",
+      .summary =
+          "Predicts a request of a plan again and again, each time with one thing changed and\n"
+          "planned anew: a device left out, alone, twice, faster, with more memory or a faster\n"
+          "disk, the prompt given to another one, a link of more bandwidth or less latency. "
+          "Prints\n"
+          "what helps most first. Of a plan for many requests, their mean time.",
+      .positionals = {"plan.json"},
+      .flags = {{"evaluator", "E",
+                 "simgrid (links are shared), or analytic (nothing contends) [simgrid]"},
+                {"json", "", "print the answer as JSON"},
+                {"quiet", "", "no progress and no remarks"}}};
+  const std::vector<Flag> more = predicted_workload_flags();
+  syntax.flags.insert(syntax.flags.end() - 2, more.begin(), more.end());
+  Options options(syntax, arguments);
   const study::EvaluatorKind evaluator =
       options.choice_or("evaluator", "simgrid", {"simgrid", "analytic"}) == "analytic"
           ? study::EvaluatorKind::analytic
           : study::EvaluatorKind::simgrid;
   const std::string& path = options.positional(0);
-  const planner::Plan plan = planner::parse_plan_json(read_file(path), path);
+  const planner::PlanFile file = planner::parse_plan_file(read_file(path), path);
+  const planner::Plan& plan = file.plan;
+  const Served served = predicted_workload(options, file, path);
   const bool quiet = options.has("quiet");
   const bool json = options.has("json");
   options.settle();
   const std::string outdated = planner::outdated_remark(plan, exec::kernels_here());
   if (!outdated.empty() && !quiet) std::cerr << "tandem whatif: " << outdated << '\n';
   ProgressLine progress("changes", !quiet && ::isatty(STDERR_FILENO) == 1);
-  const WhatIf answer = study::what_if(plan, evaluator, progress);
+  const WhatIf answer = study::what_if(plan, evaluator, progress, served ? &*served : nullptr);
   if (json) {
-    out << to_json(answer).dump(2) << '\n';
+    out << to_json(answer, served).dump(2) << '\n';
   } else {
-    print(plan, answer, out);
+    print(plan, answer, served, out);
   }
   return 0;
 }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
+#include <map>
+#include <string_view>
 
 #include "model/csv.hpp"
 #include "model/error.hpp"
@@ -264,9 +267,68 @@ Comparison compare(const Result& predicted, const Result& measured) {
   return comparison;
 }
 
+namespace {
+
+// The lengths of a request, as its steps had them.
+struct Lengths {
+  std::int64_t prompt = 0;
+  std::int64_t tokens = 0;
+};
+
+// By the requests' ids; zeros where a result has no schedule.
+std::map<std::string, Lengths> request_lengths(const Result& result) {
+  std::vector<Lengths> lengths(result.requests.size());
+  for (const ScheduledStep& step : result.schedule) {
+    for (const Segment& segment : step.batch.segments) {
+      const auto r = static_cast<std::size_t>(segment.sequence);
+      if (r >= lengths.size()) continue;  // a replay refuses such a file
+      Lengths& own = lengths[r];
+      if (own.tokens == 0) own.prompt = segment.past + segment.rows;
+      own.tokens += segment.sampled;
+    }
+  }
+  std::map<std::string, Lengths> by_id;
+  for (std::size_t r = 0; r < lengths.size(); ++r) by_id[result.requests[r].id] = lengths[r];
+  return by_id;
+}
+
+// What differs between the requests of both results: the first one that does.
+std::string unlike_requests(const Result& predicted, const Result& measured) {
+  const std::map<std::string, Lengths> p = request_lengths(predicted);
+  const std::map<std::string, Lengths> m = request_lengths(measured);
+  constexpr std::string_view kSame = "; simulate and run the same requests";
+  const auto joined = [](std::initializer_list<std::string_view> parts) {
+    std::string text = "request '";
+    for (const std::string_view part : parts) text += part;
+    return text;
+  };
+  for (const auto& [id, expected] : p) {
+    const auto found = m.find(id);
+    if (found == m.end()) return joined({id, "' was predicted, but not measured", kSame});
+    const Lengths& actual = found->second;
+    if (expected.prompt == 0 || actual.prompt == 0) continue;
+    if (expected.prompt != actual.prompt) {
+      return joined({id, "': a prompt of ", std::to_string(expected.prompt),
+                     " tokens was predicted, one of ", std::to_string(actual.prompt), " measured",
+                     kSame});
+    }
+    if (expected.tokens == actual.tokens) continue;
+    return joined({id, "': ", std::to_string(expected.tokens), " new tokens were predicted, ",
+                   std::to_string(actual.tokens),
+                   " measured; give requests 'ignore_eos' to compare the same work"});
+  }
+  for (const auto& [id, actual] : m) {
+    if (!p.contains(id)) return joined({id, "' was measured, but not predicted", kSame});
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string unlike_lengths(const Result& predicted, const Result& measured) {
   const auto tokens = [](const Result& result) { return result.metrics.token_times_s.size(); };
-  if (predicted.requests.size() > 1 || measured.requests.size() > 1) return "";
+  if (predicted.requests.size() > 1 || measured.requests.size() > 1)
+    return unlike_requests(predicted, measured);
   const auto prompt = [](const Result& result) {
     const auto found = result.environment.find("prompt_tokens");
     return found == result.environment.end() ? "" : found->second;

@@ -43,9 +43,9 @@ struct Comparison {
 // Error unless the first is a prediction and the second a measurement of the same plan.
 [[nodiscard]] Comparison compare(const Result& predicted, const Result& measured);
 
-// What to say of results of one request each whose prompts or numbers of new tokens differ, so that
-// bytes, totals and the time to first token are of different work; empty if they do not, or if a
-// result does not tell.
+// Describes how the work of both results differs, so that bytes, totals and times are not
+// comparable: the lengths of one request each, or the first of many requests that only one result
+// has, or that has other lengths. Empty if they agree, or if a result lacks the lengths.
 [[nodiscard]] std::string unlike_lengths(const Result& predicted, const Result& measured);
 
 // CSV with a header: scope,name,metric,unit,predicted,measured,absolute,percent. Empty: absent.

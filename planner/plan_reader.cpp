@@ -9,8 +9,9 @@
 #include "model/error.hpp"
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan_file.hpp"
 #include "planner/plan_words.hpp"
+#include "planner/serving/planned_service_json.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -246,7 +247,8 @@ model::Transformer read_model(const JsonValue& value, const std::string& subject
 }
 
 Workload read_workload(const JsonValue& value) {
-  value.expect_keys({"prompt_tokens", "new_tokens"});
+  value.expect_keys(
+      {"prompt_tokens", "new_tokens", "samples", "file", "sha256", "raw_prompts", "requests"});
   return {.prompt_tokens = value.at("prompt_tokens").integer(1, kMaxTokens),
           .new_tokens = value.at("new_tokens").integer(0, kMaxTokens)};
 }
@@ -347,10 +349,11 @@ SparseAttention read_sparse(const JsonValue& value, const model::Cluster& cluste
 }
 
 Plan read_plan(const JsonValue& root, const std::string& source) {
-  root.expect_keys({"schema", "strategy", "partition", "allreduce", "layout", "tiles", "model",
-                    "cluster", "master", "workload", "capacity", "release", "devices",
-                    "group_strategy", "decode_moves", "gather_weights", "wire", "candidates",
-                    "sparse_attention"});
+  root.expect_keys({"schema",         "strategy", "partition",  "allreduce",        "layout",
+                    "tiles",          "model",    "cluster",    "master",           "workload",
+                    "capacity",       "release",  "devices",    "group_strategy",   "decode_moves",
+                    "gather_weights", "wire",     "candidates", "sparse_attention", "policy",
+                    "chunk",          "in_flight"});
   Plan plan{.strategy = root.at("strategy").text(),
             .partition = root.at("partition").text(),
             .allreduce = read_allreduce(root.at("allreduce")),
@@ -403,17 +406,24 @@ Plan read_plan(const JsonValue& root, const std::string& source) {
 
 }  // namespace
 
-Plan parse_plan_json(std::string_view text, std::string_view source) {
+PlanFile parse_plan_file(std::string_view text, std::string_view source) {
   const model::JsonDocument document(text, source, kMakeAgain, {.bytes = limits::kPlanBytes});
   model::expect_schema(document.root(), kPlanSchema);
   try {
-    return read_plan(document.root(), document.source());
+    PlanFile file{.plan = read_plan(document.root(), document.source()),
+                  .service = read_planned_service(document.root())};
+    if (file.service) file.service->validate(file.plan);
+    return file;
   } catch (const Error& error) {
     // What the parts say of themselves (a cluster, a share) does not name the file.
     const std::string message = error.what();
     if (message.starts_with(document.source())) throw;
     throw Error(document.source() + ": " + message);
   }
+}
+
+Plan parse_plan_json(std::string_view text, std::string_view source) {
+  return parse_plan_file(text, source).plan;
 }
 
 }  // namespace tandem::planner

@@ -10,8 +10,9 @@
 #include "model/format_choice.hpp"
 #include "model/json_value.hpp"
 #include "model/limits.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan_file.hpp"
 #include "planner/plan_words.hpp"
+#include "planner/serving/planned_service_json.hpp"
 
 namespace tandem::planner {
 namespace {
@@ -163,9 +164,7 @@ Json sparse_json(const SparseAttention& sparse, const model::Cluster& cluster) {
   return json;
 }
 
-}  // namespace
-
-std::string to_json(const Plan& plan) {
+Json json_of(const Plan& plan) {
   Json devices = Json::array();
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     devices.push_back(
@@ -197,13 +196,27 @@ std::string to_json(const Plan& plan) {
   if (plan.wire != model::WireFormat::f32) json["wire"] = to_string(plan.wire);
   if (plan.candidates > 0) json["candidates"] = plan.candidates;
   if (plan.sparse) json["sparse_attention"] = sparse_json(*plan.sparse, plan.cluster);
+  return json;
+}
+
+std::string text_of(const Json& json, const std::string& remedy) {
   std::string text = model::to_text(json);
-  if (text.size() > model::limits::kPlanBytes) {
-    throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
-                std::to_string(model::limits::kPlanBytes) +
-                "; plan with fewer devices, or with profiles of fewer points");
-  }
-  return text;
+  if (text.size() <= model::limits::kPlanBytes) return text;
+  throw Error("plan: " + std::to_string(text.size()) + " bytes of JSON, expected at most " +
+              std::to_string(model::limits::kPlanBytes) + "; " + remedy);
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  return text_of(json_of(plan), "plan with fewer devices, or with profiles of fewer points");
+}
+
+std::string to_json(const PlanFile& file) {
+  if (!file.service) return to_json(file.plan);
+  Json json = json_of(file.plan);
+  add_planned_service(*file.service, json);
+  return text_of(json, "plan with fewer devices or requests, or with profiles of fewer points");
 }
 
 std::string plan_sha256(const Plan& plan) { return model::sha256_hex(to_json(plan)); }

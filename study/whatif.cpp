@@ -13,6 +13,7 @@
 #include "planner/lowering.hpp"
 #include "planner/request_checks.hpp"
 #include "planner/search.hpp"
+#include "planner/serving/serving_plan.hpp"
 #include "planner/strategy/head.hpp"
 #include "planner/strategy/stages.hpp"
 #include "planner/token_ffn.hpp"
@@ -79,8 +80,10 @@ constexpr model::DeviceIndex kMostExchanged = 16;  // devices; of more, no two c
 
 class Changes {
  public:
-  Changes(const planner::Plan& plan, EvaluatorKind evaluator)
+  Changes(const planner::Plan& plan, const ServedWorkload* served, EvaluatorKind evaluator)
       : plan_(&plan),
+        served_(served),
+        evaluator_(evaluator),
         evaluate_(evaluator == EvaluatorKind::analytic ? planner::Evaluator(model::extend_analytic)
                                                        : planner::Evaluator(sim::replay_extended)),
         streams_(plan.streams()) {}
@@ -102,7 +105,17 @@ class Changes {
     return plan_->cluster.devices()[static_cast<std::size_t>(d)];
   }
   [[nodiscard]] double request_s(const planner::Plan& plan) const {
-    return planner::predicted_request_time(plan, evaluate_);
+    if (served_ == nullptr) return planner::predicted_request_time(plan, evaluate_);
+    ServedWorkload served = *served_;
+    served.steps = std::min(served.steps, plan.reserved().steps);
+    const model::Result result =
+        evaluator_ == EvaluatorKind::analytic
+            ? predict_served(plan, served, {.evaluator = evaluator_}).result
+            : predict_served_fairly(plan, served);
+    double sum_s = 0.0;
+    for (const model::RequestResult& request : result.requests)
+      sum_s += request.end_s - request.arrival_s;
+    return sum_s / static_cast<double>(result.requests.size());
   }
 
   // Of the best plan for `scene`: one that is made anew or, with the same devices, the plan as it
@@ -211,13 +224,19 @@ class Changes {
     }
     if (strategy.tiles || !request.group_strategy.empty()) request.tiles = plan_->tiles;
     if (streams_ && strategy.streams) request.window.blocks.reset();
-    const auto answer = planner::make_plan(request);
+    const auto answer = served_ == nullptr
+                            ? planner::make_plan(request)
+                            : planner::make_serving_plan(
+                                  request, served_->requests, *served_->policy, served_->chunk,
+                                  strategy.splits_layers ? served_->steps : 0);
     if (const auto* no = std::get_if<planner::Infeasible>(&answer))
       throw Error(no->reason.substr(0, no->reason.find('\n')));
     return request_s(std::get<planner::Plan>(answer));
   }
 
   const planner::Plan* plan_;
+  const ServedWorkload* served_;  // null: one request
+  EvaluatorKind evaluator_;
   planner::Evaluator evaluate_;
   bool streams_;
   std::vector<std::pair<Likeness, double>> planned_;  // and the seconds
@@ -337,13 +356,14 @@ double WhatIf::gain(const WhatIfChange& change) const {
   return 1.0 - *change.request_s / unchanged_s;
 }
 
-WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress) {
+WhatIf what_if(const planner::Plan& plan, EvaluatorKind evaluator, Progress& progress,
+               const ServedWorkload* served) {
   if (evaluator == EvaluatorKind::analytic) model::check_analytic(plan.cluster);
   if (plan.sparse)
     throw Error(
         "whatif: a plan with sparse attention, whose levels are those of its own network: expected "
         "one without; plan without '--levels' and '--drop'");
-  Changes changes(plan, evaluator);
+  Changes changes(plan, served, evaluator);
   WhatIf answer{.planned_s = changes.request_s(plan)};
   answer.unchanged_s = std::min(answer.planned_s, changes.best(changes.scene()));
   std::vector<ChangedScene> tasks;

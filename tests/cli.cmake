@@ -29,6 +29,7 @@ tandem_tests(
     cli_wire_type_test.cpp
     cli_whatif_test.cpp
     cli_workload_test.cpp
+    cli_planned_test.cpp
     cli_served_test.cpp
     cli_sweep_test.cpp
     cli_streaming_test.cpp

@@ -36,6 +36,18 @@ Deviation pair(std::optional<double> predicted, std::optional<double> measured) 
   return {"run", "", "ttft", "s", predicted, measured};
 }
 
+// A step for each request: its whole prompt, and then a step for each further token.
+void add_request(Result& result, const std::string& id, std::int32_t prompt, std::int32_t tokens) {
+  const auto sequence = static_cast<std::int32_t>(result.requests.size());
+  result.requests.push_back({.id = id});
+  for (std::int32_t t = 0; t < tokens; ++t) {
+    tandem::model::Segment segment{.sequence = sequence, .past = t > 0 ? prompt + t - 1 : 0};
+    segment.rows = t > 0 ? 1 : prompt;
+    segment.sampled = 1;
+    result.schedule.push_back({.batch = {.segments = {segment}, .cache = {}}});
+  }
+}
+
 }  // namespace
 
 TEST_CASE("model/comparison: a deviation is predicted minus measured, in percent of measured") {
@@ -135,8 +147,30 @@ TEST_CASE("model/comparison: results of other lengths are told of") {
   CHECK(unlike_lengths(predicted, measured)
             .starts_with("a prompt of 64 tokens was predicted, one of 19 measured; 3 new tokens "
                          "were predicted, 2 measured: "));
-  measured.requests.resize(2);
-  CHECK(unlike_lengths(predicted, measured).empty());
+}
+
+TEST_CASE("model/comparison: many requests that differ are reported") {
+  using tandem::model::unlike_lengths;
+  const auto of = [](std::int32_t prompt, std::int32_t tokens) {
+    Result made = result("predicted", {1.0});
+    add_request(made, "a", 5, 2);
+    add_request(made, "b", prompt, tokens);
+    return made;
+  };
+  CHECK(unlike_lengths(of(7, 3), of(7, 3)).empty());
+  CHECK(unlike_lengths(of(7, 3), of(8, 3))
+            .starts_with("request 'b': a prompt of 7 tokens was predicted, one of 8 measured;"));
+  CHECK(unlike_lengths(of(7, 3), of(7, 2))
+            .starts_with("request 'b': 3 new tokens were predicted, 2 measured;"));
+  Result one = result("measured", {1.0});
+  add_request(one, "request", 5, 2);
+  CHECK(unlike_lengths(of(7, 3), one).starts_with("request 'a' was predicted, but not measured;"));
+  CHECK(unlike_lengths(one, of(7, 3)).starts_with("request 'request' was predicted, but not"));
+  Result more = of(7, 3);
+  add_request(more, "c", 1, 1);
+  CHECK(unlike_lengths(of(7, 3), more).starts_with("request 'c' was measured, but not predicted;"));
+  more.schedule.back().batch.segments.front().sequence = 99;  // of a file that was edited
+  CHECK(unlike_lengths(more, more).empty());
 }
 
 }  // namespace tandem::test::cli_comparison_test

@@ -39,6 +39,7 @@ tandem_tests(
     planner_partition_test.cpp
     planner_pipeline_test.cpp
     planner_plan_test.cpp
+    planner_planned_service_test.cpp
     planner_proximity_test.cpp
     planner_recurrent_test.cpp
     planner_ring_law_test.cpp

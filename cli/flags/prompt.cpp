@@ -64,10 +64,13 @@ std::vector<std::int32_t> default_prompt(const exec::Tokenizer& tokenizer, std::
 
 }  // namespace
 
-std::vector<std::int32_t> encoded_prompt(const Options& options, const exec::Tokenizer& tokenizer,
-                                         const std::string& text, const std::string& subject) {
-  std::vector<std::int32_t> ids = tokenizer.encode(
-      text, options.has("raw-prompt") ? exec::WrittenTokens::text : exec::WrittenTokens::tokens);
+exec::WrittenTokens written_tokens(const Options& options) {
+  return options.has("raw-prompt") ? exec::WrittenTokens::text : exec::WrittenTokens::tokens;
+}
+
+std::vector<std::int32_t> encoded_prompt(const exec::Tokenizer& tokenizer, const std::string& text,
+                                         exec::WrittenTokens written, const std::string& subject) {
+  std::vector<std::int32_t> ids = tokenizer.encode(text, written);
   if (ids.empty()) throw Error(subject + ": no tokens, expected at least one; write a prompt");
   return ids;
 }
@@ -77,7 +80,7 @@ std::vector<std::int32_t> spoken_prompt(const Options& options, const exec::Toke
                                         const std::string& text) {
   if (!options.has("chat")) {
     options.refuse({"system"}, "without '--chat', whose template it is for");
-    return encoded_prompt(options, tokenizer, text);
+    return encoded_prompt(tokenizer, text, written_tokens(options), "flag '--prompt'");
   }
   options.refuse({"raw-prompt"},
                  "with '--chat', whose template writes special tokens around the prompt");

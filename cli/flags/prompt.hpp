@@ -22,11 +22,14 @@ namespace tandem::cli {
                                                             const std::filesystem::path& weights,
                                                             bool ids_only);
 
-// The ids of a prompt, encoded as `--raw-prompt` says. Throws Error naming `subject` if there are
-// none.
-[[nodiscard]] std::vector<std::int32_t> encoded_prompt(
-    const Options& options, const exec::Tokenizer& tokenizer, const std::string& text,
-    const std::string& subject = "flag '--prompt'");
+// How special tokens that are written in a prompt are encoded, as `--raw-prompt` says.
+[[nodiscard]] exec::WrittenTokens written_tokens(const Options& options);
+
+// The ids of a prompt. Throws Error naming `subject` if there are none.
+[[nodiscard]] std::vector<std::int32_t> encoded_prompt(const exec::Tokenizer& tokenizer,
+                                                       const std::string& text,
+                                                       exec::WrittenTokens written,
+                                                       const std::string& subject);
 
 // The flags that make a prompt part of a conversation.
 inline constexpr Flag kChatFlag{"chat", "",

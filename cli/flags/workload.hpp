@@ -1,6 +1,6 @@
 #pragma once
 
-// Flags of a workload of many requests, which plan, simulate and run share.
+// Flags of a workload of many requests, and what a plan keeps of them.
 
 #include <filesystem>
 #include <functional>
@@ -12,7 +12,7 @@
 #include "cli/flags/options.hpp"
 #include "model/result.hpp"
 #include "model/transformer.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan_file.hpp"
 #include "planner/serving/inference_request.hpp"
 #include "planner/serving/policy.hpp"
 
@@ -21,27 +21,63 @@ namespace tandem::cli {
 struct Served {
   std::vector<planner::InferenceRequest> requests;
   const planner::Policy* policy = nullptr;
-  std::int64_t chunk = 0;   // 0: prompts are read whole
-  bool best_chunk = false;  // chunk is to be found by prediction
-  std::int64_t steps = 0;   // in flight at most; 0: auto
-  bool samples = false;     // the requests are samples of one
+  std::int64_t chunk = 0;    // 0: prompts are read whole
+  bool best_chunk = false;   // chunk is to be found by prediction
+  std::int64_t steps = 0;    // in flight at most; 0: auto
+  bool samples = false;      // the requests are samples of one
+  std::string sha256{};      // of the workload file; empty: samples
+  bool raw_prompts = false;  // special tokens in its texts were encoded as plain text
 };
 
-// The flags --workload, --samples, --policy, --chunk and --in-flight.
-[[nodiscard]] std::vector<Flag> workload_flags();
+// What a command knows of the requests that its flags ask for.
+struct WorkloadUse {
+  const model::Transformer& model;
+  std::filesystem::path tokenizer{};  // model folder or GGUF file; empty: none
+  std::string remedy{};               // for prompts that are texts, without a tokenizer
+  // Returns the request that samples are like; called only if there are any.
+  std::function<planner::InferenceRequest()> sample;
+  const planner::PlannedService* planned = nullptr;  // of the plan file; null: none
+  std::filesystem::path plan{};                      // that file
+  bool runs = false;  // whether prompts are needed, not only their lengths
+};
 
-// What --workload says, its prompts counted by the tokenizer of `folder`, or GGUF file (empty:
-// prompts that are texts are refused, `remedy` says what to do); or as many requests as --samples
-// says, each like what `sample` returns, which is called then only; nothing without either flag,
-// which the others then lack. Throws Error for a workload that `model` can't serve.
-[[nodiscard]] std::optional<Served> served_workload(
-    const Options& options, const model::Transformer& model, const std::filesystem::path& folder,
-    const std::string& remedy, const std::function<planner::InferenceRequest()>& sample);
+// The flags --workload, --samples, --policy, --chunk and --in-flight of `tandem plan`, and of
+// commands that take a plan, which has their defaults.
+[[nodiscard]] std::vector<Flag> workload_flags();
+[[nodiscard]] std::vector<Flag> planned_workload_flags();
+
+// Returns the requests that --workload or --samples ask for, or else those that the plan was made
+// for; policy, chunk and steps in flight by flags, or else as planned. Nothing if there are neither
+// flags nor a planned service. Prompts that are texts are counted by the tokenizer. Throws Usage
+// for flags that contradict each other, Error for a workload that the model cannot serve, and for a
+// planned workload file that has changed or, where prompts are needed, is not there.
+[[nodiscard]] std::optional<Served> served_workload(const Options& options, const WorkloadUse& use);
 
 // Finds the chunk that `plan` is best served with, if that was asked for.
 void find_chunk(Served& served, const planner::Plan& plan);
 
-// "3 requests, continuous, in chunks of 16".
+// Where the workload file of the plan at `plan` is; empty if it is not there, or if the plan was
+// made for samples.
+[[nodiscard]] std::filesystem::path planned_file(const planner::PlannedService& planned,
+                                                 const std::filesystem::path& plan);
+
+// What a plan that is written to `plan` (nothing: standard output) keeps of `served`, which came
+// from flags.
+[[nodiscard]] planner::PlannedService service_of(const Options& options, const Served& served,
+                                                 const std::optional<std::string>& plan);
+
+// Returns the service of a plan that is run; null, with a remark, for one request alone: of an
+// encoder, with --logits, and with a prompt in place of a workload file.
+[[nodiscard]] const planner::PlannedService* service_to_run(const Options& options,
+                                                            const planner::PlanFile& file);
+
+// Whether a run knows the prompts of all requests; samples get theirs there.
+[[nodiscard]] bool has_prompts(const Served& served);
+
+// Throws Usage for flags of one request, Error unless the plan can run all of `served`.
+void check_runs(const Options& options, const planner::Plan& plan, const Served& served);
+
+// "3 requests, continuous, prompts in chunks of 16".
 [[nodiscard]] std::string to_text(const Served& served);
 
 // Prints a line a request, and the throughput.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <ostream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,11 +30,13 @@ void print_remarks(const std::vector<std::pair<std::string, std::string>>& remar
 
 }  // namespace
 
-std::string trace_reference(const std::string& trace, const std::optional<std::string>& result) {
+std::string path_from(const std::string& path, const std::optional<std::string>& from) {
   namespace fs = std::filesystem;
-  const fs::path absolute = fs::absolute(trace);
-  if (!result) return absolute.string();
-  return fs::proximate(absolute, fs::absolute(*result).parent_path()).string();
+  const fs::path absolute = fs::absolute(path);
+  if (!from) return absolute.string();
+  std::error_code fault;  // of a pipe, as /dev/stdin may be one
+  const fs::path relative = fs::proximate(absolute, fs::absolute(*from).parent_path(), fault);
+  return (fault ? absolute : relative).string();
 }
 
 void print_times(const model::Result& result, std::ostream& out) {

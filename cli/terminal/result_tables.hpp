@@ -10,9 +10,10 @@
 
 namespace tandem::cli {
 
-// How a result file at `result` names its trace: relative to its own folder if that is possible.
-[[nodiscard]] std::string trace_reference(const std::string& trace,
-                                          const std::optional<std::string>& result);
+// The name by which a file at `from` (nothing: standard output) refers to `path`: relative to its
+// own folder if it has one, else absolute.
+[[nodiscard]] std::string path_from(const std::string& path,
+                                    const std::optional<std::string>& from);
 
 // Prints time to first token, token latency and total.
 void print_times(const model::Result& result, std::ostream& out);

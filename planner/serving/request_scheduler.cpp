@@ -26,11 +26,16 @@ void check_capacity(std::span<const InferenceRequest> requests, std::int64_t chu
     const Capacity need = least_capacity({&request, 1}, chunk);
     const bool fits = need.rows <= capacity.rows && need.positions <= capacity.positions;
     if (fits && capacity.sequences >= 1) continue;
+    const bool chunks_fit = request.new_tokens > 0 && capacity.rows >= 1 &&
+                            capacity.sequences >= 1 && need.positions <= capacity.positions;
+    const std::string chunks = chunks_fit ? "read prompts in chunks ('--chunk " +
+                                                std::to_string(capacity.rows) + "' or less), or "
+                                          : "";
     throw Error("request '" + request.id + "': needs steps of " + std::to_string(need.rows) +
                 " rows and " + std::to_string(need.positions) +
                 " positions in the cache, expected at most " + std::to_string(capacity.rows) +
-                " and " + std::to_string(capacity.positions) +
-                ", for which there is memory; plan for it with `tandem plan --workload`");
+                " and " + std::to_string(capacity.positions) + ", for which there is memory; " +
+                chunks + "plan for it with `tandem plan --workload`");
   }
 }
 

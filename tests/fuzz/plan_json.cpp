@@ -7,14 +7,16 @@
 
 #include "model/error.hpp"
 #include "planner/lowering.hpp"
+#include "planner/plan_file.hpp"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    const tandem::planner::Plan plan = tandem::planner::parse_plan_json(text, "fuzz");
-    const std::string written = to_json(plan);
-    if (to_json(tandem::planner::parse_plan_json(written, "fuzz")) != written) std::abort();
+    const tandem::planner::PlanFile file = tandem::planner::parse_plan_file(text, "fuzz");
+    const tandem::planner::Plan& plan = file.plan;
+    const std::string written = to_json(file);
+    if (to_json(tandem::planner::parse_plan_file(written, "fuzz")) != written) std::abort();
     // Larger plans are valid but too slow for a fuzzer.
     if (plan.model.layers * plan.cluster.size() < 1000 && plan.workload.prompt_tokens < 1000) {
       tandem::planner::GenerationSteps(plan).graph(0);

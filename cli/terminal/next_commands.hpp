@@ -1,0 +1,20 @@
+#pragma once
+
+// What to do with a plan that was just written.
+
+#include <iosfwd>
+#include <string>
+
+#include "planner/plan_file.hpp"
+
+namespace tandem::cli {
+
+// `text` as a word of a shell's command line, quoted where it has to be.
+[[nodiscard]] std::string shell_word(const std::string& text);
+
+// Prints the commands that predict and run the plan written to `path`, with the weights of `model`.
+// `runs`: whether all prompts are known by text or ids, or a run makes them up.
+void print_next(const planner::PlanFile& file, const std::string& path, const std::string& model,
+                bool runs, std::ostream& out);
+
+}  // namespace tandem::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+// The keys of a plan file that say what the plan was made for. Not installed; for the plan's reader
+// and writer.
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "model/json_value.hpp"
+#include "planner/serving/planned_service.hpp"
+
+namespace tandem::planner {
+
+// Returns the service in a plan file's `root`; nothing if the plan was made for one request. Throws
+// Error (source, field, value, expected, remedy) for keys that are malformed, or lack others.
+[[nodiscard]] std::optional<PlannedService> read_planned_service(const model::JsonValue& root);
+
+// Adds the keys of `service` to a plan's JSON.
+void add_planned_service(const PlannedService& service, nlohmann::ordered_json& plan);
+
+}  // namespace tandem::planner
