@@ -24,7 +24,7 @@ constexpr std::array<char32_t, 256> kLetters = [] {
 }();
 
 // -1: no byte has that letter. The stand-ins end below U+0144.
-constexpr std::array<int, 0x144> kBytes = [] {
+constexpr std::array<int, 0x144> kByteOfCode = [] {
   std::array<int, 0x144> bytes{};
   bytes.fill(-1);
   for (unsigned byte = 0; byte < kLetters.size(); ++byte) {
@@ -41,8 +41,8 @@ std::optional<std::string> bytes_of_letters(std::string_view token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
     const Utf8Character c = character_at(token, at);
-    if (c.code < 0 || static_cast<std::size_t>(c.code) >= kBytes.size()) return std::nullopt;
-    const int byte = kBytes.at(static_cast<std::size_t>(c.code));
+    if (c.code < 0 || static_cast<std::size_t>(c.code) >= kByteOfCode.size()) return std::nullopt;
+    const int byte = kByteOfCode.at(static_cast<std::size_t>(c.code));
     if (byte < 0) return std::nullopt;
     bytes += static_cast<char>(byte);
     at += c.bytes;
