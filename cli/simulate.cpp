@@ -87,7 +87,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
     if (!served) return std::nullopt;
     if (options.has("workload") &&
         std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
-      options.refuse({"tokenizer", "raw-prompt"}, "where no prompt of the workload is a text");
+      options.accept_idle({"tokenizer", "raw-prompt"}, "as no prompt of the workload is a text");
     find_chunk(*served, plan);
     return study::ServedWorkload{.requests = std::move(served->requests),
                                  .policy = served->policy,
@@ -115,6 +115,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options, const Pla
   study::ServedWorkload served{.requests = planner::requests_of(measured)};
   served.schedule = planner::replayed_steps(measured.schedule, served.requests, plan.model, *path);
   planner::check_schedule(served.schedule, planner::serving_capacity(plan, 0), *path);
+  served.weights_sha256 = measured.weights_sha256;
   return served;
 }
 
@@ -222,7 +223,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   const study::Repetitions repetitions = read_repetitions(options, plan, evaluator);
   const std::optional<study::ServedWorkload> served = served_by(options, plan);
   if (served) {
-    options.refuse({"full"}, "with many requests, whose steps are all evaluated");
+    options.accept_idle({"full"}, "with many requests, whose steps are all evaluated");
   }
   if (!options.has("workload"))
     options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
