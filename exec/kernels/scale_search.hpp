@@ -18,7 +18,7 @@ struct AffineScales {
 };
 
 // Which scales are tried: those that give  most + first + step * t  levels to the range of a part,
-// t = 0 ... steps, besides the one that gives it `most`.
+// t = 0 ... steps, and the one that gives it `most`.
 struct ScaleTrials {
   int most = 0;
   float first = 0.0F;
