@@ -135,8 +135,9 @@ Json nullable(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json to_json(const Comparison& comparison) {
-  Json json{{"schema", "tandem.comparison/1"},
+Json to_json(const Comparison& comparison, const std::vector<std::string>& remarks) {
+  Json json{{"schema", "tandem.comparison/2"},
+            {"remarks", remarks},
             {"worst_percent", nullable(comparison.worst_percent)},
             {"worst_token", nullable(comparison.worst_token)},
             {"rows", Json::array()}};
@@ -183,7 +184,9 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   const Result predicted = read_result(predicted_path);
   const Result measured = read_result(measured_path);
   const Comparison comparison = compare(predicted, measured);
-  const std::string unlike = unlike_lengths(predicted, measured);
+  std::vector<std::string> remarks{unlike_lengths(predicted, measured),
+                                   unlike_weights(predicted, measured)};
+  std::erase_if(remarks, [](const std::string& remark) { return remark.empty(); });
   std::optional<std::string> merged;
   if (predicted.trace && measured.trace)
     merged = to_perfetto_json(read_trace(predicted_path, *predicted.trace),
@@ -204,14 +207,18 @@ int compare_command(const Arguments& arguments, std::ostream& out) {
   const bool quiet = options.has("quiet");
   const bool table = !json && !quiet;
   options.settle();
-  if (!unlike.empty() && !quiet) std::cerr << "tandem compare: " << unlike << '\n';
+  for (const std::string& remark : remarks)
+    if (!quiet) std::cerr << "tandem compare: " << remark << '\n';
   const fs::path folder = make_folder(folder_name);
   write_file(folder / "compare.csv", to_csv(comparison));
   if (merged) write_file(folder / "trace.json", *merged);
   if (json) {
-    out << to_json(comparison).dump(2) << '\n';
+    out << to_json(comparison, remarks).dump(2) << '\n';
   } else if (table) {
     print_comparison(comparison, out);
+    if (measured.weights_sha256 && !predicted.weights_sha256)
+      out << "measured with weights of SHA-256 " << measured.weights_sha256->substr(0, 16)
+          << "; the prediction is for any weights of this geometry\n";
     if (measured.pace)
       out << "measured on emulated devices, compute paced to "
           << (*measured.pace == "nominal" ? "nominal times: compute is right by construction"

@@ -24,6 +24,7 @@
 #include "exec/hosts.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/master.hpp"
+#include "exec/run_weights.hpp"
 #include "exec/tokenizer/tokenizer.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "model/digest.hpp"
@@ -88,6 +89,10 @@ planner::Plan unlimited_plan(const model::Transformer& transformer) {
   return std::get<planner::Plan>(std::move(made));
 }
 
+bool works_alone(const planner::Plan& plan) {
+  return std::ranges::none_of(exec::workers_of(plan), [](bool works) { return works; });
+}
+
 planner::Plan plan_of(const Options& options, const std::filesystem::path& weights) {
   const auto path = options.text("plan");
   if (!path) options.refuse({"hosts", "emulate", "key"}, "without '--plan'");
@@ -106,7 +111,8 @@ planner::Plan plan_of(const Options& options, const std::filesystem::path& weigh
   exec::require_logits(plan, "a score is of all logits");
   const std::vector<bool> workers = exec::workers_of(plan);
   const auto others = std::count(workers.begin(), workers.end(), true);
-  if (others == 0) options.refuse({"hosts", "emulate"}, "as the plan's master works alone");
+  if (works_alone(plan))
+    options.accept_idle({"hosts", "key", "emulate"}, "as the plan's master works alone");
   if (others > 0 && !options.has("hosts") && !options.has("emulate")) {
     throw Usage("the plan has " + std::to_string(others + 1) +
                 " working devices; give '--hosts FILE' or '--emulate'");
@@ -122,9 +128,9 @@ exec::ScoreOptions score_options(const Options& options, const planner::Plan& pl
   run.cache_dir = cache.folder;
   run.cache_bytes = cache.bytes;
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  run.threads =
-      static_cast<int>(options.integer_or("threads", options.has("emulate") ? 1 : cores, 1, 1024));
-  if (const auto hosts = options.text("hosts")) {
+  const bool emulate = options.has("emulate") && !works_alone(plan);
+  run.threads = static_cast<int>(options.integer_or("threads", emulate ? 1 : cores, 1, 1024));
+  if (const auto hosts = options.text("hosts"); hosts && !works_alone(plan)) {
     run.workers = exec::parse_hosts(read_file(*hosts), *hosts, plan);
     if (const auto key = options.text("key")) run.key = exec::read_key_file(*key);
   }
@@ -146,8 +152,10 @@ Json source_json(const exec::QuestionSource& source) {
 
 Json to_json(const exec::ExaminationScores& scores, double elapsed_s, const planner::Plan& plan,
              const Options& options, const std::optional<exec::QuestionSource>& text,
-             const std::optional<exec::QuestionSource>& recall) {
-  Json json{{"schema", "tandem.eval/1"}, {"model", plan.model.name}};
+             const std::optional<exec::QuestionSource>& recall,
+             const std::optional<std::string>& weights_sha256) {
+  Json json{{"schema", "tandem.eval/2"}, {"model", plan.model.name}};
+  json["weights_sha256"] = weights_sha256 ? Json(*weights_sha256) : Json(nullptr);
   json["plan"] = options.has("plan") ? Json{{"sha256", planner::plan_sha256(plan)},
                                             {"strategy", plan.strategy},
                                             {"platform", plan.cluster.name()}}
@@ -212,10 +220,10 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   Options options(eval_syntax(), arguments);
   const Shown show = shown(options);
   if (!show.file) options.refuse({"quiet"}, "but to leave no result; give '--out FILE'");
-  const bool emulate = options.has("emulate");
   const std::filesystem::path weights = weights_of(options.required("weights"));
   const std::int64_t limit = options.integer_or("limit", 1 << 30, 1, 1 << 30);
   const planner::Plan plan = plan_of(options, weights);
+  const bool emulate = options.has("emulate") && !works_alone(plan);
   exec::check_config(weights, plan.model);
   exec::ScoreOptions run = score_options(options, plan, weights);
 
@@ -259,15 +267,25 @@ int eval_command(const Arguments& arguments, std::ostream& out) {
   const std::string of = " of " + std::to_string(exam.passages.size()) + " texts scored";
   run.on_passage = [&](std::size_t done) { view.stage(std::to_string(done) + of); };
 
+  std::optional<exec::RunWeights> digested;
+  if (show.file || show.json) digested.emplace(weights, plan.model);
   const auto start = std::chrono::steady_clock::now();
   const exec::ExaminationScores scores =
       exec::summarize(exam, exec::score(plan, run, exam.passages, interrupt));
   const double elapsed_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::optional<std::string> weights_sha256;
+  if (digested) {
+    view.stage("hashing the weights for the result");
+    weights_sha256 = digested->digest(
+        {.notes = run.cache_dir / "seen", .believe = !run.verify, .threads = run.threads},
+        interrupt, run.on_warning);
+  }
   view.finish();
   if (cluster) cluster->wait(std::chrono::seconds(2));
 
-  const std::string json = to_json(scores, elapsed_s, plan, options, text, recall).dump(2) + '\n';
+  const std::string json =
+      to_json(scores, elapsed_s, plan, options, text, recall, weights_sha256).dump(2) + '\n';
   deliver(show, json, out);
   if (show.json) {
     out << json;

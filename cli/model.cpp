@@ -218,6 +218,10 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
       const auto bytes = bytes_in(t, format);
       json["memory_bytes"][std::string(format)] = bytes ? Json(*bytes) : Json(nullptr);
     }
+    json["substitutions"] = Json::object();
+    for (const std::string_view format : model::format_choices())
+      if (std::string remark = substitution_remark(format, t); !remark.empty())
+        json["substitutions"][std::string(format)] = std::move(remark);
     add_stored(stored ? &*stored : nullptr, json);
     json["kv_bytes_per_token"] = generates ? Json(kv) : Json(nullptr);
     json["kv_bytes_per_token_f16"] = generates ? Json(half_kv) : Json(nullptr);
@@ -254,6 +258,9 @@ int inspect_model(const Arguments& arguments, std::ostream& out) {
         << (bytes ? to_text(model::Bytes{*bytes}) : "impossible (rows are not whole blocks)");
   }
   out << '\n';
+  for (const std::string_view format : model::format_choices())
+    if (const std::string remark = substitution_remark(format, t); !remark.empty())
+      out << "                 " << format << ": " << remark << '\n';
   if (generates) {
     out << "key/value cache  " << to_text(model::Bytes{kv}) << " a token (F32), "
         << to_text(model::Bytes{half_kv}) << " (F16)\n"

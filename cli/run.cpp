@@ -128,22 +128,29 @@ Mode mode_of(const Options& options, const planner::Plan* plan) {
     if (!mode.emulate && !mode.hosts && others > 0)
       throw Usage("the plan has " + std::to_string(others + 1) +
                   " working devices; give '--hosts FILE' or '--emulate'");
-    if (others == 0) options.refuse({"hosts"}, "as the plan's master works alone");
+    if (others == 0) {
+      options.accept_idle({"hosts", "key"}, "as the plan's master works alone");
+      mode.hosts.reset();
+    }
   }
   if (mode.emulate)
-    options.refuse({"map", "copy"}, "with '--emulate', whose devices share this machine's memory");
+    options.refuse({"map"}, "with '--emulate', whose devices share this machine's memory");
   if (options.has("map") && options.has("copy"))
     throw Usage("flags '--map' and '--copy' contradict each other; give one");
-  if (!mode.hosts) options.refuse({"key"}, "without '--hosts', whose devices share it");
+  if (mode.emulate) options.accept_idle({"copy"}, "with '--emulate', which always copies");
+  if (!options.has("hosts")) options.refuse({"key"}, "without '--hosts', whose devices share it");
   if (!mode.emulate) {
-    options.refuse({"pace", "dilate", "max-drift", "allow-drift"}, "without '--emulate'");
+    options.refuse({"pace", "dilate", "max-drift"}, "without '--emulate'");
+    options.accept_idle({"allow-drift"}, "without '--emulate', as no drift is measured");
     return mode;
   }
   mode.pace = options.choice_or("pace", "measured", {"measured", "nominal"}) == "nominal"
                   ? exec::Pace::nominal
                   : exec::Pace::measured;
-  if (mode.pace == exec::Pace::nominal)
-    options.refuse({"max-drift", "allow-drift"}, "with '--pace nominal', where nothing drifts");
+  if (mode.pace == exec::Pace::nominal) {
+    options.refuse({"max-drift"}, "with '--pace nominal', where nothing drifts");
+    options.accept_idle({"allow-drift"}, "with '--pace nominal', where nothing drifts");
+  }
   return mode;
 }
 
@@ -324,6 +331,7 @@ exec::ExecuteOptions execute_options(const Options& options, const Job& job,
   run.threads =
       static_cast<int>(options.integer_or("threads", job.mode.emulate ? 1 : cores, 1, 1024));
   run.timeline = options.has("trace");
+  run.digest_weights = options.has("out");
   run.tokenizer = job.tokenizer.get();
   if (job.mode.emulate) {
     exec::EmulatedOn emulated{.program = "/proc/self/exe", .pace = job.mode.pace};

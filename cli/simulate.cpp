@@ -81,6 +81,7 @@ std::optional<study::ServedWorkload> served_by(const Options& options,
   study::ServedWorkload served{.requests = planner::requests_of(measured)};
   served.schedule = planner::replayed_steps(measured.schedule, served.requests, plan.model, *path);
   planner::check_schedule(served.schedule, planner::serving_capacity(plan, 0), *path);
+  served.weights_sha256 = measured.weights_sha256;
   return served;
 }
 
@@ -185,7 +186,7 @@ int simulate_command(const Arguments& arguments, std::ostream& out) {
   const study::Repetitions repetitions = read_repetitions(options, plan, evaluator);
   const std::optional<study::ServedWorkload> served = served_by(options, file, path);
   if (served) {
-    options.refuse({"full"}, "with many requests, whose steps are all evaluated");
+    options.accept_idle({"full"}, "with many requests, whose steps are all evaluated");
   }
   study::PredictionOptions how{.evaluator = evaluator,
                                .timeline = trace_path.has_value(),

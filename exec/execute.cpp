@@ -11,6 +11,7 @@
 #include "exec/kernels/instruction_sets.hpp"
 #include "exec/kernels/integer_choice.hpp"
 #include "exec/kernels/kernels_here.hpp"
+#include "exec/run_weights.hpp"
 #include "exec/weights/block_store.hpp"
 #include "model/error.hpp"
 #include "model/text_table.hpp"
@@ -185,6 +186,8 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (!outdated.empty() && run.on_warning) run.on_warning(outdated);
   // Before the processes of emulated devices begin, which then find it.
   choose_integer_kernels(run.cache_dir);
+  std::optional<RunWeights> weights;
+  if (options.digest_weights) weights.emplace(options.weights, plan.model);
   std::optional<EmulatedDevices> emulated;
   if (const auto* on = std::get_if<EmulatedOn>(&options.devices)) {
     emulated.emplace(plan, on->pace, on->dilation);
@@ -200,8 +203,8 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
     };
   }
   Interrupt none;
-  Generation generation =
-      generate(plan, run, options.interrupt != nullptr ? *options.interrupt : none);
+  Interrupt& interrupt = options.interrupt != nullptr ? *options.interrupt : none;
+  Generation generation = generate(plan, run, interrupt);
   Execution done{.tokens = std::move(generation.tokens),
                  .texts = texts.finish(),
                  .hidden = std::move(generation.hidden),
@@ -213,6 +216,13 @@ Execution execute(const planner::Plan& plan, const ExecuteOptions& options) {
   if (emulated) emulated->finish();
   done.result.metrics.ready_s = std::chrono::duration<double>(done.ready - start).count();
   describe(plan, options, run, emulated ? &*emulated : nullptr, done);
+  if (weights) {
+    if (options.on_stage) options.on_stage("hashing the weights for the result");
+    done.result.weights_sha256 = weights->digest(
+        {.notes = run.cache_dir / "seen", .believe = !options.verify, .threads = options.threads},
+        interrupt, options.on_warning);
+    if (options.on_stage) options.on_stage("");
+  }
   if (!outdated.empty()) {
     std::string& told = done.result.environment["outdated_profiles"];
     told = outdated + (told.empty() ? "" : "; " + told);

@@ -75,6 +75,9 @@ struct ExecuteOptions {
   bool verify = false;                       // hash cached weights, whatever is known of them
   WeightPlace place = WeightPlace::copied;   // the master's; emulated: copied
   bool timeline = false;                     // keep a span of every task
+  // Name the weights in the result by their digest (Result::weights_sha256). After the run, this
+  // reads all of their bytes, unless an earlier run with this cache_dir did.
+  bool digest_weights = false;
   const Tokenizer* tokenizer = nullptr;      // null: the tokenizer of `weights`
   Interrupt* interrupt = nullptr;            // lets another thread end the run; null: nothing does
 

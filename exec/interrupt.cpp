@@ -27,4 +27,11 @@ void Interrupt::leave() noexcept {
   cancel_ = nullptr;
 }
 
+InterruptWatch::InterruptWatch(Interrupt& interrupt, std::function<void()> stop)
+    : interrupt_(interrupt) {
+  interrupt_.watch([stop = std::move(stop)](const std::string& /*reason*/) { stop(); });
+}
+
+InterruptWatch::~InterruptWatch() { interrupt_.leave(); }
+
 }  // namespace tandem::exec

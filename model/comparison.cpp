@@ -347,6 +347,17 @@ std::string unlike_lengths(const Result& predicted, const Result& measured) {
          "'--prompt' and with '--ignore-eos', or plan the lengths of the run";
 }
 
+std::string unlike_weights(const Result& predicted, const Result& measured) {
+  const auto& p = predicted.weights_sha256;
+  const auto& m = measured.weights_sha256;
+  if (!p || !m || *p == *m) return "";
+  constexpr std::size_t kShown = 16;
+  return "results are of different weights: SHA-256 " + p->substr(0, kShown) +
+         " was predicted and " + m->substr(0, kShown) +
+         " was measured; tokens and lengths may differ for that reason alone, run with the same "
+         "weights";
+}
+
 std::string to_csv(const Comparison& comparison) {
   std::string text =
       csv_line({"scope", "name", "metric", "unit", "predicted", "measured", "absolute", "percent"});

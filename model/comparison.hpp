@@ -48,6 +48,11 @@ struct Comparison {
 // has, or that has other lengths. Empty if they agree, or if a result lacks the lengths.
 [[nodiscard]] std::string unlike_lengths(const Result& predicted, const Result& measured);
 
+// What to say of results whose weights are known and differ, so that tokens, and lengths that
+// follow from them, are not those of the same model; empty if they are equal, or if a result does
+// not tell.
+[[nodiscard]] std::string unlike_weights(const Result& predicted, const Result& measured);
+
 // CSV with a header: scope,name,metric,unit,predicted,measured,absolute,percent. Empty: absent.
 // Fields are quoted where RFC 4180 asks for it.
 [[nodiscard]] std::string to_csv(const Comparison& comparison);

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "model/error.hpp"
+
 namespace tandem::model {
 
 namespace {
@@ -135,10 +137,13 @@ const Dialect& find_dialect(std::string_view model_type, const JsonValue& field)
 }
 
 const Dialect& written_dialect(Family family) {
-  const std::string_view model_type =
-      family == Family::gemma3 ? std::string_view("gemma3_text") : to_string(family);
-  return *std::find_if(std::begin(kDialects), std::end(kDialects),
-                       [&](const Dialect& d) { return d.model_type == model_type; });
+  return dialect_of(family == Family::gemma3 ? std::string_view("gemma3_text") : to_string(family));
+}
+
+const Dialect& dialect_of(std::string_view model_type) {
+  const auto* const found = std::ranges::find(kDialects, model_type, &Dialect::model_type);
+  require(found != std::end(kDialects), "a model type that tandem writes");
+  return *found;
 }
 
 }  // namespace tandem::model

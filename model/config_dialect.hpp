@@ -42,7 +42,9 @@ struct Dialect {
 // Throws Error at `field` for a model type that has none.
 [[nodiscard]] const Dialect& find_dialect(std::string_view model_type, const JsonValue& field);
 
-// The one that to_config_json writes.
+// The one whose names of fields to_config_json writes.
 [[nodiscard]] const Dialect& written_dialect(Family family);
+// Of that type. Throws logic_error for a model type that has none.
+[[nodiscard]] const Dialect& dialect_of(std::string_view model_type);
 
 }  // namespace tandem::model

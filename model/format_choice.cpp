@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 namespace tandem::model {
@@ -44,11 +46,17 @@ bool is_70b(const Transformer& t) {
   return t.family == Family::qwen2 || (t.family == Family::llama && t.heads != t.kv_heads);
 }
 
-WeightFormats mix(const Transformer& t, WeightFormat most) {
+// Whether rows that a format cannot have get another one.
+enum class Rows { as_meant, fitting };
+
+WeightFormats mix(const Transformer& t, WeightFormat most, Rows rows) {
   using enum WeightMatrix;
   WeightFormats formats;
+  const auto of = [&](WeightMatrix matrix, WeightFormat format) {
+    return rows == Rows::fitting ? fitting(t, matrix, format) : format;
+  };
   const auto set = [&](WeightMatrix matrix, WeightFormat format) {
-    formats.set(matrix, fitting(t, matrix, format));
+    formats.set(matrix, of(matrix, format));
   };
   for (const WeightMatrix matrix : kWeightMatrices) set(matrix, most);
   set(t.tied_embeddings ? embedding : head, WeightFormat::q6_k);
@@ -60,13 +68,40 @@ WeightFormats mix(const Transformer& t, WeightFormat most) {
   for (std::int64_t layer = 0; layer < t.layers; ++layer) {
     if (!keeps_more(layer, t.layers)) continue;
     const auto keep_more = [&](WeightMatrix matrix) {
-      formats.set(matrix, static_cast<std::int32_t>(layer), fitting(t, matrix, WeightFormat::q6_k));
+      formats.set(matrix, static_cast<std::int32_t>(layer), of(matrix, WeightFormat::q6_k));
     };
     for (const WeightMatrix matrix : values) keep_more(matrix);
     keep_more(down);
   }
   return formats;
 }
+
+std::optional<WeightFormats> formats_of(std::string_view name, const Transformer& t, Rows rows) {
+  if (name == kMixOf4) return mix(t, WeightFormat::q4_k, rows);
+  if (name == kMixOf5) return mix(t, WeightFormat::q5_k, rows);
+  const std::optional<WeightFormat> format = find_weight_format(name);
+  if (!format || !is_for_writing(*format)) return std::nullopt;
+  WeightFormats formats;
+  for (const WeightMatrix matrix : kWeightMatrices)
+    formats.set(matrix, rows == Rows::fitting ? fitting(t, matrix, *format) : *format);
+  return formats;
+}
+
+// "a", "a and b", "a, b and c".
+std::string list_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+// Matrices of one meant format that have the same other one.
+struct Substitution {
+  std::set<std::int64_t> rows{};
+  std::vector<std::string> matrices{};
+};
 
 // Whether all matrices have the same formats, whichever of two that are in as many layers is told
 // as the exception.
@@ -103,14 +138,37 @@ std::string format_choices_text() {
 }
 
 std::optional<WeightFormats> chosen_formats(std::string_view name, const Transformer& transformer) {
-  if (name == kMixOf4) return mix(transformer, WeightFormat::q4_k);
-  if (name == kMixOf5) return mix(transformer, WeightFormat::q5_k);
-  const std::optional<WeightFormat> format = find_weight_format(name);
-  if (!format || !is_for_writing(*format)) return std::nullopt;
-  WeightFormats formats;
-  for (const WeightMatrix matrix : kWeightMatrices)
-    formats.set(matrix, fitting(transformer, matrix, *format));
-  return formats;
+  return formats_of(name, transformer, Rows::fitting);
+}
+
+std::string substitution_remark(std::string_view name, const Transformer& transformer) {
+  const auto meant = formats_of(name, transformer, Rows::as_meant);
+  if (!meant) return "";
+  const auto chosen = formats_of(name, transformer, Rows::fitting);
+  std::map<std::pair<WeightFormat, WeightFormat>, Substitution> found;
+  for (const WeightMatrix matrix : kWeightMatrices) {
+    std::set<std::pair<WeightFormat, WeightFormat>> seen;  // in some layer
+    for (std::int32_t layer = 0; layer < transformer.layers; ++layer)
+      seen.emplace(meant->of(matrix, layer), chosen->of(matrix, layer));
+    for (const auto& change : seen) {
+      if (change.first == change.second) continue;
+      found[change].rows.insert(row_of(transformer, matrix));
+      found[change].matrices.emplace_back(to_string(matrix));
+    }
+  }
+  std::string text;
+  for (const auto& [change, substitution] : found) {
+    const auto& [from, to] = change;
+    std::vector<std::string> rows;
+    for (const std::int64_t row : substitution.rows) rows.push_back(std::to_string(row));
+    const bool all = substitution.matrices.size() == kWeightMatrices.size();
+    text.append(text.empty() ? "" : "; ").append(to_string(from)).append(" is impossible for ");
+    text.append("rows of ").append(list_text(rows)).append(" numbers, no multiples of ");
+    text.append(std::to_string(block_of(from).elements)).append(": ");
+    text.append(all ? "all matrices" : list_text(substitution.matrices)).append(" in ");
+    text.append(to_string(to)).append(" instead");
+  }
+  return text;
 }
 
 std::string format_name(const Transformer& transformer) {

@@ -30,6 +30,12 @@ namespace tandem::model {
 [[nodiscard]] std::optional<WeightFormats> chosen_formats(std::string_view name,
                                                           const Transformer& transformer);
 
+// Which matrices of `transformer` have another format than the one that `name` means for them, as
+// their rows are not whole blocks of it: "q4_k is impossible for rows of 3200 and 8640 numbers, no
+// multiples of 256: all matrices are in q5_0". Empty: none, or another name.
+[[nodiscard]] std::string substitution_remark(std::string_view name,
+                                              const Transformer& transformer);
+
 // The name that gives `transformer` its formats, "q4_k_m"; of others their text().
 [[nodiscard]] std::string format_name(const Transformer& transformer);
 

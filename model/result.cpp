@@ -1,5 +1,6 @@
 #include "model/result.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::string_view kResultSchema = "tandem.result/5";
+constexpr std::string_view kResultSchema = "tandem.result/6";
+constexpr std::string_view kSchemaBefore = "tandem.result/5";  // without weights_sha256
 constexpr std::size_t kMaxItems = std::size_t{1} << 24U;
 constexpr double kTotalError = 1e-9;  // of a sum that was added up in another order
 
@@ -87,6 +89,12 @@ ordered_json communication_json(const std::optional<Communication>& sums) {
 }
 
 // Reading.
+bool has_schema(const JsonValue& root, std::string_view schema) {
+  if (!root.json().is_object()) return false;
+  const auto found = root.json().find("schema");
+  return found != root.json().end() && *found == schema;
+}
+
 double amount(const JsonValue& object, std::string_view key) {
   const JsonValue field = object.at(key);
   if (field.is_null()) return std::numeric_limits<double>::quiet_NaN();
@@ -181,6 +189,17 @@ std::vector<std::int32_t> read_tokens(const JsonValue& json) {
         static_cast<std::int32_t>(json.at(i).integer(0, std::numeric_limits<std::int32_t>::max())));
   }
   return tokens;
+}
+
+std::optional<std::string> read_digest(const JsonValue& json) {
+  if (json.is_null()) return std::nullopt;
+  constexpr std::size_t kCharacters = 64;
+  std::string digest = json.text(kCharacters);
+  const bool is_hex = std::ranges::all_of(
+      digest, [](char c) { return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f'); });
+  if (digest.size() != kCharacters || !is_hex)
+    json.fail("a SHA-256 as 64 lower-case hexadecimal digits");
+  return digest;
 }
 
 RequestResult read_request(const JsonValue& json) {
@@ -281,6 +300,7 @@ std::string to_json(const Result& result) {
                   {"strategy", result.plan.strategy},
                   {"model", result.plan.model},
                   {"platform", result.plan.platform}};
+  json["weights_sha256"] = or_null(result.weights_sha256);
   json["environment"] = ordered_json::object();
   for (const auto& [key, value] : result.environment) json["environment"][key] = value;
   json["metrics"] = metrics_json(result.metrics);
@@ -322,10 +342,11 @@ Result parse_result_json(std::string_view text, std::string_view source) {
   const JsonDocument document(text, source, "write the result again with `tandem`",
                               {.bytes = std::size_t{64} << 20U, .depth = 16});
   const JsonValue root = document.root();
-  expect_schema(root, kResultSchema);
-  root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "environment", "metrics",
-                    "tokens", "requests", "schedule", "steady", "devices", "links", "task_kinds",
-                    "communication", "trace"});
+  const bool is_before = has_schema(root, kSchemaBefore);
+  if (!is_before) expect_schema(root, kResultSchema);
+  root.expect_keys({"schema", "kind", "evaluator", "pace", "plan", "weights_sha256", "environment",
+                    "metrics", "tokens", "requests", "schedule", "steady", "devices", "links",
+                    "task_kinds", "communication", "trace"});
   Result result;
   result.kind = one_of(root.at("kind"), {"predicted", "measured"});
   result.evaluator = one_of(root.at("evaluator"), {"simgrid", "analytic", "exec"});
@@ -338,6 +359,7 @@ Result parse_result_json(std::string_view text, std::string_view source) {
                  .strategy = plan.at("strategy").line(),
                  .model = plan.at("model").line(),
                  .platform = plan.at("platform").line()};
+  if (!is_before) result.weights_sha256 = read_digest(root.at("weights_sha256"));
   const JsonValue environment = root.at("environment");
   if (!environment.is_object()) environment.fail("an object");
   for (const auto& [key, value] : environment.json().items()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The result file, schema "tandem.result/5": the same for predictions and measurements.
+// The result file, schema "tandem.result/6": the same for predictions and measurements.
 
 #include <map>
 #include <optional>
@@ -42,6 +42,9 @@ struct Result {
   std::string evaluator{};            // "simgrid", "analytic", "exec"
   std::optional<std::string> pace{};  // "measured", "nominal"; absent: real speed, or a prediction
   ResultPlan plan{};
+  // Of the weights that were used, as hexadecimal (exec/weights/weights_digest.hpp). Absent if it
+  // is not known: of a prediction, unless it replays the steps of a run.
+  std::optional<std::string> weights_sha256{};
   std::map<std::string, std::string> environment{};  // build, machine, network factors, drift, seed
   Metrics metrics{};
   std::vector<std::int32_t> tokens{};     // of the only request; empty in a prediction
@@ -70,6 +73,7 @@ void set_only_request(Result& result);
 void set_communication(Result& result, const Trace& trace);
 
 [[nodiscard]] std::string to_json(const Result& result);
+// Reads "tandem.result/5", too, which has no weights_sha256.
 // Throws Error naming `source`, the field, its value, what was expected and the remedy.
 [[nodiscard]] Result parse_result_json(std::string_view text, std::string_view source);
 

@@ -307,6 +307,7 @@ Prediction predict_served(const Plan& plan, const ServedWorkload& served,
   Prediction prediction{.result = predicted_result(plan, options.evaluator, recorder), .trace = {}};
   Result& result = prediction.result;
   planner::fill_requests(served.requests, recorder.served(), result);
+  result.weights_sha256 = served.weights_sha256;
   planner::GenerationSteps generation(plan);
   Announcements announcements(plan, generation.graph(0));
   for (const model::ServedStep& step : recorder.served()) announcements.add(step.step.batch, 1);

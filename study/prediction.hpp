@@ -55,6 +55,7 @@ struct ServedWorkload {
   std::int64_t chunk = 0;                        // most rows of prompts in a step; 0: any
   std::int64_t steps = 0;                        // in flight at most; 0: as the plan reserves
   std::vector<model::ScheduledStep> schedule{};  // the steps of that run; empty: by the policy
+  std::optional<std::string> weights_sha256{};   // that the run says it used
 };
 
 // `served` on the plan's devices; every step is evaluated. Throws Error as the evaluators do.

@@ -345,7 +345,7 @@ TEST_CASE("cli/bad input: results") {
        {"no JSON", "", "fine", "bad.json"},
        {"no object", "", "\"fine\"", "bad.json"},
        {"cut off", "", measured.substr(0, measured.size() / 2), "bad.json"},
-       {"another schema", "tandem.result/5", "tandem.result/1", "tandem.result/1"},
+       {"another schema", "tandem.result/6", "tandem.result/1", "tandem.result/1"},
        {"another plan", measured.substr(digest, 64), std::string(64, '0'), "different plans"},
        {"a prediction", "\"measured\"", "\"predicted\"", "predicted"},
        {"an unknown kind", "\"measured\"", "\"dreamt\"", "dreamt"},

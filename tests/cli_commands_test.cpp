@@ -54,7 +54,7 @@ TEST_CASE("cli/output: files are replaced whole, through links, and devices are 
   std::filesystem::create_symlink("real.json", bench.folder() / "link.json");
   bench.must({"simulate", "plan.json", "--out", "link.json", "--quiet"});
   CHECK(std::filesystem::is_symlink(bench.folder() / "link.json"));
-  CHECK(contains(bench.read("real.json"), "tandem.result/5"));
+  CHECK(contains(bench.read("real.json"), "tandem.result/6"));
   bench.must({"simulate", "plan.json", "--out", "/dev/null", "--quiet"});
   CHECK(bench.listing() ==
         Words{"link.json", "pair.xml", "plan.json", "profile.json", "real.json", "tiny.json"});
@@ -319,7 +319,7 @@ TEST_CASE("cli/simulate: the table names what the time goes to, and the network'
   const std::string quiet =
       bench.good({"simulate", "plan.json", "--out", "result.json", "--quiet"});
   CHECK(quiet.empty());
-  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/5");
+  CHECK(Json::parse(bench.read("result.json"))["schema"] == "tandem.result/6");
 }
 
 TEST_CASE("cli/compare: table, CSV, figures and the merged timeline") {

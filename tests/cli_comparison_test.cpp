@@ -173,4 +173,17 @@ TEST_CASE("model/comparison: many requests that differ are reported") {
   CHECK(unlike_lengths(more, more).empty());
 }
 
+TEST_CASE("model/comparison: results of other weights say so, where both are known") {
+  using tandem::model::unlike_weights;
+  Result predicted = result("predicted", {1.0});
+  Result measured = result("measured", {1.0});
+  CHECK(unlike_weights(predicted, measured).empty());
+  measured.weights_sha256 = std::string(64, 'a');
+  CHECK(unlike_weights(predicted, measured).empty());
+  predicted.weights_sha256 = std::string(64, 'a');
+  CHECK(unlike_weights(predicted, measured).empty());
+  predicted.weights_sha256 = std::string(63, 'a') + 'b';  // as far as the text shows, equal
+  CHECK(unlike_weights(predicted, measured).starts_with("results are of different weights: "));
+}
+
 }  // namespace tandem::test::cli_comparison_test

@@ -63,7 +63,8 @@ class Classroom : public Kitchen {
 TEST_CASE("cli/eval: scores, files, limits and outputs") {
   const Classroom bench;
   const Json all = bench.scores({});
-  CHECK(all["schema"] == "tandem.eval/1");
+  CHECK(all["schema"] == "tandem.eval/2");
+  CHECK(all["weights_sha256"].get<std::string>().size() == 64);
   CHECK(all["text"]["documents"] == 3);
   CHECK(all["text"]["bits_per_byte"].get<double>() > 1.0);
   CHECK(all["recall"]["questions"] == 3);

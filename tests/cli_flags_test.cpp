@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -76,17 +77,12 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
       {plan_with({"--strategy", "local", "--dtype", "q8_0,q4_0"}),
        "'q8_0,q4_0' is several formats with strategy 'local', expected one; '--strategy auto'"},
       {plan_with({"--strategy", "pipeline", "--allreduce", "ring"}), "'--allreduce'"},
-      {plan_with({"--out", "-", "--json"}), "'--json'"},
-      {plan_with({"--out", "-", "--quiet"}), "'--quiet'"},
       {{"simulate", "plan.json", "--quiet"}, "leave no result"},
       {{"simulate", "plan.json", "--seed", "1"}, "'--seed'"},
       {{"eval", "--weights", "tiny", "--quiet"}, "leave no result"},
       {{"eval", "--weights", "tiny", "--key", "missing"}, "'--key'"},
-      {{"eval", "--weights", "tiny", "--plan", "local.json", "--hosts", "missing"}, "'--hosts'"},
       {local_with({"--key", "missing"}), "'--key'"},
-      {local_with({"--hosts", "hosts", "--key", "good.key"}), "'--hosts'"},
       {local_with({"--pace", "nominal"}), "'--pace'"},
-      {local_with({"--allow-drift"}), "'--allow-drift'"},
       {local_with({"--raw-prompt"}), "'--raw-prompt'"},
       {local_with({"--memory-limit", "1GiB"}), "'--memory-limit'"},
       {local_with({"--top-p", "0.5"}), "'--top-p'"},
@@ -110,6 +106,39 @@ TEST_CASE("cli/flags: what has no effect in the mode that the others choose is r
   for (const auto& line : table) {
     CAPTURE(line.words);
     check_refused(bench, line.words, 2, line.expected);
+  }
+}
+
+TEST_CASE("cli/flags: what could not change a result is accepted, with a remark") {
+  const Desk bench;
+  bench.write("hosts", "sofa 127.0.0.1:7000\n");
+  bench.must({"worker", "--generate-key", "good.key"});
+  const Words nominal{"run",   "plan.json", "--weights", "tiny",    "--cache",
+                      "cache", "--emulate", "--pace",    "nominal", "--ignore-eos"};
+  const struct {
+    Words words;
+    std::string expected;
+  } table[] = {
+      {with(nominal, {"--allow-drift"}),
+       "run: flag '--allow-drift' has no effect with '--pace nominal'"},
+      {with(nominal, {"--copy"}), "run: flag '--copy' has no effect with '--emulate'"},
+      {local_with({"--allow-drift"}),
+       "run: flag '--allow-drift' has no effect without '--emulate'"},
+      {local_with({"--hosts", "hosts", "--key", "good.key"}),
+       "run: flag '--hosts' has no effect as the plan's master works alone"},
+      {plan_with({"--out", "-", "--json"}), "plan: flag '--json' has no effect with '--out -'"},
+      {{"simulate", "plan.json", "--samples", "1", "--full"},
+       "simulate: flag '--full' has no effect"},
+  };
+  for (const auto& line : table) {
+    CAPTURE(line.words);
+    const Outcome said = bench.run(line.words);
+    CHECK(said.code == 0);
+    CHECK(said.err.find("tandem " + line.expected) != std::string::npos);
+    if (std::ranges::find(line.words, "--json") != line.words.end()) continue;
+    const Outcome quiet = bench.run(with(line.words, {"--quiet", "--out", "quiet.json"}));
+    CHECK(quiet.code == 0);
+    CHECK(quiet.err.empty());
   }
 }
 

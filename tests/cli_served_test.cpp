@@ -86,6 +86,9 @@ TEST_CASE("cli/served: requests are planned for, predicted, run, compared and re
     const std::string table =
         bench.good({"compare", "replayed.json", "measured.json", "--out", "compared"});
     CHECK(table.find("b token latency p50") != std::string::npos);
+    CHECK(measured["weights_sha256"].is_string());
+    CHECK(replayed["weights_sha256"] == measured["weights_sha256"]);
+    CHECK(predicted["weights_sha256"].is_null());
   }
 }
 
@@ -177,7 +180,7 @@ TEST_CASE("cli/served: what does not go together, or can't be run, is refused") 
   check_refused(bench, simulate({"--workload", "counted.jsonl", "--tokenizer", "tiny"}), 2,
                 "no prompt of the workload is a text");
   check_refused(bench, simulate({"--tokenizer", "tiny"}), 2, "without '--workload'");
-  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/5");
+  check_refused(bench, simulate({"--schedule", "served.json"}), 1, "tandem.result/6");
   check_refused(bench, simulate({"--workload", "requests.jsonl", "--schedule", "x.json"}), 2,
                 "with '--schedule'");
   check_refused(bench, with(run(served), {"--prompt", "hi"}), 2, "with '--workload'");

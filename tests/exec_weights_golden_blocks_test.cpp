@@ -10,9 +10,13 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/weights/block_codec.hpp"
+#include "exec/weights/random.hpp"
+#include "kernel_test_support.hpp"
+#include "model/digest.hpp"
 #include "source_tree.hpp"
 
 namespace tandem::exec::exec_weights_golden_blocks_test {
@@ -64,6 +68,30 @@ double relative_error(WeightFormat format, float deviation) {
   return std::sqrt(errors / squares);
 }
 
+// Blocks of numbers of many kinds, the same on every machine.
+std::vector<float> numbers_of_every_kind() {
+  constexpr std::size_t kBlock = 256;
+  constexpr std::size_t kBlocks = 512;
+  std::vector<float> x(kBlock * kBlocks);
+  random_values(7, "numbers", 0, 0.0F, 0.02F, x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t kind = i / kBlock % 12;
+    float& v = x[i];
+    if (kind == 1) v = std::abs(v);
+    if (kind == 2) v = -std::abs(v);
+    if (kind == 3) v = 0.0F;
+    if (kind == 4 && i % 4 != 1) v = 0.0F;
+    if (kind == 5) v *= 0x1p-120F;  // subnormal
+    if (kind == 6) v *= 0x1p20F;
+    if (kind == 7) v = std::ldexp(v, static_cast<int>(i * 7 % 60) - 40);
+    if (kind == 8) v = 0.5F;
+    if (kind == 9) v = static_cast<float>(i * i % 5) - 2.0F;
+    if (kind == 10 && i / 16 % 3 != 0) v = -0.0F;
+    if (kind == 11) v *= 0x1p-43F;  // about the smallest that is kept
+  }
+  return x;
+}
+
 }  // namespace
 
 TEST_CASE("exec/block codec: random blocks decode to llama.cpp's numbers, bit for bit") {
@@ -91,6 +119,27 @@ TEST_CASE("exec/block codec: q4_1, q5_0 and q5_1 encode to llama.cpp's blocks, b
     std::vector<std::byte> got(wanted.size());
     encode(format, x, got);
     CHECK(got == wanted);
+  }
+}
+
+// The digests are of a plain encoder, which searched one part after the other.
+TEST_CASE("exec/block codec: every instruction set encodes long blocks to the same bytes") {
+  const std::vector<float> x = numbers_of_every_kind();
+  const std::pair<WeightFormat, std::string> cases[] = {
+      {WeightFormat::q2_k, "c7b3bea01fc34563f0aa1dbc688426d7956b4813d492521220462306ec05db8a"},
+      {WeightFormat::q3_k, "99d50ef2ff890c2d44dad65435f4a850daa2908f462759546b18cd6080673dcd"},
+      {WeightFormat::q4_k, "58d1ef4eebd7a8252494529d4418e15754409503faa02e7c4963c6522a56f537"},
+      {WeightFormat::q5_k, "098c32f7166fc0e899c38a9490dde92c33281e5e37fa53c0d9cfb997a2ffff0b"},
+      {WeightFormat::q6_k, "ae942b0fb06740b101cd38d3d32fcaca5c8987f0a80e11aabcd6bba3e8bb2640"},
+      {WeightFormat::iq4_xs, "0d7fb7e3cd09a348468c15c496b165ea85bd8a0a93cd3a75999dd7b1d30354c7"}};
+  for (const auto& [format, digest] : cases) {
+    CAPTURE(to_string(format));
+    testing::for_every_target([&] {
+      std::vector<std::byte> stored(
+          static_cast<std::size_t>(model::row_bytes(format, static_cast<std::int64_t>(x.size()))));
+      encode(format, x, stored);
+      CHECK(model::sha256_hex(stored) == digest);
+    });
   }
 }
 

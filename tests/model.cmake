@@ -10,6 +10,7 @@ tandem_tests(
     model_communication_test.cpp
     model_config_families_test.cpp
     model_config_json_test.cpp
+    model_folder_config_test.cpp
     model_cost_model_test.cpp
     model_csv_test.cpp
     model_device_profile_test.cpp

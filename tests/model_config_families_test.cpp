@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/error.hpp"
+#include "model/folder_config.hpp"
 #include "model/transformer.hpp"
 
 namespace tandem::model::model_config_families_test {
@@ -97,6 +98,7 @@ TEST_CASE("model/config_json: what families differ in counts as a difference, to
     REQUIRE(found.size() == 1);
     CHECK(found[0].field == change.field);
     CHECK(parse_config_json(to_config_json(other), "x.json") == other);
+    CHECK(parse_config_json(to_folder_config_json(other, DType::f16), "x.json") == other);
   }
 }
 

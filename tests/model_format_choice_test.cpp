@@ -121,6 +121,24 @@ TEST_CASE("model/format choice: rows that are no whole blocks fall back") {
   CHECK(chosen("q8_0", test::named_model("tinyllama-1.1b")) == WeightFormats(WeightFormat::q8_0));
 }
 
+TEST_CASE("model/format choice: matrices that cannot have a format are named, with the reason") {
+  using tandem::model::substitution_remark;
+  Transformer t = test::named_model("tinyllama-1.1b");
+  for (const std::string_view name : model::format_choices())
+    CHECK(substitution_remark(name, t).empty());
+  CHECK(substitution_remark("none", t).empty());
+  CHECK(substitution_remark("q4_k", test::named_model("llama-2-3b")) ==
+        "q4_k is impossible for rows of 3200 and 8640 numbers, no multiples of 256: all matrices "
+        "in q5_0 instead");
+  t.intermediate = 5600;  // 32 * 175
+  CHECK(substitution_remark("q4_k", t) ==
+        "q4_k is impossible for rows of 5600 numbers, no multiples of 256: down in q5_0 instead");
+  CHECK(substitution_remark("q4_k_m", t) ==
+        "q4_k is impossible for rows of 5600 numbers, no multiples of 256: down in q5_0 instead; "
+        "q6_k is impossible for rows of 5600 numbers, no multiples of 256: down in q8_0 instead");
+  CHECK(substitution_remark("q8_0", t).empty());
+}
+
 TEST_CASE("model/format choice: names are those of formats to write, and the mixes") {
   const Transformer t = test::named_model("tinyllama-1.1b");
   for (const std::string_view name : format_choices()) {

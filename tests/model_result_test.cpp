@@ -20,6 +20,7 @@ Result measured() {
   r.evaluator = "exec";
   r.pace = "measured";
   r.plan = {.sha256 = "ab", .strategy = "tensor", .model = "tandem-demo", .platform = "home"};
+  r.weights_sha256 = std::string(64, 'a');
   r.environment = {{"seed", "42"}, {"machine", "2 cores"}};
   r.metrics = {.ready_s = 1.25, .ttft_s = 0.5, .token_times_s = {0.5, 0.6, 0.8}};
   r.tokens = {104, 105, 10};
@@ -51,9 +52,33 @@ std::string message(Change change) {
 
 }  // namespace
 
+TEST_CASE("model/result: results of the schema before are read, without the weights' digest") {
+  json before = json::parse(to_json(measured()));
+  before["schema"] = "tandem.result/5";
+  before.erase("weights_sha256");
+  const Result result = parse_result_json(before.dump(), "r.json");
+  CHECK_FALSE(result.weights_sha256);
+  CHECK(result.tokens == measured().tokens);
+  before["schema"] = "tandem.result/6";
+  CHECK(contains(error_of([&] { return parse_result_json(before.dump(), "r.json"); }),
+                 "weights_sha256"));
+  before["schema"] = "tandem.result/4";
+  CHECK(contains(error_of([&] { return parse_result_json(before.dump(), "r.json"); }),
+                 "tandem.result/6"));
+}
+
+TEST_CASE("model/result: a weights' digest that is none is refused") {
+  for (const json& bad : {json("ab"), json(std::string(64, 'g')), json(std::string(64, 'A')),
+                          json(std::string(65, 'a')), json(1)}) {
+    CAPTURE(bad);
+    CHECK(contains(message([&](json& j) { j["weights_sha256"] = bad; }), "weights_sha256"));
+  }
+}
+
 TEST_CASE("model/result: the keys of the result file, in their places") {
   const json j = json::parse(to_json(measured()));
-  CHECK(j["schema"] == "tandem.result/5");
+  CHECK(j["schema"] == "tandem.result/6");
+  CHECK(j["weights_sha256"] == std::string(64, 'a'));
   CHECK(j["kind"] == "measured");
   CHECK(j["pace"] == "measured");
   CHECK(j["metrics"]["ready_s"] == 1.25);

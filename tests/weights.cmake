@@ -6,6 +6,7 @@ tandem_tests(
     exec_weights_atomic_file_test.cpp
     exec_weights_block_codec_test.cpp
     exec_weights_convert_test.cpp
+    exec_weights_digest_test.cpp
     exec_weights_families_test.cpp
     exec_weights_random_test.cpp
     exec_weights_safetensors_test.cpp

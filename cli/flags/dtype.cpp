@@ -13,7 +13,9 @@ std::optional<model::WeightFormats> dtype_of(const Options& options,
                                              const model::Transformer& transformer) {
   if (!options.has("dtype")) return std::nullopt;
   const std::vector<std::string_view> names = model::format_choices();
-  return model::chosen_formats(options.choice_or("dtype", "f32", names), transformer);
+  const std::string name = options.choice_or("dtype", "f32", names);
+  options.remark(model::substitution_remark(name, transformer));
+  return model::chosen_formats(name, transformer);
 }
 
 std::vector<model::WeightFormats> dtypes_of(const Options& options,
@@ -27,6 +29,7 @@ std::vector<model::WeightFormats> dtypes_of(const Options& options,
                   ", or several of them separated by commas");
     if (std::ranges::find(all, *format) != all.end())
       throw Usage("flag '--dtype': '" + name + "' is given twice; expected it once");
+    options.remark(model::substitution_remark(name, transformer));
     all.push_back(*format);
   }
   return all;

@@ -11,7 +11,8 @@
 
 namespace tandem::cli {
 
-// What `--dtype` says; nothing if it is not given. Throws Usage for a format that there is not.
+// What `--dtype` says; nothing if it is not given. Remarks on matrices that cannot have it. Throws
+// Usage for a format that there is not.
 [[nodiscard]] std::optional<model::WeightFormats> dtype_of(const Options& options,
                                                            const model::Transformer& transformer);
 

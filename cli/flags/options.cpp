@@ -5,6 +5,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
+#include <iostream>
 #include <numeric>
 #include <utility>
 
@@ -157,6 +158,18 @@ void Options::refuse(std::initializer_list<std::string_view> flags, const std::s
   }
 }
 
+void Options::accept_idle(std::initializer_list<std::string_view> flags,
+                          const std::string& when) const {
+  for (const std::string_view flag : flags) {
+    if (has(flag)) remark("flag '--" + std::string(flag) + "' has no effect " + when);
+  }
+}
+
+void Options::remark(const std::string& text) const {
+  if (!text.empty() && std::ranges::find(remarks_, text) == remarks_.end())
+    remarks_.push_back(text);
+}
+
 void Options::settle() {
   for (const auto& [flag, given] : values_) {
     if (!given.empty() && !asked_.contains(flag))
@@ -164,6 +177,10 @@ void Options::settle() {
                   "out, or " + see_help(command_));
   }
   settled_ = true;
+  const auto quiet = values_.find("quiet");
+  if (quiet != values_.end() && !quiet->second.empty()) return;
+  for (const std::string& text : remarks_)
+    std::cerr << "tandem " << command_ << ": " << text << '\n';
 }
 
 bool Options::has(std::string_view flag) const { return !values(flag).empty(); }

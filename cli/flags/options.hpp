@@ -1,6 +1,6 @@
 #pragma once
 
-// Command lines, parsed strictly: no guessing, no abbreviations, nothing ignored.
+// Command lines, parsed strictly: no guessing, no abbreviations, nothing ignored without a word.
 
 #include <cstdint>
 #include <initializer_list>
@@ -57,9 +57,15 @@ class Options {
   // '--emulate'", with a remedy behind a semicolon if it is another one than leaving the flag out).
   // Every flag that the mode makes idle goes here.
   void refuse(std::initializer_list<std::string_view> flags, const std::string& when) const;
+  // For flags that only permit, show or place something, so that a result is the same with them
+  // and without: each of `flags` that is given is accepted, with a remark that says so.
+  void accept_idle(std::initializer_list<std::string_view> flags, const std::string& when) const;
+  // A sentence that settle() prints. Empty: none.
+  void remark(const std::string& text) const;
   // To be called when all that decides what is done has been read, and before it is done: throws
   // Usage for a flag that is given but has been asked for by nothing below, so has no effect. After
-  // that no other flag may be asked for (logic_error).
+  // that no other flag may be asked for (logic_error). Prints the remarks, unless --quiet is given,
+  // to standard error: "tandem run: ...".
   void settle();
 
   [[nodiscard]] const std::string& positional(std::size_t i) const { return positionals_.at(i); }
@@ -89,6 +95,7 @@ class Options {
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> positionals_;
   mutable std::set<std::string, std::less<>> asked_;  // flags that have been asked for
+  mutable std::vector<std::string> remarks_;
   bool settled_ = false;
 };
 

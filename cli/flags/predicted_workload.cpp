@@ -62,7 +62,7 @@ std::optional<study::ServedWorkload> predicted_workload(const Options& options,
     options.refuse({"tokenizer", "raw-prompt"}, "without '--workload', whose prompts they are for");
   if (!served) return std::nullopt;
   if (std::ranges::none_of(served->requests, [](const auto& r) { return r.prompt.has_value(); }))
-    options.refuse({"tokenizer", "raw-prompt"}, "where no prompt of the workload is a text");
+    options.accept_idle({"tokenizer", "raw-prompt"}, "as no prompt of the workload is a text");
   find_chunk(*served, plan);
   return study::ServedWorkload{.requests = std::move(served->requests),
                                .policy = served->policy,

@@ -16,7 +16,7 @@ Shown shown(const Options& options) {
   if (result.file == "-") {
     result.file.reset();
     result.to_output = true;
-    options.refuse({"json", "quiet"}, "with '--out -', which prints the result itself");
+    options.accept_idle({"json", "quiet"}, "with '--out -', which prints the result itself");
   }
   return result;
 }

@@ -1,10 +1,13 @@
 #include "exec/gguf/model_conversion.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <set>
 #include <span>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,12 +17,14 @@
 #include "exec/gguf/gguf_tokenizer.hpp"
 #include "exec/gguf/gguf_weights.hpp"
 #include "exec/gguf/gguf_writer.hpp"
+#include "exec/kernels/thread_pool.hpp"
 #include "exec/weights/block_codec.hpp"
 #include "exec/weights/layout.hpp"
 #include "exec/weights/model_folder.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "exec/weights/slicing.hpp"
 #include "model/error.hpp"
+#include "model/folder_config.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -96,6 +101,11 @@ std::vector<Target> targets_of(const model::Transformer& transformer) {
   return targets;
 }
 
+int cores_here() {
+  constexpr unsigned kMost = 1024;  // of a ThreadPool
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+}
+
 std::string name_of(WeightFormat format) { return std::string(model::to_string(format)); }
 
 class Converter {
@@ -104,7 +114,10 @@ class Converter {
       : conversion_(conversion),
         transformer_(read_geometry(conversion.weights)),
         source_(open_weights(conversion.weights, transformer_)),
-        targets_(targets_of(transformer_)) {
+        targets_(targets_of(transformer_)),
+        pool_(conversion.threads > 0 ? conversion.threads : cores_here(),
+              std::chrono::nanoseconds(0)),
+        values_(static_cast<std::size_t>(pool_.threads())) {
     chat_template_ = is_gguf(conversion.weights)
                          ? GgufFile(conversion.weights).text("tokenizer.chat_template").value_or("")
                          : folder_chat_template(conversion.weights);
@@ -145,32 +158,80 @@ class Converter {
     return slice.less_one && to_folder_;
   }
 
-  // Rows of the target, all slices after one another, in its format.
-  std::vector<std::byte> rows_of(const Target& target, const TensorSlice& slice, Range rows) {
+  // Rows of a slice of the target in its format, in the order of the file that is written. Called
+  // by several threads at once; `values` is the caller's memory for what is read.
+  [[nodiscard]] std::vector<std::byte> rows_of(const Target& target, const TensorSlice& slice,
+                                               Range rows, std::vector<float>& values) const {
     TensorSlice wanted = slice;
     wanted.format = target.format;
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows.size()) * wanted.row_bytes());
-    if (!writes_less_one(slice)) {
-      read_slice_rows(*source_, wanted, target.layer, rows, values_, bytes);
-      return bytes;
-    }
-    std::vector<float> values(static_cast<std::size_t>(rows.size()) *
+    if (writes_less_one(slice)) {
+      std::vector<float> less(static_cast<std::size_t>(rows.size()) *
                               static_cast<std::size_t>(slice.columns.size()));
-    read_slice_rows(*source_, slice, target.layer, rows, values_,
-                    std::as_writable_bytes(std::span(values)));
-    for (float& value : values) value -= 1.0F;
-    encode(target.format, values, bytes);
-    return bytes;
+      read_slice_rows(*source_, slice, target.layer, rows, values,
+                      std::as_writable_bytes(std::span(less)));
+      for (float& value : less) value -= 1.0F;
+      encode(target.format, less, bytes);
+    } else {
+      read_slice_rows(*source_, wanted, target.layer, rows, values, bytes);
+    }
+    const std::int64_t head = head_in_pairs(slice);
+    return head == 0 ? bytes : paired(bytes, wanted.row_bytes(), head);
   }
 
-  template <class Body>
-  static void for_rows(const TensorSlice& slice, std::int64_t whole, const Body& body) {
-    constexpr std::int64_t kPieceElements = std::int64_t{1} << 20U;
+  // Rows of a head, if the file that is written has them in pairs; else 0.
+  [[nodiscard]] std::int64_t head_in_pairs(const TensorSlice& slice) const {
+    return !to_folder_ && in_pairs(transformer_, slice.weight) ? transformer_.head_dim : 0;
+  }
+
+  // Consecutive rows of `slice` that are converted at once, in whole heads where these are paired.
+  [[nodiscard]] std::vector<Range> pieces_of(const TensorSlice& slice) const {
+    constexpr std::int64_t kPieceElements = std::int64_t{1} << 18U;
+    const std::int64_t whole = std::max<std::int64_t>(head_in_pairs(slice), 1);
     const std::int64_t width = std::max<std::int64_t>(slice.columns.size(), 1);
     const std::int64_t step = std::max<std::int64_t>(1, kPieceElements / width / whole) * whole;
     const auto count = static_cast<std::int32_t>(std::min<std::int64_t>(step, slice.rows.size()));
+    std::vector<Range> pieces;
     for (std::int32_t row = slice.rows.begin; row < slice.rows.end; row += count)
-      body(Range{row, std::min(row + count, slice.rows.end)});
+      pieces.push_back({row, std::min(row + count, slice.rows.end)});
+    return pieces;
+  }
+
+  // Converts `target`, its pieces on all threads, and appends them to `writer` in their order. The
+  // bytes, and the error if there are several, are those of one thread.
+  template <class Writer>
+  void write_rows(const Target& target, Writer& writer) {
+    struct Piece {
+      const TensorSlice* slice = nullptr;
+      Range rows;
+      std::vector<std::byte> bytes{};
+      std::exception_ptr failure{};
+    };
+    constexpr std::size_t kPiecesOfThread = 4;  // so that threads end about together
+    std::vector<Piece> pieces;
+    for (const TensorSlice& slice : target.slices)
+      for (const Range rows : pieces_of(slice)) pieces.push_back({&slice, rows});
+    const std::size_t at_once = kPiecesOfThread * static_cast<std::size_t>(pool_.threads());
+    for (std::size_t first = 0; first < pieces.size(); first += at_once) {
+      const auto some = std::span(pieces).subspan(first, std::min(at_once, pieces.size() - first));
+      pool_.parallel_for(
+          static_cast<std::int64_t>(some.size()), 1,
+          [&](std::int64_t begin, std::int64_t end, int thread) {
+            for (Piece& piece : some.subspan(static_cast<std::size_t>(begin),
+                                             static_cast<std::size_t>(end - begin))) {
+              try {
+                piece.bytes = rows_of(target, *piece.slice, piece.rows,
+                                      values_[static_cast<std::size_t>(thread)]);
+              } catch (...) {
+                piece.failure = std::current_exception();
+              }
+            }
+          });
+      for (Piece& piece : some) {
+        if (piece.failure) std::rethrow_exception(piece.failure);
+        writer.append(std::exchange(piece.bytes, {}));
+      }
+    }
   }
 
   void tell(std::size_t done) {
@@ -241,15 +302,7 @@ class Converter {
     const fs::path parent = conversion_.out.has_parent_path() ? conversion_.out.parent_path() : ".";
     GgufWriter writer(parent, entries, std::move(tensors));
     for (std::size_t i = 0; i < targets_.size(); ++i) {
-      const Target& target = targets_[i];
-      for (const TensorSlice& slice : target.slices) {
-        const std::int64_t head = in_pairs(transformer_, slice.weight) ? transformer_.head_dim : 0;
-        for_rows(slice, std::max<std::int64_t>(head, 1), [&](Range rows) {
-          const std::vector<std::byte> bytes = rows_of(target, slice, rows);
-          const std::size_t row_bytes = bytes.size() / static_cast<std::size_t>(rows.size());
-          writer.append(head == 0 ? bytes : paired(bytes, row_bytes, head));
-        });
-      }
+      write_rows(targets_[i], writer);
       tell(i + 1);
     }
     for (const auto& [name, values] : factors) writer.append(std::as_bytes(std::span(values)));
@@ -300,6 +353,14 @@ class Converter {
     }
   }
 
+  // Of the matrices; nothing if they have several.
+  [[nodiscard]] std::optional<model::DType> dtype_of_all() const {
+    std::set<WeightFormat> used;
+    for (const Target& target : targets_)
+      if (target.is_matrix) used.insert(target.format);
+    return used.size() == 1 ? std::optional(dtype_of(*used.begin())) : std::nullopt;
+  }
+
   void write_folder() {
     to_folder_ = true;
     for (const Target& target : targets_) {
@@ -322,7 +383,7 @@ class Converter {
     }
     source_->check_unchanged();
     AtomicFile config(folder);
-    config.write(model::to_config_json(transformer_));
+    config.write(model::to_folder_config_json(transformer_, dtype_of_all()));
     const auto small = tokenizer_files(vocabulary_, chat_template_);
     // What another model left would be taken for this one's.
     for (const char* const name :
@@ -343,11 +404,7 @@ class Converter {
 
   void write_target(const Target& target, SafetensorsWriter& writer) {
     const TensorSlice& first = target.slices.front();
-    if (!first.transposed) {
-      for (const TensorSlice& slice : target.slices)
-        for_rows(slice, 1, [&](Range rows) { writer.append(rows_of(target, slice, rows)); });
-      return;
-    }
+    if (!first.transposed) return write_rows(target, writer);
     const std::vector<float> values = values_of(target);
     const auto rows = static_cast<std::size_t>(target.rows());
     const auto columns = static_cast<std::size_t>(target.columns());
@@ -375,7 +432,8 @@ class Converter {
   Vocabulary vocabulary_;
   std::string chat_template_;
   bool to_folder_ = false;
-  std::vector<float> values_;
+  ThreadPool pool_;
+  std::vector<std::vector<float>> values_;  // of each thread, for what it reads
   std::set<std::string> changed_;
   std::string lost_;  // of the tokenizer
 };

@@ -16,6 +16,7 @@ struct Conversion {
   // formats, is widened to f32. Matrices that a file fuses have that of the first.
   std::optional<model::WeightFormats> formats{};
   std::function<void(std::uint64_t done, std::uint64_t total)> progress{};  // tensors
+  int threads = 0;  // that convert, which changes no bit; 0: as many as this process has cores
 };
 
 // Writes the model of `weights`, its tokenizer included, as `out`, where nothing is left that could

@@ -48,6 +48,12 @@ std::string note_text(const std::string& claim) {
   return witnessed("tandem-note 1\n" + model::sha256_hex(claim) + "\n");
 }
 
+constexpr int kDigestLine = 3;
+
+std::string digest_text(const std::string& claim, const std::string& digest) {
+  return witnessed("tandem-digest 1\n" + model::sha256_hex(claim) + "\n" + digest + "\n");
+}
+
 // What `record` holds; empty: nothing that can be read.
 std::string text_in(const fs::path& record) {
   if (!is_there(record)) return "";
@@ -90,6 +96,17 @@ void let_a_tick_pass(std::int64_t since_ns) {
   }
 }
 
+void put_note(const fs::path& folder, const std::string& claim, const std::string& text,
+              std::int64_t since_ns) {
+  if (folder.empty()) return;
+  let_a_tick_pass(since_ns);
+  try {
+    put(folder / model::sha256_hex(claim), text);
+  } catch (const Error&) {
+    return;  // looked at once more next time: no reason to end a run
+  }
+}
+
 }  // namespace
 
 bool is_recorded(const fs::path& record, const std::string& id, const FileStamp& stamp) {
@@ -119,13 +136,21 @@ bool is_noted(const fs::path& folder, const std::string& claim) {
 }
 
 void note(const fs::path& folder, const std::string& claim, std::int64_t since_ns) {
-  if (folder.empty()) return;
-  let_a_tick_pass(since_ns);
-  try {
-    put(folder / model::sha256_hex(claim), note_text(claim));
-  } catch (const Error&) {
-    return;  // looked at once more next time: no reason to end a run
-  }
+  put_note(folder, claim, note_text(claim), since_ns);
+}
+
+std::optional<std::string> noted_digest(const fs::path& folder, const std::string& claim) {
+  if (folder.empty()) return std::nullopt;
+  std::istringstream lines(text_in(folder / model::sha256_hex(claim)));
+  std::string digest;
+  for (int line = 0; line < kDigestLine; ++line) std::getline(lines, digest);
+  if (digest.empty() || lines.str() != digest_text(claim, digest)) return std::nullopt;
+  return digest;
+}
+
+void note_digest(const fs::path& folder, const std::string& claim, const std::string& digest,
+                 std::int64_t since_ns) {
+  put_note(folder, claim, digest_text(claim, digest), since_ns);
 }
 
 }  // namespace tandem::exec

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "exec/weights/read_file.hpp"
@@ -29,5 +30,12 @@ bool record_block(const std::filesystem::path& record, const std::string& id,
 // Notes it, once the clock has gone on from `since_ns`, the latest time of change that is in it.
 // What fails is no error.
 void note(const std::filesystem::path& folder, const std::string& claim, std::int64_t since_ns);
+
+// The SHA-256, as hexadecimal, that is noted in `folder` of what `claim` names; nothing if none is.
+[[nodiscard]] std::optional<std::string> noted_digest(const std::filesystem::path& folder,
+                                                      const std::string& claim);
+// Notes it, as note() does.
+void note_digest(const std::filesystem::path& folder, const std::string& claim,
+                 const std::string& digest, std::int64_t since_ns);
 
 }  // namespace tandem::exec

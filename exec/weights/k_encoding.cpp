@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <stdexcept>
 
+#include "exec/kernels/scale_search.hpp"
 #include "exec/weights/convert.hpp"
 #include "exec/weights/k_codec.hpp"
 
@@ -26,153 +26,62 @@ float write_half(float value, std::byte* to) {
   return back;
 }
 
+// The whole number nearest to x among least ... most, ties to even; of NaN 0. As std::lrint, in a
+// form that compilers vectorize.
 int level(float x, int least, int most) {
-  return std::clamp(static_cast<int>(std::lrint(std::clamp(x, -1e6F, 1e6F))), least, most);
+  constexpr float kAllWhole = 0x1.8p23F;  // plus such a number, a sum has no bits for a fraction
+  x = std::isnan(x) ? 0.0F : x;
+  x = std::clamp(x, static_cast<float>(least), static_cast<float>(most));
+  return static_cast<int>((x + kAllWhole) - kAllWhole);
 }
 
 void merge(std::byte& into, int bits) { into |= static_cast<std::byte>(bits); }
 
-// x is about  scale q - least,  0 <= q <= most.
-struct Affine {
-  float scale = 0.0F;
-  float least = 0.0F;
-};
-
-// Tries `steps` + 1 scales around the one that covers all of x, each with the best scale and least
-// number for its levels (weighed least squares), and takes the one that loses least. `absolute`:
-// by magnitudes instead of squares.
-struct Trials {
-  float first, step;
-  int steps;
-  bool absolute;
-};
-
-Affine best_affine(std::span<const float> x, std::span<const float> weights, int most,
-                   Trials trials) {
-  const auto [low, high] = std::ranges::minmax(x);
-  const float least = std::min(low, 0.0F);
-  if (high <= least) return {0.0F, -least};
-  float sum_w = 0.0F;
-  float sum_x = 0.0F;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    sum_w += weights[i];
-    sum_x += weights[i] * x[i];
-  }
-  std::array<float, 32> q{};
-  const auto loss = [&](Affine a) {
-    float sum = 0.0F;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const float off = std::abs(a.scale * q[i] - a.least - x[i]);
-      sum += weights[i] * (trials.absolute ? off : off * off);
-    }
-    return sum;
-  };
-  const auto levels_of = [&](float by) {
-    for (std::size_t i = 0; i < x.size(); ++i)
-      q[i] = static_cast<float>(level(by * (x[i] - least), 0, most));
-  };
-  const auto levels = static_cast<float>(most);
-  Affine best{(high - least) / levels, -least};
-  levels_of(levels / (high - least));
-  float lost = loss(best);
-  for (int trial = 0; trial <= trials.steps; ++trial) {
-    levels_of((trials.first + trials.step * static_cast<float>(trial) + levels) / (high - least));
-    float sum_q = 0.0F;
-    float sum_qq = 0.0F;
-    float sum_xq = 0.0F;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      sum_q += weights[i] * q[i];
-      sum_qq += weights[i] * q[i] * q[i];
-      sum_xq += weights[i] * x[i] * q[i];
-    }
-    const float determinant = sum_w * sum_qq - sum_q * sum_q;
-    if (determinant <= 0.0F) continue;
-    Affine fitted{(sum_w * sum_xq - sum_x * sum_q) / determinant,
-                  -(sum_qq * sum_x - sum_q * sum_xq) / determinant};
-    if (fitted.least < 0.0F) fitted = {sum_xq / sum_qq, 0.0F};
-    const float now = loss(fitted);
-    if (now >= lost) continue;
-    lost = now;
-    best = fitted;
-  }
-  return best;
-}
-
-// x is about  scale q,  -most <= q < most:  as above, of scales around the one that makes the
-// largest number the lowest level; large numbers weigh more.
-float best_scale(std::span<const float> x, int most) {
-  const float extreme = *std::ranges::max_element(x, {}, [](float v) { return std::abs(v); });
-  if (std::abs(extreme) < kTooSmall) return 0.0F;
-  float best = 0.0F;
-  float gained = 0.0F;
-  for (int trial = -9; trial <= 9; ++trial) {
-    const float by = -(static_cast<float>(most) + 0.1F * static_cast<float>(trial)) / extreme;
-    float sum_xq = 0.0F;
-    float sum_qq = 0.0F;
-    for (const float v : x) {
-      const auto q = static_cast<float>(level(by * v, -most, most - 1));
-      const float weight = v * v;
-      sum_xq += weight * v * q;
-      sum_qq += weight * q * q;
-    }
-    if (sum_qq <= 0.0F || sum_xq * sum_xq <= gained * sum_qq) continue;
-    best = sum_xq / sum_qq;
-    gained = best * sum_xq;
-  }
-  return best;
-}
+using Levels = std::array<int, kLongBlock>;  // of the numbers of a block
 
 // Parts of a block with scale and least number, the largest of which the block's halves say.
 template <std::size_t kParts>
 struct AffineParts {
   std::array<int, kParts> scales{};
   std::array<int, kParts> leasts{};
-  std::array<Affine, kParts> read{};  // as they are decoded
+  AffineScales<kParts> read{};  // as they are decoded
 
   // `halves`: where d and the least number's stand.
-  AffineParts(const std::array<Affine, kParts>& parts, int most, std::byte* halves) {
+  AffineParts(const AffineScales<kParts>& parts, int most, std::byte* halves) {
     float scale = 0.0F;
     float least = 0.0F;
-    for (const Affine& part : parts) {
-      scale = std::max(scale, part.scale);
-      least = std::max(least, part.least);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      scale = std::max(scale, parts.scale[i]);
+      least = std::max(least, parts.least[i]);
     }
     const auto levels = static_cast<float>(most);
     const float d = write_half(scale / levels, halves);
     const float m = write_half(least / levels, halves + 2);
     for (std::size_t i = 0; i < kParts; ++i) {
-      if (scale > 0.0F) scales[i] = level(parts[i].scale * (levels / scale), 0, most);
-      if (least > 0.0F) leasts[i] = level(parts[i].least * (levels / least), 0, most);
-      read[i] = {d * static_cast<float>(scales[i]), m * static_cast<float>(leasts[i])};
+      if (scale > 0.0F) scales[i] = level(parts.scale[i] * (levels / scale), 0, most);
+      if (least > 0.0F) leasts[i] = level(parts.least[i] * (levels / least), 0, most);
+      read.scale[i] = d * static_cast<float>(scales[i]);
+      read.least[i] = m * static_cast<float>(leasts[i]);
     }
   }
-  [[nodiscard]] int quantised(float x, std::size_t part, int most) const {
-    if (read[part].scale == 0.0F) return 0;
-    return level((x + read[part].least) / read[part].scale, 0, most);
+  [[nodiscard]] Levels levels_of(const float* x, int most) const {
+    constexpr std::size_t kSize = kLongBlock / kParts;
+    Levels q{};
+    for (std::size_t part = 0; part < kParts; ++part) {
+      if (read.scale[part] == 0.0F) continue;
+      for (std::size_t i = kSize * part; i < kSize * (part + 1); ++i)
+        q[i] = level((x[i] + read.least[part]) / read.scale[part], 0, most);
+    }
+    return q;
   }
 };
-
-// Numbers weigh as they do in ggml: by their size, beside that of all.
-std::array<float, 32> weights_of(std::span<const float> x) {
-  float squares = 0.0F;
-  for (const float v : x) squares += v * v;
-  const float mean = std::sqrt(squares / static_cast<float>(x.size()));
-  std::array<float, 32> weights{};
-  for (std::size_t i = 0; i < x.size(); ++i) weights[i] = mean + std::abs(x[i]);
-  return weights;
-}
 
 template <bool kFifth>
 void encode_q45_k(const float* x, std::byte* block) {
   constexpr int kMost = kFifth ? 31 : 15;
-  constexpr Trials kTrials =
-      kFifth ? Trials{-0.5F, 0.1F, 15, false} : Trials{-1.0F, 0.1F, 20, false};
-  std::array<Affine, 8> found{};
-  for (std::size_t part = 0; part < 8; ++part) {
-    const std::span<const float> some(x + 32 * part, 32);
-    found[part] = best_affine(some, weights_of(some), kMost, kTrials);
-  }
-  const AffineParts<8> parts(found, 63, block);
+  constexpr ScaleTrials kTrials =
+      kFifth ? ScaleTrials{kMost, -0.5F, 0.1F, 15} : ScaleTrials{kMost, -1.0F, 0.1F, 20};
+  const AffineParts<8> parts(search_squares(x, kTrials), 63, block);
   std::byte* const scales = block + 4;
   for (std::size_t i = 0; i < 4; ++i) {
     merge(scales[i], parts.scales[i] | parts.scales[i + 4] >> 4 << 6);
@@ -180,30 +89,24 @@ void encode_q45_k(const float* x, std::byte* block) {
     merge(scales[i + 8], (parts.scales[i + 4] & 15) | (parts.leasts[i + 4] & 15) << 4);
   }
   std::byte* const halves = block + (kFifth ? 48 : 16);
+  const Levels q = parts.levels_of(x, kMost);
   for (std::size_t part = 0; part < 8; ++part) {
     for (std::size_t i = 0; i < 32; ++i) {
-      const int q = parts.quantised(x[32 * part + i], part, kMost);
-      merge(halves[part / 2 * 32 + i], (q & 15) << (part % 2 * 4));
-      if constexpr (kFifth) merge(block[16 + i], (q >> 4) << part);
+      const int one = q[32 * part + i];
+      merge(halves[part / 2 * 32 + i], (one & 15) << (part % 2 * 4));
+      if constexpr (kFifth) merge(block[16 + i], (one >> 4) << part);
     }
   }
 }
 
 void encode_q2_k(const float* x, std::byte* block) {
-  std::array<Affine, 16> found{};
-  std::array<float, 32> weights{};
-  for (std::size_t part = 0; part < 16; ++part) {
-    const std::span<const float> some(x + 16 * part, 16);
-    std::ranges::transform(some, weights.begin(), [](float v) { return std::abs(v); });
-    found[part] = best_affine(some, weights, 3, {-0.5F, 0.1F, 15, true});
-  }
-  const AffineParts<16> parts(found, 15, block + 80);
+  const AffineParts<16> parts(search_magnitudes(x, {3, -0.5F, 0.1F, 15}), 15, block + 80);
   for (std::size_t part = 0; part < 16; ++part)
     merge(block[part], parts.scales[part] | parts.leasts[part] << 4);
+  const Levels q = parts.levels_of(x, 3);
   for (std::size_t i = 0; i < kLongBlock; ++i) {
     const std::size_t within = i % 128;
-    merge(block[16 + i / 128 * 32 + within % 32], parts.quantised(x[i], i / 16, 3)
-                                                      << (within / 32 * 2));
+    merge(block[16 + i / 128 * 32 + within % 32], q[i] << (within / 32 * 2));
   }
 }
 
@@ -223,29 +126,28 @@ struct ScaledParts {
       read[i] = d * static_cast<float>(scales[i]);
     }
   }
-  [[nodiscard]] int quantised(float x, std::size_t part, int most) const {
-    return read[part] == 0.0F ? 0 : level(x / read[part], -most, most - 1);
+  [[nodiscard]] Levels levels_of(const float* x, int most) const {
+    constexpr std::size_t kSize = kLongBlock / kParts;
+    Levels q{};
+    for (std::size_t part = 0; part < kParts; ++part) {
+      if (read[part] == 0.0F) continue;
+      for (std::size_t i = kSize * part; i < kSize * (part + 1); ++i)
+        q[i] = level(x[i] / read[part], -most, most - 1);
+    }
+    return q;
   }
 };
 
-template <std::size_t kParts>
-std::array<float, kParts> best_scales(const float* x, int most) {
-  std::array<float, kParts> scales{};
-  constexpr std::size_t kSize = kLongBlock / kParts;
-  for (std::size_t part = 0; part < kParts; ++part)
-    scales[part] = best_scale({x + kSize * part, kSize}, most);
-  return scales;
-}
-
 void encode_q3_k(const float* x, std::byte* block) {
-  const ScaledParts<16> parts(best_scales<16>(x, 4), 32, block + 108);
+  const ScaledParts<16> parts(search_scales(x, 4), 32, block + 108);
+  const Levels levels = parts.levels_of(x, 4);
   for (std::size_t part = 0; part < 16; ++part) {
     const int scale = parts.scales[part] + 32;
     merge(block[96 + part % 8], (scale & 15) << (part < 8 ? 0 : 4));
     merge(block[104 + part % 4], (scale >> 4) << (2 * (part / 4)));
   }
   for (std::size_t i = 0; i < kLongBlock; ++i) {
-    const int q = parts.quantised(x[i], i / 16, 4) + 4;
+    const int q = levels[i] + 4;
     const std::size_t within = i % 128;
     merge(block[32 + i / 128 * 32 + within % 32], (q & 3) << (within / 32 * 2));
     merge(block[i % 32], (q >> 2) << (i / 32));
@@ -253,11 +155,12 @@ void encode_q3_k(const float* x, std::byte* block) {
 }
 
 void encode_q6_k(const float* x, std::byte* block) {
-  const ScaledParts<16> parts(best_scales<16>(x, 32), 128, block + 208);
+  const ScaledParts<16> parts(search_scales(x, 32), 128, block + 208);
+  const Levels levels = parts.levels_of(x, 32);
   for (std::size_t part = 0; part < 16; ++part)
     block[192 + part] = static_cast<std::byte>(static_cast<std::int8_t>(parts.scales[part]));
   for (std::size_t i = 0; i < kLongBlock; ++i) {
-    const int q = parts.quantised(x[i], i / 16, 32) + 32;
+    const int q = levels[i] + 32;
     const std::size_t within = i % 128;
     merge(block[i / 128 * 64 + within % 64], (q & 15) << (within / 64 * 4));
     merge(block[128 + i / 128 * 32 + within % 32], (q >> 4) << (within / 32 * 2));

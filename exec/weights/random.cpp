@@ -14,6 +14,7 @@
 #include "exec/weights/layout.hpp"
 #include "exec/weights/safetensors.hpp"
 #include "model/error.hpp"
+#include "model/folder_config.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -161,7 +162,7 @@ void write_random_weights(const model::Transformer& transformer, std::uint64_t s
   const auto groups = split(tensors, element_bytes, file_limit);
 
   AtomicFile config(folder);
-  config.write(model::to_config_json(transformer));
+  config.write(model::to_folder_config_json(transformer, dtype));
   std::vector<SafetensorsWriter> files;
   nlohmann::ordered_json index;
   std::uint64_t total = 0;

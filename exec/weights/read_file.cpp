@@ -13,7 +13,7 @@
 namespace tandem::exec {
 namespace {
 
-std::int64_t nanoseconds(const timespec& time) {
+std::int64_t ns_of(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
@@ -21,8 +21,8 @@ FileStamp stamp_in(const struct stat& status) {
   return {.device = status.st_dev,
           .inode = status.st_ino,
           .bytes = static_cast<std::uint64_t>(status.st_size),
-          .modified_ns = nanoseconds(status.st_mtim),
-          .changed_ns = nanoseconds(status.st_ctim)};
+          .modified_ns = ns_of(status.st_mtim),
+          .changed_ns = ns_of(status.st_ctim)};
 }
 
 }  // namespace
