@@ -27,11 +27,6 @@ constexpr std::string_view kByteLevelClasses[] = {"PreTrainedTokenizer", "Tokeni
                                                   "LlamaTokenizer"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2Tokenizer"};
 
-bool has_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // What GPT2Tokenizer takes for granted where the files say nothing.
 TokenSettings gpt2_settings(TokenSettings settings) {
   constexpr const char* kEnd = "<|endoftext|>";
@@ -79,11 +74,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                           const model::Transformer& transformer) {
   if (is_gguf(folder)) return make_tokenizer(gguf_vocabulary(GgufFile(folder)), transformer);
   const std::filesystem::path words = folder / "vocab.txt";
-  if (has_file(folder / "tokenizer.model") || !has_file(words))
+  if (is_present(folder / "tokenizer.model") || !is_present(words))
     return make_tokenizer(folder_vocabulary(folder), transformer);
   const TokenSettings settings = read_token_settings(folder);
   settings.expect_class(kWordClasses, "vocab.txt");
-  if (const std::filesystem::path other = folder / "tokenizer.json"; has_file(other))
+  if (const std::filesystem::path other = folder / "tokenizer.json"; is_present(other))
     check_words(read_text(other, kMaxFileBytes), other.string(), settings);
   return word_piece_tokenizer(read_text(words, kMaxFileBytes), words.string(), settings,
                               transformer.vocab);
@@ -91,7 +86,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder,
 
 Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   const std::filesystem::path pieces = folder / "tokenizer.model";
-  if (has_file(pieces)) {
+  if (is_present(pieces)) {
     TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kPieceClasses, "tokenizer.model");
     return {.kind = parse_sentencepiece(read_text(pieces, kMaxFileBytes), pieces.string()),
@@ -99,7 +94,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
             .source = pieces.string()};
   }
   const std::filesystem::path json = folder / "tokenizer.json";
-  if (has_file(json)) {
+  if (is_present(json)) {
     TokenSettings settings = read_token_settings(folder);
     settings.expect_class(kByteLevelClasses, "tokenizer.json");
     return {.kind = parse_tokenizer_json(read_text(json, kMaxFileBytes), json.string()),
@@ -108,7 +103,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   }
   const std::filesystem::path vocabulary = folder / "vocab.json";
   const std::filesystem::path merges = folder / "merges.txt";
-  if (has_file(vocabulary) && has_file(merges)) {
+  if (is_present(vocabulary) && is_present(merges)) {
     TokenSettings settings = gpt2_settings(read_token_settings(folder));
     settings.expect_class(kGpt2Classes, "vocab.json and merges.txt");
     TokenizerJson tokens = parse_vocabulary_and_merges(
@@ -123,7 +118,7 @@ Vocabulary folder_vocabulary(const std::filesystem::path& folder) {
   }
   for (const char* other : {"vocab.json", "merges.txt", "tekken.json", "tokenizer_config.json",
                             "special_tokens_map.json", "added_tokens.json"}) {
-    if (!has_file(folder / other)) continue;
+    if (!is_present(folder / other)) continue;
     throw Error((folder / other).string() +
                 ": belongs to a vocabulary that is not here, or of a kind that is not read, "
                 "expected tokenizer.model, tokenizer.json, vocab.txt, or vocab.json and merges.txt "
