@@ -68,7 +68,12 @@ std::vector<std::int32_t> encoded_prompt(const Options& options, const exec::Tok
                                          const std::string& text, const std::string& subject) {
   std::vector<std::int32_t> ids = tokenizer.encode(
       text, options.has("raw-prompt") ? exec::WrittenTokens::text : exec::WrittenTokens::tokens);
-  if (ids.empty()) throw Error(subject + ": no tokens, expected at least one; write a prompt");
+  if (ids.empty())
+    throw Error(subject +
+                (text.empty() ? ": empty, and the model's tokenizer puts no token before a "
+                                "text"
+                              : ": no tokens") +
+                ", expected at least one token; write a prompt");
   return ids;
 }
 
